@@ -88,9 +88,9 @@ fmt: install
 golden: install
 	AIAYN_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests -k golden
 
-# All benchmarks and one table of them, for tests/benchmarks/RESULTS.md.
+# Our beam search against CTranslate2's on a finished run, for tests/benchmarks/RESULTS.md.
 bench: install
-	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m tests.benchmarks.bench_decode
 
 # The product broken in one place at a time (tests/mutants/*.toml): the tests named there must notice it.
 mutants: install

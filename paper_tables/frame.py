@@ -148,13 +148,6 @@ def is_bleu(metric: str) -> bool:
     return metric.startswith("bleu_")
 
 
-class Translations(msgspec.Struct, frozen=True):
-    """The translations of a test set, one line per sentence, and the signature of their search."""
-
-    lines: tuple[str, ...]
-    signature: str
-
-
 class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All that tables and figures show of one scale.
 
@@ -162,10 +155,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     scale's `later_seeds`, which were added after the other seeds had been looked at: no printed
     row, conclusion or verdict uses them. `dirty_evaluations` are the cell and seed of evaluations
     that were made from a changed working tree. `variants` and `architectures` are the subset of
-    `known` that this scale runs. `translations` are by cell and seed, for what is shown sentence by
-    sentence. `record_by_stage` has the records of the wings' stages by verb. Table 3's rows are to
-    have `num_row_seeds` seeds, and base `num_base_seeds`. A frame made from logs (`is_of_logs`) has
-    only `lines` and `notes`, the notes by table.
+    `known` that this scale runs. `record_by_stage` has the records of the wings' stages by verb.
+    Table 3's rows are to have `num_row_seeds` seeds, and base `num_base_seeds`. A frame made from
+    logs (`is_of_logs`) has only `lines` and `notes`, the notes by table.
     """
 
     scale: str
@@ -185,7 +177,6 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     architectures: tuple[str, ...] = ()
     known: dict[str, tuple[str, ...]] = {}
     baselines: tuple[BaselineRecords, ...] = ()
-    translations: dict[CellKey, dict[int, Translations]] = {}
     record_by_stage: dict[str, Any] = {}
     runs_folder: str = ""
     num_row_seeds: int = 0

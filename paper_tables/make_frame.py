@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from aiayn.cost import SentenceLengths, model_flops, training_flops
-from aiayn.experiment import all_compared, shown_evaluations
+from aiayn.experiment import all_compared
 from aiayn.paths import CellKey, is_averaged
 from aiayn.printed import (
     METRIC_BY_PAIR,
@@ -53,7 +53,6 @@ from paper_tables.frame import (
     Numbers,
     PrintedCell,
     Run,
-    Translations,
     group_runs,
     is_bleu,
 )
@@ -63,7 +62,6 @@ from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults
 NOT_RUN = "This system is not run at scale {scale}"
 NOT_BLEU = "The rule has a margin in BLEU, so it applies to BLEU only"
 COMMIT_DIGITS = 12
-JOULES_PER_KILOWATT_HOUR = 3.6e6
 SECONDS_PER_HOUR = 3600.0
 # Not scores. A missing value is a gap here; a missing BLEU definition of a scored system is a dash.
 MODEL_METRICS = (PERPLEXITY_METRIC, BITS_METRIC)
@@ -78,7 +76,6 @@ TRAINING_METRICS = (
     "training_flops",
     "model_flops",
     "utilisation_percent",
-    "kilowatt_hours",
     "dollars",
 )
 METRIC_BY_COLUMN_OF_TABLE_3 = {
@@ -111,11 +108,6 @@ def make_frame(results: ScaleResults) -> Frame:
                 hardware=hardware_words(train.hardware),
             )
         (later_runs if key in later_keys else runs).append(run)
-    translations: dict[CellKey, dict[int, Translations]] = {}
-    for evaluation in shown_evaluations(experiment.evaluations):
-        by_seed = translations.setdefault(evaluation.key, {})
-        if evaluation in results.translations:
-            by_seed[evaluation.seed] = results.translations[evaluation]
     frame = Frame(
         scale=scale.scale,
         hardware=results.hardware,
@@ -138,7 +130,6 @@ def make_frame(results: ScaleResults) -> Frame:
             "architectures": tuple(all_systems.architectures),
         },
         baselines=tuple(results.baseline_records),
-        translations=translations,
         record_by_stage=results.record_by_stage,
         runs_folder=scale.runs_folder,
         num_row_seeds=len(scale.ablation_seeds),
@@ -262,8 +253,6 @@ def training_values(
     }
     if train.gpu_seconds:
         values["gpu_hours"] = train.gpu_seconds / SECONDS_PER_HOUR
-    if train.energy and train.energy.joules is not None:
-        values["kilowatt_hours"] = train.energy.joules / JOULES_PER_KILOWATT_HOUR
     gpu = hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
     if gpu is not None:
         rate = gpu.sustained_flops_per_second.value

@@ -7,7 +7,6 @@ translations, plain or packed, are next to the record of decode and have the dig
 of score names. Other scores are left out; their record is named.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -25,9 +24,8 @@ from aiayn.experiment import (
     expand_trainings,
     read_experiment,
     repeated_runs,
-    shown_evaluations,
 )
-from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked, unpacked_sha256
+from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
 from aiayn.paths import (
     Evaluation,
     baselines_record,
@@ -40,7 +38,6 @@ from aiayn.printed import REFERENCE_SYSTEM, is_asked_for, read_cells
 from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
-    Hypotheses,
     Record,
     ScoreRecords,
     TrainRecord,
@@ -52,7 +49,6 @@ from aiayn.scoring.runs import RunState, find_run_state
 from aiayn.scoring.scores import (
     TrainingKey,
     collect_scores,
-    read_of_run,
     read_trainings,
     training_key,
 )
@@ -70,7 +66,6 @@ from aiayn.spec.system import (
     read_system,
 )
 from aiayn.wings import load, present_stages
-from paper_tables.frame import Translations
 
 TRAIN_SPLIT = "train"  # the name of a data-bin's split
 REQUEST_NAME = "asked.json"  # in a pack: the config of its scale
@@ -94,9 +89,8 @@ class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
     """A scale's experiment and the records of it.
 
     `train_by_key` has only trainings under the present spec. The experiment's systems include the
-    scale's overrides, so a training of another length or precision is outdated. `translations` are
-    those that a table shows sentence by sentence. `record_by_stage` has the records of the wings'
-    stages by verb.
+    scale's overrides, so a training of another length or precision is outdated. `record_by_stage`
+    has the records of the wings' stages by verb.
     """
 
     experiment: Experiment
@@ -106,7 +100,6 @@ class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
     baseline_records: list[BaselineRecords]
     binarized_by_corpus: dict[str, BinarizedCorpus]
     hardware: HardwareSpec
-    translations: dict[Evaluation, Translations]
     record_by_stage: dict[str, Record]
 
 
@@ -177,13 +170,14 @@ def _gather(
             faults[evaluation] = fault
         return fault is None
 
-    place = (train_by_key, folder_by_key, scale)
-    scores = collect_scores(experiment.evaluations, *place, so_far=so_far, is_trusted=is_trusted)
-    shown = [
-        evaluation
-        for evaluation in shown_evaluations(experiment.evaluations)
-        if evaluation not in (faults or {})
-    ]
+    scores = collect_scores(
+        experiment.evaluations,
+        train_by_key,
+        folder_by_key,
+        scale,
+        so_far=so_far,
+        is_trusted=is_trusted,
+    )
     baseline_records = []
     binarized_by_corpus: dict[str, BinarizedCorpus] = {}
     record_by_stage: dict[str, Record] = {}
@@ -208,53 +202,8 @@ def _gather(
         baseline_records=baseline_records,
         binarized_by_corpus=binarized_by_corpus,
         hardware=read_hardware(config_folder / "hardware.yaml"),
-        translations=read_translations(shown, *place, so_far=so_far),
         record_by_stage=record_by_stage,
     )
-
-
-def read_translations(
-    evaluations: Iterable[Evaluation],
-    train_by_key: Mapping[TrainingKey, TrainRecord],
-    folder_by_key: Mapping[TrainingKey, Path],
-    scale: str,
-    *,
-    so_far: bool,
-) -> dict[Evaluation, Translations]:
-    """Return the translations by evaluation.
-
-    `so_far` leaves out translations that are missing or belong to another run than the training.
-
-    Raises:
-        RecordError: if a record or its text is missing or belongs to another run (neither with
-            `so_far`), or is torn.
-    """
-    translations = {}
-    for evaluation in evaluations:
-        key = training_key(evaluation)
-        if key in train_by_key or not so_far:
-            path = evaluation_record(folder_by_key[key], scale, "decode", evaluation)
-            record = read_of_run(path, Hypotheses, train_by_key.get(key), so_far=so_far)
-            if record is not None:
-                lines = _read_text(path.with_suffix(".txt"), record)
-                translations[evaluation] = Translations(lines, record.signature)
-    return translations
-
-
-def _read_text(path: Path, record: Hypotheses) -> tuple[str, ...]:
-    """Return the lines that a record of decode describes, from `path`, plain or packed."""
-    found_path = find_packed(path)
-    content = b""
-    if found_path is not None:
-        with open_unpacked(found_path) as text:
-            content = text.read()
-    sha256 = hashlib.sha256(content).hexdigest()
-    if sha256 != record.hypotheses_sha256:
-        found = f"sha256 {sha256}" if found_path is not None else "no such file"
-        raise RecordError(
-            f"{path}: {found}, its record says {record.hypotheses_sha256}; rerun `aiayn decode`"
-        )
-    return tuple(content.decode("utf-8").removesuffix("\n").split("\n"))
 
 
 class RecordedResults(NamedTuple):

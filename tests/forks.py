@@ -2,7 +2,6 @@
 
 import gc
 import os
-import socket
 from collections.abc import Callable
 
 
@@ -22,11 +21,3 @@ def fork(work: Callable[[], object]) -> int:
         finally:
             os._exit(status)
     return child
-
-
-def free_port() -> int:
-    """Return a port of the loopback that nothing listens at."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port

@@ -25,7 +25,6 @@ from aiayn.provenance import Provenance
 from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
-    Energy,
     Hardware,
     Hypotheses,
     PerplexityRecord,
@@ -76,7 +75,6 @@ TRAINED = made_of("trained", TrainRecord)
 HYPOTHESES = made_of("hypotheses", Hypotheses)
 PERPLEXITY = made_of("perplexity", PerplexityRecord)
 CORPUS = made_of("corpus", CorpusSpec)
-UNMETERED = Energy(joules=None, reason="NVML: Not Supported")  # a P100 has no counter
 PREDICTION = Prediction(hours=0.05, basis="at 30% of 1 CPU core")
 
 
@@ -183,7 +181,6 @@ def write_training(
         tensors_sha256="0" * 64,
         training_json=msgspec.json.encode(training, order="deterministic").decode(),
         prediction=prediction,
-        energy=UNMETERED if hardware.num_gpus else None,
     )
     write_record(train, train_record(site.results_folder, site.scale.scale, corpus, system, seed))
     return train
@@ -361,9 +358,6 @@ def write_translations(
     site: Site,
     evaluation: Evaluation,
     text: str = "",
-    *,
-    run: str | None = None,
-    signature: str = "beam:4",
 ) -> Path:
     """Write translations and their record, and set the digest that the record of score names;
     return the text's path.
@@ -381,13 +375,13 @@ def write_translations(
     sha256 = hashlib.sha256(text_path.read_bytes()).hexdigest()
     hypotheses = msgspec.structs.replace(
         HYPOTHESES,
-        run=run or run_of(evaluation.corpus, evaluation.system, evaluation.seed),
+        run=run_of(evaluation.corpus, evaluation.system, evaluation.seed),
         average=evaluation.average,
         testset=split_alpha(evaluation.testset)[0],
         path=str(text_path.absolute()),
         num_lines=text.count("\n"),
         hypotheses_sha256=sha256,
-        signature=signature,
+        signature="beam:4",
     )
     write_record(hypotheses, record_path)
     scored = read_record(scored_path, ScoreRecords)

@@ -96,7 +96,7 @@ def _other_dictionary(case: Case) -> Judgement | None:
     """
     trained = case.log.vocabulary_sizes[:2] if case.log else ()
     for output in case.translations:
-        sizes = output.generation.log.vocabulary_sizes[:2] if output.generation else ()
+        sizes = output.generation.vocabulary_sizes[:2] if output.generation else ()
         if len(sizes) == len(trained) == 2 and sizes != trained:
             here, there = (f"{source:,} and {target:,}" for source, target in (sizes, trained))
             return fact(output.path, "types of its dictionaries", here, f"{there}, as in training")

@@ -43,9 +43,9 @@ def check_lengths(case: Case) -> Answer:
             ratio, penalty, bleu = score.sys_len / max(1, score.ref_len), score.bp, score.score
             findings += _ends_early(output.path, lines, references)
         elif logged is not None and logged.reference_length:
-            place = f"{output.path}:{logged.line}"
+            place = f"{output.path}:{logged.bleu_line}"
             ratio = logged.hypothesis_length / logged.reference_length
-            penalty, bleu = logged.brevity_penalty, logged.value
+            penalty, bleu = logged.brevity_penalty, logged.bleu or 0.0
         else:
             continue
         words = f"length ratio {ratio:.3f}, brevity penalty {penalty:.3f}"

@@ -283,7 +283,7 @@ def check_testset(case: Case) -> Answer:
         if one.quantity in TESTSET_QUANTITIES and not output.lines
     ]
     for output in case.translations:
-        languages = output.generation.log.languages[:2] if output.generation else ()
+        languages = output.generation.languages[:2] if output.generation else ()
         if languages not in ((), (corpus.source_language, corpus.target_language)):
             found = "-".join(languages)
             judged.append(fact(output.path, "languages", found, corpus.language_pair))

@@ -21,10 +21,9 @@ from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.errors import RecordError, UsageError
 from aiayn.logs.evidence import (
     VALIDATION_BLEU,
-    Average,
     LoggedFolder,
-    LoggedGeneration,
     LoggedTraining,
+    file_of,
     join_logs,
     metric_of_generation,
 )
@@ -57,7 +56,6 @@ from analysis.doctor.types import (
     Scorer,
     Translation,
 )
-from paper_tables.compare.judgement import file_of
 from paper_tables.logs.tables import file_problem
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
@@ -154,26 +152,26 @@ def _recorded(
     return tuple(translations)
 
 
-def _recorded_generation(claim: Claim, path: Path, record: Hypotheses) -> LoggedGeneration:
+def _recorded_generation(claim: Claim, path: Path, record: Hypotheses) -> GenerationLog:
     """Return the average and the search of a record in the terms of fairseq-generate."""
     role = role_of(claim, record.testset)
     arguments: dict[str, Argument] = {
         "beam": record.beam_size,
         "lenpen": record.length_penalty_alpha,
-        # A further test set is a subset of its own name: no average is printed for it.
-        "gen_subset": {"dev": "valid"}.get(role, role) or record.testset,
     }
     if limit := _MAX_LENGTH.search(record.signature):
         arguments |= {"max_len_a": float(limit[1]), "max_len_b": int(limit[2])}
-    log = GenerationLog(
+    return GenerationLog(
         first_line=0,
         last_line=0,
         arguments=arguments,
         model_path=record.average,
         num_sentences=record.num_lines,
+        # A further test set is a subset of its own name: no average is printed for it.
+        subset={"dev": "valid"}.get(role, role) or record.testset,
+        path=str(path),
+        average=record.average,
     )
-    average = Average(name=record.average)
-    return LoggedGeneration(path=str(path), log=log, training_path="", average=average)
 
 
 def _reported(
@@ -378,22 +376,21 @@ def _records(
         yield path, record
 
 
-def _is_scored(generation: LoggedGeneration) -> bool:
+def _is_scored(log: GenerationLog) -> bool:
     """Return whether a log of fairseq-generate holds translations or a score; a validation of a
     training does not count.
     """
-    log = generation.log
-    is_validation = log.bleu is not None and log.bleu.name == VALIDATION_BLEU
-    return bool(log.num_hypotheses or log.bleu) and not is_validation
+    has_content = log.num_hypotheses > 0 or log.bleu is not None
+    return has_content and log.bleu_name != VALIDATION_BLEU
 
 
 def _generated(
-    folder: Path, generation: LoggedGeneration, claim: Claim, references_path: Path | None
+    folder: Path, log: GenerationLog, claim: Claim, references_path: Path | None
 ) -> Translation:
     """Return fairseq-generate's lines as they are, in the order of the source, with the BLEU that
     it printed.
     """
-    path, log = folder / file_of(generation), generation.log
+    path = folder / file_of(log)
     lines = read_text(path).split("\n")[log.first_line - 1 : log.last_line]
     sentences = generated_sentences(lines)
     chosen = sentences["D"] or sentences["H"]
@@ -405,15 +402,15 @@ def _generated(
     if references_path is not None:
         references = read_lines(references_path)
     elif log.bleu is not None:
-        place = f"{path}:{log.bleu.line}"
-        reported = (Reported(place, metric_of_generation(log), log.bleu.value, ""),)
-    role = "dev" if generation.role == "dev" else "test"
+        place = f"{path}:{log.bleu_line}"
+        reported = (Reported(place, metric_of_generation(log), log.bleu, ""),)
+    role = "dev" if log.role == "dev" else "test"
     return Translation(
         path=str(path),
         lines=tuple(chosen[number] for number in numbers),
         testset=claim.corpus.testset_of(role),
         role=role,
-        generation=msgspec.structs.replace(generation, path=str(path)),
+        generation=msgspec.structs.replace(log, path=str(path)),
         references_path=str(references_path or path),
         references=references,
         reported=reported,

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from aiayn.logs.evidence import LoggedGeneration, LoggedTraining
-from aiayn.logs.types import BleuLine, TrainingLog
+from aiayn.logs.evidence import LoggedTraining
+from aiayn.logs.types import GenerationLog, TrainingLog
 from aiayn.printed import read_rows
 from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
@@ -66,12 +66,12 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     references_path: str = ""
     references: tuple[str, ...] | None = None
     reported: tuple[Reported, ...] = ()
-    generation: LoggedGeneration | None = None
+    generation: GenerationLog | None = None
 
     @property
-    def logged(self) -> BleuLine | None:
-        """The BLEU line of the log of fairseq-generate."""
-        return self.generation.log.bleu if self.generation else None
+    def logged(self) -> GenerationLog | None:
+        """The log of fairseq-generate, if it has a BLEU line."""
+        return self.generation if self.generation and self.generation.bleu_line else None
 
     @property
     def can_be_scored(self) -> bool:

@@ -155,8 +155,6 @@ def curves_of_folder(
     """
     series_by_name: dict[str, tuple[str, int | None]] = {}
     for line in lines:
-        if not line.has_training_numbers:
-            continue
         scale = "" if line.system.scale == PAPER_SCALE else f" ({line.system.scale})"
         parts = (f"{line.system.system}{scale}", line.language_pair, *line.configuration)
         series = ", ".join(parts)

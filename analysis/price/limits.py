@@ -2,11 +2,23 @@
 
 import math
 
+import msgspec
+
 from aiayn.errors import ConfigError
 from aiayn.plan.machine import Machine
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import SystemSpec
 from aiayn.train.fairseq_args import refuse_untrainable
+
+
+class Jobs(msgspec.Struct, frozen=True):
+    """The Slurm jobs of a training, in words; `advice` is '' if their cluster's file allows so
+    many.
+    """
+
+    number: int
+    words: str
+    advice: str
 
 
 def why_unsupported(system: SystemSpec, machine: Machine) -> str:
@@ -38,27 +50,19 @@ def cluster_file(cluster: ClusterSpec) -> str:
     return f"workflow/config/clusters/{cluster.name}.yaml"
 
 
-def training_minutes(cluster: ClusterSpec) -> float:
-    """Return how long a job trains before it saves and ends; the next job continues."""
-    return cluster.time_limit_minutes - cluster.signal_seconds / 60
-
-
-def count_jobs(cluster: ClusterSpec, hours: float) -> int:
-    """Return how many jobs, one after the other, train for so long; starting and saving are not
-    counted.
+def count_jobs(cluster: ClusterSpec, system: str, hours: float) -> Jobs:
+    """Return the jobs, one after the other, that train a system for so long; starting and saving
+    are not counted.
     """
-    return max(1, math.ceil(60 * hours / training_minutes(cluster)))
-
-
-def exceeded_limit(cluster: ClusterSpec, system: str, hours: float) -> str:
-    """Return why a training needs more jobs than its cluster's file allows; '' if it does not."""
-    num_jobs = count_jobs(cluster, hours)
-    if num_jobs <= cluster.max_num_jobs:
-        return ""
+    # A job saves and ends at its signal.
+    minutes = cluster.time_limit_minutes - cluster.signal_seconds / 60
+    number = max(1, math.ceil(60 * hours / minutes))
     in_words = f"{hours:,.1f}" if hours < 1000 else f"{hours:,.0f}"
-    return (
-        f"{system}: {in_words} hours are {num_jobs:,} jobs of"
-        f" {training_minutes(cluster):,g} minutes (time_limit_minutes less signal_seconds),"
-        f" {cluster.max_num_jobs} are allowed; raise max_num_jobs or time_limit_minutes in"
-        f" {cluster_file(cluster)}"
+    words = (
+        f"{system}: {in_words} hours, jobs of {minutes:,g} minutes (time_limit_minutes less"
+        f" signal_seconds) needed: {number:,}, allowed: {cluster.max_num_jobs}"
     )
+    advice = ""
+    if number > cluster.max_num_jobs:
+        advice = f"raise max_num_jobs or time_limit_minutes in {cluster_file(cluster)}"
+    return Jobs(number, words, advice)

@@ -1,9 +1,9 @@
 """Predicts what the trainings of a scale take: hours, GPU-hours, money, energy, disk and memory.
 
-Finished trainings on such a machine scale the hours. Nothing is downloaded, built or trained.
+Finished trainings on such devices scale the hours. Nothing is downloaded, built or trained.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,11 +19,10 @@ from aiayn.experiment import Experiment
 from aiayn.plan.machine import Machine, machine_of_gpus
 from aiayn.plan.prediction import Speed, batches_per_rank, join_batches, run_disk_bytes
 from aiayn.spec.hardware import HardwareSpec
-from aiayn.spec.system import Overrides, overridden
-from aiayn.spec.training import PRECISIONS, Precision
+from aiayn.spec.training import Precision
 from analysis.price.data import PlannedCorpus, plan_corpus
-from analysis.price.history import History, find_records
-from analysis.price.limits import exceeded_limit, why_unsupported
+from analysis.price.history import Finished, predict_scaled, read_finished
+from analysis.price.limits import Jobs, count_jobs, why_unsupported
 from analysis.price.memory import device_memory_bytes
 
 NUM_NODE_GPUS = 8  # a plan compares 8 GPUs and 1 GPU a training on this node
@@ -91,35 +90,23 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.seeds) * (self.run_bytes + self.averages_bytes)
 
 
-class PlannedPrecision(msgspec.Struct, frozen=True, kw_only=True):
-    """All trainings in one precision: each entry of `speeds` counts for one training, in the plan's
-    order; `cost` is the sum over all seeds.
-
-    `hours_by_gpus` answers how many GPUs a training should have. It has the hours until all
-    trainings are done on the GPUs of one node, by the number of GPUs a training, and is empty on
-    CPUs, or if 8 GPUs cannot share an update. `refusal` says why this machine cannot train in the
-    precision, '' if it can.
-    """
-
-    precision: Precision
-    refusal: str
-    speeds: list[Speed]
-    cost: Cost
-    hours_by_gpus: dict[int, float]
-
-
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The whole plan; bytes of text and data-bins omit `unsized_corpora`, whose size is not
     published.
 
-    `overrun` says which training takes more Slurm jobs than its cluster's file allows, '' if none
-    does.
+    `cost` is the sum over all trainings. `hours_by_gpus` answers how many GPUs a training should
+    have: it has the hours until all trainings are done on the GPUs of one node, by the number of
+    GPUs a training, and is empty on CPUs, or if 8 GPUs cannot share an update. `jobs` are the Slurm
+    jobs of the longest training, None without a cluster. A plan of one system has the command line
+    of fairseq-train for each corpus, or says in `command_refusal` why fairseq cannot train it.
     """
 
     scale: str
     machine: Machine
     trainings: list[Row]
-    precisions: list[PlannedPrecision]
+    cost: Cost
+    hours_by_gpus: dict[int, float]
+    jobs: Jobs | None
     corpora: list[PlannedCorpus]
     runs_bytes: int
     averages_bytes: int
@@ -127,17 +114,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     text_bytes: int
     data_bin_bytes: int
     unsized_corpora: list[str]
-    overrun: str
+    command_by_corpus: dict[str, list[str]] = {}
+    command_refusal: str = ""
 
     @property
     def results_bytes(self) -> int:
         """The bytes in the results folder, without the archives."""
         return self.averages_bytes + self.text_bytes + self.data_bin_bytes
-
-
-def longest_training(trainings: Sequence[Row]) -> Row | None:
-    """Return the row whose training takes longest, None if there is no training."""
-    return max(trainings, key=lambda row: row.hours, default=None)
 
 
 def precisions_of(experiment: Experiment) -> set[Precision]:
@@ -152,7 +135,7 @@ def make_plan(
     any.
 
     Raises:
-        RecordError: if the record of a data-bin of this scale is unreadable.
+        RecordError: if the record of a training, or of a data-bin of this scale, is unreadable.
         ConfigError: naming the system, if the machine does not have the precision that it is to be
         trained in.
     """
@@ -162,29 +145,35 @@ def make_plan(
     for name, corpus in experiment.corpora.items():
         corpora[name] = plan_corpus(corpus, scale.scale, results_folder)
         archives |= corpora[name].bytes_by_archive
-    history = History(
-        find_records(results_folder, Path(scale.runs_folder)),
-        machine,
-        hardware,
-        {name: corpus.vocabulary_size for name, corpus in corpora.items()},
-    )
+    size_by_corpus = {name: corpus.vocabulary_size for name, corpus in corpora.items()}
+    finished = read_finished(results_folder, machine, hardware, size_by_corpus)
     seeds_of: dict[tuple[str, str], list[int]] = {}
     for training in experiment.trainings:
         seeds_of.setdefault((training.corpus, training.system), []).append(training.seed)
-    trainings, precisions = [], []
-    for (name, system), seeds in seeds_of.items():
-        trainings.append(_plan_row(system, seeds, experiment, machine, corpora[name], history))
-    for precision in PRECISIONS:
-        planned = _plan_precision(precision, experiment, seeds_of, machine, history, hardware)
-        precisions.append(planned)
-    longest, overrun = longest_training(trainings), ""
-    if longest is not None and machine.cluster is not None:
-        overrun = exceeded_limit(machine.cluster, longest.system, longest.hours)
+
+    def plan_rows(chosen: Machine) -> list[Row]:
+        rows = []
+        for (name, system), seeds in seeds_of.items():
+            rows.append(_plan_row(system, seeds, experiment, chosen, corpora[name], finished))
+        return rows
+
+    trainings = plan_rows(machine)
+    hours_by_gpus, jobs = {}, None
+    if machine.gpu and trainings and _can_share_node(experiment):
+        for num_gpus in (NUM_NODE_GPUS, 1):
+            resized = machine_of_gpus(machine.gpu, num_gpus, 1, hardware, machine.chosen_by)
+            num_places = NUM_NODE_GPUS // num_gpus
+            hours_by_gpus[num_gpus] = hours_on_node(plan_rows(resized), num_places)
+    if machine.cluster is not None and trainings:
+        longest = max(trainings, key=lambda row: row.hours)
+        jobs = count_jobs(machine.cluster, longest.system, longest.hours)
     return Plan(
         scale=scale.scale,
         machine=machine,
         trainings=trainings,
-        precisions=precisions,
+        cost=cost_of(sum(row.cost.hours for row in trainings), machine),
+        hours_by_gpus=hours_by_gpus,
+        jobs=jobs,
         corpora=list(corpora.values()),
         runs_bytes=sum(len(row.seeds) * row.run_bytes for row in trainings),
         averages_bytes=sum(len(row.seeds) * row.averages_bytes for row in trainings),
@@ -192,7 +181,6 @@ def make_plan(
         text_bytes=sum(corpus.text_bytes for corpus in corpora.values()),
         data_bin_bytes=sum(corpus.data_bin_bytes for corpus in corpora.values()),
         unsized_corpora=[name for name, corpus in corpora.items() if corpus.num_pairs is None],
-        overrun=overrun,
     )
 
 
@@ -202,11 +190,11 @@ def _plan_row(
     experiment: Experiment,
     machine: Machine,
     corpus: PlannedCorpus,
-    history: History,
+    finished: dict[Precision, Finished],
 ) -> Row:
     system = experiment.system_by_name[name]
     training = system.training
-    speed = history.speed_of(training, corpus.corpus, name, machine)
+    speed = predict_scaled(training, corpus.vocabulary_size, machine, name, finished)
     parameters = num_parameters(
         training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size
     )
@@ -238,63 +226,18 @@ def _plan_row(
     )
 
 
-def _plan_precision(
-    precision: Precision,
-    experiment: Experiment,
-    seeds_of: Mapping[tuple[str, str], list[int]],
-    machine: Machine,
-    history: History,
-    hardware: HardwareSpec,
-) -> PlannedPrecision:
-    """Return what all trainings would take if each were in this precision."""
-    reason = machine.precision_refusal(precision)
-    if reason:
-        return PlannedPrecision(
-            precision=precision,
-            refusal=reason,
-            speeds=[],
-            cost=cost_of(0.0, machine),
-            hours_by_gpus={},
-        )
-    changed = Overrides(precision=precision)
-    trainings, can_share = {}, bool(machine.gpu and seeds_of)
-    for corpus, name in seeds_of:
-        training = overridden(experiment.system_by_name[name], changed).training
-        trainings[corpus, name] = training
-        can_share = can_share and training.batches_per_update % NUM_NODE_GPUS == 0
-
-    def speeds_on(chosen: Machine) -> list[Speed]:
-        speeds = []
-        for (corpus, system), training in trainings.items():
-            speeds.append(history.speed_of(training, corpus, system, chosen))
-        return speeds
-
-    def hours_of_seeds(speeds: list[Speed]) -> list[float]:
-        hours = []
-        for seeds, speed in zip(seeds_of.values(), speeds, strict=True):
-            hours += [speed.hours] * len(seeds)
-        return hours
-
-    hours_by_gpus = {}
-    for num_gpus in (NUM_NODE_GPUS, 1) if can_share else ():
-        resized = machine_of_gpus(machine.gpu, num_gpus, 1, hardware, machine.chosen_by)
-        hours = hours_of_seeds(speeds_on(resized))
-        hours_by_gpus[num_gpus] = hours_on_node(hours, NUM_NODE_GPUS // num_gpus)
-    speeds = speeds_on(machine)
-    return PlannedPrecision(
-        precision=precision,
-        refusal="",
-        speeds=speeds,
-        cost=cost_of(sum(hours_of_seeds(speeds)), machine),
-        hours_by_gpus=hours_by_gpus,
-    )
+def _can_share_node(experiment: Experiment) -> bool:
+    """Return whether the GPUs of a node can share an update of each system."""
+    systems = experiment.system_by_name.values()
+    return all(system.training.batches_per_update % NUM_NODE_GPUS == 0 for system in systems)
 
 
-def hours_on_node(hours_of_trainings: Sequence[float], num_places: int) -> float:
+def hours_on_node(rows: Sequence[Row], num_places: int) -> float:
     """Return when the last training ends if `num_places` trainings run at a time, the longest
     first.
     """
     ends = [0.0] * num_places
-    for hours in sorted(hours_of_trainings, reverse=True):
-        ends[ends.index(min(ends))] += hours
+    for row in sorted(rows, key=lambda row: row.hours, reverse=True):
+        for _ in row.seeds:
+            ends[ends.index(min(ends))] += row.hours
     return max(ends)

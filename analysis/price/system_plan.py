@@ -1,6 +1,4 @@
-"""Plans one system of a scale: the cost of its trainings, its size, and the command line of
-fairseq-train.
-"""
+"""Plans one system of a scale, with the command line of fairseq-train."""
 
 from pathlib import Path
 
@@ -12,22 +10,8 @@ from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from aiayn.train.fairseq_args import TrainingData, train_flags
 from analysis.price.plan import Plan
 
-FAIRSEQ_TRAIN = "fairseq-train"
 DATA_FOLDER, SAVE_FOLDER = "DATA_BIN", "CHECKPOINTS"  # placeholders in the command line
 SEED_OF_UNLISTED = 1
-
-
-class SystemPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The plan of one system, with one row for each corpus that the system is trained on.
-
-    `command_by_corpus` has fairseq-train's command line for each corpus. It is empty if fairseq
-    cannot train the system; then `refusal` gives the reason.
-    """
-
-    system: str
-    plan: Plan
-    command_by_corpus: dict[str, list[str]]
-    refusal: str
 
 
 def expand_system(scale: ScaleSpec, name: str, config_folder: Path = CONFIG_FOLDER) -> Experiment:
@@ -48,8 +32,8 @@ def expand_system(scale: ScaleSpec, name: str, config_folder: Path = CONFIG_FOLD
     return msgspec.structs.replace(experiment, corpora=corpora)
 
 
-def plan_system(experiment: Experiment, name: str, plan: Plan) -> SystemPlan:
-    """Return the plan of a system with its command lines; `plan` is made from `expand_system`."""
+def add_commands(plan: Plan, experiment: Experiment, name: str) -> Plan:
+    """Return the plan of one system with its command lines; `plan` is made from `expand_system`."""
     training = experiment.system_by_name[name].training
     device = "cuda" if plan.machine.gpu else "cpu"
     command_by_corpus: dict[str, list[str]] = {}
@@ -65,7 +49,7 @@ def plan_system(experiment: Experiment, name: str, plan: Plan) -> SystemPlan:
             flags = train_flags(
                 training, data, seed=row.seeds[0], save_folder=SAVE_FOLDER, device=device
             )
-            command_by_corpus[row.corpus] = [FAIRSEQ_TRAIN, *flags]
+            command_by_corpus[row.corpus] = ["fairseq-train", *flags]
     except ConfigError as error:
-        return SystemPlan(system=name, plan=plan, command_by_corpus={}, refusal=str(error))
-    return SystemPlan(system=name, plan=plan, command_by_corpus=command_by_corpus, refusal="")
+        return msgspec.structs.replace(plan, command_refusal=str(error))
+    return msgspec.structs.replace(plan, command_by_corpus=command_by_corpus)

@@ -9,32 +9,15 @@ from collections.abc import Sequence
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.plan.machine import Machine
-from aiayn.plan.prediction import (
-    CPU_SHARE,
-    FP32_PRODUCT_SHARE,
-    HOST_SECONDS_PER_KERNEL,
-    HOST_SECONDS_PER_WAIT,
-    LINK_SHARE,
-    MEMORY_SHARE,
-    TENSOR_CORE_SHARE,
-    Bounds,
-    Speed,
-)
-from aiayn.spec.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue
+from aiayn.plan.prediction import CPU_SHARE, Speed
+from aiayn.spec.hardware import SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
-from analysis.price.limits import count_jobs, training_minutes
 from analysis.price.machines import PRICE_FLAG
-from analysis.price.plan import NUM_NODE_GPUS, Plan, Row, longest_training
-from analysis.price.system_plan import SystemPlan
+from analysis.price.plan import NUM_NODE_GPUS, Plan, Row
 
 INDENT = "  "
 MAX_NAMED = 3  # trainings or systems in a list
-NAME_BY_BASIS = {"measured": "runs", "fraction": "others", "assumed": "formula"}
-WORDS_BY_BASIS = {
-    "measured": "as trainings of the system took on such devices, in proportion to updates",
-    "fraction": "the formula, scaled as other trainings on such devices differed from it",
-}
 
 
 def number(value: float | None) -> str:
@@ -82,94 +65,59 @@ def render_plan(plan: Plan) -> str:
     """Return the whole plan, each line ended by LF."""
     num_trainings = sum(len(row.seeds) for row in plan.trainings)
     words = f"{num_trainings} trainings, each on {plan.machine.words}"
-    return sections(
+    parts: list[tuple[str, Sequence[str]]] = [
         ("", titled(f"Plan of {plan.scale}: {words}")),
         ("", _training_lines(plan, num_trainings)),
-        ("", _precision_lines(plan)),
-        ("", _sharing_lines(plan)),
         ("", entries(_summary(plan))),
         ("Stands on", entries(_bases(plan), INDENT)),
         ("To look at", listed(_warnings(plan))),
-    )
+    ]
+    if plan.command_by_corpus or plan.command_refusal:
+        for row, corpus in zip(plan.trainings, plan.corpora, strict=True):
+            lines = table(_sizes(row, corpus), right=[1], indent=INDENT)
+            parts.append((f"Size on {row.corpus}", lines))
+    for corpus_name, command in plan.command_by_corpus.items():
+        heading = (
+            f"Command line on {corpus_name}, one device (`aiayn train` gives fairseq the same)"
+        )
+        parts.append((heading, command_lines([shlex.quote(word) for word in command])))
+    if plan.command_refusal:
+        parts.append(("No fairseq-train command line", wrapped(plan.command_refusal, INDENT)))
+    return sections(*parts)
 
 
 def _training_lines(plan: Plan, num_trainings: int) -> list[str]:
-    """Return a row for each system and corpus, and their sums. The price of a core is not known."""
+    """Return a row for each system and corpus, and their sums."""
     device, holder = plan.machine.device, "GPU" if plan.machine.gpu else "rank"
     lines = [
         ["", "", "", "updates", "time", f"{device}-h", "US$", "disk GB", "GB a"],
         ["system", "corpus", "seeds", "a run", "a run", "in all", "in all", "in all", holder],
     ]
-    device_hours = dollars = disk_bytes = memory_bytes = 0.0
     for row in plan.trainings:
         cells = [row.system, row.corpus, str(len(row.seeds)), f"{row.updates:,}"]
         cells += [hours_range(row.speed), number(row.cost.device_hours), number(row.cost.dollars)]
         lines.append([*cells, gigabytes(row.disk_bytes), gigabytes(row.device_memory_bytes)])
-        device_hours += row.cost.device_hours
-        dollars += row.cost.dollars or 0.0
-        disk_bytes += row.disk_bytes
-        memory_bytes = max(memory_bytes, row.device_memory_bytes)
-    money = number(dollars if plan.machine.dollars_per_hour else None)
-    sums = ["all", "", str(num_trainings), "", "", number(device_hours), money]
-    lines.append([*sums, gigabytes(disk_bytes), gigabytes(memory_bytes)])
+    cost = plan.cost
+    sums = ["all", "", str(num_trainings), "", "", number(cost.device_hours), number(cost.dollars)]
+    memory_bytes = max((row.device_memory_bytes for row in plan.trainings), default=0)
+    lines.append([*sums, gigabytes(plan.runs_bytes + plan.averages_bytes), gigabytes(memory_bytes)])
     return table(lines, right=range(2, 9), num_headings=2, num_totals=1)
 
 
-def _precision_lines(plan: Plan) -> list[str]:
-    """Return time, device-hours, money and energy in each precision, and why a precision is
-    missing.
-    """
-    longest = longest_training(plan.trainings)
-    if longest is None:
-        return []
-    shown = dict.fromkeys((0, plan.trainings.index(longest)))
-    names = [f"time a run, {plan.trainings[index].system}" for index in shown]
-    names += ["all, one by one", f"{plan.machine.device}-hours", "US$", "kWh"]
-    columns, missing = [["in each precision", *names]], []
-    for planned in plan.precisions:
-        cells, cost = ["-"] * len(names), planned.cost
-        if planned.refusal:
-            missing.append(planned.precision)
-        else:
-            in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
-            cells = [hours_range(planned.speeds[index]) for index in shown]
-            cells += [in_words, number(cost.device_hours)]
-            cells += [number(cost.dollars), number(cost.kilowatt_hours)]
-        columns.append([planned.precision, *cells])
-    taken = ", ".join(dict.fromkeys(row.speed.precision for row in plan.trainings))
-    text = f"The plan assumes {taken}; `--config precision=...` takes another for all systems."
-    if missing:
-        device = f"a {plan.machine.gpu}" if plan.machine.gpu else CPU
-        text += f" A dash: {device} has no {' and no '.join(missing)} ({WHO_HAS_TENSOR_CORES})."
-    lines = list(zip(*columns, strict=True))
-    return [*table(lines, right=range(1, len(columns)), num_headings=1), *wrapped(text)]
-
-
-def _sharing_lines(plan: Plan) -> list[str]:
-    """Return when all trainings are done on one node, by the number of GPUs a training."""
-    in_turn = f"1 at a time, {NUM_NODE_GPUS} GPUs each"
-    at_once = f"{NUM_NODE_GPUS} at a time, 1 GPU each"
-    heading = f"all trainings on a node of {NUM_NODE_GPUS} {plan.machine.gpu}"
-    columns = [[heading, in_turn, at_once, "1 GPU each, times as fast"]]
-    for planned in plan.precisions:
-        if hours_by_gpus := planned.hours_by_gpus:
-            of_node, of_one = hours_by_gpus[NUM_NODE_GPUS], hours_by_gpus[1]
-            ratio = f"{of_node / of_one:.2f}"
-            columns.append([planned.precision, duration(of_node), duration(of_one), ratio])
-    if len(columns) == 1:
-        return []
-    lines = list(zip(*columns, strict=True))
-    return table(lines, right=range(1, len(columns)), num_headings=1)
-
-
 def _summary(plan: Plan) -> list[tuple[str, str]]:
-    longest, cluster, in_turn = longest_training(plan.trainings), plan.machine.cluster, ""
-    if cluster is not None and longest is not None and not plan.overrun:
-        in_turn = (
-            f"{count_jobs(cluster, longest.hours)} in turn for {longest.system}, each of"
-            f" {training_minutes(cluster):,g} minutes (time_limit_minutes less signal_seconds);"
-            f" {cluster.max_num_jobs} are allowed"
+    cost, node, jobs = plan.cost, "", ""
+    in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
+    one_by_one = f"{in_words} one training after the other"
+    if cost.kilowatt_hours is not None:
+        one_by_one += f", {number(cost.kilowatt_hours)} kWh"
+    if plan.hours_by_gpus:
+        of_node, of_one = plan.hours_by_gpus[NUM_NODE_GPUS], plan.hours_by_gpus[1]
+        node = (
+            f"{duration(of_node)} with {NUM_NODE_GPUS} GPUs for one training after the other,"
+            f" {duration(of_one)} with 1 GPU for each of {NUM_NODE_GPUS} trainings at a time"
         )
+    if plan.jobs is not None and not plan.jobs.advice:
+        jobs = plan.jobs.words
     bytes_by_name = {
         "runs": plan.runs_bytes,
         "averages": plan.averages_bytes,
@@ -179,19 +127,24 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
     }
     parts = ", ".join(f"{name} {gigabytes(size)}" for name, size in bytes_by_name.items())
     disk = f"{gigabytes(sum(bytes_by_name.values()))} GB at most: {parts}"
-    return [("Slurm jobs", in_turn), ("disk", disk)]
+    return [
+        ("all", one_by_one),
+        (f"{NUM_NODE_GPUS} {plan.machine.gpu}", node),
+        ("Slurm jobs", jobs),
+        ("disk", disk),
+    ]
 
 
 def _bases(plan: Plan) -> list[tuple[str, str]]:
     """Return the basis of each figure of the plan, with its source and how to change it."""
     machine = plan.machine
-    rows_by_basis: dict[str, list[Row]] = {}
     rate_by_precision: dict[str, str] = {}
     systems_by_counts: dict[str, list[str]] = {}
     launch_bound: list[str] = []
+    runs: list[str] = []
     for row in plan.trainings:
         speed = row.speed
-        rows_by_basis.setdefault(speed.basis, []).append(row)
+        runs += speed.runs
         rate = machine.rate_by_precision[speed.precision]
         teraflops = f"{number(rate.value / 1e12)} TFLOP/s a {machine.device}"
         rate_by_precision[speed.precision] = f"{speed.precision} {teraflops} ({_source(rate)})"
@@ -210,19 +163,16 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
             " up to 4.2 times as long as this formula predicts for small batches (docs/checks.md)"
         )
     change = "change it by --launcher, --cluster, --gpu, --num-gpus"
-    pairs = [("machine", f"{machine.words} a training: {machine.chosen_by}; {change}")]
-    for basis, rows in rows_by_basis.items():
-        text = _formula(machine)
-        if basis in WORDS_BY_BASIS:
-            systems, runs = [], []
-            for row in rows:
-                systems.append(row.system)
-                runs += row.speed.runs
-            text = f"{_named(systems)}: {WORDS_BY_BASIS[basis]}: {_named(runs)}"
-        pairs.append((NAME_BY_BASIS[basis], text))
+    formula = f"operations of all updates at {CPU_SHARE:.0%} of the rate (assumption)"
+    if machine.gpu:
+        formula = "a sum of terms with assumed constants (workflow/aiayn/plan/prediction.py)"
+    formula += f", every batch full, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"
+    if runs:
+        formula += f"; scaled as trainings on such devices differed from it: {_named(runs)}"
     return [
-        *pairs,
-        ("rate", "; ".join(rate_by_precision.values())),
+        ("machine", f"{machine.words} a training: {machine.chosen_by}; {change}"),
+        ("formula", formula),
+        ("precision", "; ".join(rate_by_precision.values()) + "; change it by --config precision"),
         ("kernels", "; ".join(counts)),
         ("not checked", unchecked),
         *(_prices(machine) if machine.gpu else []),
@@ -236,27 +186,6 @@ def _named(names: Sequence[str]) -> str:
     different = list(dict.fromkeys(names))
     more = f" and {len(different) - MAX_NAMED} more" if len(different) > MAX_NAMED else ""
     return ", ".join(different[:MAX_NAMED]) + more
-
-
-def _formula(machine: Machine) -> str:
-    """Return the terms of the formula with their assumed constants, the worst and the best."""
-    batches = f"every batch full, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"
-    if not machine.gpu:
-        return f"operations of all updates, {batches}, at {CPU_SHARE:.0%} of the rate (assumption)"
-
-    def percent(share: Bounds) -> str:
-        return f"{100 * share.worst:.0f} to {100 * share.best:.0f} %"
-
-    def microseconds(seconds: Bounds) -> str:
-        return f"{1e6 * seconds.best:.0f} to {1e6 * seconds.worst:.0f} us"
-
-    return (
-        f"a sum of terms, {batches}; assumed are products at {percent(FP32_PRODUCT_SHARE)} of the"
-        f" rate in fp32 and {percent(TENSOR_CORE_SHARE)} on tensor cores, {percent(MEMORY_SHARE)}"
-        f" of the memory's speed, {percent(LINK_SHARE)} of the link's, and"
-        f" {microseconds(HOST_SECONDS_PER_KERNEL)} of the host a kernel and"
-        f" {microseconds(HOST_SECONDS_PER_WAIT)} a wait; kernels and waits are counted"
-    )
 
 
 def _prices(machine: Machine) -> list[tuple[str, str]]:
@@ -282,29 +211,11 @@ def _warnings(plan: Plan) -> list[str]:
     for reason, systems in systems_by_reason.items():
         texts.append(f"{', '.join(dict.fromkeys(systems))}: {reason}")
     texts += plan.machine.assumptions
-    if plan.overrun:
-        texts.append(plan.overrun)
+    if plan.jobs is not None and plan.jobs.advice:
+        texts.append(f"{plan.jobs.words}; {plan.jobs.advice}")
     for name in plan.unsized_corpora:
         texts.append(f"{name}: its size is not published; text and data-bin are not counted")
     return texts
-
-
-def render_system_plan(system_plan: SystemPlan) -> str:
-    """Return the plan of one system with its size and command lines, each line ended by LF."""
-    rows = system_plan.plan.trainings
-    parts: list[tuple[str, Sequence[str]]] = []
-    for row, corpus in zip(rows, system_plan.plan.corpora, strict=True):
-        parts.append(
-            (f"Size on {row.corpus}", table(_sizes(row, corpus), right=[1], indent=INDENT))
-        )
-    for corpus_name, command in system_plan.command_by_corpus.items():
-        heading = (
-            f"Command line on {corpus_name}, one device (`aiayn train` gives fairseq the same)"
-        )
-        parts.append((heading, command_lines([shlex.quote(word) for word in command])))
-    if system_plan.refusal:
-        parts.append(("No fairseq-train command line", wrapped(system_plan.refusal, INDENT)))
-    return render_plan(system_plan.plan) + "\n" + sections(*parts)
 
 
 def _sizes(row: Row, corpus: PlannedCorpus) -> list[tuple[str, str, str]]:

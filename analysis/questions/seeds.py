@@ -271,36 +271,35 @@ def question_of_folder(
 def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) -> SeedQuestion:
     """Return a system's values in fairseq's logs, a value for each training."""
     place = f"{folder}: {printed.system}, {printed.role}"
-    lines = []
+    scored: dict[tuple[str, ...], dict[tuple[str, str], list[float]]] = {}
     for line in averaged_lines(folder):
         is_system = line.system.system == printed.system
-        is_pair = line.language_pair == printed.language_pair
-        if is_system and is_pair and line.scored(printed.role):
-            lines.append(line)
-    if not lines:
+        if is_system and line.language_pair == printed.language_pair:
+            for (labels, name, settings), judged in line.scored(printed.role).items():
+                configuration = (line.system.scale, *line.configuration, *labels)
+                values = [score.value for score in judged if score.value is not None]
+                scored.setdefault(configuration, {})[name, settings] = values
+    if not scored:
         raise RecordError(
             f"{place}: no BLEU in these logs; `aiayn tables --from-logs` lists the system of each"
             " log"
         )
-    if len(lines) > 1:
-        named = " and ".join("; ".join(line.configuration) or "as the row" for line in lines)
+    if len(scored) > 1:
+        named = " and ".join("; ".join(labels) or "as the row" for _, *labels in scored)
         raise RecordError(
             f"{place}: values of several configurations, {named}; give a folder with a single"
             " configuration"
         )
-    scored = lines[0].scored(printed.role)
-    chosen = [key for key in scored if metric in (None, key[0])]
+    (((scale, *_), values_by_definition),) = scored.items()
+    chosen = [key for key in values_by_definition if metric in (None, key[0])]
     if len(chosen) != 1:
-        named = " and ".join(" ".join(key).rstrip() for key in scored)
+        named = " and ".join(" ".join(key).rstrip() for key in values_by_definition)
         raise RecordError(
             f"{place}: values of several definitions, {named}; expected a single definition; choose"
             " it with --metric"
         )
-    conditions = msgspec.structs.replace(
-        printed.conditions, metric=chosen[0][0], scale=lines[0].system.scale
-    )
-    values = [score.value for score in scored[chosen[0]] if score.value is not None]
-    return SeedQuestion(values=tuple(values), conditions=conditions)
+    conditions = msgspec.structs.replace(printed.conditions, metric=chosen[0][0], scale=scale)
+    return SeedQuestion(values=tuple(values_by_definition[chosen[0]]), conditions=conditions)
 
 
 def explain_seeds(

@@ -21,8 +21,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from aiayn.machine import cpu_name
-from analysis.tools.layer_cost import LAYER_TYPES, LayerSize
-from analysis.tools.records import LayerTiming, LayerType, TimedLayers
+from analysis.tools.records import LayerSize, LayerTiming, LayerType, TimedLayers
 
 NUM_ROUNDS = 7
 LEAST_SECONDS = 0.004  # duration of a timing: a quicker layer is called several times
@@ -145,9 +144,8 @@ def time_layers(
     take = stopwatch or _cpu_seconds
     with _one_thread():
         layers = []
-        for layer in LAYER_TYPES:
-            for size in sweeps[layer].sizes():
-                layers.append((layer, size))
+        for layer, sweep in sweeps.items():
+            layers += [(layer, size) for size in sweep.sizes()]
         calls = [make_call(layer, size) for layer, size in layers]
         flops = [counted_flops(call) for call in calls]  # also warms up
         times = [max(1, round(LEAST_SECONDS / max(take(call, 1), 1e-6))) for call in calls]

@@ -1,14 +1,32 @@
 """Defines the record of rule measure: the timed layers of Table 1."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from aiayn.records import Record
 
 STAGE_VERSION = 3  # see `aiayn.stages`
-# The rows of Table 1.
 LayerType = Literal["self_attention", "recurrent", "convolutional", "self_attention_restricted"]
+# The rows of Table 1 in print order, with the variables of their complexity.
+VARIABLES_BY_TYPE: dict[LayerType, tuple[str, ...]] = {
+    "self_attention": ("n", "d"),
+    "recurrent": ("n", "d"),
+    "convolutional": ("n", "d", "k"),
+    "self_attention_restricted": ("n", "d", "r"),
+}
+
+
+class LayerSize(NamedTuple):
+    """Table 1's n, d, k and r: tokens, width, width of a kernel, tokens of a neighbourhood.
+
+    A size that a layer does not have is 1.
+    """
+
+    n: int
+    d: int
+    k: int = 1
+    r: int = 1
 
 
 class LayerTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,9 +19,6 @@ WING = Wing(
     ),
     tables=(
         WingTable(
-            "toy_en_es", "analysis.tools.tables.toy_en_es:lay_out_toy", chapter="results", place=40
-        ),
-        WingTable(
             "table1", "analysis.tools.tables.table1:lay_out_table1", chapter="model", place=10
         ),
     ),

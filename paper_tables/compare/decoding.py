@@ -4,10 +4,10 @@ was counted on.
 
 from collections.abc import Iterator
 
-from aiayn.logs.evidence import VALIDATION_BLEU, LoggedGeneration, models_of, whole_number
-from aiayn.logs.types import BleuLine, GenerationLog
+from aiayn.logs.evidence import VALIDATION_BLEU, file_of, models_of, whole_number
+from aiayn.logs.types import GenerationLog
 from aiayn.paths import num_averaged
-from paper_tables.compare.judgement import Judgement, Verdict, file_of, judge, show, verdict_of
+from paper_tables.compare.judgement import Judgement, Verdict, judge, show, verdict_of
 from paper_tables.compare.systems import PaperSystem
 from paper_tables.compare.training import DEV_PAIRS, judge_argument, judge_symbol
 
@@ -20,7 +20,7 @@ REFERENCE_TOKENS = {"en-de": (60_000, 72_000), "en-fr": (70_000, 92_000)}
 
 
 def compare_generation(
-    generation: LoggedGeneration, language_pair: str, system: PaperSystem
+    generation: GenerationLog, language_pair: str, system: PaperSystem
 ) -> tuple[Judgement, ...]:
     """Return the judgement on each quantity of a scored translation."""
     return (
@@ -30,13 +30,10 @@ def compare_generation(
     )
 
 
-def _compare_search(generation: LoggedGeneration, system: PaperSystem) -> Iterator[Judgement]:
-    log, path = generation.log, file_of(generation)
-    is_validation = log.bleu is not None and log.bleu.name == VALIDATION_BLEU
-    stated, alpha = whole_number(log.arguments.get("beam")), log.arguments.get("lenpen")
-    printed, line = stated, None
-    if log.bleu is not None:
-        printed, line = log.bleu.beam_size, log.bleu.line
+def _compare_search(generation: GenerationLog, system: PaperSystem) -> Iterator[Judgement]:
+    arguments, path = generation.arguments, file_of(generation)
+    stated, alpha = whole_number(arguments.get("beam")), arguments.get("lenpen")
+    printed, line = generation.beam_size or stated, generation.bleu_line or None
     expected = system.decoding
     yield judge_symbol("beam_size", printed, expected["beam_size"], path, line)
     if stated is not None and printed != stated:
@@ -54,13 +51,14 @@ def _compare_search(generation: LoggedGeneration, system: PaperSystem) -> Iterat
     is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
     value = float(alpha) if is_number else None  # type: ignore[arg-type]
     yield judge_symbol(
-        "length_penalty_alpha", value, expected["length_penalty_alpha"], path, log.first_line
+        "length_penalty_alpha", value, expected["length_penalty_alpha"], path, generation.first_line
     )
-    for key, argument in log.arguments.items() if not is_validation else ():
-        judgement = judge_argument("generate", key, argument, path, log.first_line)
+    is_validation = generation.bleu_name == VALIDATION_BLEU
+    for key, argument in arguments.items() if not is_validation else ():
+        judgement = judge_argument("generate", key, argument, path, generation.first_line)
         if judgement is not None:
             yield judgement
-    by_input, fixed = (log.arguments.get(key) for key in ("max_len_a", "max_len_b"))
+    by_input, fixed = (arguments.get(key) for key in ("max_len_a", "max_len_b"))
     has_factor = isinstance(by_input, int | float) and by_input >= 1
     if isinstance(fixed, int | float) and not has_factor and fixed != 200:
         verdict: Verdict = "different"
@@ -78,7 +76,7 @@ def _compare_search(generation: LoggedGeneration, system: PaperSystem) -> Iterat
             reason=reason,
             source="section 6.1",
         )
-    if (number := len(models_of(log.model_path))) > 1:
+    if (number := len(models_of(generation.model_path))) > 1:
         yield judge(
             generation,
             "models",
@@ -92,41 +90,41 @@ def _compare_search(generation: LoggedGeneration, system: PaperSystem) -> Iterat
 
 
 def _compare_average(
-    generation: LoggedGeneration, language_pair: str, system: PaperSystem
+    generation: GenerationLog, language_pair: str, system: PaperSystem
 ) -> Iterator[Judgement]:
     expected = system.average_by_use.get(f"{generation.role or 'test'}_{language_pair}")
-    average, bleu = generation.average, generation.log.bleu
-    if expected is None or (bleu is not None and bleu.name == VALIDATION_BLEU):
+    average = generation.average
+    if expected is None or generation.bleu_name == VALIDATION_BLEU:
         yield judge(
             generation,
             "average",
             "average",
             "equal",
-            found=average.name,
+            found=average,
             expected="any: none is printed",
-            line=bleu.line if bleu else generation.log.first_line,
+            line=generation.bleu_line or generation.first_line,
         )
         return
     verdict: Verdict = "different"
     reason = ""
-    if not generation.log.model_path:
+    if not generation.model_path:
         verdict = "not stated"
-    elif average.name == expected and average.is_by_name:
+    elif average == expected and generation.is_by_name:
         verdict, reason = "harmless", BY_NAME
-    elif average.name == expected:
+    elif average == expected:
         verdict = "equal"
     yield judge(
         generation,
         "average",
         "average",
         verdict,
-        found=average.name,
+        found=average,
         expected=expected,
         words="average of checkpoints",
         reason=reason,
         source="section 6.1",
         fix="scripts/average_checkpoints.py --num-update-checkpoints, and keep what it prints",
-        value=num_averaged(average.name),
+        value=num_averaged(average),
     )
 
 
@@ -136,15 +134,14 @@ BY_NAME = (
 
 
 def _compare_scoring(
-    generation: LoggedGeneration, language_pair: str, system: PaperSystem
+    generation: GenerationLog, language_pair: str, system: PaperSystem
 ) -> Iterator[Judgement]:
     """Yield judgements on the score: a BLEU in percent, counted on words, on all sentences of the
     test set.
     """
-    log = generation.log
-    if log.bleu is None:
+    value, line = generation.bleu, generation.bleu_line
+    if value is None:
         return
-    value, line = log.bleu.value, log.bleu.line
     verdict: Verdict = "equal"
     reason = ""
     if not MIN_BLEU <= value <= MAX_BLEU and value != 0:
@@ -161,9 +158,13 @@ def _compare_scoring(
         reason=reason,
     )
     verdict, unit = "not stated", "words"
-    if log.has_piece_marks:
+    fix = "run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)"
+    if generation.has_piece_marks:
         verdict, unit = "different", "pieces"
-    elif counts_words(log):
+    elif generation.bleu_name == "BLEU4" and generation.arguments.get("tokenizer") == "moses":
+        # fairseq-generate undoes the tokens of both sides before it counts.
+        verdict, unit, fix = "different", "plain text, not tokens", "omit --tokenizer"
+    elif counts_words(generation):
         verdict = "equal"
     yield judge(
         generation,
@@ -174,15 +175,28 @@ def _compare_scoring(
         found=unit,
         expected="words",
         words="BLEU counts",
-        fix="run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)",
+        fix=fix,
     )
-    if system.has_papers_corpus and log.bleu.name != VALIDATION_BLEU:
-        yield from _compare_test_set(generation, language_pair, log.bleu)
+    languages = [generation.arguments.get(key) for key in ("source_lang", "target_lang")]
+    expected = language_pair.split("-")
+    if len(expected) == 2 and any(
+        stated and stated != own for stated, own in zip(languages, expected, strict=True)
+    ):
+        yield judge(
+            generation,
+            "language_pair",
+            "scoring",
+            "different",
+            found="-".join(str(language or "?") for language in languages),
+            expected=language_pair,
+            words="translated languages",
+            fix="decode a test set of the training's own languages",
+        )
+    if system.has_papers_corpus and generation.bleu_name != VALIDATION_BLEU:
+        yield from _compare_test_set(generation, language_pair)
 
 
-def _compare_test_set(
-    generation: LoggedGeneration, language_pair: str, bleu: BleuLine
-) -> Iterator[Judgement]:
+def _compare_test_set(generation: GenerationLog, language_pair: str) -> Iterator[Judgement]:
     """Yield judgements on the size of newstest2014, or of newstest2013 for a dev set of En-De."""
     num_sentences_by_role = {"test": TEST_PAIRS}
     if language_pair != "en-fr":
@@ -190,14 +204,14 @@ def _compare_test_set(
     expected = num_sentences_by_role.get(generation.role)
     if expected is None:
         return
-    scored = generation.log.num_sentences or generation.log.num_hypotheses or None
+    scored = generation.num_sentences or generation.num_hypotheses or None
     is_filtered = scored == 2737 and language_pair == "en-de"
     yield judge(
         generation,
         "num_sentences",
         "scoring",
         verdict_of(scored, expected),
-        line=bleu.line,
+        line=generation.bleu_line,
         found=show(scored),
         expected=show(expected),
         words=f"sentences of `{generation.subset}`",
@@ -206,14 +220,15 @@ def _compare_test_set(
         fix="decode the full set, newstest2014 (dev: newstest2013)",
     )
     low, high = REFERENCE_TOKENS.get(language_pair, (0, 10**9))
-    if bleu.reference_length and not low <= bleu.reference_length <= high:
+    num_tokens = generation.reference_length
+    if num_tokens and not low <= num_tokens <= high:
         yield judge(
             generation,
             "reference_tokens",
             "scoring",
             "different",
-            line=bleu.line,
-            found=show(bleu.reference_length),
+            line=generation.bleu_line,
+            found=show(num_tokens),
             expected=f"{show(low)} to {show(high)}",
             words="tokens of the references",
             reason="another test set, or other references",
@@ -231,7 +246,5 @@ def counts_words(log: GenerationLog) -> bool:
         arguments.get(key) not in (None, False, "", "none")
         for key in ("remove_bpe", "post_process")
     )
-    is_decoded = (
-        arguments.get("bpe") is not None and log.bleu is not None and log.bleu.name != "BLEU4"
-    )
+    is_decoded = arguments.get("bpe") is not None and log.bleu_name not in ("", "BLEU4")
     return is_joined or is_decoded or log.num_hypotheses > 0

@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from aiayn.logs.evidence import LoggedGeneration, LoggedTraining
+from aiayn.logs.evidence import LoggedTraining, file_of
 from aiayn.logs.symbols import Symbol
+from aiayn.logs.types import GenerationLog
 
 # `different`: another value. `contradictory`: two places of a log exclude each other, or a value is
 # impossible.
@@ -104,7 +105,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(
-    logged: LoggedTraining | LoggedGeneration,
+    logged: LoggedTraining | GenerationLog,
     quantity: str,
     group: Group,
     verdict: Verdict,
@@ -113,17 +114,12 @@ def judge(
     """Return a judgement on a quantity of a log, whose line is the log's first unless `fields`
     name another; a quantity that is equal needs no fix.
     """
-    fields.setdefault("line", logged.log.first_line)
+    fields.setdefault("line", logged.first_line)
     if verdict in ("equal", "harmless"):
         fields.pop("fix", None)
     return Judgement(
         quantity=quantity, group=group, verdict=verdict, path=file_of(logged), **fields
     )
-
-
-def file_of(logged: LoggedTraining | LoggedGeneration) -> str:
-    """Return the file of a log, whose name ends in a line if the file holds several logs."""
-    return logged.path.removesuffix(f"@{logged.log.first_line}")
 
 
 def verdict_of(value: Symbol | None, expected: Symbol) -> Verdict:

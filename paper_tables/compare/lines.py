@@ -7,20 +7,21 @@ configuration, so that no mean is over different configurations. Several transla
 training are listed, not averaged.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from aiayn.logs.completeness import broken, generation_findings, training_findings
-from aiayn.logs.evidence import LoggedFolder, LoggedGeneration, LoggedTraining, metric_of_generation
+from aiayn.logs.evidence import LoggedFolder, LoggedTraining, metric_of_generation
 from aiayn.logs.findings import Finding
+from aiayn.logs.types import GenerationLog
 from paper_tables.compare.decoding import BY_NAME, compare_generation
 from paper_tables.compare.judgement import DECODING_GROUPS, TRAINING_GROUPS, Judgement, apart
 from paper_tables.compare.systems import Match, PaperSystem, find_system, systems_for
 from paper_tables.compare.training import compare_training
 
 MAX_OTHERS = 3  # logs that are named in a message about several
-_Rule = Callable[[list["JudgedTraining"]], Iterable[tuple["JudgedTraining", Finding]]]
 
 
 class JudgedGeneration(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,26 +29,25 @@ class JudgedGeneration(msgspec.Struct, frozen=True, kw_only=True):
     fails.
     """
 
-    generation: LoggedGeneration
+    generation: GenerationLog
     judgements: tuple[Judgement, ...]
     findings: tuple[Finding, ...]
 
     @property
     def metric(self) -> str:
         """The definition of its BLEU."""
-        return metric_of_generation(self.generation.log)
+        return metric_of_generation(self.generation)
 
     @property
     def value(self) -> float | None:
         """Its BLEU in percent; None if there is none, if it is impossible, or if a check keeps it
         out.
         """
-        bleu = self.generation.log.bleu
         is_kept_out = any(finding.severity == "error" for finding in self.findings)
         is_kept_out = is_kept_out or any(
             one.quantity == "bleu" and not one.is_good for one in self.judgements
         )
-        return None if bleu is None or is_kept_out else bleu.value
+        return None if is_kept_out else self.generation.bleu
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ def judge_folder(logs: LoggedFolder, systems: Sequence[PaperSystem]) -> JudgedFo
 
 
 def _judged_generation(
-    generation: LoggedGeneration, language_pair: str, system: PaperSystem | None
+    generation: GenerationLog, language_pair: str, system: PaperSystem | None
 ) -> JudgedGeneration:
     judgements = compare_generation(generation, language_pair, system) if system else ()
     findings = tuple(generation_findings(generation))
@@ -164,205 +164,128 @@ def _without_copy(
     if copied is None:
         return judged
     finding = broken(
-        "one-log-a-generation", line=judged.generation.log.first_line, others=copied.generation.path
+        "one-log-a-generation", line=judged.generation.first_line, others=copied.generation.path
     )
     return msgspec.structs.replace(judged, findings=(*judged.findings, finding))
 
 
-def _is_copy(one: LoggedGeneration, other: LoggedGeneration) -> bool:
-    """Return whether two translations have the same content, wherever it is in a file.
+def _is_copy(one: GenerationLog, other: GenerationLog) -> bool:
+    """Return whether two translations have the same content, wherever it is.
 
     Without a score and a checkpoint's name, two logs that are alike may belong to different
     checkpoints.
     """
-    if one.log.bleu is None and not one.log.model_path:
+    if one.bleu is None and not one.model_path:
         return False
-    contents = []
-    for log in (one.log, other.log):
-        bleu = None if log.bleu is None else msgspec.structs.replace(log.bleu, line=0)
-        contents.append(msgspec.structs.replace(log, first_line=0, last_line=0, bleu=bleu))
-    return contents[0] == contents[1]
+    moved = msgspec.structs.replace(
+        other,
+        path=one.path,
+        first_line=one.first_line,
+        last_line=one.last_line,
+        bleu_line=one.bleu_line,
+    )
+    return one == moved
 
 
 class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a table: trainings that may be averaged, and in labels how they differ from the
     system.
-
-    A line of translations that were searched, averaged or scored otherwise has no numbers of the
-    training itself; a line of another dev set has its perplexity only.
     """
 
     system: PaperSystem
     language_pair: str
     configuration: tuple[str, ...]
     trainings: tuple[JudgedTraining, ...]
-    generations: tuple[JudgedGeneration, ...] = ()
-    has_training_numbers: bool = True
-    has_perplexity: bool = True
 
-    def scored(self, role: str) -> dict[tuple[str, str], list[JudgedGeneration]]:
-        """Return the translations of a role by (metric, mark); each entry is averaged, and has a
-        training once.
+    def scored(self, role: str) -> dict[tuple[tuple[str, ...], str, str], list[JudgedGeneration]]:
+        """Return the translations of a role by (labels, metric, mark): `labels` say how they were
+        searched, averaged or scored otherwise. Each entry is averaged, and has a training once.
         """
-        groups: dict[tuple[str, str], list[JudgedGeneration]] = {}
-        for judged in self.generations:
-            if judged.generation.role == role:
+        groups: dict[tuple[tuple[str, ...], str, str], list[JudgedGeneration]] = {}
+        for judged in (one for training in self.trainings for one in training.generations):
+            if judged.generation.role == role and judged.value is not None:
                 mark = "average by name" if judged.is_by_name else ""
-                groups.setdefault((judged.metric, mark), []).append(judged)
-        listed: dict[tuple[str, str], list[JudgedGeneration]] = {}
-        for (metric, mark), members in groups.items():
-            paths = [judged.generation.training_path for judged in members]
-            for judged in members if len(set(paths)) < len(paths) else ():
-                settings = "; ".join(
-                    filter(None, (mark, f"the translation of {judged.generation.path}"))
-                )
-                listed[metric, settings] = [judged]
-            if len(set(paths)) == len(paths):
-                listed[metric, mark] = members
+                groups.setdefault((judged.labels, judged.metric, mark), []).append(judged)
+        listed: dict[tuple[tuple[str, ...], str, str], list[JudgedGeneration]] = {}
+        for (labels, metric, mark), members in groups.items():
+            if len({judged.generation.training_path for judged in members}) == len(members):
+                listed[labels, metric, mark] = members
+                continue
+            for judged in members:
+                named = f"the translation of {judged.generation.path}"
+                listed[labels, metric, "; ".join(filter(None, (mark, named)))] = [judged]
         return listed
 
 
 def average_trainings(
     trainings: Sequence[JudgedTraining],
 ) -> tuple[list[AveragedLine], dict[str, list[Finding]]]:
-    """Return the lines of all trainings that belong to a system, and what rules of a whole line
-    found, by path.
+    """Return the lines of all trainings that belong to a system, and what is wrong with a training
+    next to others, by path.
+
+    A copy counts once. A training of another version, or of a repeated seed, has a line of its own.
     """
-    groups: dict[tuple[str, str, str, tuple[str, ...]], list[JudgedTraining]] = {}
+    groups: dict[tuple[str, ...], tuple[PaperSystem, list[JudgedTraining]]] = {}
     for judged in trainings:
         if (system := judged.system) is not None:
-            key = (system.scale, system.system, judged.training.language_pair, judged.labels)
-            groups.setdefault(key, []).append(judged)
+            key = (system.scale, system.system, judged.training.language_pair, *judged.labels)
+            groups.setdefault(key, (system, []))[1].append(judged)
     lines: list[AveragedLine] = []
     findings: dict[str, list[Finding]] = {}
-    for (*_, labels), members in groups.items():
-        for configuration, averaged in _taken_apart(members, labels, findings):
-            lines += _lines_of(configuration, averaged)
+    for (_, _, language_pair, *labels), (system, members) in groups.items():
+        for configuration, averaged in _taken_apart(members, tuple(labels), findings):
+            lines.append(
+                AveragedLine(
+                    system=system,
+                    language_pair=language_pair,
+                    configuration=configuration,
+                    trainings=tuple(averaged),
+                )
+            )
     return lines, findings
-
-
-def _lines_of(
-    configuration: tuple[str, ...], averaged: Sequence[JudgedTraining]
-) -> Iterator[AveragedLine]:
-    """Yield the line of some trainings, then those of their numbers that differ in something of
-    their own.
-    """
-    system, pair = averaged[0].match.system, averaged[0].training.language_pair
-    if system is None:
-        return
-    by_labels: dict[tuple[str, ...], list[JudgedGeneration]] = {(): []}
-    by_perplexity: dict[tuple[str, ...], list[JudgedTraining]] = {}
-    for judged in averaged:
-        by_perplexity.setdefault(judged.perplexity_labels, []).append(judged)
-        for generation in judged.generations:
-            if generation.value is not None:
-                by_labels.setdefault(generation.labels, []).append(generation)
-    line = AveragedLine(
-        system=system,
-        language_pair=pair,
-        configuration=configuration,
-        trainings=tuple(averaged),
-        generations=tuple(by_labels.pop(())),
-        has_perplexity=set(by_perplexity) == {()},
-    )
-    yield line
-    for labels, members in by_perplexity.items() if not line.has_perplexity else ():
-        yield msgspec.structs.replace(
-            line,
-            configuration=(*configuration, *labels),
-            trainings=tuple(members),
-            generations=(),
-            has_training_numbers=False,
-            has_perplexity=True,
-        )
-    for labels, generations in by_labels.items():
-        yield msgspec.structs.replace(
-            line,
-            configuration=(*configuration, *labels),
-            generations=tuple(generations),
-            has_training_numbers=False,
-            has_perplexity=False,
-        )
-
-
-def copies(members: Sequence[JudgedTraining]) -> Iterator[tuple[JudgedTraining, Finding]]:
-    """Yield the trainings of a line that are copies of an earlier one, each with its finding."""
-    for same in _by_value(members, "identity").values():
-        for judged in same[1:]:
-            yield judged, broken("one-log-a-training", others=_named(same, judged))
-
-
-def mixed_versions(members: Sequence[JudgedTraining]) -> Iterator[tuple[JudgedTraining, Finding]]:
-    """Yield all trainings of a line if they were made with several versions, each with its
-    finding.
-    """
-    by_version = _by_value(members, "version")
-    for version, same in by_version.items() if len(by_version) > 1 else ():
-        others = _named([one for one in members if one.training.version != version])
-        for judged in same:
-            yield (
-                judged,
-                broken(
-                    "one-version", label="version", found=version, version=version, others=others
-                ),
-            )
-
-
-def repeated_seeds(members: Sequence[JudgedTraining]) -> Iterator[tuple[JudgedTraining, Finding]]:
-    """Yield the trainings of a line whose seed another has too, each with its finding."""
-    for seed, same in _by_value(members, "seed").items():
-        for judged in same if len(same) > 1 else ():
-            yield (
-                judged,
-                broken(
-                    "distinct-seeds",
-                    label="seed",
-                    found=seed,
-                    seed=seed,
-                    others=_named(same, judged),
-                ),
-            )
-
-
-def _by_value(
-    members: Sequence[JudgedTraining], name: str
-) -> dict[str | int, list[JudgedTraining]]:
-    """Return the trainings by value, in order; those without a value are omitted."""
-    groups: dict[str | int, list[JudgedTraining]] = {}
-    for judged in members:
-        if (value := getattr(judged.training, name)) is not None:
-            groups.setdefault(value, []).append(judged)
-    return groups
-
-
-def _named(members: Sequence[JudgedTraining], without: JudgedTraining | None = None) -> str:
-    """Return the first few paths in words."""
-    paths = [one.path for one in members if one is not without]
-    return ", ".join(paths[:MAX_OTHERS]) + (" and others" if len(paths) > MAX_OTHERS else "")
 
 
 def _taken_apart(
     members: list[JudgedTraining], labels: tuple[str, ...], findings: dict[str, list[Finding]]
 ) -> Iterator[tuple[tuple[str, ...], list[JudgedTraining]]]:
-    """Yield the groups that may be averaged; note what each rule found by path."""
-
-    def found_by(rule: _Rule, group: list[JudgedTraining]) -> dict[str, Finding]:
-        found = {judged.path: finding for judged, finding in rule(group)}
-        for path, finding in found.items():
-            findings.setdefault(path, []).append(finding)
-        return found
-
-    copied = found_by(copies, members)
+    """Yield the groups that may be averaged; add what each check found to `findings`."""
+    copied = _conflicts("one-log-a-training", "identity", members, findings)
     once = [one for one in members if one.path not in copied]
-    mixed = found_by(mixed_versions, once)
+    mixed = _conflicts("one-version", "version", once, findings)
     groups: dict[tuple[str, ...], list[JudgedTraining]] = {}
     for one in once:
         configuration = (*labels, mixed[one.path].label) if one.path in mixed else labels
         groups.setdefault(configuration, []).append(one)
     for configuration, group in groups.items():
-        by_path = {one.path: one for one in group}
-        repeated = found_by(repeated_seeds, group)
+        repeated = _conflicts("distinct-seeds", "seed", group, findings)
         if whole := [one for one in group if one.path not in repeated]:
             yield configuration, whole
-        for path, finding in repeated.items():
-            yield (*configuration, f"{finding.label} of {path}"), [by_path[path]]
+        for one in group:
+            if one.path in repeated:
+                yield (*configuration, f"{repeated[one.path].label} of {one.path}"), [one]
+
+
+def _conflicts(
+    check: str, name: str, members: Sequence[JudgedTraining], findings: dict[str, list[Finding]]
+) -> dict[str, Finding]:
+    """Return the trainings that fail a check next to others, by path: a copy of an earlier one, a
+    version unlike the others, or a repeated seed. Add them to `findings`.
+    """
+    groups: dict[object, list[JudgedTraining]] = {}
+    for judged in members:
+        if (value := getattr(judged.training, name)) is not None:
+            groups.setdefault(value, []).append(judged)
+    found = {}
+    for value, same in groups.items():
+        others = same
+        if name == "version":
+            others = [one for one in members if one.training.version != value]
+        for judged in same[1:] if name == "identity" else same:
+            paths = [one.path for one in others if one is not judged]
+            if paths:
+                words = ", ".join(paths[:MAX_OTHERS])
+                words += " and others" if len(paths) > MAX_OTHERS else ""
+                values: dict[str, Any] = {name: value, "others": words}
+                found[judged.path] = broken(check, label=name, found=value, **values)
+                findings.setdefault(judged.path, []).append(found[judged.path])
+    return found

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 
 from aiayn.logs.arguments import KNOWN_ARGUMENTS, KnownArgument
 from aiayn.logs.evidence import (
+    LAST_CHECKPOINT,
     LoggedTraining,
     dev_subset,
     diverged_after,
+    file_of,
     final_validation,
     whole_number,
 )
@@ -29,7 +31,6 @@ from paper_tables.compare.judgement import (
     Group,
     Judgement,
     Verdict,
-    file_of,
     judge,
     show,
     verdict_of,
@@ -55,7 +56,6 @@ MIN_BATCH_RATIO, MAX_BATCH_RATIO = 0.8, 1.4  # to the system's tokens: batches a
 RATE_TOLERANCE = 0.05
 MAX_WRONG_RATES = 0.05  # of the printed rates
 PARAMETERS_TOLERANCE = 0.005
-DEFAULT_RESTORED = "checkpoint_last.pt"  # of --restore-file: this training's own
 SCALING_NMT = "fairseq, examples/scaling_nmt/README.md"
 GROUP_BY_CHECK: dict[str, Group] = {
     "schedule": "rate",
@@ -253,16 +253,14 @@ def judge_argument(
     harmless arguments.
     """
     known = KNOWN_ARGUMENTS[program].get(key)
-    default_group: Group = "model" if program == "train" else "search"
-    group, reason, fix = default_group, FORK, ""
+    group: Group = "model" if program == "train" else "search"
+    reason, fix = FORK, ""
     expected, is_good = "absent", False
     if known is not None:
-        group, reason, fix = (
-            GROUP_BY_ROLE.get(known.role, default_group),
-            known.reason,
-            "leave it out",
-        )
-        if known.role == "scoring" or (program == "generate" and known.role == "data"):
+        reason, fix = known.reason, "leave it out"
+        if program == "train":
+            group = GROUP_BY_ROLE.get(known.role, group)
+        elif known.role in ("scoring", "data"):
             group = "scoring"
         expected, is_good = _compare_allowed(known, value)
     if is_good:
@@ -311,9 +309,8 @@ def _compare_beginning(training: LoggedTraining) -> Iterator[Judgement]:
         if (
             start.resumed_update is None and is_reset
         ):  # its lines are not there: the argument counts
-            path = str(log.arguments.get("restore_file") or DEFAULT_RESTORED).replace(
-                DEFAULT_RESTORED, ""
-            )
+            path = str(log.arguments.get("restore_file") or "")
+            path = "" if path == LAST_CHECKPOINT else path
         folder = posixpath.basename(posixpath.dirname(path))
         is_own = folder == home or 0 < (start.resumed_update or 0) <= reached
         if path and (is_reset or not start.resumed_update or not is_own):

@@ -33,6 +33,7 @@ DEFINITION_NOTES = (
         " detokenised from the data's tokens; bleu_sacre_on_tokens: the same on tokens."
     ),
 )
+NO_BLEU: tuple[str, str, dict[str, float | None]] = ("bleu_as_given", "BLEU", {})
 CORPUS_NOTE = (
     "That a training read WMT14's text no log can prove: its numbers of pairs and types, and of"
     " reference tokens, are compared."
@@ -68,7 +69,9 @@ def _harmless_notes(lines: Sequence[AveragedLine]) -> list[str]:
     systems_by_text: dict[str, dict[str, None]] = {}
     for line in lines:
         judgements = [one for training in line.trainings for one in training.judgements]
-        judgements += [one for generation in line.generations for one in generation.judgements]
+        for training in line.trainings:
+            for generation in training.generations:
+                judgements += () if generation.value is None else generation.judgements
         for one in judgements:
             if one.verdict == "harmless":
                 source = f" ({one.source})" if one.source else ""
@@ -84,45 +87,55 @@ def _lines_of_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> I
     """
     rows = dict.fromkeys((join.row, join.system) for join in read_cells() if join.table == 2)
     for row, system in rows:
-        for line in lines:
-            bleu = _bleu(line, "test")
-            if line.system.system != system or not (line.has_training_numbers or bleu[0].values):
-                continue
+        for line in (one for one in lines if one.system.system == system):
+            costs = {}
+            for one in line.trainings:
+                gpu = hardware.find_gpu(one.training.log.gpu) if one.training.log.gpu else None
+                seconds = one.training.gpu_seconds
+                if gpu is not None and seconds is not None:
+                    rate = gpu.sustained_flops_per_second.value
+                    costs[one.path] = training_flops(seconds, rate)
             pair = line.language_pair.replace("-", "_")
-            numbers = {f"bleu_{pair}_ours": bleu}
-            if line.has_training_numbers:
-                costs = {}
-                for one in line.trainings:
-                    gpu = hardware.find_gpu(one.training.log.gpu) if one.training.log.gpu else None
-                    seconds = one.training.gpu_seconds
-                    if gpu is not None and seconds is not None:
-                        rate = gpu.sustained_flops_per_second.value
-                        costs[one.path] = training_flops(seconds, rate)
-                cost = _number(line, "training_flops", costs, "training cost")
-                numbers[f"flops_{pair}_ours"] = (cost,)
-            yield _line(2, row, line, numbers)
+            cost = _number(line, "training_flops", "training cost", costs)
+            for labels, bleu in _bleu_by_labels(line, "test").items():
+                numbers = {f"bleu_{pair}_ours": bleu}
+                if not labels:
+                    numbers[f"flops_{pair}_ours"] = (cost,)
+                yield _line(2, row, line, labels, numbers)
 
 
 def _lines_of_table3(lines: Sequence[AveragedLine]) -> Iterator[Line]:
-    """Yield the lines below each row of Table 3: a dev set's BLEU, and the training's numbers."""
-    for line in lines:
-        bleu = _bleu(line, "dev")
-        is_shown = line.has_training_numbers or line.has_perplexity or bool(bleu[0].values)
-        if line.language_pair != "en-de" or not is_shown:
-            continue
-        numbers = {"bleu_dev": bleu}
-        for column, metric in METRIC_BY_COLUMN.items():
-            values = {}
-            if line.has_perplexity if metric == PERPLEXITY_METRIC else line.has_training_numbers:
-                values = {
-                    one.path: one.training.value_by_metric.get(metric) for one in line.trainings
-                }
-            numbers[column] = (_number(line, metric, values, metric),)
-        yield _line(3, line.system.system, line, numbers)
+    """Yield the lines below each row of Table 3: a dev set's BLEU, and the training's numbers. The
+    perplexity of another dev set has a line of its own.
+    """
+    for line in (one for one in lines if one.language_pair == "en-de"):
+        values: dict[str, dict[str, float | None]] = {}
+        perplexities: dict[tuple[str, ...], dict[str, float | None]] = {(): {}}
+        for one in line.trainings:
+            for metric in METRIC_BY_COLUMN.values():
+                value = one.training.value_by_metric.get(metric)
+                values.setdefault(metric, {})[one.path] = value
+            perplexity = values[PERPLEXITY_METRIC][one.path]
+            perplexities.setdefault(one.perplexity_labels, {})[one.path] = perplexity
+        bleu_by_labels = _bleu_by_labels(line, "dev")
+        for labels in dict.fromkeys([*perplexities, *bleu_by_labels]):
+            numbers = {"bleu_dev": bleu_by_labels.get(labels, (_number(line, *NO_BLEU),))}
+            shown = values if not labels else {}
+            shown = shown | {PERPLEXITY_METRIC: perplexities.get(labels, {})}
+            for column, metric in METRIC_BY_COLUMN.items():
+                numbers[column] = (_number(line, metric, metric, shown.get(metric, {})),)
+            yield _line(3, line.system.system, line, labels, numbers)
 
 
-def _line(table: int, row: str, line: AveragedLine, numbers: dict[str, tuple[Number, ...]]) -> Line:
-    label = "; ".join(filter(None, (line.system.system, label_of_texts(line.configuration))))
+def _line(
+    table: int,
+    row: str,
+    line: AveragedLine,
+    labels: tuple[str, ...],
+    numbers: dict[str, tuple[Number, ...]],
+) -> Line:
+    differences = label_of_texts((*line.configuration, *labels))
+    label = "; ".join(filter(None, (line.system.system, differences)))
     return Line(
         table=table,
         row=row,
@@ -137,23 +150,23 @@ def _mark(line: AveragedLine) -> str:
     return "" if line.system.scale == PAPER_SCALE else MARK_BY_SCALE[line.system.scale]
 
 
-def _bleu(line: AveragedLine, role: str) -> tuple[Number, ...]:
-    """Return the BLEU of a role, a number for each definition or mark; a number without values if
-    there is none.
+def _bleu_by_labels(line: AveragedLine, role: str) -> dict[tuple[str, ...], tuple[Number, ...]]:
+    """Return the BLEU of a role by the labels of its translations, () first; a number for each
+    definition or mark.
     """
-    scored = line.scored(role) or {("bleu_as_given", ""): []}
-    numbers = []
-    for (metric, settings), members in scored.items():
+    numbers: dict[tuple[str, ...], tuple[Number, ...]] = {(): ()}
+    for (labels, metric, settings), members in line.scored(role).items():
         values = {member.generation.training_path: member.value for member in members}
-        numbers.append(_number(line, metric, values, f"BLEU ({role})", settings))
-    return tuple(numbers)
+        number = _number(line, metric, f"BLEU ({role})", values, settings)
+        numbers[labels] = (*numbers.get(labels, ()), number)
+    return numbers | {(): numbers[()] or (_number(line, *NO_BLEU),)}
 
 
 def _number(
     line: AveragedLine,
     metric: str,
-    value_by_path: Mapping[str, float | None],
     what: str,
+    value_by_path: Mapping[str, float | None],
     settings: str = "",
 ) -> Number:
     """Return a number over the trainings that have a value, each with its own; seed and GPU are

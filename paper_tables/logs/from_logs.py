@@ -223,7 +223,7 @@ def _cards(
 
     `links` lead to the pages of the scales.
     """
-    num_averaged = sum(len(line.trainings) for line in lines if line.has_training_numbers)
+    num_averaged = sum(len(line.trainings) for line in lines)
     num_logs = len(judged.logs.file_by_path)
     kinds = [
         f"{len(judged.trainings):,} trainings",

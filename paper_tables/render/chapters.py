@@ -34,7 +34,6 @@ CORE_TABLES = (
     WingTable("verdicts", f"{TABLES}.verdicts:lay_out_verdicts", "results", 60),
     WingTable("table3", f"{TABLES}.table3:lay_out_table3", "variations", 10, is_always_packed=True),
     WingTable("runs", f"{TABLES}.further:lay_out_runs", "trainings", 20),
-    WingTable("table4", f"{TABLES}.further:lay_out_table4", "printed", 10),
 )
 LOGS_TABLE = "logs"  # is laid out on pages of logs only
 LOGS_PLACE = ("trainings", 30)

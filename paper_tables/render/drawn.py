@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 FIGURES_FOLDER = "figures"
-INDEX_NAME = "figures.tsv"  # the figures of a folder, or the reasons why they are not drawn
 INSTALL_COMMAND = "pip install -e '.[figures]'"
 
 

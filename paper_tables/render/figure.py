@@ -37,8 +37,7 @@ import vl_convert
 
 from aiayn.errors import AiaynError
 from aiayn.provenance import replace_on_success
-from paper_tables.latex import escape_latex
-from paper_tables.render.drawn import INDEX_NAME, DrawnFigure
+from paper_tables.render.drawn import DrawnFigure
 
 INK = "#1d2733"
 # Okabe and Ito (2008), without black and yellow, which vanish on a dark and on a light page.
@@ -61,7 +60,6 @@ ADAPTING_STYLE = (
 _LONG_FRACTION = re.compile(r"(?<=[ ,\"(A-Za-z-])([0-9]*\.[0-9]{2})[0-9]{4,}(?=[ ,\")A-Za-z-])")
 
 Format = Literal["svg", "png", "pdf"]
-INDEX_COLUMNS = ("name", "title", "caption", "alternative_text", "reason")
 FORMATS: tuple[Format, ...] = ("svg", "pdf")
 
 
@@ -245,44 +243,22 @@ def _write(content: bytes, path: Path) -> None:
 
 
 def write_figures(figures: Iterable[Drawable], folder: Path) -> list[DrawnFigure]:
-    r"""Write the figures and `figures.tsv`, a line per figure with its captions or a reason.
+    """Write the figures.
 
-    A PDF comes with a `.tex` to be \input. If a figure cannot be drawn, the reason is returned in
-    place of its SVG, and files of an earlier call are removed.
+    If a figure cannot be drawn, the reason is returned in place of its SVG, and files of an earlier
+    call are removed.
     """
-    lines, drawn = [], []
+    drawn = []
     for figure, make in figures:
-        text = reason = svg = ""
+        reason = svg = ""
         try:
-            frame = make()
-            paths = write_figure(figure, frame, folder, FORMATS)
-            _write(render_latex_figure(figure).encode(), folder / f"{figure.name}.tex")
+            paths = write_figure(figure, make(), folder, FORMATS)
             svg = paths[FORMATS.index("svg")].read_text(encoding="utf-8")
-            text = figure.describe(frame)
         except FigureError as error:
-            for suffix in ("tsv", "tex", *FORMATS):
+            for suffix in ("tsv", *FORMATS):
                 (folder / f"{figure.name}.{suffix}").unlink(missing_ok=True)
             reason = str(error)
-        names = (figure.name, figure.title, figure.caption)
-        lines.append((*names, text, reason))
-        drawn.append(DrawnFigure(*names, reason, svg, folder.name))
-    index = pd.DataFrame(lines, columns=list(INDEX_COLUMNS))
-    text = index.to_csv(sep="\t", index=False, lineterminator="\n")
-    _write(text.encode(), folder / INDEX_NAME)
-    return drawn
-
-
-def render_latex_figure(figure: Figure) -> str:
-    r"""Return a `figure` environment to be \input, with a PDF from a folder in \graphicspath."""
-    return "\n".join(
-        (
-            r"% needs \usepackage{graphicx} and \graphicspath{{<this folder>/}}",
-            r"\begin{figure}",
-            r"\centering",
-            rf"\includegraphics[width=0.7\linewidth]{{{figure.name}.pdf}}",
-            rf"\caption{{{escape_latex(figure.title)}. {escape_latex(figure.caption)}}}",
-            rf"\label{{fig:{figure.name}}}",
-            r"\end{figure}",
-            "",
+        drawn.append(
+            DrawnFigure(figure.name, figure.title, figure.caption, reason, svg, folder.name)
         )
-    )
+    return drawn

@@ -1,7 +1,6 @@
-"""Lays out Table 4, which is only printed, the baselines, and the state of each run."""
+"""Lays out the baselines, and the state of each run."""
 
 from dataclasses import replace
-from typing import Literal
 
 from aiayn.paths import CellKey
 from aiayn.printed import (
@@ -9,15 +8,12 @@ from aiayn.printed import (
     METRIC_BY_PAIR,
     REFERENCE_SYSTEM,
     evaluations_of,
-    read_columns,
-    read_table,
 )
 from paper_tables.frame import Frame, Run
 from paper_tables.layout import (
     NAME_BY_PAIR,
     SACRE_METRIC,
     Cell,
-    CellKind,
     Column,
     Field,
     Note,
@@ -29,44 +25,10 @@ from paper_tables.layout import (
     label,
     label_field,
     our_field,
-    row_by_column,
     rows_of,
     text_cell,
 )
 from paper_tables.tables.ours import complete, our_cell
-
-CAPTION_OF_TABLE_4 = (
-    "English constituency parsing, F1 on section 23 of the Wall Street Journal, as printed (arXiv"
-    " edition only)."
-)
-KIND_BY_COLUMN_KIND: dict[str, CellKind] = {
-    "symbolic": "formula",
-    "label": "label",
-    "measured": "printed",
-}
-NOTE_OF_TABLE_4 = "Ours: not run. Parsing is not part of this benchmark."
-
-
-def lay_out_table4(frame: Frame) -> Table:  # called like every other table
-    """Return Table 4, which has printed values only, the same at every scale."""
-    columns, kind_by_column = [], {}
-    for column in read_columns()[4]:
-        side: Literal["label", "printed"] = "label" if column.kind == "label" else "printed"
-        columns.append(Column(column.name, column.heading, side=side))
-        kind_by_column[column.name] = KIND_BY_COLUMN_KIND[column.kind]
-    cells_by_row: dict[str, dict[str, Cell]] = {}
-    for cell in read_table(4):
-        cells = cells_by_row.setdefault(cell.row, {})
-        cells[cell.column] = text_cell(cell.value, kind_by_column[cell.column])
-    return Table(
-        name="table4",
-        title="Table 4",
-        caption=CAPTION_OF_TABLE_4,
-        columns=tuple(columns),
-        rows=tuple(Row(row_by_column(columns, cells)) for cells in cells_by_row.values()),
-        notes=(Note(NOTE_OF_TABLE_4),),
-        summary=f"As printed. {NOTE_OF_TABLE_4}",
-    )
 
 
 def lay_out_baselines(frame: Frame) -> Table:

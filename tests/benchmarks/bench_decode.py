@@ -1,12 +1,10 @@
 """Compares our beam search with CTranslate2's: sentences per CPU-second, with one thread each.
 
     python -m tests.benchmarks.bench_decode [RUN] --results results
-    python -m tests.benchmarks.bench_decode --checkpoint model.pt --data data-bin --scale multi30k
 
-The first command decodes the test set of a finished run, by default the newest run; the second
-decodes the test set of a data-bin. Two searches are measured: CTranslate2's (`len` and fairseq's
-stop), and the paper's (`gnmt` and tensor2tensor's stop), which is compared with CTranslate2's own
-search. The programs take turns, so that other work of the machine affects all of them. The results
+The command decodes the test set of a finished run, by default the newest run. Two searches are
+measured: CTranslate2's (`len` and fairseq's stop), and the paper's (`gnmt` and tensor2tensor's
+stop), which is compared with CTranslate2's own search. The programs take turns, so that other work of the machine affects all of them. The results
 are medians, with the smallest and the largest value. CTranslate2 uses its fastest batch size below.
 Hypotheses are compared with the oracle's (`tests/engine/reference_search.py`); hypotheses with the
 same score, to 1e-5, are counted as ties.
@@ -27,9 +25,8 @@ import torch
 from aiayn.decode.decode import Translator, load_source_lines
 from aiayn.errors import AiaynError
 from aiayn.runs.finished import find_finished
-from aiayn.spec.system import DecodingSpec, TrainingSpec, read_system
+from aiayn.spec.system import DecodingSpec, TrainingSpec
 from tests.benchmarks.ctranslate2_model import save_ctranslate2
-from tests.benchmarks.table import tell
 from tests.engine.reference_search import search_by_reference, unequal
 
 SEARCHES = {
@@ -105,10 +102,6 @@ def compare(
             f" {max(values):.1f})   ours is {median(ratios):.2f} x ({min(ratios):.2f} to"
             f" {max(ratios):.2f})"
         )
-    ratios = [one / other for one, other in zip(rates["ours"], rates["CTranslate2"], strict=True)]
-    ours_in_words = f"{median(rates['ours']):.0f} sentences/CPU-s"
-    peer_in_words = f"CTranslate2's own search: {median(rates['CTranslate2']):.0f}"
-    tell(f"beam search, {name}, {len(sources)} lines", ours_in_words, peer_in_words, ratios)
     lines = unequal(
         kept["ours"], search_by_reference(translator.model, dictionary, decoding, sources)
     )
@@ -127,41 +120,24 @@ def main() -> None:
     )
     parser.add_argument("run", nargs="?", metavar="RUN")
     parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--checkpoint", type=Path)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--scale", default="multi30k", help="whose base the checkpoint is")
     parser.add_argument("--num-lines", type=int, default=1000)
     parser.add_argument("--repetitions", type=int, default=5)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    if args.checkpoint is not None:
-        system = read_system("base", args.scale)
-        training, decoding, checkpoint_path, data_folder = (
-            system.training,
-            system.decoding,
-            args.checkpoint,
-            args.data,
-        )
-    else:
-        try:
-            finished = find_finished(args.results, args.run, None)
-        except AiaynError as error:
-            print(f"nothing to decode with: {error}")
-            return
-        if finished.training is None:
-            print(
-                f"nothing to decode with: {finished.checkpoint.run} was trained by another version"
-            )
-            return
-        training, decoding = finished.training, finished.decoding
-        checkpoint_path, data_folder = finished.checkpoint.path, finished.data.folder
-    translator = Translator(checkpoint_path, data_folder, decoding, device="cpu")
+    try:
+        finished = find_finished(args.results, args.run, None)
+    except AiaynError as error:
+        raise SystemExit(f"nothing to decode with: {error}") from None
+    training, decoding, checkpoint = finished.training, finished.decoding, finished.checkpoint
+    if training is None:
+        raise SystemExit(f"nothing to decode with: {checkpoint.run} was trained by another version")
+    translator = Translator(checkpoint.path, finished.data.folder, decoding, device="cpu")
     sources = load_source_lines(translator.task, "test")[: args.num_lines]
     symbols = translator.task.source_dictionary.symbols
     by_ctranslate2 = make_ctranslate2(
         translator, training, [[symbols[i] for i in line[:-1]] for line in sources]
     )
-    print(f"torch {torch.__version__}, CTranslate2 {ctranslate2.__version__}, {checkpoint_path}")
+    print(f"torch {torch.__version__}, CTranslate2 {ctranslate2.__version__}, {checkpoint.path}")
     for name, changes in SEARCHES.items():
         decoding_of_search = msgspec.structs.replace(
             decoding, beam_size=4, length_penalty_alpha=0.6, **changes

@@ -143,7 +143,7 @@ def test_several_decodings_of_one_checkpoint_are_one_seed_each_named(tmp_path: P
     (line,) = lines_of(of(tmp_path, **others))
     assert len(line.trainings) == 1
     assert {name: len(values) for name, values in line.scored("test").items()} == {
-        ("bleu_as_given", f"the translation of {name}.log"): 1 for name in ("g", "g2", "g3")
+        ((), "bleu_as_given", f"the translation of {name}.log"): 1 for name in ("g", "g2", "g3")
     }
 
 
@@ -169,6 +169,47 @@ def test_the_first_half_of_a_resumed_training_counts(
     )
     second = replace(BASE, first_epoch=FIRST_CHECKPOINT, num_epochs=LAST_WHOLE, loaded=loaded)
     assert labels(of(tmp_path, a=first + second.text(), g="")) == expected
+
+
+@pytest.mark.parametrize(("inputs", "expected"), [
+    ([f"checkpoint{epoch}.pt" for epoch in (20, 18, 16, 14, 12)], "average 5 checkpoints up to checkpoint20.pt"),
+    (["checkpoint20.pt"] * 5, "average 5 checkpoints up to checkpoint20.pt"),
+    (["checkpoint_last.pt", "checkpoint20.pt"], "average 2 checkpoints up to checkpoint20.pt"),
+    ([f"../other/checkpoint{epoch}.pt" for epoch in range(16, 21)], "average 5 checkpoints of checkpoints/other"),
+])  # fmt: skip
+def test_an_average_of_others_is_not_the_last_five(
+    inputs: list[str], expected: str, tmp_path: Path
+) -> None:
+    averaging = averaging_text([f"{PLACE}/{name}" for name in inputs], AVERAGED)
+    assert labels(of(tmp_path, av=averaging)) == (expected,)
+
+
+def test_updates_are_in_a_row_by_the_interval_of_saving(tmp_path: Path) -> None:
+    training = BASE.changed(save_interval_updates=1000).text()
+    paths = [f"{PLACE}/checkpoint_20_{update}.pt" for update in range(100_000, 95_000, -1000)]
+    assert labels(of(tmp_path, a=training, av=averaging_text(paths, AVERAGED))) == ()
+    paths[1:2] = []
+    (label,) = labels(of(tmp_path, a=training, av=averaging_text(paths, AVERAGED)))
+    assert label == "average 4 checkpoints up to checkpoint_20_100000.pt"
+
+
+@pytest.mark.parametrize(("path", "expected"), [
+    (f"/scratch/me/{AVERAGED}", ()),
+    ("checkpoints/big/checkpoint.avg5.pt", ("average last5 of checkpoints/big",)),
+])  # fmt: skip
+def test_a_checkpoint_of_another_folder_is_named(
+    path: str, expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert labels(of(tmp_path, av="", g=GENERATION.changed(path=path).text())) == expected
+
+
+def test_a_second_score_below_one_start_line_is_another_generation(tmp_path: Path) -> None:
+    text = GENERATION.text()
+    last = text.splitlines()[-1]
+    (line,) = (one for one in lines_of(of(tmp_path, g=f"{text}{last}\n")) if not one.configuration)
+    assert len(line.scored("test")) == 1  # the same line twice
+    folder = of(tmp_path, g=text + last.replace("27.31", "29.99") + "\n")
+    assert labels(folder) == ("num_sentences not stated",)
 
 
 @pytest.mark.parametrize(("path", "inputs", "expected"), [

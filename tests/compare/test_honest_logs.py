@@ -101,9 +101,9 @@ def write_run(folder: Path, system: str, version: str) -> Path:
 def test_an_honest_log_fills_its_row(system: str, version: str, tmp_path: Path) -> None:
     (line,) = lines_of(write_run(tmp_path, system, version))
     assert (line.system.system, line.configuration) == (system, ())
-    assert (line.has_training_numbers, line.has_perplexity) == (True, True)
+    assert line.trainings[0].perplexity_labels == ()
     assert {key: [one.value for one in scored] for key, scored in line.scored("test").items()} == {
-        ("bleu_as_given", ""): [27.31]
+        ((), "bleu_as_given", ""): [27.31]
     }
 
 

@@ -3,8 +3,6 @@
 pip and the environment are real; the packages have real names and a few lines each.
 """
 
-import contextlib
-import http.server
 import importlib.util
 import io
 import os
@@ -14,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +20,8 @@ from typing import Any
 from unittest import mock
 
 import pytest
+
+from tests.workflow.loopback_server import LoopbackServer, loopback_server
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SPACE_LIMIT_BYTES = 2 * 2**20
@@ -121,60 +120,23 @@ PACKAGES = {
 }
 
 
-class Index:
-    """A package index on loopback; `answer` may be replaced."""
-
-    def __init__(self, content_by_path: dict[str, bytes]) -> None:
-        """Serve packages by `name/file`."""
-        self.content_by_path, self.url = content_by_path, ""
-        self.answer = self.find
-        self.asked: list[str] = []
-
-    def find(self, path: str) -> bytes | None:
-        """Return a package's page, or a file."""
-        name = path.strip("/")
-        if name in self.content_by_path:
-            return self.content_by_path[name]
-        files = [file for file in self.content_by_path if file.startswith(f"{name}/")]
-        return (
-            "".join(f'<a href="/{file}">{file.split("/")[1]}</a>' for file in files).encode()
-            if files
-            else None
-        )
-
-
-@contextlib.contextmanager
-def served(index: Index) -> Iterator[Index]:
-    """Serve an index on a free port while the context lasts."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            index.asked.append(self.path)
-            content = index.answer(self.path)
-            self.send_response(404 if content is None else 200)
-            is_page = content is not None and content.startswith((b"<", b"\n"))
-            self.send_header("Content-Type", "text/html" if is_page else "application/octet-stream")
-            self.end_headers()
-            self.wfile.write(content or b"")
-
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.handle_error = lambda request, client_address: None  # type: ignore[method-assign]  # a lost connection
-        index.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield index
-        finally:
-            server.shutdown()
+def serve_packages(served: LoopbackServer, content_by_path: dict[str, bytes]) -> None:
+    """Serve packages by `name/file`, and each name's page."""
+    page_by_name: dict[str, str] = {}
+    for path, content in content_by_path.items():
+        served.serve(f"/{path}", content)
+        name, _, file = path.rpartition("/")
+        page_by_name[name] = f'{page_by_name.get(name, "")}<a href="/{path}">{file}</a>'
+    for name, page in page_by_name.items():
+        served.serve(f"/{name}/", page.encode())
 
 
 @pytest.fixture
-def index() -> Iterator[Index]:
+def index() -> Iterator[LoopbackServer]:
     """Run an index with all packages."""
-    with served(Index(dict(PACKAGES))) as running:
-        yield running
+    with loopback_server() as served:
+        serve_packages(served, PACKAGES)
+        yield served
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +214,7 @@ def installed(checkout: Path) -> dict[str, str]:
 
 
 def test_torch_comes_first_then_fairseq_without_extensions_then_the_rest(
-    checkout: Path, index: Index
+    checkout: Path, index: LoopbackServer
 ) -> None:
     demo = make(checkout, index.url, ".venv/installed-demo")
     assert demo.returncode == 0, demo.stderr
@@ -273,27 +235,24 @@ def test_torch_comes_first_then_fairseq_without_extensions_then_the_rest(
     assert done.returncode == 0, done.stderr
     assert installed(checkout).items() >= {"numpy": "1.0", "pytest": "1.0"}.items()
     assert (checkout / ".venv" / "kept").exists()
-    num_asked = len(index.asked)
+    num_requests = len(index.requests)
     assert make(checkout, index.url, "install").returncode == 0
-    assert len(index.asked) == num_asked
+    assert len(index.requests) == num_requests
 
 
-def test_after_a_lost_network_the_next_make_starts_over(checkout: Path, index: Index) -> None:
-    def without_fairseq(path: str) -> bytes | None:
-        if "fairseq" in path:
-            raise ConnectionResetError
-        return index.find(path)
-
-    index.answer = without_fairseq
+def test_after_a_lost_network_the_next_make_starts_over(
+    checkout: Path, index: LoopbackServer
+) -> None:
+    index.faults_by_path["/fairseq-fixed/fairseq_fixed-0.12.3.1.tar.gz"] = ["drop"] * 20
     done = make(checkout, index.url, "install")
     assert done.returncode != 0
     assert "https_proxy, or name a mirror (PIP_INDEX_URL=...)" in done.stderr
-    index.answer = index.find
+    index.faults_by_path.clear()
     assert make(checkout, index.url, "install").returncode == 0
 
 
 def test_a_full_disk_in_the_middle_is_said_and_the_next_make_starts_over(
-    checkout: Path, index: Index
+    checkout: Path, index: LoopbackServer
 ) -> None:
     """torch's large file ends early; pip would take its remains for an installed torch."""
     done = make(checkout, index.url, "install", file_limit_bytes=SPACE_LIMIT_BYTES)
@@ -305,7 +264,9 @@ def test_a_full_disk_in_the_middle_is_said_and_the_next_make_starts_over(
     assert not (checkout / ".venv" / "kept").exists()
 
 
-def test_what_a_package_says_when_its_build_fails_is_shown(checkout: Path, index: Index) -> None:
+def test_what_a_package_says_when_its_build_fails_is_shown(
+    checkout: Path, index: LoopbackServer
+) -> None:
     backend = (checkout / "backend.py").read_text(encoding="utf-8")
     (checkout / "backend.py").write_text(
         f"raise RuntimeError('too old')\n{backend}", encoding="utf-8"
@@ -317,7 +278,7 @@ def test_what_a_package_says_when_its_build_fails_is_shown(checkout: Path, index
 
 
 def test_torch_is_taken_from_the_index_that_is_named_and_what_it_needs_from_pips(
-    checkout: Path, index: Index
+    checkout: Path, index: LoopbackServer
 ) -> None:
     """The named index has only torch. The same name again changes nothing; another name does."""
     by_tag = {"cpu": torch_wheel("+cpu"), "cu126": torch_wheel("+cu126", "12.6")}
@@ -325,17 +286,18 @@ def test_torch_is_taken_from_the_index_that_is_named_and_what_it_needs_from_pips
         f"{tag}/torch/torch-2.13.0%2B{tag}-py3-none-any.whl": packed
         for tag, packed in by_tag.items()
     }
-    with served(Index(content)) as named:
+    with loopback_server() as named:
+        serve_packages(named, content)
         for tag in ("cu126", "cpu", "cpu"):
-            named.asked = []
+            named.requests.clear()
             done = make(checkout, index.url, "install", f"TORCH_INDEX_URL={named.url}/{tag}")
             assert done.returncode == 0, done.stderr
             assert installed(checkout)["torch"] == f"2.13.0+{tag}"
             assert (
                 f"torch from {named.url}/{tag}, as TORCH_INDEX_URL says" in done.stdout
-                or named.asked == []
+                or named.requests == []
             )
-        assert named.asked == []
+        assert named.requests == []
     assert installed(checkout)["filelock"] == "1.0"
 
 
@@ -368,19 +330,17 @@ def own_torch_index(
 
 
 @pytest.fixture
-def cpu_index(script: ModuleType) -> Iterator[Index]:
+def cpu_index(script: ModuleType) -> Iterator[LoopbackServer]:
     """Run an index with a CPU build for this Python and machine, as torch's own names it."""
     tag = f"cp3{sys.version_info.minor}"
     name = f"torch/torch-{script.pinned_version('torch')}%2Bcpu-{tag}-{tag}-manylinux_2_28_{os.uname().machine}.whl"
-    page = f'<a href="/whl/cpu/{name}#sha256=0">{name}</a>'.encode()
-    index = Index({})
-    index.answer = lambda path: page if path == "/torch/" else None
-    with served(index) as running:
-        yield running
+    with loopback_server() as served:
+        served.serve("/torch/", f'<a href="/whl/cpu/{name}#sha256=0">{name}</a>'.encode())
+        yield served
 
 
 def test_torchs_cpu_build_is_taken_unless_a_gpu_slurm_or_an_own_index_is_there(
-    script: ModuleType, cpu_index: Index
+    script: ModuleType, cpu_index: LoopbackServer
 ) -> None:
     assert own_torch_index(script, cpu_index.url) == (
         cpu_index.url,
@@ -388,16 +348,16 @@ def test_torchs_cpu_build_is_taken_unless_a_gpu_slurm_or_an_own_index_is_there(
     )
     settings = ":env:.extra-index-url='https://example.org'\nglobal.find-links='/opt'"
     assert own_torch_index(script, cpu_index.url, settings=settings)[0] == cpu_index.url
-    cpu_index.asked.clear()
+    cpu_index.requests.clear()
     for program in ("nvidia-smi", "sbatch"):
         assert own_torch_index(script, cpu_index.url, programs=(program,))[0] == ""
     for settings in (":env:.index-url='https://mirror.example'", "global.no-index='1'"):
         own = own_torch_index(script, cpu_index.url, settings=settings)
         assert own == ("", "as pip's configuration names one")
-    assert cpu_index.asked == []
+    assert cpu_index.requests == []
     url, reason = own_torch_index(script, "http://127.0.0.1:9")
     assert (url, "cannot be reached" in reason) == ("", True)
-    cpu_index.answer = lambda path: PORTAL
+    cpu_index.serve("/torch/", PORTAL)
     assert own_torch_index(script, cpu_index.url) == (
         "",
         f"because {cpu_index.url} has no build for this machine",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from aiayn.logs.evidence import Average, LoggedTraining
+from aiayn.logs.evidence import LoggedTraining
 from aiayn.logs.types import TrainingLog
 from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_data import check_vocabulary
@@ -162,7 +162,7 @@ def test_a_last_epoch_of_two_updates_weighs_as_two_updates(clean: Case) -> None:
 def test_of_two_averages_of_a_test_set_one_must_be_the_tables(clean: Case) -> None:
     translation = clean.translations[0]
     assert translation.generation is not None
-    generation = replace(translation.generation, average=Average(name="last1"))
+    generation = replace(translation.generation, average="last1")
     single = replace(translation, generation=generation)
     assert check_average(replace(clean, translations=(single,))).findings
     assert not check_average(replace(clean, translations=(single, clean.translations[0]))).findings

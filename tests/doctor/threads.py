@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from aiayn.logs.evidence import Average, LoggedGeneration, LoggedTraining
+from aiayn.logs.evidence import LoggedTraining
 from aiayn.logs.symbols import Symbols, symbols_of_spec
-from aiayn.logs.types import Argument, BleuLine, EpochEnd, GenerationLog, Start, TrainingLog
+from aiayn.logs.types import Argument, EpochEnd, GenerationLog, Start, TrainingLog
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Translation
 
@@ -114,27 +114,26 @@ def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
 
 def generation_of(
     length_ratio: float | None, average: str, search: Mapping[str, Argument]
-) -> LoggedGeneration:
+) -> GenerationLog:
     """Return the log of fairseq-generate with its search, its checkpoint, and if a ratio is stated
     its BLEU line.
     """
-    bleu = BleuLine(
-        line=1,
-        subset="test",
-        beam_size=4,
-        name="BLEU",
-        value=0.0,
-        hypothesis_length=round(65_000 * (length_ratio or 0.0)),
-        reference_length=65_000,
-    )
-    log = GenerationLog(
+    has_score = length_ratio is not None
+    return GenerationLog(
         first_line=1,
         last_line=1,
-        arguments=dict(search) | {"gen_subset": "test"},
+        arguments=dict(search),
         model_path=average,
-        bleu=None if length_ratio is None else bleu,
+        subset="test",
+        bleu_line=1 if has_score else 0,
+        bleu=0.0 if has_score else None,
+        bleu_name="BLEU" if has_score else "",
+        beam_size=4 if has_score else None,
+        hypothesis_length=round(65_000 * (length_ratio or 0.0)),
+        reference_length=65_000,
+        path="thread",
+        average=average,
     )
-    return LoggedGeneration(path="thread", log=log, training_path="", average=Average(name=average))
 
 
 _CONTENT = tomllib.loads(Path(__file__).with_name("threads.toml").read_text(encoding="utf-8"))

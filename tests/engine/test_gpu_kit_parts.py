@@ -25,7 +25,6 @@ ROW_BY_PART = {
     "step": "| step | step of base, fp32, ours | ",
     "decode": "| decode | translations other than the oracle's, of 20 | 0 | 0 |  | yes |",
     "memory": "| memory | peak memory of a step | not measured: no GPU |",
-    "nvml": "| nvml | energy by NVML | not measured: no GPU |",
     "pipeline": "| pipeline | device in the training's record | cpu |  |  | yes |",
 }
 

@@ -19,11 +19,12 @@ import pytest
 import torch
 
 from aiayn.errors import LaunchError
+from aiayn.runs.run_folder import RunFolder
 from aiayn.train import node_check
 from aiayn.train.node_check import all_reduced, check_node, layer_step
 from aiayn.train.ranks import Rank, RankGroup, joined_ranks
 from aiayn.train.rendezvous import is_peer_loss
-from tests.forks import fork, free_port
+from tests.forks import fork
 
 HOST = platform.node()
 ALONE = RankGroup(Rank(rank=0, world_size=1, job="7", local_rank=0), [HOST], None)
@@ -37,7 +38,6 @@ def say_from_ranks(
 
     Whether a RuntimeError is another rank's loss; nothing of a rank that is to be killed.
     """
-    port = free_port()
 
     def report(index: int) -> None:
         said = "did not come back"
@@ -45,9 +45,10 @@ def say_from_ranks(
             torch.set_num_threads(
                 1
             )  # a pool of threads that this process has had does not outlive a fork
-            os.environ["MASTER_PORT"] = str(port)
             with joined_ranks(
-                Rank(rank=index, world_size=num_ranks, job="7", local_rank=index), "cpu"
+                RunFolder(folder),
+                Rank(rank=index, world_size=num_ranks, job="7", local_rank=index),
+                "cpu",
             ) as group:
                 work(group)
             said = ""

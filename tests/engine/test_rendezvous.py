@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import platform
-import re
 import signal
 import socket
 import threading
@@ -28,7 +27,7 @@ from aiayn.runs.locks import is_held
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
 from aiayn.train.ranks import Rank, Start, joined_ranks
-from aiayn.train.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
+from aiayn.train.rendezvous import is_peer_loss, join
 from aiayn.train.request import StopFlag
 from aiayn.train.train import train_rank
 from tests.forks import fork
@@ -36,80 +35,38 @@ from tests.run_folders import started
 from tests.unit.test_launch import make_request
 
 
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test's rendezvous leave no trace in the environment."""
-    for name in ("MASTER_ADDR", "MASTER_PORT", "SUBMITIT_FOLDER"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
+def join_with_a_child(folder: Path, job: str) -> list[str]:
+    """Be rank 0, let a child be rank 1, and return the hosts that rank 0 knows."""
+    child = fork(lambda: join(folder, 1, 2, job))
+    store, hosts = join(folder, 0, 2, job)
+    assert exit_code(child) == 0
+    assert store.get("aiayn/host/1").decode() == hosts[1]
+    return hosts
 
 
-@pytest.fixture
-def free_ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let a job try these two ports, both free."""
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        ports = [one.getsockname()[1], other.getsockname()[1]]
-    monkeypatch.setattr(aiayn.train.rendezvous, "ports_of", lambda *_: ports)
-    return ports
+def test_ranks_join_and_know_each_others_hosts(tmp_path: Path) -> None:
+    assert join_with_a_child(tmp_path, "7") == [platform.node()] * 2
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_job_and_its_neighbour_and_its_restart_begin_at_other_ports(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    first, neighbour = ports_of("100"), ports_of("101")
-    restarted = ports_of("100", 1)
-    assert (first[0], neighbour[0], restarted[0]) == (20100, 20101, 21109)
-    assert len(set(first)) == NUM_PORTS_TRIED
-    assert not {*first} & {*neighbour, *restarted}
-    assert all(20000 <= port < 32000 for port in ports_of("11999"))
-    monkeypatch.setenv("MASTER_PORT", "5")
-    assert ports_of("100") == [5]
-
-
-def join_with_a_child() -> tuple[TCPStore, list[str]]:
-    """Be rank 0, let a child be rank 1, and return what rank 0 has when the child is gone."""
-
-    def be_rank_1() -> None:
-        store, _ = join(1, 2, "7")
-        store.set("from rank 1", os.environ["MASTER_PORT"])
-
-    child = fork(be_rank_1)
-    joined = join(0, 2, "7")
-    assert os.waitpid(child, 0)[1] == 0
-    return joined
-
-
-def test_ranks_join_at_the_first_free_port_and_know_each_others_hosts(
-    free_ports: list[int],
-) -> None:
-    with socket.socket() as stranger:  # it takes connections, and never answers
-        stranger.bind(("0.0.0.0", free_ports[0]))
-        stranger.listen()
-        store, hosts = join_with_a_child()
-        assert store.get("from rank 1") == str(free_ports[1]).encode()
-        assert hosts == [platform.node()] * 2
-
-
-def test_a_rank_does_not_join_another_jobs_training(free_ports: list[int]) -> None:
-    """Another cluster on the same machine has a job of the same number, whose rank 0 was first."""
-    other = TCPStore("127.0.0.1", free_ports[0], is_master=True, wait_for_workers=False)
-    other.set("aiayn/job", "7 0 /the/other/runs/submitit")
-    store, _ = join_with_a_child()
-    assert store.get("from rank 1") == str(free_ports[1]).encode()
+def test_a_rank_does_not_join_another_job_or_a_job_that_has_ended(tmp_path: Path) -> None:
+    """A killed rank 0 leaves its port behind, and another job may have the same number."""
+    other = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    (tmp_path / "7_1_port").write_text(str(other.port), encoding="utf-8")  # the job, restarted
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        (tmp_path / "7_0_port").write_text(str(closed.getsockname()[1]), encoding="utf-8")
+    assert join_with_a_child(tmp_path, "7") == [platform.node()] * 2
     assert not other.check(["aiayn/host/1"])
 
 
 def test_ranks_that_do_not_come_are_named_and_noted_for_the_driver(
-    tmp_path: Path, free_ports: list[int], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver cannot be told in another way before an attempt has begun."""
     monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
-    with pytest.raises(
-        LaunchError, match=re.escape(f"rank 0 has no store at 127.0.0.1, ports {free_ports}")
-    ):
-        join(1, 2, "7")
+    with pytest.raises(LaunchError, match=r"job 7: no answer of rank 0 at 127\.0\.0\.1 within 0 s"):
+        join(tmp_path, 1, 2, "7")
     rank = Rank(rank=0, world_size=3, job="7", local_rank=0)
     with pytest.raises(LaunchError):
         train_rank(make_request(tmp_path, num_ranks=3), rank, StopFlag())
@@ -221,14 +178,15 @@ def test_an_attempt_that_has_ended_or_was_here_is_not_watched(
         pass
 
 
-def start_in_child(starts: list[Start | None], late_seconds: float = 0.0) -> int:
+def start_in_child(folder: Path, starts: list[Start | None], late_seconds: float = 0.0) -> int:
     """Be rank 1 of a job in a fork; its exit code is 0 if it gets these starts, 2 on a LaunchError
     naming rank 0.
     """
 
     def be_rank_1() -> int:
         try:
-            with joined_ranks(Rank(rank=1, world_size=2, job="7", local_rank=1), "cpu") as group:
+            rank = Rank(rank=1, world_size=2, job="7", local_rank=1)
+            with joined_ranks(RunFolder(folder), rank, "cpu") as group:
                 time.sleep(late_seconds)
                 return 0 if [group.broadcast_start() for _ in starts] == starts else 1
         except LaunchError as error:
@@ -245,21 +203,21 @@ def exit_code(child: int) -> int:
 RANK_0 = Rank(rank=0, world_size=2, job="7", local_rank=0)
 
 
-@pytest.mark.usefixtures("free_ports")
-def test_rank_0_does_not_end_before_the_others_know_that_nothing_is_left() -> None:
-    child = start_in_child([Start(is_needed=False)], late_seconds=0.5)
-    with joined_ranks(RANK_0, "cpu") as group:
+def test_rank_0_does_not_end_before_the_others_know_that_nothing_is_left(tmp_path: Path) -> None:
+    child = start_in_child(tmp_path, [Start(is_needed=False)], late_seconds=0.5)
+    with joined_ranks(RunFolder(tmp_path), RANK_0, "cpu") as group:
         began = time.monotonic()
         group.broadcast_start(Start(is_needed=False))
         assert time.monotonic() - began > 0.2
         assert exit_code(child) == 0
 
 
-@pytest.mark.usefixtures("free_ports")
-def test_a_rank_0_that_broadcasts_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_0_that_broadcasts_nothing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(aiayn.train.ranks, "START_SECONDS", 0.5)
-    child = start_in_child([None])
-    with joined_ranks(RANK_0, "cpu"):
+    child = start_in_child(tmp_path, [None])
+    with joined_ranks(RunFolder(tmp_path), RANK_0, "cpu"):
         assert exit_code(child) == 2
 
 

@@ -21,7 +21,7 @@ from aiayn.train.request import StopFlag, TrainingRequest
 from aiayn.train.train import train_rank
 from tests.engine.hooked_job import Hook, Signal
 from tests.engine.tiny_spec import TRAINING
-from tests.forks import fork, free_port
+from tests.forks import fork
 
 # Wide and long enough that translations end, and differ from line to line.
 LEARNT = {"d_model": 32, "d_ff": 64, "d_k": 16, "d_v": 16, "warmup_steps": 50, "updates": 150}
@@ -139,11 +139,9 @@ def train_ranks(
     request: TrainingRequest, hook_by_rank: Mapping[int, Hook] | None = None
 ) -> list[int]:
     """Train in forks of this process, one a rank, without a driver, and return their wait statuses."""
-    port = free_port()
     Path(request.run_folder).mkdir(parents=True, exist_ok=True)
 
     def train_one(index: int) -> None:
-        os.environ["MASTER_PORT"] = str(port)
         rank = Rank(rank=index, world_size=request.num_ranks, job="7", local_rank=index)
         with (
             (hook_by_rank or {}).get(index, Hook(update=0)).installed(),

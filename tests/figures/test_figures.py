@@ -22,7 +22,6 @@ from analysis.figures import heavy_curves as curves
 from analysis.figures import heavy_results as results
 from analysis.figures.heavy_registry import NO_ATTENTION, figures_of_scale
 from paper_tables.frame import Frame
-from paper_tables.render.drawn import INDEX_NAME
 from paper_tables.render.figure import (
     INK,
     Figure,
@@ -410,18 +409,11 @@ def test_without_any_run_what_is_printed_is_drawn_and_the_rest_has_a_reason(tmp_
 
 
 def test_files_of_a_figure_that_is_no_longer_drawn_are_removed(tmp_path: Path) -> None:
-    def index() -> dict[str, str]:
-        (line,) = pd.read_csv(tmp_path / INDEX_NAME, sep="\t", keep_default_na=False).to_dict(
-            "records"
-        )
-        return {str(key): value for key, value in line.items()}
-
     write_figures([(forest.FOREST_BLEU, forest_frame)], tmp_path)
     assert (tmp_path / "forest_bleu.svg").exists()
-    assert index()["alternative_text"].startswith("Forest plot of Table 3")
-    write_figures([(forest.FOREST_BLEU, lambda: forest_frame().iloc[:0])], tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [INDEX_NAME]
-    assert (index()["alternative_text"], "nothing to draw" in index()["reason"]) == ("", True)
+    (drawn,) = write_figures([(forest.FOREST_BLEU, lambda: forest_frame().iloc[:0])], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert (drawn.svg, "nothing to draw" in drawn.reason) == ("", True)
 
 
 def test_attention_that_was_written_is_drawn(tmp_path: Path) -> None:

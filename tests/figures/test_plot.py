@@ -143,7 +143,7 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     folder = site.results_folder / "demo" / "so-far" / "figures"
     names = {path.stem for path in folder.glob("*.svg")}
     assert {"bleu_cost", "forest_bleu", "curves_by_update"} <= names
-    assert {path.stem for path in folder.glob("*.tsv")} == names | {"figures"}
+    assert {path.stem for path in folder.glob("*.tsv")} == names
     assert "series: base, en-de" in (folder / "curves_by_update.svg").read_text(encoding="utf-8")
     page = (folder.parent / "report.html").read_text(encoding="utf-8")
     reader = PageReader(page)
@@ -152,7 +152,3 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     assert requests_of(page) == []
     for link in reader.links:
         assert link.startswith("#") or (folder.parent / link).exists(), link
-    latex = (folder / "forest_bleu.tex").read_text(encoding="utf-8")
-    assert r"\includegraphics[width=0.7\linewidth]{forest_bleu.pdf}" in latex
-    assert latex.isascii()
-    assert latex.count("{") == latex.count("}")

@@ -26,7 +26,7 @@ MAX_MEGABYTES = 64
 # What training, decoding and scoring import, less what the machine has. Tables (pandas, scipy) are
 # made elsewhere.
 PACKAGES = (
-    "antlr4-python3-runtime", "bitarray", "hydra-core", "msgspec", "nvidia-ml-py", "omegaconf", "packaging", "pyyaml",
+    "antlr4-python3-runtime", "bitarray", "hydra-core", "msgspec", "omegaconf", "packaging", "pyyaml",
     "requests", "certifi", "charset-normalizer", "idna", "urllib3", "sacremoses", "click", "joblib", "regex",
     "subword-nmt", "submitit", "cloudpickle", "typing-extensions", "tabulate", "tqdm",
 )  # fmt: skip
@@ -43,8 +43,6 @@ SOURCES = (
     "tests/engine",
 )
 FILES = (
-    "tests/benchmarks/bench_step.py",
-    "tests/benchmarks/table.py",
     "tests/forks.py",
     "tests/records_factory.py",
     "tests/records_factory.yaml",

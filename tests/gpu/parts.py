@@ -28,10 +28,10 @@ from aiayn.train import (
 )  # before fairseq's other modules: it lets fairseq import only what is needed
 from aiayn.train.checkpoints import list_checkpoints
 from aiayn.train.request import TrainingRequest
-from tests.benchmarks import bench_step
 from tests.engine import tiny_training
 from tests.engine.pipeline_verbs import training_commands
 from tests.engine.tiny_training import train_here
+from tests.gpu import steps
 
 __all__ = ["plugin"]
 
@@ -107,7 +107,7 @@ def measure_machine(work: Work) -> Iterator[Row]:
     kind = "bf16, 8192 x 8192" if work.is_cuda else "fp32, 1024 x 1024"
     yield Row(
         f"product of matrices, {kind}",
-        round(bench_step.measured_peak(work.device) / 1e12, 3),
+        round(steps.measured_peak(work.device) / 1e12, 3),
         "TFLOP/s",
     )
 
@@ -126,8 +126,8 @@ def compute_gradients(
             None,
             moved,
             target_BT=target,
-            eps_ls=bench_step.EPS_LS,
-            num_tokens=int(target.ne(bench_step.PAD).sum()),
+            eps_ls=steps.EPS_LS,
+            num_tokens=int(target.ne(steps.PAD).sum()),
         )
     loss.backward()
     gradients = [
@@ -145,8 +145,8 @@ def measure_parity(work: Work) -> Iterator[Row]:
         : None if work.is_cuda else 2
     ]:
         training = msgspec.structs.replace(read_system(system, scale).training, p_drop=0.0)
-        model = bench_step.make_model(training, bench_step.VOCABULARY_SIZE[scale]).train()
-        batch = tuple(one[:16] for one in bench_step.make_batch(scale, "cpu"))
+        model = steps.make_model(training, steps.VOCABULARY_SIZE[scale]).train()
+        batch = tuple(one[:16] for one in steps.make_batch(scale, "cpu"))
         loss, gradients = compute_gradients(model, batch, "fp32")
         model.to(work.device)
         bounds = {"fp32": FP32_ERROR, "tf32": TF32_ERROR, "bf16": BF16_ERROR}
@@ -167,7 +167,7 @@ def measure_synchronisations(work: Work) -> Iterator[Row]:
         yield Row("synchronisations in a step", None, note=NOT_HERE)
         return
     for precision in ("fp32", "bf16"):
-        step = bench_step.make_our_step(
+        step = steps.make_our_step(
             read_system("base", "paper").training, "paper", precision, work.device
         )
         step()
@@ -287,12 +287,12 @@ def measure_step(work: Work) -> Iterator[Row]:
     goal = {"base": 0.30, "big": 0.35}
     cases = [
         (system, precision)
-        for system in bench_step.SYSTEMS[scale]
+        for system in steps.SYSTEMS[scale]
         for precision in ("bf16", "fp32", "tf32")
     ]
     for system, precision in cases if work.is_cuda else [("base", "fp32")]:
         num_steps = 7 if work.is_cuda else 3
-        measured = bench_step.measure_sides(system, scale, precision, work.device, num_steps)
+        measured = steps.measure_sides(system, scale, precision, work.device, num_steps)
         sides = {one.name: one for one in measured}
         stock = sides.get("fairseq")
         for name, side in sides.items():
@@ -399,20 +399,20 @@ def measure_memory(work: Work) -> Iterator[Row]:
     if not work.is_cuda:
         yield Row("peak memory of a step", None, note=NOT_HERE)
         return
-    size = bench_step.VOCABULARY_SIZE["paper"]
+    size = steps.VOCABULARY_SIZE["paper"]
     for system in ("base", "big"):
         training = read_system(system, "paper").training
         for precision in ("fp32", "bf16"):
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-            step = bench_step.make_our_step(training, "paper", precision, work.device)
+            step = steps.make_our_step(training, "paper", precision, work.device)
             for _ in range(2):
                 step()
             torch.cuda.synchronize()
             used = torch.cuda.max_memory_allocated()
             whole = msgspec.structs.replace(
                 training,
-                max_tokens_per_batch=bench_step.TOKENS["paper"],
+                max_tokens_per_batch=steps.TOKENS["paper"],
                 precision=precision,
             )
             estimate = device_memory_bytes(whole, num_parameters(whole, size, joint=True), size)
@@ -425,32 +425,6 @@ def measure_memory(work: Work) -> Iterator[Row]:
                 used / estimate,
                 used <= estimate,
             )
-
-
-def measure_nvml(work: Work) -> Iterator[Row]:
-    """Yield what the GPU draws by its own counter of energy, as a training's record has it."""
-    from aiayn.train.energy import EnergyMeter
-
-    if not work.is_cuda:
-        yield Row("energy by NVML", None, note=NOT_HERE)
-        return
-    meter = EnergyMeter([f"GPU-{torch.cuda.get_device_properties(0).uuid}"])
-    begin = time.monotonic()
-    while time.monotonic() - begin < 4.0:
-        bench_step.measured_peak(work.device)
-    energy = meter.stop()
-    if energy.joules is None:
-        yield Row("energy by NVML", None, note=energy.reason)
-        return
-    watts = energy.joules / (time.monotonic() - begin)
-    yield Row(
-        "power of products of matrices, by NVML's counter",
-        round(watts),
-        "W",
-        "> 0",
-        None,
-        watts > 0,
-    )
 
 
 def measure_pipeline(work: Work) -> Iterator[Row]:
@@ -501,7 +475,7 @@ def measure_pipeline(work: Work) -> Iterator[Row]:
 PARTS = {
     "machine": measure_machine, "parity": measure_parity, "synchronisations": measure_synchronisations,
     "resume": measure_resume, "precision": measure_precision, "step": measure_step, "decode": measure_decode,
-    "memory": measure_memory, "nvml": measure_nvml, "pipeline": measure_pipeline,
+    "memory": measure_memory, "pipeline": measure_pipeline,
 }  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def test_every_part_runs_on_a_cpu_or_says_that_it_needs_a_gpu(kit: Path) -> None
         "| resume | stopped at 23 of 40 and resumed, the same tensors, fp32 | True |  |  | yes |"
         in table
     )
-    assert "| nvml | energy by NVML | not measured: no GPU |" in table
+    assert "| memory | peak memory of a step | not measured: no GPU |" in table
 
 
 def test_what_fails_or_finds_no_time_says_so_and_the_next_part_runs(kit: Path) -> None:
@@ -74,7 +74,7 @@ def test_what_fails_or_finds_no_time_says_so_and_the_next_part_runs(kit: Path) -
     assert code == 1
     assert re.search(r"\| resume \| \*\*exit code 1: .*demo_en_de/binarize/record.json", table)
     assert "| machine | torch | " in table
-    code, table = run(kit, "--seconds", "5", "--parts", "pipeline", "nvml")
+    code, table = run(kit, "--seconds", "5", "--parts", "pipeline", "machine")
     assert code == 1
     assert "| pipeline | **ended after 5 s" in table
-    assert "| nvml | **not run: no time was left** |" in table
+    assert "| machine | **not run: no time was left** |" in table

@@ -13,7 +13,7 @@ import pytest
 
 from aiayn.logs.arguments import COMPARED_ROLES, KNOWN_ARGUMENTS, KnownArgument
 from aiayn.logs.types import Argument
-from paper_tables.compare.judgement import apart
+from paper_tables.compare.judgement import DECODING_GROUPS, apart
 from paper_tables.compare.lines import JudgedFolder
 from paper_tables.compare.systems import read_systems
 from tests.logs import factory
@@ -72,7 +72,8 @@ OTHER_CHANGES: dict[tuple[str, str], tuple[Any, str]] = {
     ("generate", "max_source_positions"): (64, "max_source_positions"),
     ("generate", "max_target_positions"): (64, "max_target_positions"),
     ("generate", "max_len_b"): (20, "max_len_b"), ("generate", "path"): ("x.pt", "average"),
-    ("generate", "remove_bpe"): (None, "unit"),
+    ("generate", "remove_bpe"): (None, "unit"), ("generate", "tokenizer"): ("moses", "unit"),
+    ("generate", "source_lang"): ("de", "language_pair"), ("generate", "target_lang"): ("fr", "language_pair"),
 }  # fmt: skip
 CHANGED_TEXT = "something-else"
 
@@ -126,7 +127,7 @@ def set_apart(found: JudgedFolder, known: KnownArgument | None) -> set[str]:
     training = next(one for one in found.trainings if one.path == name)
     if known is not None and known.program == "generate":
         (generation,) = training.generations
-        return {one.quantity for one in generation.judgements if not one.is_good}
+        return {one.quantity for one in apart(generation.judgements, DECODING_GROUPS)}
     if training.match.system is None or training.match.system.system != "base":
         return {"no row"}
     groups = ("model", "GPUs", "batch", "rate", "updates", "pairs", "dictionaries", "dev set")

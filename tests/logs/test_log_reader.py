@@ -11,7 +11,7 @@ import pytest
 from aiayn.logs.arguments import is_open, parse_arguments
 from aiayn.logs.reader import read_log
 from aiayn.logs.statistics import parse_statistics
-from aiayn.logs.types import BleuLine, GenerationLog, LogFile, TrainingLog
+from aiayn.logs.types import GenerationLog, LogFile, TrainingLog
 from tests.logs.factory import BASE, GenerationText, TrainingText, config, namespace
 
 FORMS = ("print", "namespace", "config")
@@ -32,11 +32,10 @@ def read_training(tmp_path: Path, text: str | bytes) -> TrainingLog:
     return training
 
 
-def read_generation(tmp_path: Path, text: str) -> tuple[GenerationLog, BleuLine]:
+def read_generation(tmp_path: Path, text: str) -> GenerationLog:
     (entry,) = read(tmp_path, text).entries
     assert isinstance(entry, GenerationLog)
-    assert entry.bleu is not None
-    return entry, entry.bleu
+    return entry
 
 
 def summary(training: TrainingLog) -> tuple[object, ...]:
@@ -118,7 +117,7 @@ def test_a_bar_that_is_rewritten_for_hours_is_one_line(
 def test_a_whole_last_line_needs_no_line_feed(tmp_path: Path) -> None:
     training = read_training(tmp_path, TrainingText().text().removesuffix("\n"))
     assert (training.truncated_line, training.is_done) == (None, True)
-    generation, _ = read_generation(tmp_path, GenerationText().text().removesuffix("\n"))
+    generation = read_generation(tmp_path, GenerationText().text().removesuffix("\n"))
     assert generation.truncated_line is None
 
 
@@ -208,7 +207,7 @@ def test_a_generation_is_read(tmp_path: Path, form: str) -> None:
         ": BLEU4 = ", ":\nBLEU4 = "
     )  # as a terminal, or a paste into a thread, breaks the last line
     for printed in (text, broken):
-        found, bleu = read_generation(tmp_path, printed)
+        found = read_generation(tmp_path, printed)
         assert (found.num_sentences, found.num_hypotheses, found.has_piece_marks) == (
             3003,
             3,
@@ -218,8 +217,9 @@ def test_a_generation_is_read(tmp_path: Path, form: str) -> None:
             "checkpoints/base/averaged.pt",
             0.6,
         )
-        assert (bleu.value, bleu.name, bleu.beam_size, bleu.subset) == (27.31, "BLEU4", 4, "test")
-        assert (bleu.brevity_penalty, bleu.hypothesis_length, bleu.reference_length) == (
+        assert (found.bleu, found.bleu_name, found.beam_size) == (27.31, "BLEU4", 4)
+        assert found.subset == "test"
+        assert (found.brevity_penalty, found.hypothesis_length, found.reference_length) == (
             1.0,
             66501,
             64512,
@@ -231,16 +231,14 @@ def test_sacrebleus_form_of_the_last_line_is_read(tmp_path: Path) -> None:
         "BLEU = {value} 58.2/32.5/20.5/13.4 (BP = 1.000 ratio = 1.013 hyp_len = 64100 ref_len ="
         " 63300)"
     )
-    _, bleu = read_generation(
-        tmp_path, replace(GenerationText(), score=score, value="26.12").text()
-    )
-    assert (bleu.name, bleu.value, bleu.hypothesis_length) == ("BLEU", 26.12, 64100)
+    found = read_generation(tmp_path, replace(GenerationText(), score=score, value="26.12").text())
+    assert (found.bleu_name, found.bleu, found.hypothesis_length) == ("BLEU", 26.12, 64100)
 
 
 def test_of_several_hypotheses_of_a_sentence_the_best_counts(tmp_path: Path) -> None:
     lines = replace(GenerationText(), num_printed=2).lines()
     doubled = [line for line in lines for _ in range(2 if line.startswith("H-") else 1)]
-    assert read_generation(tmp_path, "\n".join(doubled) + "\n")[0].num_hypotheses == 2
+    assert read_generation(tmp_path, "\n".join(doubled) + "\n").num_hypotheses == 2
 
 
 def test_results_files_one_after_the_other_are_apart(tmp_path: Path) -> None:

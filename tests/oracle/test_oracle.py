@@ -4,7 +4,7 @@ digit for digit.
 The last tests compare the BLEU of four Python libraries with our definitions and check the table in
 docs/tables.md.
 
-fairseq-score takes some bigrams for others (see `aiayn.scoring.count_ngrams`). Its lines are met to
+fairseq-score takes some bigrams for others (see `aiayn.scoring.words`). Its lines are met to
 0.01 BLEU, and to the digit once its hashes are put in place of the words; so nothing else differs.
 """
 
@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sacrebleu.metrics.bleu import BLEUScore
+from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
 from aiayn.data.text.tokenize_moses import split_compounds
-from aiayn.scoring.count_ngrams import Statistics, corpus_bleu, fairseq_words, segment_statistics
 from aiayn.scoring.definitions import PROCEDURE_BY_METRIC, Procedure, Treatment
 from aiayn.scoring.score import SACREBLEU_BY_METRIC, Text, procedure_bleu
+from aiayn.scoring.words import fairseq_words
 
 FOLDER = Path(__file__).parent
 COLUMNS = ("reference", "tok", "light", "medium", "heavy")
@@ -57,6 +57,7 @@ TEXT_NAMES = {"raw": "plain text", "tok": "Moses tokens"}
 PAPERS_METRIC = "bleu_tok_compound_split"
 LARGEST_ROUNDING = 0.00005  # BLEU; torchmetrics and torchtext compute in float32
 TABLES_PAGE = FOLDER.parents[1] / "docs" / "tables.md"
+UNSMOOTHED = BLEU(tokenize="none", smooth_method="none", force=True)
 Lines = list[str]
 
 
@@ -156,11 +157,13 @@ def hashed_score_of_row(testset: str, hypotheses: str, procedure: str) -> BLEUSc
     sides = [
         hashes_by_order([[index_by_word[word] for word in line] for line in side]) for side in words
     ]
-    sums = [len(sides[0][0]), len(sides[1][0])]
-    sums += [(Counter(ours) & Counter(theirs)).total() for ours, theirs in zip(*sides, strict=True)]
-    sums += [len(side) for side in sides[0]]
-    statistics: Statistics = np.array([sums], dtype=np.int64)
-    return corpus_bleu(statistics)
+    matches = [
+        (Counter(ours) & Counter(theirs)).total() for ours, theirs in zip(*sides, strict=True)
+    ]
+    totals = [len(side) for side in sides[0]]
+    return BLEU.compute_bleu(
+        matches, totals, len(sides[0][0]), len(sides[1][0]), smooth_method="none"
+    )
 
 
 def hashes_by_order(indices: list[list[int]]) -> list[list[tuple[int, int]]]:
@@ -325,14 +328,22 @@ def test_nltk_counts_an_ngram_of_every_order_in_short_lines_and_nothing_else_dif
         if (row["library"], row["reference"], row["text"]) == ("nltk", testset, kind):
             sides = [text(testset, column) for column in (row["hypotheses"], "reference")]
             lines = [side.lines if kind == "raw" else side.tokenized("raw") for side in sides]
-            statistics = segment_statistics(*([line.split() for line in side] for side in lines))
-            assert corpus_bleu(statistics).score - 100 * float(row["output"]) > 0.001
-            statistics[:, 6:] = np.maximum(
-                statistics[:, 6:], 1
-            )  # n-grams of the hypothesis, by order
-            assert corpus_bleu(statistics).score == pytest.approx(
-                100 * float(row["output"]), abs=1e-9
-            )
+            scored = [
+                UNSMOOTHED.sentence_score(hypothesis, [reference])
+                for hypothesis, reference in zip(*lines, strict=True)
+            ]
+            sums = [
+                np.sum([line.counts for line in scored], axis=0).tolist(),
+                np.sum([line.totals for line in scored], axis=0).tolist(),
+                sum(line.sys_len for line in scored),
+                sum(line.ref_len for line in scored),
+            ]
+            theirs = 100 * float(row["output"])
+            assert BLEU.compute_bleu(*sums, smooth_method="none").score - theirs > 0.001
+            # At least one n-gram of the hypothesis in each order.
+            sums[1] = np.sum(np.maximum([line.totals for line in scored], 1), axis=0).tolist()
+            score = BLEU.compute_bleu(*sums, smooth_method="none").score
+            assert score == pytest.approx(theirs, abs=1e-9)
 
 
 def test_every_library_call_has_a_row_for_each_file() -> None:

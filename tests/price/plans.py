@@ -21,7 +21,7 @@ def plan_of(scale: ScaleSpec, folder: Path, machine: Machine = P100) -> Plan:
     return make_plan(read_experiment(here), machine, HARDWARE, folder / "results")
 
 
-def hours_of(plan: Plan, system: str, corpus: str = "wmt14_en_de") -> tuple[float, str]:
-    """Return the predicted hours of a row, and their basis."""
+def hours_of(plan: Plan, system: str, corpus: str = "wmt14_en_de") -> float:
+    """Return the predicted hours of a row."""
     (row,) = [one for one in plan.trainings if (one.system, one.corpus) == (system, corpus)]
-    return row.speed.hours, row.speed.basis
+    return row.hours

@@ -10,7 +10,7 @@ import pytest
 
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.paths import train_record
-from aiayn.records import Energy, Hardware, write_record
+from aiayn.records import Hardware, write_record
 from analysis.price.tables.costs import lay_out_costs
 from paper_tables.layout import Table
 from tests.laid_out import frame_of, notes_of, rows_of
@@ -58,10 +58,7 @@ def row_of(table: Table) -> dict[str, str]:
 
 
 def test_every_column_by_hand(tmp_path: Path) -> None:  # 100 s on 8 P100: 800 GPU-seconds
-    energy = Energy(joules=180_000.0, gpu_seconds=796.0)
-    table = lay_out_costs(
-        frame_of(site_of(tmp_path, EIGHT_P100, energy=energy, tokens=1_000_000_000))
-    )
+    table = lay_out_costs(frame_of(site_of(tmp_path, EIGHT_P100, tokens=1_000_000_000)))
     row = row_of(table)
     assert row["target_tokens"] == "1,000,000,000"
     assert row["source_tokens"] == "1,100,000,000"
@@ -70,7 +67,6 @@ def test_every_column_by_hand(tmp_path: Path) -> None:  # 100 s on 8 P100: 800 G
     assert row["printed_flops"] == "3.3e18"
     assert float(row["utilisation_percent"]) == pytest.approx(100 * 1000 * FLOPS / 7.6e15, abs=0.05)
     assert (row["wall_hours"], row["gpu_hours"]) == ("0.03", "0.22")
-    assert row["kilowatt_hours"] == "0.0500"  # 180 kJ
     assert row["dollars"] == "0.32"  # 0.222 h at $1.46
     assert "$1.46 an hour (assumption" in notes_of(table)
 

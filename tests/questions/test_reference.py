@@ -1,19 +1,14 @@
-"""Gaps, replications and causes are as published; our value is shown in the same definition."""
+"""Gaps, replications and causes are as published."""
 
 import string
 from decimal import Decimal
-from pathlib import Path
 
 from aiayn.printed import PUBLISHED_FOLDER
-from analysis.questions.tables.reference import lay_out_reference
-from paper_tables.layout import Table
 from paper_tables.published_data import (
     read_causes,
     read_gaps,
     read_reference_replications,
 )
-from tests.laid_out import frame_of, rows_of
-from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 
 
 def test_a_gap_is_between_two_definitions_and_holds_its_own_printed_pair() -> None:
@@ -66,38 +61,3 @@ def test_a_cause_is_confined_to_what_it_was_seen_in() -> None:
     dropout = next(cause for cause in read_causes() if cause.rank == "7")
     assert dropout.applies_to("en-de", "base", "bleu_sacre_13a")
     assert not dropout.applies_to("en-de", "big", "bleu_sacre_13a")
-
-
-def table_of(site: Site) -> Table:
-    return lay_out_reference(frame_of(site))
-
-
-def test_at_another_scale_there_is_nothing_of_ours(tmp_path: Path) -> None:
-    site = make_site(tmp_path)
-    write_everything(site)
-    table = table_of(site)
-    assert {row["ours"] for row in rows_of(table)} == {""}
-    assert [note.text for note in table.notes] == [
-        "Scale demo does not use these test sets: our column is empty."
-    ]
-    assert table.signatures == ()
-
-
-def test_at_the_papers_scale_ours_is_shown_in_the_same_definition_only(tmp_path: Path) -> None:
-    site = make_site(tmp_path, "paper", has_baselines=False)
-    write_everything(site, base_bleu=27, hardware=EIGHT_P100)
-    table = table_of(site)
-    beside = {
-        (row["language_pair"], row["system"], row["testset"], row["metric"]): row["ours"]
-        for row in rows_of(table)
-        if row["ours"]
-    }
-    assert beside["en-de", "base", "newstest2014", "bleu_tok_compound_split"].startswith("27.")
-    assert "(n=2)" in beside["en-de", "base", "newstest2014", "bleu_tok_compound_split"]
-    assert ("en-fr", "big", "newstest2014", "bleu_sacre_13a") in beside
-    assert {testset for _, _, testset, _ in beside} == {
-        "newstest2013",
-        "newstest2014",
-    }  # the filtered set is another
-    assert "other" not in {metric for *_, metric in beside}
-    assert table.signatures != ()

@@ -128,8 +128,6 @@ SlurmdUser=root
 AuthType=auth/munge
 # A job that is queued again starts when its first credential has expired: by default after 120 s.
 AuthInfo=socket={layout.socket_path("munged")},cred_expire={CREDENTIAL_SECONDS}
-# A training's port follows from its job's number: two clusters on one machine must not number theirs alike.
-FirstJobId={layout.first_port}
 StateSaveLocation={layout.folder}/state
 SlurmdSpoolDir={layout.folder}/spool/%n
 SlurmctldPidFile={layout.folder}/run/slurmctld.slurm.pid

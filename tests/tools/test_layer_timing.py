@@ -4,6 +4,7 @@ least counting.
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,7 @@ from analysis.tools.heavy_layer_timing import (
     self_attention,
     time_layers,
 )
-from analysis.tools.layer_cost import (
-    LAYER_TYPES,
-    VARIABLES_BY_TYPE,
-    LayerSize,
-)
-from analysis.tools.records import LayerType, MeasureRecord
+from analysis.tools.records import VARIABLES_BY_TYPE, LayerSize, LayerType, MeasureRecord
 from analysis.tools.tables.table1 import fit_layer
 from tests.tools.timed_layers import layer_flops
 
@@ -49,7 +45,7 @@ def draw(*shape: int) -> torch.Tensor:
     )
 
 
-@pytest.mark.parametrize("layer", LAYER_TYPES)
+@pytest.mark.parametrize("layer", VARIABLES_BY_TYPE)
 def test_torchs_count_is_the_formula(layer: LayerType) -> None:
     for size in SMALL[layer].sizes():
         call = make_call(layer, size)
@@ -106,11 +102,11 @@ def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns() -> None:
         return counted_flops(call) * 1e-9 * times * (10 if next(turns) % 3 == 0 else 1)  # type: ignore[arg-type]
 
     layers = time_layers(sweeps=SMALL, num_rounds=9, stopwatch=stopwatch)
-    for layer in LAYER_TYPES:
-        of_layer = [one for one in layers.timings if one.layer == layer]
-        law = fit_layer(layer, "seconds", of_layer)
-        for name, (exponent, _) in fit_layer(layer, "flops", of_layer).items():
-            assert law[name][0] == pytest.approx(exponent, abs=0.02)
+    for layer in VARIABLES_BY_TYPE:
+        timings = [timing for timing in layers.timings if timing.layer == layer]
+        laws = [fit_layer(layer, quantity, timings) for quantity in ("seconds", "flops")]
+        for (measured, _), (exponent, _) in zip(*laws, strict=True):
+            assert measured == pytest.approx(exponent, abs=0.02)
     num_calls = len(layers.timings)
     first_round = timed[num_calls : 2 * num_calls]
     assert len(set(map(id, first_round))) == num_calls
@@ -127,7 +123,8 @@ def test_a_convolution_is_centred() -> None:
 def test_the_record_says_on_what_it_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heavy_layer_timing, "LAYER_TYPES", ("self_attention",))
+    sweeps = {"self_attention": SWEEPS["self_attention"]}
+    monkeypatch.setattr(heavy_layer_timing, "time_layers", partial(time_layers, sweeps=sweeps))
     path = tmp_path / "record.json"
     assert main(["measure", "--record", str(path)]) == 0
     layers = read_record(path, MeasureRecord).layers

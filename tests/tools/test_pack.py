@@ -182,9 +182,6 @@ def test_half_of_the_runs_are_packed_and_the_rest_is_named(site: Site, tmp_path:
     assert "(n=1 of 2: 1 missing)" in readme
     assert packed.num_bytes == sum(map(len, texts(packed.folder).values()))
     assert rendered(render(site, packed.folder)) == rendered(packed.folder)
-    assert "tables/table4.md" not in texts(
-        packed.folder
-    )  # printed alone: no number of ours is in it
 
 
 def test_nothing_of_this_machine_is_in_a_pack(site: Site, tmp_path: Path) -> None:

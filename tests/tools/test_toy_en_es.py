@@ -2,13 +2,13 @@
 seed.
 """
 
-import csv
 from pathlib import Path
 
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.spec.system import CONFIG_FOLDER
+from aiayn.data.text.lines import read_shipped
+from aiayn.spec.system import CONFIG_FOLDER, ShippedSource, read_corpus
 
 CORPUS, SYSTEM, TESTSET = "toy_en_es", "seed_waynestalk", "toy_eight"
 PLACE = f"{CORPUS}/{SYSTEM}/seed1"
@@ -37,10 +37,11 @@ def test_six_pairs_are_learned_by_heart(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     for command in COMMANDS:
         assert main(command) == 0, command
-    with Path("results/demo/tables/toy_en_es.csv").open(encoding="utf-8", newline="") as table:
-        rows = list(csv.DictReader(table))
-    trained = [row for row in rows if row["trained_on"] == "yes"]
+    source = read_corpus(CORPUS).source
+    assert isinstance(source, ShippedSource)
+    pairs_by_split = read_shipped(source)
+    lines = Path(DECODED).with_suffix(".txt").read_text(encoding="utf-8").splitlines()
+    output_by_sentence = dict(zip(dict(pairs_by_split[TESTSET]), lines, strict=True))
+    trained = dict(pairs_by_split["train"])
     assert len(trained) == 6
-    assert [row["seed1"].removesuffix(" [\u2020]") for row in trained] == [
-        row["reference"] for row in trained
-    ]
+    assert {sentence: output_by_sentence[sentence] for sentence in trained} == trained

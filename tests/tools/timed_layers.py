@@ -2,8 +2,13 @@
 measuring.
 """
 
-from analysis.tools.layer_cost import VARIABLES_BY_TYPE, LayerSize
-from analysis.tools.records import LayerTiming, LayerType, TimedLayers
+from analysis.tools.records import (
+    VARIABLES_BY_TYPE,
+    LayerSize,
+    LayerTiming,
+    LayerType,
+    TimedLayers,
+)
 
 
 def layer_flops(layer: LayerType, size: LayerSize) -> int:

@@ -99,29 +99,13 @@ OTHERS = {
     **TEXT,
     "training/europarl-v7.fr-en.fr": b"y\n" * 9,
 }
-AT_THE_ROOT = {"en": "commoncrawl.de-en.en", "de": "commoncrawl.de-en.de"}
 WITHIN = {"en": "giga-fren.release2.fixed.en.gz", "fr": "giga-fren.release2.fixed.fr.gz"}
 WITHIN_TEXT = {
     WITHIN["en"]: gzip.compress(TEXT[EN]),
     WITHIN["fr"]: gzip.compress("un\xa0?\ndeux\n".encode()),
 }
-MARKUP = {"en": "dev/newstest2012-src.en.sgm", "fr": "dev/newstest2012-ref.fr.sgm"}
-MARKUP_TEXT = {
-    MARKUP["en"]: (
-        b'<srcset>\n<doc>\n<seg id="1">S&P rose 5 < 6</seg>\n<seg id="2">Two</seg>\n</doc></srcset>\n'
-    ),
-    MARKUP[
-        "fr"
-    ]: "<refset>\n<seg id='1'>S&P a mont\u00e9\u2019</seg>\n<seg id='2'>Deux</seg>\n".encode(),
-}
 GOOD_ARCHIVES = {
     "members beside other members, tgz": (Packed(tar_bytes(OTHERS)), TEXT.values()),
-    "members beside other members, tar": (
-        Packed(tar_bytes(OTHERS, "w"), archive_format="tar"), TEXT.values(),
-    ),
-    "members beside other members, zip": (
-        Packed(zip_bytes(OTHERS), archive_format="zip"), TEXT.values(),
-    ),
     "folders, links and a dot before names": (
         Packed(tar_bytes({
             "training": special("training", tarfile.DIRTYPE),
@@ -150,25 +134,6 @@ GOOD_ARCHIVES = {
     "quirk 4: gzip files inside an unpacked tar": (
         Packed(tar_bytes(WITHIN_TEXT, "w"), archive_format="tar", members=WITHIN),
         (TEXT[EN], "un\xa0?\ndeux\n".encode()),
-    ),
-    "quirk 4: gzip files inside a zip": (
-        Packed(zip_bytes(WITHIN_TEXT), archive_format="zip", members=WITHIN),
-        (TEXT[EN], "un\xa0?\ndeux\n".encode()),
-    ),
-    "quirk 5: files at the archive's root": (
-        Packed(
-            tar_bytes({
-                "commoncrawl.de-en.annotation": b"http://a\n",
-                AT_THE_ROOT["de"]: TEXT[DE],
-                AT_THE_ROOT["en"]: TEXT[EN],
-            }),
-            members=AT_THE_ROOT,
-        ),
-        TEXT.values(),
-    ),
-    "quirk 8: members of markup": (
-        Packed(tar_bytes(MARKUP_TEXT), members=MARKUP),
-        (b"S&P rose 5 < 6\nTwo\n", "S&P a mont\u00e9\u2019\nDeux\n".encode()),
     ),
     "a character across two blocks": (
         Packed(tar_bytes({EN: b"one\n", DE: ACROSS_BLOCKS})), (b"one\n", ACROSS_BLOCKS),
@@ -215,10 +180,6 @@ BAD_ARCHIVES = [
         " translations; fetch or align the files again",
     ),
     Packed(tar_bytes({EN: b"", DE: b""}), f"PATH: {DE} has 0 lines; expected text; fetch the files again"),
-    Packed(
-        tar_bytes({"a.sgm": b"<srcset>\n<seg>\xe9</seg>", "b": b"x\n"}),
-        "PATH: a.sgm: not UTF-8: ", members={"en": "a.sgm", "fr": "b"},
-    ),
 ]  # fmt: skip
 
 

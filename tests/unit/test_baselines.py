@@ -57,18 +57,6 @@ def test_the_demos_dictionary_fails_at_order_agreement_and_contraction(
     ]
 
 
-def test_a_training_sentence_is_nearest_to_itself() -> None:
-    assert nearest_training_sentence(TRAIN_SOURCES, TRAIN_SOURCES, TRAIN_TARGETS) == TRAIN_TARGETS
-
-
-def test_the_nearest_sentence_shares_most_words() -> None:
-    sources = ["The queen sees the dog.", "A man sells a house."]
-    assert nearest_training_sentence(sources, TRAIN_SOURCES, TRAIN_TARGETS) == [
-        TRAIN_TARGETS[1],
-        TRAIN_TARGETS[3],
-    ]
-
-
 def test_a_rare_word_decides_against_a_common_one() -> None:
     train_sources = [
         "the cat",

@@ -19,15 +19,12 @@ import aiayn.data.text.lines
 from aiayn.__main__ import main
 from aiayn.data.text import binarize, chunks
 from aiayn.data.text.binarize import (
-    EncodingWork,
     binarize_corpus,
     data_bin_digest,
-    dictionary_lines,
     index_dtype,
     read_dictionary,
     require_recorded_data_bin,
 )
-from aiayn.data.text.chunks import Chunk
 from aiayn.data.text.encoder import Encoder, WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
 from aiayn.data.text.subword import CodesEncoder, PieceEncoder, learn_codes, learn_pieces
@@ -35,6 +32,7 @@ from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, RawCorpus, read_record
 from aiayn.spec.system import CorpusSpec, SubwordSpec
+from tests.encoded_lines import encoded_side
 from tests.small_corpus import SMALL
 
 SPEC = msgspec.structs.replace(SMALL, test_testset="test_a", further_testsets=["test_b"])
@@ -122,19 +120,6 @@ def test_test_sets_become_fairseqs_splits(record: BinarizedCorpus) -> None:
         for language in ("en", "de")
         for suffix in ("bin", "idx")
     }
-
-
-def test_separate_dictionaries_count_their_own_side(tmp_path: Path) -> None:
-    record = binarized(tmp_path, encoders={"en": WordEncoder(), "de": WordEncoder()})
-    assert list(read_lines(Path(record.folder) / "dict.en.txt")) == ["b 2", "a 1", "c 1"]
-    assert list(read_lines(Path(record.folder) / "dict.de.txt")) == ["c 2", "a 1", "x 1"]
-
-
-def test_special_symbols_in_the_text_are_not_listed_again() -> None:
-    assert dictionary_lines({"</s>": 9, "<unk>": 3, "\u00e9": 1, "z": 1, "unseen": 0}) == [
-        "z 1",
-        "\u00e9 1",
-    ]
 
 
 def test_indices_grow_to_four_bytes_where_fairseqs_do() -> None:
@@ -296,25 +281,11 @@ class Witness(WordEncoder):
         return super().pieces(line)
 
 
-def test_words_are_split_once_and_too_many_make_room_for_those_of_the_newest_chunk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Encode chunks of a line; all contain `a`. With w2 the cache exceeds its limit, so w0 is encoded
-    again.
-    """
-    monkeypatch.setattr(binarize, "MAX_WORDS", 3)
+def test_words_are_split_once() -> None:
     witness = Witness()
-    work, path = EncodingWork({"en": witness}), tmp_path / "train.en"
-    path.write_bytes(b"a w0\na w1\na w2\na w2\na w0\n")
-    sides = []
-    for index in range(5):
-        chunk = Chunk({"en": path}, index + 1, 1, {"en": (5 * index, 5 * index + 5)})
-        sides.append(work(chunk)["en"])
-    assert witness.counts == {"a": 1, "w0": 2, "w1": 1, "w2": 1}
-    assert [sides[0].symbols[number] for number in sides[0].numbers] == ["a", "w0", "</s>"]
-    assert [sides[3].symbols[number] for number in sides[3].numbers] == ["a", "w2", "</s>"]
-    assert sides[0].lengths.tolist() == [3]
-    assert sides[0].counts == [1, 1, 1]
+    side = encoded_side(witness, ["a w0", "a w1", "a w0"])
+    assert witness.counts == {"a": 1, "w0": 1, "w1": 1}
+    assert [side.symbols[number] for number in side.numbers][:3] == ["a", "w0", "</s>"]
 
 
 def test_the_digest_can_be_made_by_hand(tmp_path: Path) -> None:

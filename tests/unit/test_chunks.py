@@ -72,18 +72,6 @@ def test_chunks_hold_every_line_once_and_in_step(
     assert [line for _, target in found for line in target] == sides[1]
 
 
-def test_crlf_bare_cr_and_unicode_line_ends_shift_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 2)
-    lines = ["a\rb\r", "c\u2028d", "\u2029", "e\u0085f\x0b\x0c", "g", ""]
-    paths = write_sides(
-        tmp_path, "".join(f"{line}\n" for line in lines).encode(), b"1\n2\n3\n4\n5\n6\n"
-    )
-    found = list(map_chunks(sides_of, paths, num_processes=1, what="look"))
-    assert found == [(lines[0:2], ["1", "2"]), (lines[2:4], ["3", "4"]), (lines[4:], ["5", "6"])]
-
-
 def test_results_are_in_the_order_of_the_text(tmp_path: Path) -> None:
     paths = write_sides(tmp_path, b"".join(b"%d\n" % number for number in range(20)), b"\n" * 20)
     found = map_chunks(slower_at_first, paths, num_processes=2, what="look")
@@ -104,11 +92,6 @@ def test_uneven_and_empty_sides_are_refused_with_both_counts(
     counts = rf"train\.en has {num_source} lines, .*train\.de has {num_target} lines"
     with pytest.raises(CorpusError, match=counts):
         list(map_chunks(sides_of, paths, num_processes=1, what="look"))
-
-
-def test_an_absent_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"absent\.en: no such file"):
-        list(map_chunks(sides_of, {"en": tmp_path / "absent.en"}, num_processes=1, what="look"))
 
 
 @pytest.mark.parametrize("num_processes", [1, 2])

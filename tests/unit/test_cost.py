@@ -72,22 +72,6 @@ def test_flops_are_six_a_weight_and_attention() -> None:
     assert attention_flops(additive, 10, 1000) == 6 * 18 * 3 * 10 * 512
 
 
-def test_flops_of_an_lstm_are_eight_for_each_state_and_what_it_reads() -> None:
-    assert flops_per_token(LSTM, 10, tokens_per_sentence=0) == 3 * (
-        8 * 3 * (2 + 3) + 8 * 3 * (2 + 3 + 3) + 2 * (3 * 3 + 6 * 3) + 2 * (3 * 2) + 2 * (2 * 10)
-    )
-    # a sentence of 5 tokens: each state is compared with the query and weighted
-    assert attention_flops(LSTM, 5, 10) == 6 * 2 * 5 * 3
-
-
-def test_flops_of_an_fconv_see_three_words_and_gates() -> None:
-    one_stack = 2 * 3 + (3 * 3) * (2 * 3) + 3 * 2
-    assert flops_per_token(FCONV, 10, tokens_per_sentence=0) == 6 * (
-        2 * one_stack + 2 * (2 * 3) + 2 * 10
-    )
-    assert attention_flops(FCONV, 5, 10) == 6 * 2 * 5 * 2
-
-
 def test_a_full_update_holds_all_its_batches() -> None:
     assert target_tokens_per_full_update(PAPER_TRAINING) == 8 * 3125
 

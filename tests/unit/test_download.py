@@ -145,15 +145,6 @@ def test_every_address_is_named_when_none_has_the_file(
     assert server.asked("/absent/file.tgz") == [("", 404)]  # once
 
 
-def test_another_edition_is_taken_when_no_address_has_the_first(
-    server: LoopbackServer, tmp_path: Path
-) -> None:
-    tgz = PublishedFile("a.tgz", f"{server.url}/a.tgz", sha256(b"a"), num_bytes=1)
-    url = server.serve("/a.zip", b"zip")
-    zipped = PublishedFile("a.zip", url, sha256(b"zip"))
-    assert download_file([tgz, zipped], tmp_path).url == url
-
-
 def test_what_an_earlier_start_left_is_continued_and_never_taken_for_whole(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
@@ -167,17 +158,6 @@ def test_what_an_earlier_start_left_is_continued_and_never_taken_for_whole(
     assert download_file(published(url), tmp_path).path.read_bytes() == CONTENT
     assert server.asked("/file.tgz")[-1] == ("bytes=5120-", 206)
     assert names_in(tmp_path) == ["file.tgz"]
-
-
-def test_two_halves_that_do_not_fit_are_received_once_more_as_a_whole(
-    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    key = hashlib.sha256(sha256(CONTENT).encode()).hexdigest()[:8]
-    (tmp_path / f".file.tgz.{key}.partial").write_bytes(b"\xff" * 5120)
-    url = server.serve("/file.tgz", CONTENT)
-    assert download_file(published(url), tmp_path).path.read_bytes() == CONTENT
-    assert server.asked("/file.tgz") == [("bytes=5120-", 206), ("", 200)]
-    assert "joined from two downloads: downloading it once more" in caplog.text
 
 
 def test_what_lies_in_the_folder_is_verified_and_not_asked_for(

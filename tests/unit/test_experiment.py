@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from aiayn.errors import ConfigError
-from aiayn.experiment import Experiment, Training, all_compared, expand_trainings, read_experiment
+from aiayn.experiment import Experiment, Training, read_experiment
 from aiayn.paths import Evaluation, split_alpha
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.case_tables import read_cases
@@ -65,15 +65,6 @@ def test_a_probed_alpha_is_a_part_of_a_test_sets_name() -> None:
     assert split_alpha("demo_dev") == ("demo_dev", None)
 
 
-def test_the_scale_that_names_every_variant_trains_each_with_two_seeds() -> None:
-    """18 variants (no smoothing is also an ablation), 2 architectures, base, big and 2 ablations
-    make 23.
-    """
-    known = all_compared()
-    assert (len(known.variants), known.architectures) == (18, ["lstm", "fconv"])
-    assert len(expand_trainings(known)) == 23 * 2
-
-
 def test_updates_of_the_scale_stand_for_every_systems_own(tmp_path: Path) -> None:
     own = experiment_of(tmp_path, variants=["pre_norm"]).system_by_name
     assert {spec.training.updates for spec in own.values()} == {3000}
@@ -118,3 +109,12 @@ def test_a_training_that_continues_another_needs_that_other_in_the_scale() -> No
     ):
         read_experiment(only_longer)
     assert read_experiment(msgspec.structs.replace(scale, updates=8000)).later_trainings == set()
+
+
+def test_another_test_set_than_the_published_numbers_is_refused(tmp_path: Path) -> None:
+    site = make_site(tmp_path, replications=["toy_en_es"])
+    corpus = (CONFIG_FOLDER / "corpora" / "toy_en_es.yaml").read_text(encoding="utf-8")
+    path = site.config_folder / "corpora" / "toy_en_es.yaml"
+    path.write_text(corpus.replace("toy_eight", "toy_nine"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"toy_en_es: .*toy_nine.*toy_eight"):
+        read_experiment(site.scale, site.config_folder)

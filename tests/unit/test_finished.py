@@ -16,7 +16,7 @@ from tests.records_factory import BINARIZED, PROVENANCE, TRAINED
 DATA = msgspec.structs.replace(BINARIZED, folder=Path("/scratch/data-bin"))
 SEGMENTED = SegmentedText(
     provenance=PROVENANCE, corpus="demo_en_de", normalise="none", tokenise="none", method="sentencepiece",
-    model_path_by_language={}, vocabulary_path_by_language={}, learning_by_model={},
+    model_path_by_language={}, learning_by_model={},
 )  # fmt: skip
 
 

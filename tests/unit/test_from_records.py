@@ -14,7 +14,6 @@ from aiayn.errors import RecordError
 from aiayn.paths import evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
 from paper_tables.logs.pages import Made, make_tables_from_logs
-from tests.laid_out import frame_of
 from tests.logs.factory import TrainingText
 from tests.records_factory import BASE_TRAINING, Site, make_site, run_of, write_left, write_training
 
@@ -102,17 +101,6 @@ def test_translations_that_are_absent_or_torn_are_named(site: Site, fault: str) 
     messages = " ".join(fault.message for fault in made.faults)
     assert "so that its scores cannot be checked" in messages
     assert "1 not scored" in dev_row(output, "big")["bleu_dev"]
-
-
-@pytest.mark.parametrize("suffix", [".gz", ".xz"])
-def test_packed_translations_are_checked_too(site: Site, suffix: str) -> None:
-    path = dev_translations(site, "big")
-    pack = {".gz": gzip.compress, ".xz": lzma.compress}[suffix]
-    path.with_suffix(f".txt{suffix}").write_bytes(pack(path.read_bytes()))
-    path.unlink()
-    made, output = make(site, site.results_folder)
-    assert made.faults == ()
-    assert "n=2" in dev_row(output, "big")["bleu_dev"]
 
 
 def test_seeds_trained_otherwise_are_named_and_not_averaged(site: Site) -> None:
@@ -213,14 +201,3 @@ def test_the_verb_takes_several_folders_and_names_what_is_left_out(
     printed = capsys.readouterr()
     assert printed.out == f"{output / 'report.html'}\n{output / 'logs.html'}\n"
     assert "cannot be checked" in printed.err
-
-
-def test_later_seeds_are_in_no_number_of_the_tables(tmp_path: Path) -> None:
-    site = make_site(tmp_path / "made", later_seeds=["base:11"])
-    write_left(site)
-    frame = frame_of(site, so_far=False)
-    key = frame.compared("base")
-    assert frame.numbers[key, "ppl_per_subword"].value_by_seed.keys() == {1, 2}
-    assert frame.later_numbers[key, "ppl_per_subword"].value_by_seed.keys() == {11}
-    assert [(run.system, run.seed) for run in frame.later_runs] == [("base", 11)]
-    assert all(run.seed != 11 for run in frame.runs)

@@ -101,11 +101,3 @@ def test_an_unknown_verb_is_answered_with_the_nearest_known(
 ) -> None:
     assert main([verb]) == 2
     assert capsys.readouterr().err == f"aiayn: no verb {verb!r}; {hint}\n"
-
-
-def test_an_unknown_system_is_answered_with_the_nearest_known(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    command = "train --scale demo --corpus demo_en_de --system bsae --seed 1 --dry-run"
-    assert main([*command.split(), "--launcher", "slurm", "--cluster", "cpu"]) == 1
-    assert capsys.readouterr().err.endswith("bsae.yaml: no such file; did you mean 'base'?\n")

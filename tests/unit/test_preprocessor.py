@@ -6,16 +6,11 @@ changed): tokenizer.perl -q, with white space made one blank.
 """
 
 import hashlib
-import random
 from pathlib import Path
-
-import pytest
-from sacremoses import MosesTokenizer  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.data.text.clean import preprocessor
 from aiayn.data.text.lines import read_lines
-from aiayn.data.text.tokenize_moses import Tokenizer
-from tests.case_tables import each_case, read_cases
+from tests.case_tables import each_case
 
 
 def prepared_digest(path: Path) -> str:
@@ -30,24 +25,6 @@ def test_every_line_of_newstest_is_what_perl_printed(
     name: str, tokens: str, newstest: Path
 ) -> None:
     assert prepared_digest(newstest / name) == tokens
-
-
-LIKELY_TROUBLE = read_cases("moses.toml", "likely_trouble")
-
-
-@pytest.mark.parametrize("language", ["en", "de", "fr"])
-def test_steps_that_are_passed_over_would_have_changed_nothing(language: str) -> None:
-    rng = random.Random(f"{language} False")
-    lines = [
-        "".join(
-            rng.choice(LIKELY_TROUBLE) + rng.choice(("", " ")) for _ in range(rng.randint(0, 9))
-        )
-        for _ in range(1500)
-    ]
-    ours, theirs = Tokenizer(language), MosesTokenizer(lang=language)
-    for line in lines:
-        expected = theirs.tokenize(line, return_str=True, escape=True)
-        assert ours.tokenize(line) == expected, line
 
 
 def test_a_recipe_of_nothing_leaves_lines_as_they_are() -> None:

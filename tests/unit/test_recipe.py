@@ -2,17 +2,13 @@
 refused by its line.
 """
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-import yaml
 
 from aiayn.data.sources.fetch import files_of
 from aiayn.data.sources.testsets import SACREBLEU_NAME_BY_TESTSET
 from aiayn.data.text.clean import reason_to_drop
 from aiayn.spec.corpus import ArchiveSource
-from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
+from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, read_corpus
 
 RECIPES = ("t2t", "wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")
 
@@ -22,18 +18,6 @@ def source_of(name: str) -> ArchiveSource:
     source = read_corpus(name).source
     assert isinstance(source, ArchiveSource)
     return source
-
-
-def read_edited(tmp_path: Path, edit: dict[str, Any]) -> CorpusSpec:
-    """Read a recipe that inherits wmt14_en_de with these keys of its own."""
-    folder = tmp_path / "corpora"
-    folder.mkdir(exist_ok=True)
-    (folder / "wmt14_en_de.yaml").write_bytes(
-        (CONFIG_FOLDER / "corpora" / "wmt14_en_de.yaml").read_bytes()
-    )
-    own = {"name": "small", "inherits": "wmt14_en_de", "description": "x", **edit}
-    (folder / "small.yaml").write_text(yaml.safe_dump(own, sort_keys=False), encoding="utf-8")
-    return read_corpus("small", tmp_path)
 
 
 def test_the_recipes_are_those_of_kind_archives() -> None:
@@ -97,18 +81,6 @@ def test_the_test_sets_are_the_papers_with_the_filtered_one_at_hand(name: str) -
     } == SACREBLEU_NAME_BY_TESTSET
     num_filtered = {"en-de": 2737, "en-fr": 3003}[corpus.language_pair]
     assert [one.num_lines for one in source.testset_by_name.values()] == [3000, 3003, num_filtered]
-
-
-def test_a_recipe_keeps_what_it_does_not_override(tmp_path: Path) -> None:
-    corpus = read_edited(tmp_path, {"subword": {"vocabulary_size": 500}})
-    real = read_corpus("wmt14_en_de")
-    assert corpus.subword is not None
-    assert (corpus.subword.vocabulary_size, corpus.subword.joint) == (500, True)
-    assert (corpus.source, corpus.clean, corpus.inherits) == (
-        real.source,
-        real.clean,
-        "wmt14_en_de",
-    )
 
 
 def test_a_mirror_has_a_folder_of_each_places_name() -> None:

@@ -10,7 +10,6 @@ import pytest
 from aiayn.errors import CorpusError
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import (
-    SCHEMA_VERSION,
     CheckpointRecord,
     SavedModel,
     TrainRecord,
@@ -39,28 +38,6 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_record_comes_back_as_it_was(path: Path) -> None:
     assert read_record(path, CheckpointRecord) == CHECKPOINT
-
-
-def test_a_record_is_text_that_people_can_read(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.startswith('{\n "record": "CheckpointRecord",\n "provenance": {\n')
-    assert text.endswith("}\n")
-    assert f'\n "schema_version": {SCHEMA_VERSION},\n' in text
-
-
-def test_a_record_that_cannot_be_written_leaves_the_earlier_one(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def write_half(partial_path: Path, content: bytes) -> None:
-        with partial_path.open("wb") as file:
-            file.write(content[: len(content) // 2])
-        raise OSError(28, "No space left on device", str(partial_path))
-
-    monkeypatch.setattr(Path, "write_bytes", write_half)
-    with pytest.raises(OSError, match="No space left on device"):
-        write_record(msgspec.structs.replace(CHECKPOINT, run="other"), path)
-    assert read_record(path, CheckpointRecord) == CHECKPOINT
-    assert [entry.name for entry in path.parent.iterdir()] == ["last5.json"]
 
 
 def test_a_data_bin_knows_its_test_sets() -> None:

@@ -4,7 +4,7 @@ still exists.
 
 import pytest
 
-from aiayn.__main__ import build_parser, main, verbs
+from aiayn.__main__ import main, verbs
 from aiayn.errors import ConfigError
 from aiayn.removed import REMOVED
 from aiayn.spec.strict_yaml import convert
@@ -42,20 +42,6 @@ def test_each_removed_name_is_answered_by_one_line_with_its_replacement(
     assert "\n" not in answer
 
 
-@pytest.mark.parametrize("name", ANSWERED)
-def test_a_removed_name_is_no_longer_offered(name: str) -> None:
-    verb, *flag = name.split()
-    if name.endswith(":"):
-        assert name.removesuffix(":") not in ScaleSpec.__struct_fields__
-    elif not flag:
-        assert verb not in verbs()
-    elif len(flag) == 1:
-        assert flag[0] not in build_parser(verb).format_help()
-    else:
-        with pytest.raises(SystemExit):
-            build_parser(verb).parse_args(flag)
-
-
 def test_a_removed_flag_is_found_after_others_and_with_its_value(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -75,11 +61,3 @@ def test_a_removed_value_of_a_flag_leaves_other_values_alone(
     with pytest.raises(SystemExit):  # argparse asks for the required flags
         main(["train", "--precision", "bf16"])
     assert "is gone" not in capsys.readouterr().err
-
-
-def test_a_removed_key_is_answered_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(REMOVED, "colour:", "set nothing")
-    with pytest.raises(ConfigError, match=r"demo\.yaml:1: the key 'colour' is gone: set nothing$"):
-        read_with_key("colour")
-    with pytest.raises(ConfigError, match="unknown key 'color'"):
-        read_with_key("color")

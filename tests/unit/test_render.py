@@ -106,21 +106,6 @@ def test_if_a_mark_holds_for_part_of_a_row_each_number_is_marked() -> None:
     ]
 
 
-def test_a_span_over_an_omitted_column_becomes_narrower() -> None:
-    columns = (
-        Column("row", "", side="label"),
-        Column("one", "one"),
-        Column("empty", "empty", side="ours"),
-    )
-    rows = (
-        Row((text_cell("a", "label"), text_cell("1"), text_cell("\u2013", "state"))),
-        Row((text_cell("b", "label"), text_cell("2"), SPANNED)),
-    )
-    shown = compact(replace(SMALL, columns=columns, rows=rows))
-    assert [column.name for column in shown.columns] == ["row", "one"]
-    assert [list(map(plain_text, row.cells)) for row in shown.rows] == [["a", "1"], ["b", "2"]]
-
-
 def test_a_table_without_rows_keeps_its_columns() -> None:
     assert compact(replace(SMALL, rows=())).columns == SMALL.columns
 

@@ -61,34 +61,9 @@ CLEAN = [
 TOKENIZER = Tokenizer("de")
 
 
-def in_pieces(begin: str, inner: str, end: str) -> Callable[[str], str]:
-    """Return a function that splits longer words: `begin` marks a word, `inner` its later pieces,
-    `end` a cut.
-    """
-
-    def split(line: str) -> str:
-        words = []
-        for word in line.split():
-            cut = 3 if len(word) > 4 else len(word)
-            words += [begin + word[:cut] + (end if cut < len(word) else "")]
-            words += [inner + word[cut:]] if cut < len(word) else []
-        return " ".join(words)
-
-    return split
-
-
-def byte_level(line: str) -> str:
-    shown = [
-        byte for byte in range(256) if chr(byte).isprintable() and byte not in (0x20, 0xA0, 0xAD)
-    ]
-    characters = {byte: chr(byte) for byte in shown}
-    characters |= {
-        byte: chr(256 + place)
-        for place, byte in enumerate(byte for byte in range(256) if byte not in shown)
-    }
-    return " ".join(
-        "".join(characters[byte] for byte in f" {word}".encode()) for word in line.split()
-    )
+def in_pieces(line: str) -> str:
+    """Return a line with longer words cut after three letters, in the notation of subword-nmt."""
+    return " ".join(f"{word[:3]}@@ {word[3:]}" if len(word) > 4 else word for word in line.split())
 
 
 # By damage, the repair and what each line becomes; the files of SHIFT lose or repeat a line.
@@ -100,21 +75,17 @@ DAMAGES: dict[str, tuple[str, Callable[[str], str]]] = {
     "sentence ends": ("symbols", "<s> {} </s>".format),
     "padding": ("symbols", "{} <pad> <pad> <pad> <pad>".format),
     "language tags": ("tags", ">>deu<< {}".format),
-    "subword-nmt": ("pieces", in_pieces("", "", "@@")),
-    "word pieces": ("pieces", in_pieces("", "##", "")),
-    "sentencepiece": ("pieces", in_pieces("\u2581", "", "")),
-    "underscores": ("pieces", in_pieces("_", "", "")),
-    "byte level": ("pieces", byte_level),
+    "subword-nmt": ("pieces", in_pieces),
+    "underscores": ("pieces", lambda line: f"_{line.replace(' ', ' _')}"),
     "line numbers": ("numbers", "NEXT ||| {}".format),
     "source column": ("column", "the source of this sentence\t{}".format),
     "JSON lines": ("json", lambda line: json.dumps({"id": 1, "translation": line})),
     "CSV": ("csv", lambda line: '"' + line.replace('"', '""') + '"'),
     "entities": ("entities", lambda line: line.replace("e", "&#101;")),
-    "labelled H-": ("generation", "0: H-NUMBER\t-0.31\t{}".format),
     "tokens": ("detokenise", lambda line: TOKENIZER.tokenize(line).rstrip()),
     "pieces of tokens": (
         "pieces+detokenise",
-        lambda line: in_pieces("", "", "@@")(TOKENIZER.tokenize(line).rstrip()),
+        lambda line: in_pieces(TOKENIZER.tokenize(line).rstrip()),
     ),
     "a lost line": (SHIFT, str),
     "a doubled line": (SHIFT, str),

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import aiayn.plan.machine
-from aiayn.__main__ import build_parser, main
+from aiayn.__main__ import build_parser
 from aiayn.cli.config import read_changed_scale
 from aiayn.errors import ConfigError
 from aiayn.experiment import read_experiment
@@ -188,17 +188,3 @@ def test_the_doctor_expects_what_the_config_says() -> None:
         "run", "demo", "base", "demo_en_de", Overrides(updates=9, precision="bf16")
     )
     assert (claim.training.updates, claim.training.precision) == (9, "bf16")
-
-
-def test_tables_so_far_and_where_take_keys_of_the_config(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    configfile = ["--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--config", "precision=bf16"]
-    assert main(["tables", "--so-far", *configfile]) == 0
-    text = (tmp_path / "results" / "demo" / "so-far" / "tables" / "table2.md").read_text(
-        encoding="utf-8"
-    )
-    assert "Trained in bf16" in text
-    capsys.readouterr()
-    assert main(["where", "table2:base:bleu_en_de", *configfile]) == 0

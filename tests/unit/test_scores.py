@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from aiayn.errors import RecordError, ScoreError
-from aiayn.paths import Evaluation, evaluation_record
-from aiayn.records import PerplexityRecord, ScoreRecords, read_record, write_record
+from aiayn.paths import Evaluation
 from aiayn.scoring.scores import (
     SCORE_COLUMNS,
     collect_scores,
@@ -73,55 +71,6 @@ def test_a_score_and_a_perplexity_are_a_line_each(site: Site) -> None:
         ),
         (*key, "ppl_per_subword", 2.0, "eos:yes|ls:no", "", run, "0123456789abcdef"),
         (*key, "bits_per_subword", 1.0, "eos:yes|ls:no", "", run, "0123456789abcdef"),
-    ]
-
-
-def test_what_a_record_says_of_words_and_of_attention_are_lines_too(site: Site) -> None:
-    """3 bits a subword, 1,000 subwords in 600 words: 5 bits a word. The lowest head of all layers
-    counts.
-    """
-    write_training(site, "demo_en_de", "base", 1)
-    write_scores(site, DEV, {"ppl_per_subword": 8.0})
-    path = evaluation_record(site.results_folder, "demo", "perplexity", DEV)
-    record = msgspec.structs.replace(
-        read_record(path, PerplexityRecord),
-        num_words=600,
-        cross_attention_entropy=[[0.9, 0.75], [0.5, 0.8]],
-        bits_lost_uniform=1.25,
-    )
-    write_record(record, path)
-    assert {line[5]: line[6] for line in collect(site, so_far=False)} == {
-        "ppl_per_subword": 8.0,
-        "bits_per_subword": 3.0,
-        "bits_per_word": 5.0,
-        "lowest_cross_attention_entropy": 0.5,
-        "bits_lost_uniform": 1.25,
-    }
-
-
-def test_a_brevity_penalty_is_a_line_beside_its_bleu_and_another_alpha_is_a_test_set_of_its_own(
-    site: Site,
-) -> None:
-    write_training(site, "demo_en_de", "base", 1)
-    other = msgspec.structs.replace(DEV, testset="demo_dev-alpha1.4", role="alpha")
-    write_scores(site, other, {"bleu_sacre_13a": 72.0, "chrf": 80.0})
-    path = evaluation_record(site.results_folder, "demo", "score", other)
-    assert path.name == "demo_dev-alpha1.4.json"
-    record = read_record(path, ScoreRecords)
-    with_penalty = [
-        msgspec.structs.replace(record.scores[0], brevity_penalty=0.9),
-        record.scores[1],
-    ]
-    write_record(msgspec.structs.replace(record, scores=with_penalty), path)
-    place = (site.results_folder, "demo")
-    trainings = read_trainings([training_key(other)], *place, runs_folder=Path(), so_far=False)
-    frame = collect_scores(
-        [other], trainings, {training_key(other): place[0]}, place[1], so_far=False
-    )
-    assert frame[["testset", "metric", "value"]].to_numpy().tolist() == [
-        ["demo_dev-alpha1.4", "bleu_sacre_13a", 72.0],
-        ["demo_dev-alpha1.4", "brevity_penalty_of_bleu_sacre_13a", 0.9],
-        ["demo_dev-alpha1.4", "chrf", 80.0],
     ]
 
 

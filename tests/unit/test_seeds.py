@@ -3,7 +3,6 @@
 import pytest
 
 from aiayn.errors import ScoreError
-from aiayn.scoring.scores import SCORE_COLUMNS, SUMMARY_COLUMNS, summarise_frame, tidy_frame
 from aiayn.scoring.seeds import paired_differences, summarise_seeds
 
 
@@ -43,19 +42,3 @@ def test_differences_are_taken_seed_by_seed_of_the_common_seeds() -> None:
 def test_without_a_common_seed_there_is_no_difference() -> None:
     with pytest.raises(ScoreError, match=r"seeds \[1\] and \[2, 3\]: "):
         paired_differences({1: 5.0}, {2: 8.0, 3: 0.0})
-
-
-def test_the_summary_has_a_line_for_each_evaluation_and_metric() -> None:
-    line: dict[str, str | int | float] = dict.fromkeys(SCORE_COLUMNS, "x")
-    lines = [
-        line | {"seed": seed, "value": value} for seed, value in ((1, 27.0), (2, 28.0), (3, 29.0))
-    ]
-    frame = summarise_frame(tidy_frame([*lines, line | {"seed": 1, "value": 5.0, "metric": "y"}]))
-    assert tuple(frame.columns) == SUMMARY_COLUMNS
-    assert list(frame["num_seeds"]) == [3, 1]
-    assert frame["ci_low"][0] == pytest.approx(28 - 2.484, abs=0.001)
-    assert frame["sd"].isna().tolist() == [False, True]
-
-
-def test_no_score_gives_an_empty_summary_with_its_columns() -> None:
-    assert tuple(summarise_frame(tidy_frame([])).columns) == SUMMARY_COLUMNS

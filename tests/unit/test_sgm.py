@@ -1,11 +1,10 @@
 """Segments are the text between their marks: no character is lost, and lines are not segments."""
 
-import tarfile
 from pathlib import Path
 
 import pytest
 
-from aiayn.data.sources.joining import append_archive, read_segments
+from aiayn.data.sources.joining import read_segments
 from aiayn.errors import CorpusError
 
 
@@ -86,22 +85,3 @@ def test_quirk_7_the_french_pair_of_another_source_has_another_order_and_nearly_
     if plain.endswith("en"):
         assert found[0] == "Jet makers feud over seat width with big orders at stake"
         assert lines[0] == "Spectacular Wingsuit Jump Over Bogota"
-
-
-def test_the_real_french_pair_comes_out_of_an_archive_of_wmts_layout(
-    tmp_path: Path, french: Path
-) -> None:
-    members = {
-        "en": "test-full/newstest2014-fren-src.en.sgm",
-        "fr": "test-full/newstest2014-fren-ref.fr.sgm",
-    }
-    with tarfile.open(tmp_path / "test-full.tgz", "w:gz") as tar:
-        for member in members.values():
-            tar.add(french / Path(member).name, member)
-    with (tmp_path / "en").open("wb") as en, (tmp_path / "fr").open("wb") as fr:
-        assert append_archive(tmp_path / "test-full.tgz", members, {"en": en, "fr": fr}) == 3003
-    for language, num_shared in (("en", 3002), ("fr", 2999)):
-        found = (tmp_path / language).read_bytes().decode().split("\n")[:-1]
-        plain = (french / f"newstest2014-fren.{language}").read_bytes().decode().split("\n")[:-1]
-        assert len(found) == len(plain) == 3003
-        assert len(set(found) & set(plain)) == num_shared

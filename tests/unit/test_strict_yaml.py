@@ -26,7 +26,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rests: list[int] = []
     price_by_shop_by_town: dict[str, dict[str, Dough]] = {}
     oil_grams: float | None = None
-    guests: list[str] = []
 
 
 DOUGH = "dough:\n  flour_grams: 500\n  yeast_fraction: 0.01\n"
@@ -37,15 +36,6 @@ def written(folder: Path, text: str, name: str = "bread.yaml") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8", newline="\n")
     return path
-
-
-def test_a_right_file_is_read_with_its_types(tmp_path: Path) -> None:
-    """A whole number will do for a fraction."""
-    text = f"name: bread\n{DOUGH}rests: [30, 60]\noil_grams: 3\n"
-    recipe = convert(read_document(written(tmp_path, text)), Recipe)
-    dough = Dough(flour_grams=500, yeast_fraction=0.01)
-    assert recipe == Recipe(name="bread", dough=dough, rests=[30, 60], oil_grams=3.0)
-    assert isinstance(recipe.oil_grams, float)
 
 
 def test_each_key_and_list_item_has_its_line(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from aiayn.data.text.subword import (
     PieceEncoder,
     learn_pieces,
     load_encoders,
-    piece_vocabulary,
     sample_lines,
     segment_corpus,
 )
@@ -88,15 +87,10 @@ def test_only_blanks_in_a_row_and_the_word_mark_are_lost(encoder: PieceEncoder) 
     assert join_pieces(encoder.pieces("the\u2581dog")) == "the dog"
 
 
-def symbols_of(model: bytes) -> list[str]:
-    """Return a model's pieces."""
-    return [line.split("\t")[0] for line in piece_vocabulary(model)]
-
-
-def test_no_piece_holds_white_space(encoder: PieceEncoder, model: bytes) -> None:
+def test_no_piece_holds_white_space(encoder: PieceEncoder) -> None:
     """The text that it learnt from does: fairseq would split a piece there."""
     assert any("\u00a0" in line for line in ENGLISH)
-    assert [symbol for symbol in symbols_of(model) if symbol.split() != [symbol]] == []
+    assert [symbol for symbol in encoder.symbols() if symbol.split() != [symbol]] == []
     assert all(
         piece.split() == [piece]
         for line in ODD_LINES
@@ -105,9 +99,9 @@ def test_no_piece_holds_white_space(encoder: PieceEncoder, model: bytes) -> None
     )
 
 
-def test_a_vocabulary_size_counts_characters_and_merges(model: bytes) -> None:
-    assert len(symbols_of(model)) == 60 + 3 + 256
-    assert symbols_of(model)[:4] == ["<unk>", "<s>", "</s>", "<0x00>"]
+def test_a_vocabulary_size_counts_characters_and_merges(encoder: PieceEncoder) -> None:
+    assert len(encoder.symbols()) == 60 + 3 + 256
+    assert encoder.symbols()[:4] == ["<unk>", "<s>", "</s>", "<0x00>"]
 
 
 @pytest.mark.parametrize("vocabulary_size", [7, 2])
@@ -128,41 +122,12 @@ def test_a_joint_model_is_one_file(text: ParallelText, tmp_path: Path) -> None:
     assert record.model_path_by_language == dict.fromkeys(
         ("en", "de"), tmp_path / "segment/joint.model"
     )
-    assert sorted(path.name for path in (tmp_path / "segment").iterdir()) == [
-        "joint.model",
-        "joint.vocab",
-    ]
+    assert [path.name for path in (tmp_path / "segment").iterdir()] == ["joint.model"]
     encoders = load_encoders(record)
     assert encoders["en"] is encoders["de"]
     assert (record.method, record.normalise, record.tokenise) == ("sentencepiece", "none", "none")
     assert record.learning_by_model["joint"].num_lines == 40
     assert record.learning_by_model["joint"].sample_seed is None
-    first_columns = [
-        line.split("\t")[0]
-        for line in (tmp_path / "segment/joint.vocab").read_text("utf-8").split("\n")
-    ]
-    assert first_columns == [*symbols_of((tmp_path / "segment/joint.model").read_bytes()), ""]
-
-
-def test_separate_models_know_their_own_language(text: ParallelText, tmp_path: Path) -> None:
-    spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=40, joint=False))
-    record = segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
-    encoders = load_encoders(record)
-    symbols_by_language = {
-        k: symbols_of(path.read_bytes()) for k, path in record.model_path_by_language.items()
-    }
-    assert "\u00e4" in symbols_by_language["de"]
-    assert "\u00e4" not in symbols_by_language["en"]
-    assert encoders["en"].pieces("\u00e4") == "\u2581 <0xC3> <0xA4>"
-
-
-def test_a_failure_leaves_nothing_behind(text: ParallelText, tmp_path: Path) -> None:
-    spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=100_000, joint=True))
-    with pytest.raises(
-        ConfigError, match=r"train\.en and .*train\.de: subword\.vocabulary_size is 100000"
-    ):
-        segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
-    assert list((tmp_path / "segment").iterdir()) == []
 
 
 @pytest.mark.parametrize("content", [None, b"junk"])

@@ -87,10 +87,6 @@ def test_codes_of_real_text_are_the_commands(
         ("en", "de"), tmp_path / "segment" / "joint.codes"
     )
     assert record.learning_by_model["joint"].num_lines == 1200
-    assert sorted(path.name for path in (tmp_path / "segment").iterdir()) == [
-        "joint.codes",
-        "joint.vocab",
-    ]
 
 
 @pytest.mark.parametrize("max_words", [50, 1 << 17])
@@ -144,25 +140,6 @@ def test_each_language_has_its_own_codes_where_they_are_separate(
         tmp_path / "segment/de.codes"
     ).read_text("utf-8")
     assert encoders["en"].pieces("Hund") != encoders["de"].pieces("Hund") == "Hund"
-
-
-def test_the_vocabulary_is_what_merges_make(tmp_path: Path) -> None:
-    """Learn from four times `ab` and twice `abc`.
-
-    The first merge is `a b` at the end of a word; of the other two pairs, the later in code points.
-    """
-    text = write_train(tmp_path / "text", {"en": ["ab ab ab abc abc"], "de": ["ab"]})
-    spec = msgspec.structs.replace(
-        SPEC, subword=SubwordSpec(vocabulary_size=3, joint=True, method="subword_nmt")
-    )
-    segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
-    assert list(read_lines(tmp_path / "segment/joint.codes")) == [
-        "#version: 0.2",
-        "a b</w>",
-        "b c</w>",
-        "a bc</w>",
-    ]
-    assert list(read_lines(tmp_path / "segment/joint.vocab")) == ["ab\t1", "bc\t2", "abc\t3"]
 
 
 @pytest.mark.parametrize(("lines", "most"), [(["abc abc"], 2), (["a b c"], 0), (["ab"], 0)])

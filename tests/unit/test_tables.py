@@ -39,8 +39,8 @@ FIGURE_FILES = {
         "forest_bleu",
         "forest_bits",
     )
-    for suffix in ("svg", "pdf", "tex", "tsv")
-} | {"figures/figures.tsv"}
+    for suffix in ("svg", "pdf", "tsv")
+}
 ALL_FILES = (
     TABLE_FILES | FIGURE_FILES | {"scores.tsv", "summary.tsv", "verdicts.tsv", "report.html"}
 )
@@ -87,17 +87,6 @@ def test_without_layer_timing_no_record_of_it_is_needed(tmp_path: Path) -> None:
     assert "Exponent in seconds" not in (folder / "tables" / "table1.md").read_text(
         encoding="utf-8"
     )
-
-
-def test_tables_so_far_touch_no_declared_output(tmp_path: Path) -> None:
-    site = make_site(tmp_path)
-    write_everything(site)
-    make(site, so_far=False)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    make(site, so_far=True)
-    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    assert {path: after[path] for path in before} == before
-    assert all("so-far" in path.parts for path in set(after) - set(before))
 
 
 def test_a_training_under_an_older_spec_is_not_shown_as_the_present_one(tmp_path: Path) -> None:

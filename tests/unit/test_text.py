@@ -83,3 +83,11 @@ def test_a_pair_is_counted_and_hashed(tmp_path: Path) -> None:
     # printf 'abc\n' | sha256sum
     digest = "edeaaff3f1774ad2888673770c6d64097e391bc362d7d6fb34982ddf0efd18cb"
     assert pair.sha256_by_language["en"] == digest
+
+
+def test_sides_of_unequal_length_are_named_with_both_counts(tmp_path: Path) -> None:
+    paths = {language: tmp_path / f"dev.{language}" for language in ("en", "de")}
+    paths["en"].write_bytes(b"a\nb\n")
+    paths["de"].write_bytes(b"x\n")
+    with pytest.raises(CorpusError, match=r"dev\.en has 2 lines, .*dev\.de has 1 lines"):
+        text_pair(paths)

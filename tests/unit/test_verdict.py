@@ -13,7 +13,6 @@ from aiayn.scoring.verdict import (
     find_condition_mismatch,
     holm_adjusted,
     judge,
-    judge_family,
     not_comparable,
     pool_sd,
 )
@@ -140,37 +139,3 @@ def test_holm_multiplies_the_smallest_by_all_and_the_largest_by_one(
     p_values: list[float], adjusted: list[float]
 ) -> None:
     assert holm_adjusted(p_values) == pytest.approx(adjusted)
-
-
-def test_correction_takes_back_a_verdict_that_holds_alone() -> None:
-    close = judge(27.3, [27.2, 27.3, 27.4], None)  # e = 0.0577: P(t > 8.66, 2 df) = 0.0065
-    barely = judge(27.3, [27.03, 27.3, 27.57], None)  # e = 0.156: P(t > 3.207, 2 df) = 0.0425
-    family = judge_family([close, barely, not_comparable("Another scale", 3)])
-    assert (close.outcome, barely.outcome) == (Outcome.REPRODUCED, Outcome.REPRODUCED)
-    first, second, third = family.corrected
-    assert first is not None
-    assert second is not None
-    assert third is None
-    assert first.p_equivalent == pytest.approx(0.0131, abs=0.0001)
-    assert second.p_equivalent == pytest.approx(0.0425, abs=0.0001)
-    three = judge_family([barely, barely, barely]).corrected  # 3 x 0.0425
-    assert [one.outcome for one in three if one is not None] == [Outcome.UNDECIDED] * 3
-
-
-def test_only_cells_that_the_rule_was_applied_to_are_counted() -> None:
-    far = judge(27.3, [20.0, 20.1, 20.2], None)
-    too_few = judge(27.3, [27.3], None)
-    family = judge_family([far, too_few, not_comparable("Another scale", 3)])
-    assert family.num_judged == 1
-    assert family.chance_wrongly_reproduced == pytest.approx(0.05)
-    assert family.chance_wrongly_not_reproduced == pytest.approx(0.025)
-    assert [one.outcome if one else None for one in family.corrected] == [
-        Outcome.NOT_REPRODUCED,
-        None,
-        None,
-    ]
-
-
-def test_no_verdict_is_no_family() -> None:
-    family = judge_family([])
-    assert (family.num_judged, family.chance_wrongly_reproduced, family.corrected) == (0, 0.0, ())

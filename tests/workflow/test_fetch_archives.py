@@ -30,8 +30,6 @@ from tests.workflow.small_recipes import (
     write_recipe,
 )
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture
 def server(
@@ -103,18 +101,6 @@ def test_english_french_comes_from_its_five_archives_and_from_a_zip_where_a_tar_
     assert (giga.checked_by, giga.num_lines, giga.published_num_lines) == ("sha256", 150, 150)
     assert raw.provenance.input_sha256_by_path[giga.path] == giga.sha256
     assert "training-giga-fren.tar: 404 Not Found; trying the next address" in caplog.text
-
-
-def test_a_second_fetch_works_offline_from_archives_and_sacrebleus_cache(
-    server: LoopbackServer, tmp_path: Path
-) -> None:
-    corpus = small_corpus("wmt14_en_de", server, tmp_path)
-    first = fetch(corpus, f"{server.url}/mirror", tmp_path)
-    num_requests = len(server.requests)
-    second = fetch(corpus, None, tmp_path)
-    assert len(server.requests) == num_requests
-    assert second.pair_by_split == first.pair_by_split
-    assert {seen.url for seen in second.archive_by_name.values()} == {""}
 
 
 def test_an_archive_of_a_weaker_sum_and_an_unpublished_count_is_taken_and_logged(

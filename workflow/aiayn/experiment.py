@@ -72,12 +72,6 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     evaluations: list[Evaluation]
     baselines: list[tuple[str, str]]
 
-    def seeds_of(self, corpus: str, system: str) -> list[int]:
-        """Return the seeds of a system in this scale; an empty list if it is not run."""
-        return sorted(
-            run.seed for run in self.trainings if (run.corpus, run.system) == (corpus, system)
-        )
-
     def num_models(self, corpus: str, system: str) -> int:
         """Return how many checkpoints a training keeps: the most that are averaged, 20 for big."""
         pairs = _asked_pairs(self.scale, self.corpora[corpus], system)
@@ -95,7 +89,6 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         evaluations_by_verb = {
             "score": self.evaluations,
             "perplexity": [e for e in self.evaluations if e.has_perplexity],
-            "decode": shown_evaluations(self.evaluations),
         }
         for verb, evaluations in evaluations_by_verb.items():
             records += [evaluation_record(results_folder, scale, verb, e) for e in evaluations]
@@ -242,12 +235,6 @@ def repeated_runs() -> dict[str, CellKey]:
 def all_compared() -> ScaleSpec:
     """Return the scale with all variants and architectures, in the order of their tables."""
     return read_scale(ALL_COMPARED)
-
-
-def shown_evaluations(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
-    """Return the evaluations in sentences.csv, whose translations a table shows."""
-    shown = {run.key for run, *_ in read_sentences().values()}
-    return [evaluation for evaluation in evaluations if evaluation.key in shown]
 
 
 def _check_beginnings(

@@ -2,7 +2,7 @@
 
 published/README.md describes these files, and the files that a wing reads:
 
-* `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4 in the columns of `columns.csv`,
+* `table1.csv` to `table3.csv`: every printed cell of Tables 1 to 3 in the columns of `columns.csv`,
   as a string, because 26.30 is not 26.3;
 * `cells.csv`: the printed cells that our runs can fill, joined to (language pair, system, average,
   role, metric);
@@ -240,7 +240,7 @@ def read_columns(folder: Path = PUBLISHED_FOLDER) -> dict[int, list[PublishedCol
 
 @functools.cache  # called for each row; the files do not change during a command
 def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCell]:
-    """Return every printed cell of Table `number`, 1 to 4, in print order."""
+    """Return every printed cell of Table `number`, 1 to 3, in print order."""
     return _rows(folder / f"table{number}.csv", PublishedCell)
 
 

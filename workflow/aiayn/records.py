@@ -6,7 +6,6 @@ can be moved together. Reading a record turns them into paths that the reader ca
 """
 
 import os
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeVar
@@ -86,8 +85,9 @@ class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
     """The output of segment: the subword model of each language (the same file if joint).
 
-    Its text was prepared by `tokenise`; `normalise` stays from earlier records. The keys of
-    `learning_by_model` are the models' file names without suffix: `joint`, or the languages.
+    Its text was prepared by `tokenise`; `normalise` and `vocabulary_path_by_language` stay from
+    earlier records. The keys of `learning_by_model` are the models' file names without suffix:
+    `joint`, or the languages.
     """
 
     corpus: str
@@ -95,7 +95,7 @@ class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
     tokenise: str
     method: Literal["sentencepiece", "subword_nmt"]
     model_path_by_language: dict[str, Path]
-    vocabulary_path_by_language: dict[str, Path]
+    vocabulary_path_by_language: dict[str, Path] = msgspec.field(default_factory=dict)
     learning_by_model: dict[str, SubwordTraining]
 
 
@@ -151,18 +151,6 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     threads_per_rank: int
 
 
-class Energy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The energy of GPUs during a training, by their own counters.
-
-    `joules` is the sum over the metered `gpu_seconds`. Without a counter `joules` is None, and
-    `reason` says why; with several attempts or nodes it is the first reason.
-    """
-
-    joules: float | None
-    gpu_seconds: float = 0.0
-    reason: str = ""
-
-
 class SavedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model-only checkpoint kept by a training."""
 
@@ -190,13 +178,13 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
 
     `updates` counts optimiser steps. `tokens` counts target tokens with end of sentence, without
     padding, over the whole training. `models` are the model-only checkpoints, oldest first.
-    `tensors_sha256` is the digest of the last model's sorted tensors. `energy` is None without a
-    GPU. `kernels` names torch's kernels for masked and causal attention on a GPU, and how the
-    batches of an update were joined; '' on a CPU.
+    `tensors_sha256` is the digest of the last model's sorted tensors. `kernels` names torch's
+    kernels for masked and causal attention on a GPU, and how the batches of an update were joined;
+    '' on a CPU.
     `prediction` was made by the newest attempt; it is None if the machine was not known beforehand,
     and in the shipped pack's first 36 records. `beginning` is None unless the training continues a
-    shorter training; then seconds and energy count from that update on, while `tokens` and
-    `updates` count from the first update.
+    shorter training; then seconds count from that update on, while `tokens` and `updates` count
+    from the first update.
     """
 
     run: str
@@ -215,7 +203,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     models: list[SavedModel]
     tensors_sha256: str
     training_json: str
-    energy: Energy | None = None
+    energy: Any = msgspec.UNSET  # of older records, unused
     kernels: str = ""
     prediction: Prediction | None = None
     beginning: Beginning | None = None
@@ -340,19 +328,6 @@ class BaselineRecords(Record, frozen=True, kw_only=True, tag="BaselineRecords"):
     corpus: str
     testset: str
     scores_by_baseline: dict[str, list[ScoreRecord]]
-
-
-def total_energy(energies: Iterable[Energy | None]) -> Energy | None:
-    """Return the sum over nodes or attempts, ignoring None; None if nothing else is left."""
-    metered = [energy for energy in energies if energy is not None]
-    if not metered:
-        return None
-    joules = [energy.joules for energy in metered if energy.joules is not None]
-    return Energy(
-        joules=sum(joules) if joules else None,
-        gpu_seconds=sum(energy.gpu_seconds for energy in metered if energy.joules is not None),
-        reason=next((energy.reason for energy in metered if energy.reason), ""),
-    )
 
 
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)

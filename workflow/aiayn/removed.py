@@ -14,6 +14,8 @@ REMOVED = {
     "compare": "`sacrebleu REFERENCES -i BASELINE SYSTEM --paired-bs`; docs/tables.md says how to read it",  # noqa: E501
     "describe": "`aiayn plan --system NAME` prints size, cost and the fairseq-train command",
     "doctor --command": "`aiayn doctor FOLDER` and `aiayn tables --from-logs` read the same arguments from a log",  # noqa: E501
+    "evaluate --detokenise": "`--repair detokenise` does it, as in `score`",
+    "evaluate --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
     "export --format ctranslate2": "`--format safetensors` exports every system",
     "export --length-penalty-form": "config.json names the system's own search; omit it",
     "export --stop": "config.json names the system's own search; omit it",
@@ -27,8 +29,16 @@ REMOVED = {
     "plan --utilisation": "a finished short training scales the hours (docs/cluster.md); omit it",
     "plot --format html": "`--format svg` fits dark and light pages",
     "recipes": "docs/wmt14.md compares the recipes",
+    "score --detokenise": "`--repair detokenise` turns tokens into plain text",
     "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
+    "score --join-pieces": "`--repair pieces` joins subword pieces (`@@ `, U+2581 and others)",
+    "score --lowercase": "the definitions that end with _lc ignore case, and are always printed; omit it",  # noqa: E501
+    "search --length-penalty-form": "the search has the system's own form; omit it",
+    "search --metric": "the pairs are scored by the metric that judges the paper's tables; omit it",
+    "search --output-folder": "the table is printed: `aiayn search RUN > search.md`",
+    "search --stop": "the search has the system's own stopping rule; omit it",
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
+    "unit:": "lengths count the words that `tokenise` leaves; omit it",
     "unlock": "after a killed snakemake paste the lines of docs/faults.md, section 'After a killed snakemake'",  # noqa: E501
 }
 # fmt: on

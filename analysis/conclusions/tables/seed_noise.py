@@ -33,31 +33,32 @@ AVERAGED_WORDS = {"yes": "averaged", "no": "one checkpoint", "not_stated": "not 
 
 
 class NoiseLine(NamedTuple):
-    """A line of the table, as it is shown: a source, a setting of it, or a published mean."""
+    """A line of the table: a source, a setting of it, or a published mean.
+
+    `first` is a training of the line, or the mean itself.
+    """
 
     source: str
-    task: str
+    first: PublicSeed
     setting: str
     num_runs: int
     degrees_of_freedom: int
     sd_bits: str
     sd_bleu: str
-    definition: str
-    averaged: str
 
 
 def lay_out_seed_noise(frame: Frame) -> Table:
     """Return a line for each source, AlgoPerf's settings, and published means; none are ours."""
     fields: tuple[Field[NoiseLine], ...] = (
         label_field("source", "source", lambda line: line.source),
-        label_field("task", "task", lambda line: line.task),
+        label_field("task", "task", lambda line: line.first.task),
         label_field("setting", "system and setting", lambda line: line.setting),
         printed_field("runs", "runs", lambda line: str(line.num_runs)),
         printed_field("df", "df", lambda line: str(line.degrees_of_freedom)),
         printed_field("sd_bits", "sd, bits a subword", lambda line: line.sd_bits),
         printed_field("sd_bleu", "sd, BLEU", lambda line: line.sd_bleu),
-        label_field("definition", "definition of BLEU", lambda line: line.definition),
-        label_field("averaged", "checkpoints", lambda line: line.averaged),
+        label_field("definition", "definition of BLEU", lambda line: line.first.definition),
+        label_field("averaged", "checkpoints", lambda line: AVERAGED_WORDS[line.first.averaged]),
     )
     lines = noise_lines()
     return Table(
@@ -92,64 +93,33 @@ def lay_out_seed_noise(frame: Frame) -> Table:
 
 
 def noise_lines() -> list[NoiseLine]:
-    """Return the lines of the table, in their order."""
+    """Return the lines of the table: of each source all settings, then AlgoPerf's, then means."""
     lines = []
     for source in (ALGOPERF, MLPERF):
         noise = seed_noise(source)
-        lines.append(_source_line(noise))
+        bits, bleu = noise.pooled("bits_dev"), noise.pooled("bleu_test")
+        first, *_ = next(iter(noise.runs_by_setting.values()))
+        setting = f"all {len(noise.runs_by_setting)} settings"
+        degrees_of_freedom = bleu.degrees_of_freedom if bleu else 0
+        sds = (_with_range(bits, NOISE_DECIMALS), _with_range(bleu, BLEU_DECIMALS))
+        lines.append(NoiseLine(source, first, setting, noise.num_runs, degrees_of_freedom, *sds))
         if source == ALGOPERF:
             lines += itertools.starmap(_setting_line, noise.runs_by_setting.items())
-    return [*lines, *map(_mean_line, published_means())]
-
-
-def _source_line(noise: SeedNoise) -> NoiseLine:
-    """Return the line that pools all settings of a source."""
-    bits, bleu = noise.pooled("bits_dev"), noise.pooled("bleu_test")
-    first = next(iter(noise.runs_by_setting.values()))[0]
-    return NoiseLine(
-        source=noise.source,
-        task=first.task,
-        setting=f"all {len(noise.runs_by_setting)} settings",
-        num_runs=noise.num_runs,
-        degrees_of_freedom=bleu.degrees_of_freedom if bleu else 0,
-        sd_bits=_with_range(bits, NOISE_DECIMALS),
-        sd_bleu=_with_range(bleu, BLEU_DECIMALS),
-        definition=first.definition,
-        averaged=AVERAGED_WORDS[first.averaged],
-    )
+    for mean in published_means():
+        setting, sd = f"{mean.system}, {mean.setting}", f"{mean.bleu_sd:.{BLEU_DECIMALS}f}"
+        lines.append(
+            NoiseLine(mean.source, mean, setting, mean.num_seeds, mean.num_seeds - 1, "", sd)
+        )
+    return lines
 
 
 def _setting_line(name: str, runs: list[PublicSeed]) -> NoiseLine:
     """Return the line of one setting of AlgoPerf, whose runs differ in the seed only."""
-    noise = SeedNoise(ALGOPERF, {name: runs})
-    bits, bleu = noise.pooled("bits_dev"), noise.pooled("bleu_test")
-    first = runs[0]
-    return NoiseLine(
-        source=ALGOPERF,
-        task=first.task,
-        setting=f"{first.system}, {first.setting}",
-        num_runs=len(runs),
-        degrees_of_freedom=len(runs) - 1,
-        sd_bits=_sd_words(bits, NOISE_DECIMALS),
-        sd_bleu=_sd_words(bleu, BLEU_DECIMALS),
-        definition=first.definition,
-        averaged=AVERAGED_WORDS[first.averaged],
-    )
-
-
-def _mean_line(mean: PublicSeed) -> NoiseLine:
-    """Return the line of a mean over seeds that was published without its runs."""
-    return NoiseLine(
-        source=mean.source,
-        task=mean.task,
-        setting=f"{mean.system}, {mean.setting}",
-        num_runs=mean.num_seeds,
-        degrees_of_freedom=mean.num_seeds - 1,
-        sd_bits="",
-        sd_bleu=f"{mean.bleu_sd:.{BLEU_DECIMALS}f}",
-        definition=mean.definition,
-        averaged=AVERAGED_WORDS[mean.averaged],
-    )
+    noise, first = SeedNoise(ALGOPERF, {name: runs}), runs[0]
+    sd_bits = _sd_words(noise.pooled("bits_dev"), NOISE_DECIMALS)
+    sd_bleu = _sd_words(noise.pooled("bleu_test"), BLEU_DECIMALS)
+    setting = f"{first.system}, {first.setting}"
+    return NoiseLine(ALGOPERF, first, setting, len(runs), len(runs) - 1, sd_bits, sd_bleu)
 
 
 def _sd_words(pooled: PooledSd | None, decimals: int) -> str:

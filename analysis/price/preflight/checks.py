@@ -151,9 +151,8 @@ def check_plan(plan: Plan) -> list[Check]:
         evidence, _, advice = faults[0].partition("; ")
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         checks.append(Check("trainings", "FAIL", evidence + more, advice))
-    if plan.overrun:
-        evidence, _, advice = plan.overrun.partition("; ")
-        checks.append(Check("trainings", "FAIL", evidence, advice))
+    if plan.jobs is not None and plan.jobs.advice:
+        checks.append(Check("trainings", "FAIL", plan.jobs.words, plan.jobs.advice))
     if checks:
         return checks
     machine = plan.machine

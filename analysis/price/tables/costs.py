@@ -1,4 +1,4 @@
-"""Lays out what each training cost: what was counted and metered, and the paper's estimate (Table
+"""Lays out what each training cost: what was counted and measured, and the paper's estimate (Table
 2).
 
 The operations follow from the run's spec, its tokens, and the mean lengths of its corpus's training
@@ -22,38 +22,21 @@ from paper_tables.layout import (
     Row,
     Table,
     blank_cell,
-    format_significant,
     format_value,
     label,
     text_cell,
 )
 from paper_tables.tables.ours import complete, source_of
 
-LEAST_METERED_FRACTION = (
-    0.95  # of the GPU-seconds; the rest is loading and saving at the ends of an attempt
-)
-NO_GPU_MARK, UNKNOWN_GPU_MARK, NO_PRICE_MARK, NO_METER_MARK, PART_MARK, NO_TEXT_MARK = (
-    "a",
-    "b",
-    "c",
-    "d",
-    "e",
-    "f",
-)
+NO_GPU_MARK, UNKNOWN_GPU_MARK, NO_PRICE_MARK, NO_TEXT_MARK = "a", "b", "c", "d"
 TEXT_BY_MARK = {
     NO_GPU_MARK: (
-        "Trained without a GPU: no estimate, utilisation, energy or money: no rate, counter or"
-        " price."
+        "Trained without a GPU: no estimate, utilisation or money, as there is no rate or price."
     ),
     UNKNOWN_GPU_MARK: (
         "The GPU, or its rate in this precision, is not in hardware.yaml; add it there."
     ),
     NO_PRICE_MARK: "hardware.yaml has no price of this GPU; put yours there.",
-    NO_METER_MARK: "Not metered: {reasons}.",
-    PART_MARK: (
-        "Of {fraction:.0%} of the GPU-seconds: an attempt that was killed, or a node, left no"
-        " reading."
-    ),
     NO_TEXT_MARK: (
         "No record of the data-bin, or of the spec that it was trained as, so no lengths to count"
         " with."
@@ -75,8 +58,7 @@ MEASURES = (
     "The paper's estimate: GPU-seconds of all attempts x the sustained single-precision rate of the"
     " GPU (footnote 5). Utilisation: model FLOPs over what the GPUs could have done in these"
     " seconds, at that rate in fp32, at their tensor cores' peak in tf32 and bf16; validation,"
-    " loading and saving count against it. Energy: the GPUs' own counters (NVML), whoever else used"
-    " them; neither hosts nor cooling."
+    " loading and saving count against it."
 )
 
 
@@ -127,7 +109,6 @@ def lay_out_costs(frame: Frame) -> Table:
             Column("utilisation_percent", "utilisation, %", "", "ours"),
             Column("wall_hours", "hours", "", "ours"),
             Column("gpu_hours", "GPU-hours", "", "ours"),
-            Column("kilowatt_hours", "energy, kWh", "", "ours"),
             Column("dollars", "money, $", "", "ours"),
         ),
         rows=tuple(rows),
@@ -149,47 +130,18 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
     )
     no_flops = NO_TEXT_MARK if not frame.numbers[key, "model_flops"].values else no_rate
 
-    def dash(mark: str, **words: object) -> Cell:
-        notes_by_mark[mark] = TEXT_BY_MARK[mark].format(**words)
+    def dash(mark: str) -> Cell:
+        notes_by_mark[mark] = TEXT_BY_MARK[mark]
         return text_cell(DASH, "state", *steps.marks, mark)
 
-    def cell(metric: str, show: Callable[[float], str], why: str, *marks: str) -> Cell:
+    def cell(metric: str, show: Callable[[float], str], why: str) -> Cell:
         number = frame.numbers[key, metric]
         if not number.values:
             return dash(why)
-        shown = text_cell(_over_seeds(number.seed_values, show), "ours", *number.marks, *marks)
+        shown = text_cell(_over_seeds(number.seed_values, show), "ours", *number.marks)
         sources = tuple(source_of(run, show(value)) for run, value in number.values)
         return replace(
             shown, provenance=CellProvenance(f"cost of {key.system}, {key.corpus}", sources)
-        )
-
-    def energy() -> Cell:
-        """Return kilowatt-hours by NVML; a dash, and why; or a mark, if not all GPU-seconds were
-        metered.
-        """
-        metered = [run.train for run, _ in frame.numbers[key, "kilowatt_hours"].values if run.train]
-        if not has_gpu:
-            return dash(NO_GPU_MARK)
-        if not metered:
-            reasons = dict.fromkeys(train.energy.reason for train in trains if train.energy)
-            return dash(NO_METER_MARK, reasons="; ".join(reasons))
-        fraction = min(
-            (
-                train.energy.gpu_seconds / train.gpu_seconds
-                if train.energy and train.gpu_seconds
-                else 1.0
-            )
-            for train in metered
-        )
-        is_part = fraction < LEAST_METERED_FRACTION
-        if is_part:
-            notes_by_mark[PART_MARK] = TEXT_BY_MARK[PART_MARK].format(fraction=fraction)
-        marks = (PART_MARK,) * is_part
-        return cell(
-            "kilowatt_hours",
-            lambda hours: format_significant(hours, 3) if hours else "0",
-            "",
-            *marks,
         )
 
     place = ("training_flops", key.corpus, key.system)  # of the paper's own systems
@@ -221,7 +173,6 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
             cell("utilisation_percent", lambda value: f"{value:.1f}", no_flops),
             cell("wall_hours", hundredths, no_rate),
             cell("gpu_hours", hundredths, no_rate),
-            energy(),
             cell("dollars", hundredths, no_dollars),
         )
     )

@@ -1,17 +1,14 @@
 """Predict what a config will take, before money is spent: hours, GPU-hours, money, energy, disk,
 memory.
 
-Hours, GPU-hours and money are shown in fp32, tf32 and bf16 side by side; `--config precision=bf16`
-plans all systems in bf16.
-
-If the results or runs folder has finished trainings on the same kind of machine, they scale the
-hours; otherwise the hours are computed by a formula, on GPUs as a range. The plan also compares 8
-GPUs a training with 1.
+The hours are computed by a formula, on GPUs as a range. Finished trainings in the results folder,
+on the same kind of device and in the same precision, scale them. The plan also compares 8 GPUs a
+training with 1. `--config precision=bf16` plans all systems in bf16.
 
 Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster,
 --config cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster
 file; on this machine it has one GPU, the machine's own or the kind that --gpu names. --num-gpus
-changes the number. The first assumption of the plan says what was taken.
+changes the number. The plan says what was taken.
 
 With --system, one system is planned instead of the config's lists, and its size and the command
 line of fairseq-train are printed, too. Any system of the scale's folder can be named.
@@ -27,8 +24,8 @@ from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
 from analysis.price.config import LAUNCHER, plan_config
 from analysis.price.machines import PRICE_FLAG
-from analysis.price.system_plan import plan_system
-from analysis.price.text import render_plan, render_system_plan
+from analysis.price.system_plan import add_commands
+from analysis.price.text import render_plan
 
 EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
 
@@ -65,16 +62,13 @@ def run(args: Flags) -> None:
         raise UsageError(
             f"{PRICE_FLAG} {args.dollars_per_gpu_hour}: expected US$, 0 or more, such as 2.1"
         )
-    planned = plan_config(
+    experiment, _, _, plan = plan_config(
         args,
         system=args.system,
         gpu=args.gpu,
         num_gpus=args.num_gpus,
         dollars_per_gpu_hour=args.dollars_per_gpu_hour,
     )
-    plan = planned.plan
-    if args.system is None:
-        print(json_text(plan) if args.json else render_plan(plan), end="")
-        return
-    system_plan = plan_system(planned.experiment, args.system, plan)
-    print(json_text(system_plan) if args.json else render_system_plan(system_plan), end="")
+    if args.system is not None:
+        plan = add_commands(plan, experiment, args.system)
+    print(json_text(plan) if args.json else render_plan(plan), end="")

@@ -1,30 +1,20 @@
 """Lays out Table 1: complexity, sequential operations and path lengths as printed, with our
-measured exponents and derived numbers.
+measured exponents.
 """
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import starmap
 
 import numpy as np
-import pandas as pd
 from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
-from aiayn.errors import TableError
 from aiayn.printed import read_table
 from aiayn.scoring.seeds import CONFIDENCE
-from analysis.tools.layer_cost import (
-    LAYER_TYPES,
-    VARIABLES_BY_TYPE,
-    LayerSize,
-    maximum_path_length,
-    sequential_operations,
-)
-from analysis.tools.records import LayerTiming, LayerType, TimedLayers
+from analysis.tools.records import VARIABLES_BY_TYPE, LayerTiming, LayerType, TimedLayers
 from paper_tables.frame import Frame
 from paper_tables.layout import (
-    DASH,
     PLUS_MINUS,
     Cell,
     Column,
@@ -36,7 +26,6 @@ from paper_tables.layout import (
 )
 
 COMMAND = "aiayn measure --record results/<scale>/measure/record.json"
-DERIVED_AT = LayerSize(n=512, d=512, k=5, r=32)
 EXPONENTS = ("n", "d", "k_or_r")
 HEADING_BY_VARIABLE = {"n": "of n", "d": "of d", "k_or_r": "of k or r"}
 CAPTION = (
@@ -59,7 +48,7 @@ def lay_out_table1(frame: Frame) -> Table:
 def lay_out_layers(layers: TimedLayers | None) -> Table:
     """Return Table 1; `layers` are the timed layers, if they were measured."""
     printed = {(cell.row, cell.column): cell.value for cell in read_table(1)}
-    timings: dict[LayerType, list[LayerTiming]] = {layer: [] for layer in LAYER_TYPES}
+    timings: dict[LayerType, list[LayerTiming]] = {layer: [] for layer in VARIABLES_BY_TYPE}
     for timing in layers.timings if layers else []:
         timings[timing.layer].append(timing)
     columns = (
@@ -67,22 +56,17 @@ def lay_out_layers(layers: TimedLayers | None) -> Table:
         Column("complexity_per_layer", "printed", "Complexity per Layer"),
         *_exponent_columns("flops", "Exponent in operations"),
         *_exponent_columns("seconds", "Exponent in seconds"),
-        Column("sequential_operations", "printed", "Sequential Operations"),
-        Column("sequential_operations_derived", "derived", "Sequential Operations", "ours"),
-        Column("maximum_path_length", "printed", "Maximum Path Length"),
-        Column("maximum_path_length_derived", "derived", "Maximum Path Length", "ours"),
+        Column("sequential_operations", "Sequential Operations"),
+        Column("maximum_path_length", "Maximum Path Length"),
     )
-    faults: list[str] = []
     rows = []
-    for layer in LAYER_TYPES:
+    for layer in VARIABLES_BY_TYPE:
         cells = [text_cell(printed[layer, "layer_type"], "label")]
         cells.append(text_cell(printed[layer, "complexity_per_layer"], "formula"))
         for quantity in ("flops", "seconds"):
-            cells += _exponent_cells(layer, quantity, timings[layer], faults)
+            cells += _exponent_cells(layer, quantity, timings[layer])
         cells.append(text_cell(printed[layer, "sequential_operations"], "formula"))
-        cells.append(text_cell(str(sequential_operations(layer, DERIVED_AT)), "ours"))
         cells.append(text_cell(printed[layer, "maximum_path_length"], "formula"))
-        cells.append(text_cell(str(maximum_path_length(layer, DERIVED_AT)), "ours"))
         rows.append(Row(tuple(cells)))
     table = Table(
         name="table1",
@@ -90,7 +74,7 @@ def lay_out_layers(layers: TimedLayers | None) -> Table:
         caption=CAPTION,
         columns=columns,
         rows=tuple(rows),
-        notes=tuple(map(Note, (*_notes(layers, timings), *faults))),
+        notes=tuple(map(Note, _notes(layers, timings))),
     )
     if layers is None:
         return table
@@ -108,72 +92,41 @@ def _exponent_columns(quantity: str, group: str) -> Iterator[Column]:
         )
 
 
-def _exponent_cells(
-    layer: LayerType, quantity: str, timings: list[LayerTiming], faults: list[str]
-) -> list[Cell]:
-    """Return the exponents of n, d and k or r; dashes, and a fault, where they cannot be fitted."""
-    if not timings:
-        return [blank_cell()] * len(EXPONENTS)
-    try:
-        fitted = fit_layer(layer, quantity, timings)
-    except TableError as error:
-        faults.append(f"{layer}, {quantity}: no exponents: {error}.")
-        return [text_cell(DASH, "state")] * len(EXPONENTS)
-    cells = [text_cell(text, "ours") for text in starmap(_exponent_text, fitted.values())]
+def _exponent_cells(layer: LayerType, quantity: str, timings: list[LayerTiming]) -> list[Cell]:
+    """Return the exponents of n, d and k or r; blanks for what was not measured."""
+    fitted = fit_layer(layer, quantity, timings) if timings else []
+    cells = [text_cell(text, "ours") for text in starmap(_exponent_text, fitted)]
     return cells + [blank_cell()] * (len(EXPONENTS) - len(cells))
 
 
 def fit_layer(
-    layer: LayerType, quantity: str, timings: list[LayerTiming]
-) -> dict[str, tuple[float, float]]:
+    layer: LayerType, quantity: str, timings: Sequence[LayerTiming]
+) -> list[tuple[float, float]]:
     """Return the exponents of a type of layer in `flops` or `seconds`, by `fit_power_law`."""
-    variables = VARIABLES_BY_TYPE[layer]
-    points, values = [], []
-    for timing in timings:
-        points.append({name: float(getattr(timing, name)) for name in variables})
-        values.append(float(getattr(timing, quantity)))
-    return fit_power_law(variables, points, values)
+    read_size = operator.attrgetter(*VARIABLES_BY_TYPE[layer])
+    sizes = [read_size(timing) for timing in timings]
+    return fit_power_law(sizes, [getattr(timing, quantity) for timing in timings])
 
 
 def fit_power_law(
-    variables: Sequence[str], points: Sequence[Mapping[str, float]], values: Sequence[float]
-) -> dict[str, tuple[float, float]]:
+    sizes: Sequence[Sequence[float]], values: Sequence[float]
+) -> list[tuple[float, float]]:
     """Fit values = c n^a d^b ...; return by variable its exponent and half of the 95 % t-interval.
 
-    The fit is by least squares of the logarithms, with a value for each point. The interval covers
-    all residuals: noise, and any deviation from a power law.
-
-    Raises:
-        TableError: if the points do not determine the exponents: there are too few, a variable is
-            constant or collinear, or a value is not above 0.
+    The fit is by least squares of the logarithms. Every variable has several sizes, which do not
+    follow from the others. The interval covers all residuals: noise, and any deviation from a power
+    law.
     """
-    num_unknowns = len(variables) + 1
-    if len(points) <= num_unknowns:
-        raise TableError(
-            f"{len(points)} sizes for {num_unknowns} unknowns; measure {num_unknowns + 1} or more"
-        )
-    for point, value in zip(points, values, strict=True):
-        numbers = [*(point[name] for name in variables), value]
-        if not all(math.isfinite(number) and number > 0 for number in numbers):
-            raise TableError(
-                f"{dict(point)} has the value {value}; expected numbers above 0; measure it again"
-            )
-    logarithms = np.log(pd.DataFrame(list(points))[list(variables)].to_numpy())
+    logarithms = np.log(sizes)
     # Centred variables leave the exponents as they are, and keep the matrix well conditioned.
-    design = np.column_stack([np.ones(len(points)), logarithms - logarithms.mean(axis=0)])
-    if np.linalg.matrix_rank(design) < num_unknowns:
-        raise TableError(
-            f"the sizes do not separate the exponents of {', '.join(variables)}; vary one size at a"
-            " time"
-        )
+    design = np.column_stack([np.ones(len(values)), logarithms - logarithms.mean(axis=0)])
     target = np.log(values)
     coefficients, *_ = np.linalg.lstsq(design, target, rcond=None)
-    degrees_of_freedom = len(points) - num_unknowns
+    degrees_of_freedom = len(values) - design.shape[1]
     variance = float(np.square(target - design @ coefficients).sum()) / degrees_of_freedom
     errors = np.sqrt(variance * np.diag(np.linalg.inv(design.T @ design)))
     reach = float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2))
-    fitted = zip(coefficients[1:].tolist(), (reach * errors[1:]).tolist(), strict=True)
-    return dict(zip(variables, fitted, strict=True))
+    return list(zip(coefficients[1:].tolist(), (reach * errors[1:]).tolist(), strict=True))
 
 
 def _exponent_text(exponent: float, half_width: float) -> str:
@@ -183,15 +136,8 @@ def _exponent_text(exponent: float, half_width: float) -> str:
 
 
 def _notes(layers: TimedLayers | None, timings: dict[LayerType, list[LayerTiming]]) -> list[str]:
-    size = DERIVED_AT
-    derived = (
-        "Derived, not measured: the numbers of sequential operations and the path lengths, from"
-        f" the form of each layer at n = {size.n}, k = {size.k}, r = {size.r}. Path: layers, or"
-        " steps of a recurrence, from the first token to the last, with neighbourhoods centred,"
-        " and kernels over earlier tokens, dilated k-fold a layer."
-    )
     if layers is None:
-        return [f"Nothing was measured here: {COMMAND}", derived]
+        return [f"Nothing was measured here: {COMMAND}"]
     measured = [(layer, of_layer) for layer, of_layer in timings.items() if of_layer]
     return [
         (
@@ -207,7 +153,6 @@ def _notes(layers: TimedLayers | None, timings: dict[LayerType, list[LayerTiming
             " well as the noise."
         ),
         f"Sizes: {'; '.join(starmap(_ranges, measured))}.",
-        derived,
     ]
 
 

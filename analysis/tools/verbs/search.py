@@ -1,32 +1,30 @@
 """Score beam sizes and length penalties on the development set, as the paper chose its own (section
-6.1).
+6.1), and print a table.
 
 RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`). Everything else in the
 search is as in the run's system. Scores use the definition of BLEU that judges the paper's tables.
-Test sets are not used, and the tables read nothing of what is written here.
+Test sets are not used, and the tables read nothing of this.
 """
 
-import time
-from functools import partial
+import re
 from pathlib import Path
-from typing import Literal
 
 from tqdm import tqdm
 
 from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, THREADS, Device, flag
 from aiayn.data.text.detokenise import detokenise
+from aiayn.data.text.lines import read_lines
+from aiayn.paths import corpus_record
 from aiayn.printed import METRIC_BY_PAIR
-from aiayn.provenance import replace_on_success
+from aiayn.records import RawCorpus, read_record
 from aiayn.runs.finished import FinishedRun, find_finished
-from aiayn.scoring.score import score_hypotheses
-from aiayn.spec.system import read_corpus
-from analysis.tools.references import read_references
-from analysis.tools.search import SearchCell, SearchTable, pairs_to_try, render_csv, render_markdown
-from analysis.tools.verbs.search_flags import LENGTH_PENALTY_FORM, STOP, changed_search
+from aiayn.scoring.score import default_metrics, score_hypotheses
+from aiayn.spec.system import CorpusSpec, read_corpus
+from analysis.tools.search import SearchTable, pairs_to_try, render_markdown
 
 EXAMPLE = (
-    "aiayn search demo_en_de-base-seed1 --beam-sizes 1 2 4 8 --alphas 0 0.2 0.4 0.6 0.8 1.0"
-    " --output-folder search"
+    "aiayn search demo_en_de-base-seed1 --beam-sizes 1 2 4 8 --alphas 0 0.2 0.4 0.6 0.8 1.0 >"
+    " search.md"
 )
 
 
@@ -36,10 +34,6 @@ class Flags:
     alphas: list[float] = flag(
         "default: 0 0.2 0.4 0.6 0.8 1.0", "ALPHA", default=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     )
-    length_penalty_form: Literal["len", "gnmt"] | None = LENGTH_PENALTY_FORM
-    stop: Literal["fairseq", "tensor2tensor"] | None = STOP
-    metric: str | None = flag("as `aiayn score` names it (default: the paper's tables' metric)")
-    output_folder: Path | None = flag("also write the table here (.md, .csv)", "FOLDER")
     results: Path = RESULTS
     average: str | None = AVERAGE
     device: Device = DEVICE
@@ -47,71 +41,60 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Decode the dev set for each pair, print the table and, if asked to, write it."""
-    table = _search(args, find_finished(args.results, args.run, args.average))
-    print(render_markdown(table), end="")
-    if args.output_folder is None:
-        return
-    for suffix, text in ((".md", render_markdown(table)), (".csv", render_csv(table))):
-        path = args.output_folder / f"{table.run}-{table.average}-{table.testset}{suffix}"
-        with replace_on_success(path) as partial_path:
-            partial_path.write_text(text, encoding="utf-8", newline="\n")
-        print(path)
+    """Decode and score the dev set once for each pair, and print the table.
 
-
-def _search(args: Flags, finished: FinishedRun) -> SearchTable:
-    """Decode and score the dev set once for each search."""
+    Raises:
+        RecordError: if the record of fetch, which has the references, is missing.
+    """
     from aiayn.decode.decode import Translator, decoding_signature, load_source_lines
     from aiayn.train.device import limit_threads, resolve_device
 
-    searches = pairs_to_try(changed_search(finished.decoding, args), args.beam_sizes, args.alphas)
+    finished = find_finished(args.results, args.run, args.average)
+    searches = pairs_to_try(finished.decoding, args.beam_sizes, args.alphas)
     limit_threads(args.threads)
     corpus = read_corpus(finished.data.corpus)
-    metric = args.metric or (
-        "bleu_as_given" if corpus.is_segmented else METRIC_BY_PAIR[corpus.language_pair]
-    )
-    references = read_references(args.results, finished.scale, corpus.name, corpus.dev_testset)
-    score = partial(
-        score_hypotheses,
-        references=references,
-        metrics=[metric],
-        target_language=corpus.target_language,
-        testset=corpus.dev_testset,
-    )
-    score(references)  # a metric that is not defined here is refused before anything is decoded
+    testset, references = corpus.dev_testset, _references(args.results, finished, corpus)
+    defined = default_metrics(corpus.target_language, corpus.is_segmented)
+    metric = METRIC_BY_PAIR.get(corpus.language_pair, "")
+    if metric not in defined:
+        metric = defined[0]
     device = resolve_device(args.device)
     translator = Translator(
         finished.checkpoint.path, finished.data.folder, searches[0], device=device
     )
-    sources = load_source_lines(translator.task, finished.data.split_of(corpus.dev_testset))
-    cells = []
+    sources = load_source_lines(translator.task, finished.data.split_of(testset))
+    value_by_pair, signature = {}, ""
     with tqdm(total=len(searches) * len(sources), unit="line", desc="search", disable=None) as bar:
         for decoding in searches:
-            bar.set_postfix_str(
-                f"beam {decoding.beam_size}, alpha {decoding.length_penalty_alpha:g}"
-            )
+            pair = (decoding.beam_size, decoding.length_penalty_alpha)
+            bar.set_postfix_str("beam {}, alpha {:g}".format(*pair))
             translator.search_as(decoding)
-            begin = time.perf_counter()
             hypotheses = translator.translate(sources, bar)
-            seconds = max(time.perf_counter() - begin, 1e-9)
-            (scored,) = score(
-                [detokenise(" ".join(hypothesis.pieces), corpus) for hypothesis in hypotheses]
+            (scored,) = score_hypotheses(
+                [detokenise(" ".join(hypothesis.pieces), corpus) for hypothesis in hypotheses],
+                references,
+                metrics=[metric],
+                target_language=corpus.target_language,
+                testset=testset,
             )
-            cells.append(
-                SearchCell(
-                    beam_size=decoding.beam_size,
-                    alpha=decoding.length_penalty_alpha,
-                    value=scored.value,
-                    sentences_per_second=len(sources) / seconds,
-                    hypotheses_sha256=scored.hypotheses_sha256,
-                    signature=f"{scored.signature}|{decoding_signature(decoding)}",
-                )
-            )
-    return SearchTable(
+            value_by_pair[pair] = scored.value
+            signature = f"{scored.signature}|{decoding_signature(decoding)}"
+    signature = re.sub(r"\|beam:[^|]+", "|beam:ROW", signature)
+    table = SearchTable(
         run=finished.checkpoint.run,
         average=finished.checkpoint.average,
-        testset=corpus.dev_testset,
+        testset=testset,
         num_lines=len(sources),
         metric=metric,
-        cells=cells,
+        signature=re.sub(r"\|alpha:[^|]+", "|alpha:COLUMN", signature),
+        value_by_pair=value_by_pair,
     )
+    print(render_markdown(table), end="")
+
+
+def _references(results_folder: Path, finished: FinishedRun, corpus: CorpusSpec) -> list[str]:
+    """Return the references of the dev set, detokenised if the corpus came in pieces."""
+    path = corpus_record(results_folder, finished.scale, "fetch", corpus.name)
+    pair = read_record(path, RawCorpus).pair_by_split[corpus.dev_testset]
+    lines = list(read_lines(pair.path_by_language[corpus.target_language]))
+    return [detokenise(line, corpus) for line in lines] if corpus.is_segmented else lines

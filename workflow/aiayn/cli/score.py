@@ -13,7 +13,7 @@ its score and its command.
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,35 +35,34 @@ from aiayn.scoring.definitions import CASE_SUFFIX
 from aiayn.scoring.outputs.line_match import find_doubt
 from aiayn.scoring.outputs.repairs import REPAIRS, SHIFT, Repaired, best_repair, repair_sides
 from aiayn.scoring.outputs.system_output import (
-    FormMismatch,
     SystemOutput,
-    Treatment,
     check_num_lines,
-    find_form_mismatch,
-    prepare,
+    check_tokens,
     read_output,
+    unlike_forms,
 )
-from aiayn.scoring.score import default_metrics, lines_sha256, score_hypotheses
+from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import read_corpus
 from aiayn.terminal import json_text
 
 EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-pair en-de"
 
 
-class Flags:
-    hypotheses: Path | None = flag("translations, one a line", "FILE", heading="any translations")
+class TextFlags:
+    """What `score` and `evaluate` ask of references and of the text's form."""
+
     testset: str | None = flag(
         "newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...),"
         " or, with --references, any name",
+        heading="references and text",
     )
     references: Path | None = flag("references to use instead of the public ones", "FILE")
     language_pair: str = LANGUAGE_PAIR
-    join_pieces: bool = flag("join subword pieces (`@@ `, U+2581) on the side that has them")
-    detokenise: bool = flag("detokenise (Moses) the side that is tokens, to plain text")
     as_given: bool = flag("translations and references are tokens already: do not tokenise them")
-    lowercase: bool = flag("lower-case both sides; print only the definitions without case (_lc)")
     repair: list[str] | None = flag(
-        "repairs to make before scoring, as an earlier call names them", "NAME"
+        "repairs to make first, each on the side that needs it: pieces, detokenise, ..."
+        " (docs/tables.md)",
+        "NAME",
     )
     no_warning: bool = flag(
         "try no repairs, and do not say why a score near 0 may not be the model's"
@@ -71,6 +70,10 @@ class Flags:
     json: bool = flag(
         "print a JSON list of objects: metric, value, signature, and of what a repair gives, repair"
     )
+
+
+class Flags(TextFlags):
+    hypotheses: Path | None = flag("translations, one a line", "FILE", heading="translations")
     decoded: Path | None = flag("record of decode", "RECORD", heading="in the pipeline")
     raw: Path | None = flag("record of fetch, which has the references", "RECORD")
     record: Path | None = RECORD
@@ -80,12 +83,15 @@ def run(args: Flags) -> None:
     """Score, and write the record or print the numbers."""
     if args.decoded is not None and args.raw is not None and args.record is not None:
         score_run(args.decoded, args.raw, args.record)
-    elif args.as_given and args.detokenise:
-        raise UsageError(
-            "--as-given keeps tokens, --detokenise turns them into plain text; choose one"
-        )
     elif args.hypotheses is not None:
-        print_scores(_score_files(args, args.hypotheses), as_json=args.json)
+        output = read_output(args.hypotheses)
+        references, place = read_references(args, output)
+        given = ["--testset", args.testset] if args.testset else []
+        given += ["--references", str(args.references)] if args.references else []
+        given += ["--language-pair", args.language_pair]
+        given += ["--as-given"] if args.as_given else []
+        command = shlex.join(["aiayn", "score", "--hypotheses", str(args.hypotheses), *given])
+        print_output_scores(args, output, references, place, command=command)
     else:
         raise UsageError(
             "give --hypotheses FILE with --testset NAME or --references FILE, or --decoded, --raw"
@@ -125,61 +131,68 @@ def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> None:
     )
 
 
-def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
+def print_output_scores(
+    args: TextFlags,
+    output: SystemOutput,
+    references: Sequence[str],
+    place: str,
+    *,
+    command: str,
+    search: str = "",
+) -> None:
+    """Score translations as they are or after the repairs of the flags, and print the scores.
+
+    If none is requested, the repair that raises the score most is printed to stderr, as an addition
+    to `command`. `place` names the references in messages, `search` is the signature's part of a
+    decoding.
+    """
     from aiayn.data.sources.testsets import (
         target_language_of,
     )  # downloads, which the pipeline's scores never do
 
     target_language = target_language_of(args.language_pair)
-    output = read_output(hypotheses_path)
-    references, place = _references(args, output)
-    treatment = Treatment(args.as_given, args.join_pieces, args.detokenise, args.lowercase)
-    metric = default_metrics(target_language, treatment.is_as_given)[0]
-    sides: dict[str, list[str]] = {"hyp": output.lines, "ref": references}
     repairs = _checked_repairs(args.repair or [])
+    metric = default_metrics(target_language, args.as_given)[0]
+    given = Repaired("", "", output.lines, references)
     if repairs:
         repaired = repair_sides(repairs, output.lines, references, target_language)
         if repaired is None:
             raise ScoreError(
                 f"--repair {' '.join(repairs)}: at least one changes nothing here; omit it"
             )
-        sides = {"hyp": list(repaired.hypotheses), "ref": list(repaired.references)}
+        given = repaired
     helpful = None
-    if not args.no_warning and not repairs and treatment == Treatment(treatment.is_as_given):
-        helpful = _helpful_repair(sides, target_language, metric)
+    if not (args.no_warning or repairs):
+        helpful = _helpful_repair(given, target_language, metric)
     if helpful is None or len(output.lines) == len(references):
-        check_num_lines(output._replace(lines=sides["hyp"]), len(sides["ref"]), place)
+        check_num_lines(output._replace(lines=list(given.hypotheses)), len(given.references), place)
     if output.kind != "lines":
         print(
             f"{output.path}: {output.words}, {len(output.lines):,} in the order of the source",
             file=sys.stderr,
         )
-    names = {
-        "target_language": target_language,
-        "sha256": output.sha256,
-        "testset": args.testset or (args.references or hypotheses_path).name,
-    }
-    scores: list[ScoreRecord] = []
-    if len(sides["hyp"]) == len(sides["ref"]):
-        mismatch = find_form_mismatch(sides, treatment)
-        done = f"repaired:{'+'.join(repairs)}" if repairs else ""
-        scores = score_sides(sides, treatment, mismatch, done=done, **names)
+    testset = args.testset or Path(args.references or output.path).name
+
+    def score(sides: Repaired) -> list[ScoreRecord]:
+        return _score_sides(
+            sides, args, target_language, sha256=output.sha256, testset=testset, search=search
+        )
+
+    scores = score(given) if len(given.hypotheses) == len(given.references) else []
     if helpful is not None:
         repaired, value = helpful
-        given = next(
+        before = next(
             (f"{one.value:.2f}" for one in scores if one.metric == metric),
             "unknown (other numbers of lines)",
         )
-        command = shlex.join(_command(args, "--repair", *repaired.name.split("+")))
-        both = f"{metric} is {given} as given, and {value:.2f} with {repaired.words}"
-        print(f"aiayn score: {output.path}: {both}: {command}", file=sys.stderr)
-        after = {"hyp": list(repaired.hypotheses), "ref": list(repaired.references)}
+        both = f"{metric} is {before} as given, and {value:.2f} with {repaired.words}"
+        flags = f"--repair {repaired.name.replace('+', ' ')}"
+        print(f"aiayn score: {output.path}: {both}: {command} {flags}", file=sys.stderr)
         if args.json or not scores:
-            done = f"repaired:{repaired.name}"
-            scores += score_sides(after, treatment, None, done=done, **names)
+            scores += score(repaired)
     elif not args.no_warning and not repairs:
         _warn_near_zero(output, references, scores)
-    return scores
+    print_scores(scores, as_json=args.json)
 
 
 def _checked_repairs(names: Sequence[str]) -> list[str]:
@@ -194,7 +207,7 @@ def _checked_repairs(names: Sequence[str]) -> list[str]:
 
 
 def _helpful_repair(
-    sides: Mapping[str, list[str]], target_language: str, metric: str
+    sides: Repaired, target_language: str, metric: str
 ) -> tuple[Repaired, float] | None:
     """Return the repair that raises the score most, with its score; None if none helps."""
 
@@ -209,7 +222,7 @@ def _helpful_repair(
         )
         return one.value
 
-    hypotheses, references = sides["hyp"], sides["ref"]
+    hypotheses, references = sides.hypotheses, sides.references
     given = score(hypotheses, references) if len(hypotheses) == len(references) else None
     return best_repair(hypotheses, references, target_language, score, given)
 
@@ -229,45 +242,38 @@ def _warn_near_zero(
         )
 
 
-def score_sides(
-    sides: dict[str, list[str]],
-    treatment: Treatment,
-    mismatch: FormMismatch | None,
-    *,
+def _score_sides(
+    sides: Repaired,
+    args: TextFlags,
     target_language: str,
+    *,
     testset: str,
     sha256: str,
-    search: str = "",
-    done: str = "",
+    search: str,
 ) -> list[ScoreRecord]:
-    """Return the scores of `hyp` and `ref` once prepared; the signature says how, and how the sides
-    differ.
-
-    `done` is what was done to them before.
-    """
-    prepared, treated = prepare(sides, treatment, target_language)
-    metrics = default_metrics(target_language, treatment.is_as_given)
-    if treatment.lower_cases and not treatment.is_as_given:
-        metrics = [metric for metric in metrics if metric.endswith(CASE_SUFFIX)] or metrics
+    """Return the scores; the signature names the repairs, and how the sides differ."""
+    hypotheses, references = sides.hypotheses, sides.references
+    unlike = unlike_forms({"hyp": hypotheses, "ref": references}, is_as_given=args.as_given)
+    if args.as_given:
+        check_tokens([hypotheses, references])
     scores = score_hypotheses(
-        prepared["hyp"],
-        prepared["ref"],
-        metrics=metrics,
+        hypotheses,
+        references,
+        metrics=default_metrics(target_language, args.as_given),
         target_language=target_language,
         hypotheses_sha256=sha256,
-        references_sha256=lines_sha256(sides["ref"]),
         testset=testset,
     )
-    unlike = f"unlike:{mismatch.tags}" if mismatch is not None else ""
-    parts = [search, done, f"input:{treated}" if treated else "", unlike]
-    added = "".join(f"|{part}" for part in parts if part)
+    added = f"|{search}" if search else ""
+    added += f"|repaired:{sides.name}" if sides.name else ""
+    added += f"|unlike:{unlike}" if unlike else ""
     return [
         msgspec.structs.replace(score, signature=f"{score.signature}{added}") for score in scores
     ]
 
 
-def _references(args: Flags, output: SystemOutput) -> tuple[list[str], str]:
-    """Return the reference lines and what to call them."""
+def read_references(args: TextFlags, output: SystemOutput | None) -> tuple[list[str], str]:
+    """Return the reference lines and what to call them; they may be in the output itself."""
     if args.references is not None:
         file = read_output(args.references)
         if file.kind != "generate log":
@@ -282,19 +288,9 @@ def _references(args: Flags, output: SystemOutput) -> tuple[list[str], str]:
         from aiayn.data.sources.testsets import public_references
 
         return public_references(args.testset, args.language_pair), args.testset
-    if output.references is not None:
+    if output is not None and output.references is not None:
         return output.references, f"{output.path} (its T- lines)"
-    raise UsageError(
-        "--hypotheses needs --testset NAME of a public test set, or --references FILE; see --help"
-    )
-
-
-def _command(args: Flags, *flags: str) -> list[str]:
-    """Return the command as it was given, with further flags."""
-    given = ["--testset", args.testset] if args.testset else []
-    given += ["--references", str(args.references)] if args.references else []
-    given += ["--language-pair", args.language_pair, *(["--as-given"] if args.as_given else [])]
-    return ["aiayn", "score", "--hypotheses", str(args.hypotheses), *given, *flags]
+    raise UsageError("give --testset NAME of a public test set, or --references FILE; see --help")
 
 
 def print_scores(scores: list[ScoreRecord], *, as_json: bool = False) -> None:

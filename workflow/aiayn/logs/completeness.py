@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from aiayn.logs.evidence import (
-    LoggedGeneration,
     LoggedTraining,
     dev_subset,
     final_validation,
     whole_number,
 )
 from aiayn.logs.findings import Finding, LogCheck
-from aiayn.logs.types import TrainingLog
+from aiayn.logs.types import GenerationLog, TrainingLog
 from aiayn.printed import read_rows
 
 LANGUAGE_PAIRS = ("en-de", "en-fr")  # of Table 2; Table 3 has en-de only
@@ -178,14 +177,13 @@ def _missing_validations(training: TrainingLog) -> list[int]:
     return sorted({update for update in due if update not in updates})
 
 
-def generation_findings(generation: LoggedGeneration) -> Iterator[Finding]:
+def generation_findings(log: GenerationLog) -> Iterator[Finding]:
     """Yield the checks that the log of a translation fails."""
-    log = generation.log
     if log.bleu is None:
         yield broken("bleu-line", line=log.last_line)
     if log.truncated_line is not None:
         yield broken("whole-generation", line=log.truncated_line)
-    if not generation.training_path:
+    if not log.training_path:
         model = log.model_path or "a checkpoint that is not named"
         yield broken("known-training", model=model)
     if (

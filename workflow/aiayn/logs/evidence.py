@@ -6,15 +6,19 @@ training whose log is in the same folder. The BLEU of fairseq-generate is called
 fairseq's arithmetic on the tokens as given, whatever they are. The BLEU of `--eval-bleu` is
 sacreBLEU's on detokenised tokens.
 
-This module states what the logs say. `paper_tables.compare` judges it.
+This module states what the logs say. `paper_tables.compare` judges it. A logged BLEU has four types
+on its way to a table: `GenerationLog` (the log states it, and this module finds its training and
+its average), `JudgedGeneration` (its quantities are compared with a system), `Number` (over seeds),
+and `Line` (in a table).
 """
 
 import json
-import ntpath
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -23,7 +27,6 @@ from aiayn.logs.symbols import Symbols, is_ours, symbols_of_arguments
 from aiayn.logs.types import (
     Argument,
     AveragingLog,
-    BleuLine,
     GenerationLog,
     LogFile,
     TrainingLog,
@@ -39,6 +42,7 @@ VERSION_BY_FORM = {
     "config": "fairseq 1.0.0a0 to 0.12",
     "": "fairseq, version unknown",
 }
+LAST_CHECKPOINT = "checkpoint_last.pt"
 VALIDATION_BLEU = "validation BLEU"  # the name of a BLEU that --eval-bleu printed
 _CHECKPOINT_NUMBER = re.compile(r"checkpoint_?(\d{1,9})(?:_(\d{1,12}))?\.pt")
 _AVERAGE_IN_NAME = re.compile(
@@ -56,6 +60,11 @@ class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
     log: TrainingLog
     events: list[Event] | None
     symbols: Symbols
+
+    @property
+    def first_line(self) -> int:
+        """The line that it begins with."""
+        return self.log.first_line
 
     @property
     def language_pair(self) -> str:
@@ -115,39 +124,8 @@ class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
         return values if perplexity is None else values | {PERPLEXITY_METRIC: perplexity}
 
 
-class Average(msgspec.Struct, frozen=True, kw_only=True):
-    """What a decoded checkpoint is an average of: `last5`, or the words that name it.
-
-    `is_by_name`: only the name of the file says so, and no log of the averaging is there.
-    """
-
-    name: str
-    is_by_name: bool = False
-
-
-class LoggedGeneration(msgspec.Struct, frozen=True, kw_only=True):
-    """A translation that was scored: its log, the path of its training's log ('' if unknown), and
-    its average.
-    """
-
-    path: str
-    log: GenerationLog
-    training_path: str
-    average: Average
-
-    @property
-    def subset(self) -> str:
-        """The translated subset, such as `test` or `valid`; '' if the log does not name it."""
-        return (
-            self.log.bleu.subset
-            if self.log.bleu
-            else str(self.log.arguments.get("gen_subset") or "")
-        )
-
-    @property
-    def role(self) -> str:
-        """`dev` or `test`, or the subset's own name."""
-        return {"valid": "dev", "test": "test"}.get(self.subset, self.subset)
+_Entry = LoggedTraining | GenerationLog | AveragingLog
+_AnyEntry = TypeVar("_AnyEntry", bound=_Entry)
 
 
 class LoggedFolder(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +133,7 @@ class LoggedFolder(msgspec.Struct, frozen=True, kw_only=True):
 
     file_by_path: dict[str, LogFile]
     trainings: tuple[LoggedTraining, ...]
-    generations: tuple[LoggedGeneration, ...]
+    generations: tuple[GenerationLog, ...]
 
 
 def join_logs(folder: Path, file_by_path: Mapping[str, LogFile]) -> LoggedFolder:
@@ -165,34 +143,26 @@ def join_logs(folder: Path, file_by_path: Mapping[str, LogFile]) -> LoggedFolder
         RecordError: if the attempts.jsonl next to our own log is malformed.
     """
     trainings: list[LoggedTraining] = []
-    generations: list[tuple[str, GenerationLog]] = []
-    averagings: list[tuple[str, AveragingLog]] = []
+    generations: list[GenerationLog] = []
+    averagings: list[AveragingLog] = []
     for path, log_file in sorted(
         file_by_path.items(), key=lambda entry: (entry[0].count("/"), entry[0])
     ):
         for name, entry in entries_by_name(path, log_file).items():
             if isinstance(entry, TrainingLog):
-                trainings.append(logged_training(name, entry, (folder / path).parent))
+                trainings.append(_logged_training(name, entry, (folder / path).parent))
             elif isinstance(entry, GenerationLog):
-                generations.append((name, entry))
+                generations.append(msgspec.structs.replace(entry, path=name))
             else:
-                averagings.append((name, entry))
-    logged = []
-    for name, generation in generations:
-        training = training_of(name, generation, trainings)
-        average = average_of(generation, averagings_near(name, generation, averagings), training)
-        logged.append(
-            LoggedGeneration(
-                path=name,
-                log=generation,
-                training_path=training.path if training else "",
-                average=average,
-            )
-        )
+                averagings.append(msgspec.structs.replace(entry, path=name))
+    for generation in generations:
+        training = _training_of(generation, trainings)
+        generation.training_path = training.path if training else ""
+        generation.average, generation.is_by_name = _average_of(generation, averagings, training)
     for training in trainings:
-        logged += _validation_bleu(training)
+        generations += _validation_bleu(training)
     return LoggedFolder(
-        file_by_path=dict(file_by_path), trainings=tuple(trainings), generations=tuple(logged)
+        file_by_path=dict(file_by_path), trainings=tuple(trainings), generations=tuple(generations)
     )
 
 
@@ -206,8 +176,12 @@ def entries_by_name(
     return {path if is_alone else f"{path}@{entry.first_line}": entry for entry in log_file.entries}
 
 
-def logged_training(name: str, log: TrainingLog, folder: Path) -> LoggedTraining:
-    """Return the evidence of a training; `folder` is the folder of its log."""
+def file_of(entry: _Entry) -> str:
+    """Return the file of an entry; the entry's path ends in its line if the file holds several."""
+    return entry.path.removesuffix(f"@{entry.first_line}")
+
+
+def _logged_training(name: str, log: TrainingLog, folder: Path) -> LoggedTraining:
     has_events = is_ours(log.arguments) and (folder / ATTEMPTS_NAME).exists()
     return LoggedTraining(
         path=name,
@@ -217,40 +191,48 @@ def logged_training(name: str, log: TrainingLog, folder: Path) -> LoggedTraining
     )
 
 
-def training_of(
-    name: str, generation: GenerationLog, trainings: Sequence[LoggedTraining]
+def _above(generation: GenerationLog, entries: Sequence[_AnyEntry]) -> list[_AnyEntry]:
+    """Return the entries above a translation in its file: a job writes them in this order."""
+    file, line = file_of(generation), generation.first_line
+    return [one for one in entries if file_of(one) == file and one.first_line < line]
+
+
+def _beside(generation: GenerationLog, entries: Sequence[_AnyEntry]) -> list[_AnyEntry]:
+    """Return the entries of files in a translation's folder."""
+    folder = posixpath.dirname(generation.path)
+    return [one for one in entries if posixpath.dirname(one.path) == folder]
+
+
+def _nearest(generation: GenerationLog, entries: Sequence[_AnyEntry]) -> Sequence[_AnyEntry]:
+    """Return the last entry above a translation; without any, those in its folder, or else all."""
+    return _above(generation, entries)[-1:] or _beside(generation, entries) or entries
+
+
+def _training_of(
+    generation: GenerationLog, trainings: Sequence[LoggedTraining]
 ) -> LoggedTraining | None:
     """Return the training that made a translation's checkpoint; None if it cannot be told.
 
-    It is the training that saved into the checkpoint's folder, otherwise the only training with a
-    log in the translation's folder. If several trainings saved into that folder, the last training
-    above the translation in the same file counts, because a job writes them in this order.
+    It is the nearest training that saved into the checkpoint's folder. Without any, or if the
+    checkpoint is not named, it is the training above the translation, or the only training with a
+    log in the translation's folder.
     """
-    file = _file_of(name, generation)
-    above = [
-        one
-        for one in trainings
-        if _file_of(one.path, one.log) == file and one.log.first_line < generation.first_line
+    model_folder = _folder_of(models_of(generation.model_path)[0])
+    saved = [
+        one for one in trainings if generation.model_path and _has_saved_into(one, model_folder)
     ]
-    if not generation.model_path and above:
-        return above[-1]
+    above = _above(generation, trainings)
+    if saved:
+        candidates = _nearest(generation, saved)
+    elif len(above) == 1 or (above and not generation.model_path):
+        candidates = above[-1:]
+    else:
+        candidates = _beside(generation, trainings)
     distinct: list[LoggedTraining] = []
-    for training in trainings:
+    for training in candidates:
         if all(training.log != other.log for other in distinct):
             distinct.append(training)
-    beside = [one for one in distinct if posixpath.dirname(one.path) == posixpath.dirname(name)]
-    if generation.model_path:
-        model_folder = _folder_of(models_of(generation.model_path)[0])
-        saved_above = [one for one in above if _has_saved_into(one, model_folder)]
-        if saved_above:
-            return saved_above[-1]
-        saved = [one for one in distinct if _has_saved_into(one, model_folder)]
-        near = [one for one in saved if one in beside]
-        if len(saved) == 1 or len(near) == 1:
-            return (near or saved)[0]
-        if saved:
-            return None
-    return next((group[0] for group in (above, beside) if len(group) == 1), None)
+    return distinct[0] if len(distinct) == 1 else None
 
 
 def models_of(model_path: str) -> list[str]:
@@ -260,25 +242,22 @@ def models_of(model_path: str) -> list[str]:
     return re.split(r"(?<!^[A-Za-z]):|(?<=:[A-Za-z]):(?![\\/])", model_path)
 
 
+def _with_slashes(path: str) -> str:
+    """Return a path of Windows with slashes, any other path as it is."""
+    return path if "/" in path else path.replace("\\", "/")
+
+
 def _folder_of(path: str) -> str:
-    has_backslash = "\\" in path and "/" not in path
-    folder = ntpath.dirname(path).replace("\\", "/") if has_backslash else posixpath.dirname(path)
-    return posixpath.normpath(folder or ".")
+    return posixpath.normpath(posixpath.dirname(_with_slashes(path)) or ".")
 
 
 def _name_of(path: str) -> str:
-    return ntpath.basename(path) if "\\" in path and "/" not in path else posixpath.basename(path)
-
-
-def _file_of(name: str, log: TrainingLog | GenerationLog | AveragingLog) -> str:
-    """Return the file of an entry's name; the name ends in the entry's line if the file holds
-    several.
-    """
-    return name.removesuffix(f"@{log.first_line}")
+    return posixpath.basename(_with_slashes(path))
 
 
 def _has_saved_into(training: LoggedTraining, model_folder: str) -> bool:
-    return is_same_place(_folder_of(f"{training.log.arguments.get('save_dir')}/x"), model_folder)
+    save_folder = posixpath.normpath(_with_slashes(str(training.log.arguments.get("save_dir"))))
+    return is_same_place(save_folder, model_folder)
 
 
 def is_same_place(first: str, second: str) -> bool:
@@ -290,63 +269,70 @@ def is_same_place(first: str, second: str) -> bool:
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
 
 
-def averagings_near(
-    name: str, generation: GenerationLog, averagings: Sequence[tuple[str, AveragingLog]]
-) -> list[AveragingLog]:
-    """Return the averagings that may have made a translation's checkpoint.
-
-    It is the last such averaging above the translation in the same file. If there is no such
-    averaging, it is those in files of the same folder, and otherwise all of them.
-    """
-    made = [
-        (at, one) for at, one in averagings if is_same_place(one.output_path, generation.model_path)
-    ]
-    file = _file_of(name, generation)
-    above = [
-        one
-        for at, one in made
-        if _file_of(at, one) == file and one.first_line < generation.first_line
-    ]
-    beside = [one for at, one in made if posixpath.dirname(at) == posixpath.dirname(name)]
-    return above[-1:] or beside or [one for _, one in made]
-
-
-def average_of(
+def _average_of(
     generation: GenerationLog, averagings: Sequence[AveragingLog], training: LoggedTraining | None
-) -> Average:
-    """Return `last5` and so on, from the log of the averaging or the checkpoint's name; else words
-    on the checkpoint.
+) -> tuple[str, bool]:
+    """Return what a checkpoint is an average of, and whether only its name says so.
 
     An average of other checkpoints than the last is named by them.
     """
+    made = [one for one in averagings if is_same_place(one.output_path, generation.model_path)]
+    near = _nearest(generation, made)
+    exact = [one for one in near if one.output_path == generation.model_path] or near
+    if len({one.input_paths for one in exact}) == 1:
+        return _average_of_inputs(exact[0].input_paths, training), False
     name = _name_of(generation.model_path)
-    exact = [one for one in averagings if one.output_path == generation.model_path]
-    made = exact or averagings
-    if len({one.input_paths for one in made}) == 1:
-        return Average(name=_average_of_inputs(made[0].input_paths, training))
-    number = _CHECKPOINT_NUMBER.fullmatch(name)
-    if name == "checkpoint_last.pt":
-        return Average(name="last1")
-    if number is not None and training is not None and training.log.epochs:
-        return Average(name="last1" if _is_newest(name, training) else name)
+    has_epochs = training is not None and bool(training.log.epochs)
+    place = _other_place([generation.model_path], training)
+    if name == LAST_CHECKPOINT or (training and has_epochs and _is_newest(name, training)):
+        return f"last1{place}", False
     if "best" not in name and (found := _AVERAGE_IN_NAME.search(name)):
-        return Average(name=f"last{found[1] or found[2]}", is_by_name=True)
-    return Average(name=name or "unknown")
+        return f"last{found[1] or found[2]}{place}", True
+    return name or "unknown", False
 
 
 def _average_of_inputs(input_paths: Sequence[str], training: LoggedTraining | None) -> str:
     names = [_name_of(path) for path in input_paths]
-    if training is None or any(_is_newest(name, training) for name in names):
+    if training is None:
+        return f"last{len(names)}"
+    if place := _other_place(input_paths, training):
+        return f"{len(names)} checkpoints{place}"
+    if any(_is_newest(name, training) for name in names) and _is_in_a_row(names, training):
         return f"last{len(names)}"
     newest = max(names, key=lambda name: [int(number) for number in re.findall(r"\d{1,12}", name)])
     return f"{len(names)} checkpoints up to {newest}"
+
+
+def _other_place(paths: Sequence[str], training: LoggedTraining | None) -> str:
+    """Return ` of FOLDER` for the first checkpoint that is in another folder than its training
+    saved into, '' without any.
+    """
+    if training is None or not training.log.arguments.get("save_dir"):
+        return ""
+    folders = [_folder_of(path) for path in paths if path]
+    others = [one for one in folders if one != "." and not _has_saved_into(training, one)]
+    return f" of {others[0]}" if others else ""
+
+
+def _is_in_a_row(names: Sequence[str], training: LoggedTraining) -> bool:
+    """Return whether no checkpoint between the first and the last is left out or counted twice."""
+    found = [_CHECKPOINT_NUMBER.fullmatch(name) for name in names]
+    numbers = [(int(one[1]), int(one[2] or 0)) for one in found if one]
+    if len(numbers) < len(names):
+        return len(names) == 1  # `checkpoint_last.pt` repeats the last epoch
+    is_by_update = all(update for _, update in numbers)
+    ordered = sorted(update if is_by_update else epoch for epoch, update in numbers)
+    steps = {after - before for before, after in pairwise(ordered)}
+    key = "save_interval_updates" if is_by_update else "save_interval"
+    interval = training.log.arguments.get(key)
+    return steps <= {interval} if interval else len(steps) <= 1 and 0 not in steps
 
 
 def _is_newest(name: str, training: LoggedTraining) -> bool:
     """Return whether a checkpoint is the last of a training, by its epoch or its update."""
     number = _CHECKPOINT_NUMBER.fullmatch(name)
     if number is None:
-        return name == "checkpoint_last.pt"
+        return name == LAST_CHECKPOINT
     log = training.log
     if number[2]:
         return int(number[2]) == log.last_update
@@ -363,7 +349,7 @@ def metric_of_generation(log: GenerationLog) -> str:
     sacreBLEU's on detokenised text, and `bleu_sacre_on_tokens` on text that may still be tokens.
     `bleu_mlperf` is the uncased BLEU of MLPerf's submissions.
     """
-    arguments, name = log.arguments, "BLEU4" if log.bleu is None else log.bleu.name
+    arguments, name = log.arguments, log.bleu_name or "BLEU4"
     if name == "bleu_score":
         return "bleu_mlperf"
     if name == "BLEU4":
@@ -382,7 +368,7 @@ def metric_of_generation(log: GenerationLog) -> str:
     return "bleu_sacre_13a" if is_joined and is_13a else "bleu_sacre_on_tokens"
 
 
-def _validation_bleu(training: LoggedTraining) -> Iterator[LoggedGeneration]:
+def _validation_bleu(training: LoggedTraining) -> Iterator[GenerationLog]:
     """Yield the BLEU of `--eval-bleu` at the last update as a translation of the dev set, unless it
     is of pieces.
     """
@@ -393,24 +379,21 @@ def _validation_bleu(training: LoggedTraining) -> Iterator[LoggedGeneration]:
         search = json.loads(str(arguments.get("eval_bleu_args") or "{}"))
     except ValueError:
         search = {}
-    beam, alpha = search.get("beam", 1), search.get("lenpen", 1.0)
+    beam = search.get("beam", 1)
     keys = ("eval_bleu_detok", "eval_tokenized_bleu")
-    bleu = BleuLine(
-        line=final.line,
-        subset="valid",
-        beam_size=beam if isinstance(beam, int) else 1,
-        name=VALIDATION_BLEU,
-        value=final.bleu,
-    )
-    search = {"lenpen": alpha, "remove_bpe": arguments["eval_bleu_remove_bpe"]}
-    log = GenerationLog(
+    stated = {"lenpen": search.get("lenpen", 1.0), "remove_bpe": arguments["eval_bleu_remove_bpe"]}
+    yield GenerationLog(
         first_line=final.line,
         last_line=final.line,
-        arguments={key: arguments.get(key) for key in keys} | search,
-        bleu=bleu,
-    )
-    yield LoggedGeneration(
-        path=training.path, log=log, training_path=training.path, average=Average(name="last1")
+        arguments={key: arguments.get(key) for key in keys} | stated,
+        subset="valid",
+        bleu_line=final.line,
+        bleu=final.bleu,
+        bleu_name=VALIDATION_BLEU,
+        beam_size=beam if isinstance(beam, int) else 1,
+        path=training.path,
+        training_path=training.path,
+        average="last1",
     )
 
 

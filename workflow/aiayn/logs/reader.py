@@ -23,7 +23,6 @@ from aiayn.logs.training import (
 )
 from aiayn.logs.types import (
     AveragingLog,
-    BleuLine,
     GenerationLog,
     LogEntry,
     LogFile,
@@ -121,20 +120,17 @@ def _read_generation_event(log: GenerationLog, number: int, line: bytes) -> None
     elif found := _LOADING.search(line):
         log.model_path = found[1].decode(errors="replace")
     elif found := _GENERATE.search(line):
-        lengths = _LENGTHS.search(line)
-        hypothesis_length, reference_length = 0, 0
-        if lengths:
-            hypothesis_length, reference_length = int(lengths[1]), int(lengths[2])
-        log.bleu = BleuLine(
-            line=number,
-            subset=found[1].decode(errors="replace"),
-            beam_size=int(found[2]),
-            name=(found[3] or found[6]).decode(),
-            value=float(found[4] or found[7]),
-            brevity_penalty=float(found[5] or 1.0),
-            hypothesis_length=hypothesis_length,
-            reference_length=reference_length,
-        )
+        log.bleu_line, log.subset = number, found[1].decode(errors="replace")
+        log.beam_size, log.bleu_name = int(found[2]), (found[3] or found[6]).decode()
+        log.bleu, log.brevity_penalty = float(found[4] or found[7]), float(found[5] or 1.0)
+        if lengths := _LENGTHS.search(line):
+            log.hypothesis_length, log.reference_length = int(lengths[1]), int(lengths[2])
+
+
+def _has_another_score(log: GenerationLog, line: bytes) -> bool:
+    """Return whether a line has a score that differs from the score which the log has already."""
+    found = _GENERATE.search(line)
+    return found is not None and log.bleu not in (None, float(found[4] or found[7]))
 
 
 class _Reader:
@@ -233,6 +229,11 @@ class _Reader:
         elif _GENERATION_WORDS.search(line) or (generation is not None and self._before_score):
             if generation is None or (generation.bleu is not None and b"loading" in line):
                 generation = self._begin_generation(number, None)
+            elif _has_another_score(generation, line):
+                # A second score below one start line: of another subset, or of another run.
+                arguments, path = generation.arguments, generation.model_path
+                generation = self._begin_generation(number, None)
+                generation.arguments, generation.model_path = arguments, path
             line, self._before_score = self._before_score + line.lstrip(), b""
             if _BEFORE_SCORE.search(line):
                 self._before_score = line.rstrip() + b" "
@@ -326,6 +327,7 @@ class _Reader:
         if arguments is not None:
             self._generation.arguments = arguments
             self._generation.model_path = str(arguments.get("path") or "")
+            self._generation.subset = str(arguments.get("gen_subset") or "")
         self._last_sentence = self._before_score = b""
         self.entries.append(self._generation)
         return self._generation

@@ -170,29 +170,20 @@ class TrainingLog(Dictionaries, kw_only=True):
         return self.starts[-1].done_seconds is not None
 
 
-class BleuLine(msgspec.Struct, frozen=True, kw_only=True):
-    """The last line of `fairseq-generate`, value in percent; `name` as printed: `BLEU4`, or
-    sacreBLEU's `BLEU`.
-    """
-
-    line: int
-    subset: str
-    beam_size: int
-    name: str
-    value: float
-    brevity_penalty: float = 1.0
-    hypothesis_length: int = 0
-    reference_length: int = 0
-
-
 MIN_PIECE_SHARE = 0.05  # of the hypotheses
 
 
 class GenerationLog(Dictionaries, kw_only=True):
-    """One call of fairseq-generate: its checkpoint, its number of sentences, and its BLEU line.
+    """One translation: what a log prints of its checkpoint, search, sentences and score, and which
+    training and average it belongs to.
 
     `num_hypotheses` counts the best hypotheses printed, 0 with `--quiet`; `num_marked` of them have
-    `@@ ` or other marks of subwords.
+    `@@ ` or other marks of subwords. The last line of fairseq-generate, `bleu_line`, has `bleu` in
+    percent under the name as printed (`BLEU4`, or sacreBLEU's `BLEU`), and what follows `bleu`
+    below. `subset` is '' if no line names it. `aiayn.logs.evidence` adds the last four fields:
+    `path` names the log, `training_path` the log of its training ('' if unknown). `average` is what
+    the checkpoint is an average of, `last5`, or the words that name it; `is_by_name` if only the
+    name of its file says so.
     """
 
     first_line: int
@@ -202,8 +193,24 @@ class GenerationLog(Dictionaries, kw_only=True):
     num_sentences: int | None = None
     num_hypotheses: int = 0
     num_marked: int = 0
-    bleu: BleuLine | None = None
     truncated_line: int | None = None
+    subset: str = ""
+    bleu_line: int = 0
+    bleu: float | None = None
+    bleu_name: str = ""
+    beam_size: int | None = None
+    brevity_penalty: float = 1.0
+    hypothesis_length: int = 0
+    reference_length: int = 0
+    path: str = ""
+    training_path: str = ""
+    average: str = ""
+    is_by_name: bool = False
+
+    @property
+    def role(self) -> str:
+        """`dev` or `test`, or the subset's own name."""
+        return "dev" if self.subset == "valid" else self.subset
 
     @property
     def has_piece_marks(self) -> bool:
@@ -220,6 +227,7 @@ class AveragingLog(msgspec.Struct, frozen=True, kw_only=True):
     last_line: int
     input_paths: tuple[str, ...]
     output_path: str
+    path: str = ""
 
 
 LogEntry = TrainingLog | GenerationLog | AveragingLog

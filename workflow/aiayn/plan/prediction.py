@@ -123,19 +123,16 @@ class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
-    """The predicted hours of a training, from `least_hours` to `most_hours`, and their basis.
+    """The predicted hours of a training, from `least_hours` to `most_hours`.
 
-    `basis` is `measured` (trainings of the same system on such a machine took it), `fraction` (the
-    formula, scaled as other trainings differed from it) or `assumed` (the formula). `runs` names
-    these trainings. `terms` are an update's best
-    and worst case on a GPU, empty otherwise; `counted_on` names the other system whose kernel
-    counts were used, '' for its own.
+    `runs` names the finished trainings that scaled the formula's hours, if any did. `terms` are an
+    update's best and worst case on a GPU, empty otherwise; `counted_on` names the other system
+    whose kernel counts were used, '' for its own.
     """
 
     precision: Precision
     least_hours: float
     most_hours: float
-    basis: str = "assumed"
     runs: list[str] = []
     terms: list[UpdateTerms] = []
     counted_on: str = ""
@@ -149,15 +146,6 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
     def is_launch_bound(self) -> bool:
         """Whether the GPU may wait for the host."""
         return any(terms.is_launch_bound for terms in self.terms)
-
-    def scaled(self, ratio: float, basis: str, runs: list[str]) -> "Speed":
-        """Return this speed with `ratio` times the hours; a measured speed has a single value."""
-        least, most = ratio * self.least_hours, ratio * self.most_hours
-        if basis == "measured":
-            least = most = ratio * self.hours
-        return msgspec.structs.replace(
-            self, least_hours=least, most_hours=most, basis=basis, runs=runs
-        )
 
 
 def predict_speed(

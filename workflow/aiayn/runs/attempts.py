@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from aiayn.errors import RecordError
-from aiayn.records import Energy, total_energy
 
 ATTEMPTS_NAME = "attempts.jsonl"
 DONE_NAME = "done.json"
@@ -70,8 +69,6 @@ class Ended(
 ):
     """An attempt ended at `time`; `update` is the newest whole checkpoint's, which the next attempt
     resumes from.
-
-    `energy` is None on a CPU, and of an attempt that was killed.
     """
 
     attempt: int
@@ -80,7 +77,7 @@ class Ended(
     outcome: Outcome
     reason: str
     log_tail: list[str]
-    energy: Energy | None = None
+    energy: Any = msgspec.UNSET  # of older attempts, unused
 
 
 Event = Started | Ended
@@ -92,7 +89,6 @@ class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
     num_attempts: int
     wall_seconds: float
     gpu_seconds: float
-    energy: Energy | None = None
 
 
 def read_events(run_folder: Path) -> list[Event]:
@@ -109,14 +105,12 @@ def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> 
     at all.
     """
     num_attempts, wall_seconds, gpu_seconds = 0, 0.0, 0.0
-    energies = []
     for event, following in zip(events, [*events[1:], None], strict=False):
         if isinstance(event, Started):
             num_attempts += 1
             end = until if following is None else None
             if isinstance(following, Ended):
                 end = following.time
-                energies.append(following.energy)
             seconds = seconds_between(event.time, end) if end else 0.0
             wall_seconds += seconds
             gpu_seconds += seconds * event.num_gpus
@@ -124,7 +118,6 @@ def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> 
         num_attempts=num_attempts,
         wall_seconds=wall_seconds,
         gpu_seconds=gpu_seconds,
-        energy=total_energy(energies),
     )
 
 

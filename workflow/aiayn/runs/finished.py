@@ -153,7 +153,6 @@ def _read_shipped(folder: Path, average: str | None) -> FinishedRun:
                 tokenise=record.tokenise,
                 method=record.subword_method,
                 model_path_by_language=path_by_language,
-                vocabulary_path_by_language={},
                 learning_by_model={},
             )
         ),

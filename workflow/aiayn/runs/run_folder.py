@@ -21,7 +21,6 @@ import msgspec
 
 from aiayn.errors import AiaynError, RecordError
 from aiayn.provenance import utc_now
-from aiayn.records import Energy
 from aiayn.runs.attempts import (
     ATTEMPTS_NAME,
     CHECKPOINTS_NAME,
@@ -144,12 +143,9 @@ class RunFolder:
         outcome: Outcome,
         reason: str,
         time: str | None = None,
-        energy: Energy | None = None,
     ) -> None:
         """End the open attempt at `time` (UTC), by default now; `update` is by default the newest
         checkpoint's.
-
-        `energy` is what its GPUs drew.
 
         Raises:
             RecordError: if no attempt is open.
@@ -168,7 +164,6 @@ class RunFolder:
                 reason=reason,
                 log_tail=tail,
                 update=self.newest_update() if update is None else update,
-                energy=energy,
             )
         )
 

@@ -8,12 +8,12 @@ The definitions are in `aiayn.scoring.definitions`. Hypotheses and references ar
 except for `bleu_as_given` (see `outputs.system_output`). Our signatures follow sacreBLEU's grammar:
 `tok` and `lang` are the tokenizer and its language, `split` is the treatment of hyphens, `ref` and
 `hyp` are earlier changes of each text, `count` names the program that defines words and empty lines
-(see `count_ngrams`), and `refs` is the beginning of the references' sha256.
+(see `words`), and `refs` is the beginning of the references' sha256.
 """
 
 import functools
 import hashlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import sacremoses  # type: ignore[import-untyped, unused-ignore]
 from sacrebleu import __version__ as sacrebleu_version
@@ -29,12 +29,6 @@ from aiayn.data.text.tokenize_moses import (
 )
 from aiayn.errors import ScoreError, did_you_mean
 from aiayn.records import ScoreRecord
-from aiayn.scoring.count_ngrams import (
-    corpus_bleu,
-    fairseq_words,
-    perl_words,
-    segment_statistics,
-)
 from aiayn.scoring.definitions import (
     COMPOUND_SPLIT_LANGUAGES,
     METRICS,
@@ -44,6 +38,7 @@ from aiayn.scoring.definitions import (
     Procedure,
     Treatment,
 )
+from aiayn.scoring.words import fairseq_words, perl_words
 
 SACREBLEU_BY_METRIC: dict[str, Callable[[], BLEU | CHRF]] = {
     # force: no warning about tokenised text, which `outputs.system_output` checks more thoroughly.
@@ -146,17 +141,23 @@ def default_metrics(target_language: str, is_segmented: bool) -> list[str]:
 
 def procedure_bleu(procedure: Procedure, hypotheses: Text, references: Text) -> BLEUScore:
     """Return a corpus's BLEU by any procedure, with precisions, brevity penalty and lengths."""
-    return corpus_bleu(
-        segment_statistics(
-            _words(procedure, hypotheses, procedure.hyp, is_reference=False),
-            _words(procedure, references, procedure.ref, is_reference=True),
-        )
+    return words_bleu(
+        _words(procedure, hypotheses, procedure.hyp, is_reference=False),
+        _words(procedure, references, procedure.ref, is_reference=True),
     )
+
+
+def words_bleu(
+    hypotheses: Iterable[Iterable[str]], references: Iterable[Iterable[str]]
+) -> BLEUScore:
+    """Return the BLEU of lines that are already split into words, without smoothing."""
+    bleu = BLEU(tokenize="none", smooth_method="none", force=True)
+    return bleu.corpus_score(list(map(" ".join, hypotheses)), [list(map(" ".join, references))])
 
 
 def _words(
     procedure: Procedure, text: Text, treatment: Treatment, *, is_reference: bool
-) -> Sequence[Sequence[Hashable]]:
+) -> list[list[str]]:
     tokenized = text.lines if procedure.tok == "none" else text.tokenized(treatment)
     lines = [line.encode("utf-8") for line in tokenized]
     if procedure.split == "at-at":

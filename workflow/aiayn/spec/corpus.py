@@ -64,16 +64,14 @@ class SubwordSpec(Spec, frozen=True, kw_only=True):
 class CleanSpec(Spec, frozen=True, kw_only=True):
     """The limits on training pairs; a pair that exceeds a limit is dropped, null means no limit.
 
-    Pairs with an empty side are always dropped. Test sets are never filtered. Lengths are in
-    `unit`: words (separated by blanks) or tokens (words after `tokenise`).
-    A pair with a word or token of more than `max_word_characters` is dropped; Moses'
-    clean-corpus-n.perl has 1000.
+    Pairs with an empty side are always dropped. Test sets are never filtered. Lengths count the
+    words, separated by blanks, that `tokenise` leaves. A pair with a word of more than
+    `max_word_characters` is dropped; Moses' clean-corpus-n.perl has 1000.
     """
 
     max_words: int | None
     max_length_ratio: float | None
     deduplicate: bool
-    unit: Literal["words", "tokens"] = "words"
     max_word_characters: int | None = None
 
     def length_reason(self, num_source: int, num_target: int) -> str | None:
@@ -141,8 +139,8 @@ class PackedFile(Spec, frozen=True, kw_only=True):
 class ArchiveSpec(Spec, frozen=True, kw_only=True):
     """A published archive: the members of its text and the files that contain them.
 
-    Any of the files may be used. Members named `.gz` are unpacked, and members named `.sgm` are
-    read by their markup. `num_lines` is the published number of lines of each side.
+    Any of the files may be used. Members named `.gz` are unpacked. `num_lines` is the published
+    number of lines of each side.
     """
 
     num_lines: Published
@@ -264,10 +262,6 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
     if not corpus.is_segmented:
         expected = "given, as the text comes in words"
     check("clean", (corpus.clean is None) == corpus.is_segmented, corpus.clean, expected)
-    if corpus.clean is not None:
-        unit = "words" if corpus.tokenise == "none" else "tokens"
-        expected = f"{unit}, as tokenise is {corpus.tokenise}"
-        check("clean.unit", corpus.clean.unit == unit, corpus.clean.unit, expected)
     if corpus.subword is not None:
         num_lines = corpus.subword.sample_lines
         expected = "null: subword_nmt learns from the counts of all words"

@@ -20,6 +20,7 @@ import torch.distributed
 from torch.distributed import PrefixStore, ProcessGroup  # type: ignore[attr-defined]
 
 from aiayn.errors import LaunchError
+from aiayn.runs.run_folder import RunFolder
 from aiayn.train.rendezvous import PeerLossError, is_peer_loss, join
 from aiayn.train.request import StopFlag
 
@@ -137,7 +138,7 @@ class RankGroup:
 
 
 @contextlib.contextmanager
-def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
+def joined_ranks(folder: RunFolder, rank: Rank, device: str) -> Iterator[RankGroup]:
     """Join the job's ranks in one process group; a rank that fails in the block ends the others."""
     if rank.world_size == 1:
         yield RankGroup(rank, [platform.node()], None)
@@ -147,7 +148,9 @@ def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
     )
     if device == "cuda":
         torch.cuda.set_device(rank.local_rank)
-    store, hosts = join(rank.rank, rank.world_size, rank.job, rank.num_restarts)
+    store, hosts = join(
+        folder.job_files_path, rank.rank, rank.world_size, rank.job, rank.num_restarts
+    )
     # No `device_id`: with it NCCL would make its communicator here, before the node check that
     # names a bad rank.
     torch.distributed.init_process_group(

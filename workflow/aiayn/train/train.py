@@ -33,7 +33,6 @@ from aiayn.train.device import (
     require_promised_gpus,
     resolve_device,
 )
-from aiayn.train.energy import EnergyTally, metered
 from aiayn.train.fairseq_args import train_flags
 from aiayn.train.node_check import check_node
 from aiayn.train.rank_lock import rank_error_recorded, rank_lock
@@ -71,7 +70,7 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
         with rank_error_recorded(request.folder, rank):
             require_promised_gpus(request)
             require_precision(request, rank.local_rank, device)
-            group = stack.enter_context(joined_ranks(rank, device))
+            group = stack.enter_context(joined_ranks(request.folder, rank, device))
         if rank.rank == 0:
             RankZero(request, rank, group, stop, device).run()
         else:
@@ -95,7 +94,6 @@ class RankTraining:
             device,
         )
         self.folder = request.folder
-        self.tally = EnergyTally()
 
     def run(self) -> None:
         """Check this rank's node, and train from the checkpoint that rank 0 broadcasts."""
@@ -114,7 +112,7 @@ class RankTraining:
                 raise
 
     def train_with_fairseq(self, start: Start) -> None:
-        """Train from a start, with the energy metered."""
+        """Train from a start."""
         import fairseq_cli.train
         from fairseq.distributed import utils as distributed_utils
 
@@ -126,27 +124,25 @@ class RankTraining:
             updates=training.updates,
             save_interval_updates=training.save_interval_updates,
         )
-
-        with metered(self.tally, request, self.rank, self.group, self.device):
-            compat.install_saving(
-                keeper.save,
-                is_due=keeper.is_due,
-                stop_is_requested=partial(any_rank_stopped, self.stop, self.rank),
-                stop=StopTraining,
-            )
-            forget_validations()
-            flags = train_flags(
-                training,
-                request.data,
-                seed=request.seed,
-                save_folder=str(save_folder),
-                device=self.device,
-                num_ranks=self.rank.world_size,
-            )
-            flags += rank_flags(self.rank, self.device)
-            flags += ["--restore-file", start.full_path] if start.full_path else []
-            with keeper.closed_at_end():
-                distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)
+        compat.install_saving(
+            keeper.save,
+            is_due=keeper.is_due,
+            stop_is_requested=partial(any_rank_stopped, self.stop, self.rank),
+            stop=StopTraining,
+        )
+        forget_validations()
+        flags = train_flags(
+            training,
+            request.data,
+            seed=request.seed,
+            save_folder=str(save_folder),
+            device=self.device,
+            num_ranks=self.rank.world_size,
+        )
+        flags += rank_flags(self.rank, self.device)
+        flags += ["--restore-file", start.full_path] if start.full_path else []
+        with keeper.closed_at_end():
+            distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)
 
 
 class RankZero(RankTraining):
@@ -206,7 +202,7 @@ class RankZero(RankTraining):
 
     def _attempt(self, start: Start) -> None:
         """Run one attempt and record its end."""
-        folder, tally = self.folder, self.tally
+        folder = self.folder
         try:
             with _log_added(folder.log_path):
                 for torn_path in self.torn_paths:
@@ -224,25 +220,22 @@ class RankZero(RankTraining):
                 num_ranks=self.rank.world_size,
                 until=ended,
                 sha256_by_path=self.input_sha256_by_path,
-                energy=tally.energy,
             )
         except StopTraining:
             _ignore_ended_loaders()
             reason = (
                 f"asked by {self.stop.agreed.name if self.stop.agreed else 'an unknown signal'}"
             )
-            folder.end_attempt(outcome="stopped", reason=reason, energy=tally.energy)
+            folder.end_attempt(outcome="stopped", reason=reason)
             return
         except BaseException as error:
             _ignore_ended_loaders()
             outcome, reason = self._classify_failure(error)
-            folder.end_attempt(outcome=outcome, reason=reason[:2000], energy=tally.energy)
+            folder.end_attempt(outcome=outcome, reason=reason[:2000])
             if outcome == "stopped" and self.rank.world_size == 1:
                 return
             raise
-        folder.end_attempt(
-            update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy
-        )
+        folder.end_attempt(update=record.updates, outcome="done", reason="", time=ended)
         write_record(record, folder.done_path)
 
     def _classify_failure(self, error: BaseException) -> tuple[Outcome, str]:

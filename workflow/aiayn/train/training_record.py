@@ -10,7 +10,7 @@ from aiayn.errors import CheckpointError, LaunchError
 from aiayn.machine import cpu_name
 from aiayn.model.attention import chosen_kernels
 from aiayn.provenance import file_sha256, gather_provenance
-from aiayn.records import Energy, Hardware, SavedModel, TrainRecord, total_energy
+from aiayn.records import Hardware, SavedModel, TrainRecord
 from aiayn.runs.attempts import Started, summarise_attempts
 from aiayn.spec.training import TrainingSpec
 from aiayn.train.checkpoints import (
@@ -47,10 +47,8 @@ def make_record(
     num_ranks: int,
     until: str,
     sha256_by_path: dict[PurePath, str],
-    energy: Energy | None,
 ) -> TrainRecord:
-    """Return the record of a training whose newest attempt `started`, ended at `until` (UTC) and
-    drew `energy`.
+    """Return the record of a training whose newest attempt `started`, and ended at `until` (UTC).
 
     Raises:
         CheckpointError: if its last checkpoints do not exist.
@@ -94,7 +92,6 @@ def make_record(
         models=[SavedModel(update=update_of(path), path=path) for path in models],
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
-        energy=total_energy([summary.energy, energy]),
         kernels=kernels,
         prediction=request.prediction,
         beginning=request.beginning,

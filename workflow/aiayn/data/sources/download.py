@@ -162,27 +162,17 @@ def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
     with _locked(folder / f".{published.name}.lock", published.name):
         with contextlib.suppress(FileNotFoundError, WrongFileError):
             return verify_file(folder / published.name, published)  # by another process meanwhile
-        was_begun = _num_bytes_of(_partial_path(published, folder)) > 0
+        partial_path, url = _partial_path(published, folder), published.url
+        _receive(url, partial_path, published.num_bytes)
         try:
-            return _receive_and_verify(published, folder)
+            file = verify_file(partial_path, published, url)
         except WrongFileError as error:
-            if not was_begun:
-                raise
-            _LOG.warning("%s; it was joined from two downloads: downloading it once more", error)
-            return _receive_and_verify(published, folder)
-
-
-def _receive_and_verify(published: PublishedFile, folder: Path) -> FoundFile:
-    partial_path, url = _partial_path(published, folder), published.url
-    _receive(url, partial_path, published.num_bytes)
-    try:
-        file = verify_file(partial_path, published, url)
-    except WrongFileError as error:
-        raise WrongFileError(_set_aside(partial_path, error, folder / published.name)) from error
-    with partial_path.open("rb") as received:
-        os.fsync(received.fileno())
-    _LOG.info("%s: %d bytes, sha256 %s", url, file.num_bytes, file.sha256)
-    return msgspec.structs.replace(file, path=partial_path.replace(folder / published.name))
+            message = _set_aside(partial_path, error, folder / published.name)
+            raise WrongFileError(message) from error
+        with partial_path.open("rb") as received:
+            os.fsync(received.fileno())
+        _LOG.info("%s: %d bytes, sha256 %s", url, file.num_bytes, file.sha256)
+        return msgspec.structs.replace(file, path=partial_path.replace(folder / published.name))
 
 
 def _receive(url: str, partial_path: Path, num_bytes: int | None) -> None:

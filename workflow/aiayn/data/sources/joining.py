@@ -1,14 +1,13 @@
-"""Appends the two sides of an archive to the files of a corpus.
+"""Appends the two sides of an archive to the files of a corpus; reads the segments of test sets.
 
 A line ends at LF only, and both sides must have the same number of lines. Text is copied in blocks,
 so memory does not grow with the corpus. No character is changed, but a last line without LF gets
-one, so that it does not join the first line of the next archive. A side is a member of text or of
-markup (.sgm).
+one, so that it does not join the first line of the next archive.
 
-An .sgm file looks like XML but is not: a bare `&` or `<` is text ("S&P"), so an XML reader refuses
-it. `&amp;` may be what a sentence says, so nothing is unescaped (sacreBLEU's fake_sgml.py and
-tensorflow/datasets do the same). In contrast to these two, several segments may share a line, and a
-segment may span several lines.
+Test sets come as markup. An .sgm file looks like XML but is not: a bare `&` or `<` is text
+("S&P"), so an XML reader refuses it. `&amp;` may be what a sentence says, so nothing is unescaped
+(sacreBLEU's fake_sgml.py and tensorflow/datasets do the same). In contrast to these two, several
+segments may share a line, and a segment may span several lines.
 """
 
 import re
@@ -43,9 +42,8 @@ def append_archive(
     num_lines_by_place = {}
     try:
         for name, stream in open_members(path, language_by_member):
-            place = f"{path}: {name}"
             file = into[language_by_member[name]]
-            num_lines_by_place[place] = append_member(stream, file, place)
+            num_lines_by_place[f"{path}: {name}"] = _append_lines(stream, file)
     except (*UNPACK_ERRORS, tarfile.TarError, zipfile.BadZipFile) as error:
         raise CorpusError(
             f"{path}: torn, or not an archive of its format: {error}; delete it and fetch it again"
@@ -53,19 +51,8 @@ def append_archive(
     return agreed_num_lines(num_lines_by_place)
 
 
-def append_member(stream: BinaryIO, into: BinaryIO, place: str) -> int:
-    """Write a member's lines and return how many; `place` ends in its name.
-
-    Raises:
-        CorpusError: with `place` and line, if markup is torn or is not UTF-8.
-    """
-    if place.removesuffix(".gz").endswith(".sgm"):
-        try:
-            segments = list(read_segments(stream.read().decode("utf-8"), place))
-        except UnicodeDecodeError as error:
-            raise CorpusError(f"{place}: not UTF-8: {error}; fetch it again") from error
-        into.writelines(f"{segment}\n".encode() for segment in segments)
-        return len(segments)
+def _append_lines(stream: BinaryIO, into: BinaryIO) -> int:
+    """Write a member's lines and return how many."""
     num_lines, block = 0, b""
     while read := stream.read(_BLOCK_BYTES):
         block = read

@@ -7,12 +7,10 @@ as published: sacreBLEU's extracted text has blanks instead of all other white s
 lines of newstest2013.de). A mirror's plain text, checked by its MD5, is kept in the same cache.
 """
 
-import io
 import logging
 import os
 import re
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import sacrebleu
@@ -21,7 +19,7 @@ from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 
 from aiayn.data.sources.archives import open_members
 from aiayn.data.sources.download import PublishedFile, download_file, named_mirror
-from aiayn.data.sources.joining import append_member
+from aiayn.data.sources.joining import read_segments
 from aiayn.data.text.lines import read_lines
 from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError, did_you_mean
 from aiayn.provenance import replace_on_success
@@ -118,8 +116,8 @@ def read_public_testset(
 ) -> dict[str, list[str]]:
     """Return a test set's lines by language.
 
-    The sources are tried in this order: the archive in the cache, plain text (in the cache or from
-    the mirror), and the public archive.
+    Plain text, in the cache or from the mirror, is taken if the cache has no archive. Otherwise the
+    archive is read, or downloaded.
 
     Raises:
         ConfigError: if sacreBLEU has no such test set.
@@ -133,33 +131,30 @@ def read_public_testset(
             f" {language_pair}; correct sacrebleu_name in the corpus file"
         )
     place, path = f"test set {testset!r} ({published.sacrebleu_name})", archive_path(published)
-    members = dict(zip(dataset.langpairs[language_pair], languages, strict=True))
-
-    def read_archive(urls: Sequence[str]) -> dict[str, list[str]]:
-        archives = [PublishedFile(path.name, url, f"md5:{dataset.md5[0]}") for url in urls]
-        return _read_archive(download_file(archives, path.parent).path, members)
-
-    sources = [partial(read_archive, dataset.data)]
     plain_folder = path.parents[1] / "plain" / language_pair
-    if set(published.plain_by_language) == set(languages) and (
+    has_plain = set(published.plain_by_language) == set(languages) and (
         mirror is not None or plain_folder.is_dir()
-    ):
-        sources.insert(0, partial(_read_plain, published, languages, plain_folder, mirror))
-    if path.exists():
-        sources.insert(0, partial(read_archive, [""]))
+    )
+    lines_by_language: dict[str, list[str]] = {}
     reasons: list[str] = []
-    for read in sources:
+    if has_plain and not path.exists():
         try:
-            lines_by_language = read()
-            break
+            lines_by_language = _read_plain(published, languages, plain_folder, mirror)
         except FetchError as error:
             reasons.append(str(error))
             _LOG.warning("%s: %s", place, error)
-    else:
-        raise FetchError(
-            f"{place}: {'; '.join(reasons)}; put its archive {dataset.data[0]} into sacreBLEU's"
-            f" cache as {path} (variable SACREBLEU), or name a --mirror with its plain text"
-        )
+    if not lines_by_language:
+        members = dict(zip(dataset.langpairs[language_pair], languages, strict=True))
+        checksum = f"md5:{dataset.md5[0]}"
+        archives = [PublishedFile(path.name, url, checksum) for url in dataset.data]
+        try:
+            lines_by_language = _read_archive(download_file(archives, path.parent).path, members)
+        except FetchError as error:
+            raise FetchError(
+                f"{place}: {'; '.join([*reasons, str(error)])}; put its archive {dataset.data[0]}"
+                f" into sacreBLEU's cache as {path} (variable SACREBLEU), or name a --mirror with"
+                " its plain text"
+            ) from error
     for language, lines in lines_by_language.items():
         if len(lines) != published.num_lines:
             raise CorpusError(
@@ -173,10 +168,9 @@ def _read_archive(path: Path, language_by_member: dict[str, str]) -> dict[str, l
     """Return the segments of an archive's members, by language."""
     lines_by_language = {}
     for member, stream in open_members(path, language_by_member):
-        language, segments = language_by_member[member], io.BytesIO()
-        append_member(stream, segments, f"{path}: {member}")
-        lines_by_language[language] = segments.getvalue().decode().split("\n")[:-1]
-    return {language: lines_by_language[language] for language in language_by_member.values()}
+        segments = read_segments(stream.read().decode("utf-8"), f"{path}: {member}")
+        lines_by_language[language_by_member[member]] = list(segments)
+    return lines_by_language
 
 
 def _read_plain(

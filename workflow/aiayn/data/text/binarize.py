@@ -19,11 +19,10 @@ grows with the vocabulary, not with the corpus.
 import contextlib
 import functools
 import hashlib
-import itertools
 import struct
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -48,7 +47,7 @@ from aiayn.spec.system import CorpusSpec
 DATA_BIN_NAME = "data-bin"
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # indices 0 to 3 of every dictionary
 UNKNOWN_INDEX = SPECIAL_SYMBOLS.index("<unk>")
-MAX_WORDS = 1 << 19  # at most 120 MB, whatever the length of the text
+MAX_WORDS = 1 << 19  # remembered by a process: some 120 MB
 _NARROW_LIMIT = 65500  # from this many symbols on, fairseq takes 32 bits
 _WIDTH_CODE_BY_DTYPE = {np.dtype("<u2"): 8, np.dtype("<u4"): 9}
 _NUMBER_DTYPE, _LENGTH_DTYPE = np.dtype("<u4"), np.dtype("<i4")
@@ -148,56 +147,36 @@ class SideOfChunk(msgspec.Struct, frozen=True):
     counts: list[int]
 
 
-class _Numbering:
-    """Encodes lines as numbers, with a cache of words.
-
-    Text repeats its words: 97 % have occurred in earlier chunks. When the cache is full, only the
-    words of the newest chunk stay, which include the frequent words.
-    """
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        # The numbers of a word's pieces, as bytes of _NUMBER_DTYPE.
-        self._row_by_word: dict[str, bytes] = {}
-        self._end = np.array([encoder.end], _NUMBER_DTYPE).tobytes()
-
-    def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]]:
-        """Return the numbers of all lines' pieces and the lines' lengths; `</s>` ends each line."""
-        words_by_line = list(map(self._encoder.words, lines))
-        words = set(itertools.chain.from_iterable(words_by_line))
-        new_words = list(words.difference(self._row_by_word))
-        numbers = self._encoder.numbers(new_words)
-        self._row_by_word.update(
-            zip(new_words, (np.array(row, _NUMBER_DTYPE).tobytes() for row in numbers), strict=True)
-        )
-        rows = [b"".join(map(self._row_by_word.__getitem__, line)) for line in words_by_line]
-        if len(self._row_by_word) > MAX_WORDS:
-            self._row_by_word = {word: self._row_by_word[word] for word in words}
-        lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // _NUMBER_DTYPE.itemsize + 1
-        return np.frombuffer(self._end.join([*rows, b""]), _NUMBER_DTYPE), lengths
-
-
 class EncodingWork(msgspec.Struct, frozen=True, dict=True):
-    """Encodes a chunk as numbers."""
+    """Encodes a chunk as numbers.
+
+    Text repeats its words: 97 % have occurred in earlier chunks. So a process remembers words.
+    """
 
     encoder_by_language: dict[str, Encoder]
 
     @functools.cached_property
-    def _numbering_by_language(self) -> dict[str, _Numbering]:
-        numbering_by_encoder = {
-            id(encoder): _Numbering(encoder) for encoder in self.encoder_by_language.values()
+    def _encode_by_language(self) -> dict[str, Callable[[str], bytes]]:
+        """The functions from a word to its numbers; languages with one encoder share a function."""
+        encode_by_encoder = {
+            id(encoder): functools.lru_cache(MAX_WORDS)(functools.partial(_numbers, encoder))
+            for encoder in self.encoder_by_language.values()
         }
         return {
-            language: numbering_by_encoder[id(encoder)]
+            language: encode_by_encoder[id(encoder)]
             for language, encoder in self.encoder_by_language.items()
         }
 
     def __call__(self, chunk: Chunk) -> dict[str, SideOfChunk]:
         """Return the chunk's sides as numbers, by language."""
         sides = {}
-        for language, numbering in self._numbering_by_language.items():
-            numbers, lengths = numbering.number(chunk.lines(language))
-            counts, symbols = np.bincount(numbers), self.encoder_by_language[language].symbols()
+        for language, encoder in self.encoder_by_language.items():
+            encode = self._encode_by_language[language]
+            rows = [b"".join(map(encode, encoder.words(line))) for line in chunk.lines(language)]
+            lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // _NUMBER_DTYPE.itemsize + 1
+            end = np.array([encoder.end], _NUMBER_DTYPE).tobytes()
+            numbers = np.frombuffer(end.join([*rows, b""]), _NUMBER_DTYPE)
+            counts, symbols = np.bincount(numbers), encoder.symbols()
             occurring = np.flatnonzero(counts)
             table = np.zeros(counts.size, _NUMBER_DTYPE)
             table[occurring] = np.arange(occurring.size)
@@ -206,6 +185,11 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
                 table[numbers], lengths, names, counts[occurring].tolist()
             )
         return sides
+
+
+def _numbers(encoder: Encoder, word: str) -> bytes:
+    """Return the numbers of a word's pieces, as bytes of _NUMBER_DTYPE."""
+    return np.array(encoder.numbers(word), _NUMBER_DTYPE).tobytes()
 
 
 class _EncodedSide:
@@ -256,11 +240,9 @@ def _write_data_bin(
 def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
     """Return a dictionary file's lines, by falling count, then by code points.
 
-    Special symbols and symbols that do not occur are left out.
+    Special symbols are left out.
     """
-    ordinary = [
-        (s, count) for s, count in count_by_symbol.items() if count > 0 and s not in SPECIAL_SYMBOLS
-    ]
+    ordinary = [entry for entry in count_by_symbol.items() if entry[0] not in SPECIAL_SYMBOLS]
     return [
         f"{symbol} {count}"
         for symbol, count in sorted(ordinary, key=lambda entry: (-entry[1], entry[0]))

@@ -25,16 +25,11 @@ class Encoder:
         """Return a line's pieces, separated by blanks."""
         raise NotImplementedError
 
-    def numbers(self, words: list[str]) -> list[list[int]]:
-        """Return the numbers of each word's pieces."""
+    def numbers(self, word: str) -> list[int]:
+        """Return the numbers of a word's pieces."""
         number_by_symbol = self._number_by_symbol
-        numbers_by_word = []
-        for word in words:
-            pieces = filter(None, self.pieces(word).split(" "))
-            numbers_by_word.append(
-                [number_by_symbol.setdefault(p, len(number_by_symbol)) for p in pieces]
-            )
-        return numbers_by_word
+        pieces = filter(None, self.pieces(word).split(" "))
+        return [number_by_symbol.setdefault(p, len(number_by_symbol)) for p in pieces]
 
     def symbols(self) -> list[str]:
         """Return all pieces so far, by their numbers."""

@@ -58,8 +58,6 @@ WORD_BEGIN = "\u2581"
 _WHITE_SPACE = re.compile(r"\s")
 
 CODES_HEADER = "#version: 0.2"  # older files encode the end of a word as a separate symbol
-CONTINUATION = "@@"  # at the end of a piece: the word goes on
-_WORD_END = "</w>"  # within codes: the piece ends its word
 
 
 class PieceEncoder(Encoder):
@@ -95,9 +93,9 @@ class PieceEncoder(Encoder):
         """Return a line's pieces, separated by blanks."""
         return " ".join(self._model.encode(line, out_type=str))
 
-    def numbers(self, words: list[str]) -> list[list[int]]:
-        """Return the model's numbers of each word's pieces."""
-        numbers: list[list[int]] = self._model.encode(words, num_threads=1)
+    def numbers(self, word: str) -> list[int]:
+        """Return the model's numbers of a word's pieces."""
+        numbers: list[int] = self._model.encode(word)
         return numbers
 
     def symbols(self) -> list[str]:
@@ -150,11 +148,10 @@ def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEnc
 
 
 def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -> SegmentedText:
-    """Learn pieces from the training text; write models and vocabularies next to the record.
+    """Learn pieces from the training text; write the models next to the record.
 
     A joint model (`joint.model` or `joint.codes`) learns from both languages; otherwise each
-    language has its own model, named after it. A line of `.vocab` is a piece and sentencepiece's
-    score, or a piece and the rank of its merge. Returns the record.
+    language has its own model, named after it. Returns the record.
 
     Raises:
         ConfigError: if the corpus comes in pieces, or the text cannot fill the vocabulary.
@@ -180,16 +177,18 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
                 if name_by_language[language] == name
             ]
             origin, begun_at = " and ".join(map(str, paths)), time.monotonic()
+            num_all = pair.num_lines * len(paths)
+            num_lines, seed = num_all, None
             if subword.method == "sentencepiece":
-                num_lines, seed, lines = _lines_to_learn(subword, paths, pair.num_lines)
+                num_lines = min(subword.sample_lines or num_all, num_all)
+                seed = subword.sample_seed if num_lines < num_all else None
+                rng = np.random.default_rng(subword.sample_seed)
+                lines = sample_lines(paths, [pair.num_lines] * len(paths), num_lines, rng)
                 model = learn_pieces(lines, subword, origin)
                 (folder / f"{name}{suffix}").write_bytes(model)
-                write_lines(piece_vocabulary(model), folder / f"{name}.vocab")
             else:
-                num_lines, seed = pair.num_lines * len(paths), None
                 codes = learn_codes(count_words(paths), subword.vocabulary_size, origin)
                 write_lines(codes, folder / f"{name}{suffix}")
-                write_lines(codes_vocabulary(codes), folder / f"{name}.vocab")
             learning_by_model[name] = SubwordTraining(
                 num_lines=num_lines,
                 sample_seed=seed,
@@ -206,37 +205,8 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
         model_path_by_language={
             k: place / f"{name}{suffix}" for k, name in name_by_language.items()
         },
-        vocabulary_path_by_language={
-            k: place / f"{name}.vocab" for k, name in name_by_language.items()
-        },
         learning_by_model=learning_by_model,
     )
-
-
-def _lines_to_learn(
-    spec: SubwordSpec, paths: list[Path], num_lines_each: int
-) -> tuple[int, int | None, Iterator[str]]:
-    """Return the number of lines to learn from, the seed of their sample, and the lines.
-
-    The seed is None if all lines are taken.
-    """
-    num_lines, seed = num_lines_each * len(paths), None
-    lines: Iterator[str] = (line for path in paths for line in read_lines(path))
-    if spec.sample_lines is not None and spec.sample_lines < num_lines:
-        num_lines, seed = spec.sample_lines, spec.sample_seed
-        lines = sample_lines(
-            paths, [num_lines_each] * len(paths), num_lines, np.random.default_rng(seed)
-        )
-
-    def shown() -> Iterator[str]:
-        with progress_bar(
-            f"reading lines to learn {spec.vocabulary_size:,} pieces from", num_lines, " lines"
-        ) as bar:
-            for line in lines:
-                yield line
-                bar.update()
-
-    return num_lines, seed, shown()
 
 
 def sample_lines(
@@ -256,23 +226,25 @@ def sample_lines(
     """
     lines_left = sum(num_lines_by_path)
     samples_left = min(num_samples, lines_left)
-    for path, num_lines in zip(paths, num_lines_by_path, strict=True):
-        num_read = 0
-        for block in blocks_of(read_lines(path), LINES_PER_DRAW):
-            num_read += len(block)
-            if num_read > num_lines:
-                break
-            num_chosen = int(
-                rng.hypergeometric(samples_left, lines_left - samples_left, len(block))
-            )
-            chosen = rng.choice(len(block), num_chosen, replace=False, shuffle=False)
-            yield from (block[index] for index in np.sort(chosen))
-            lines_left -= len(block)
-            samples_left -= num_chosen
-        if num_read != num_lines:
-            raise CorpusError(
-                f"{path}: not {num_lines} lines, which its record says; rerun `aiayn clean`"
-            )
+    with progress_bar("reading lines to learn pieces from", samples_left, " lines") as bar:
+        for path, num_lines in zip(paths, num_lines_by_path, strict=True):
+            num_read = 0
+            for block in blocks_of(read_lines(path), LINES_PER_DRAW):
+                num_read += len(block)
+                if num_read > num_lines:
+                    break
+                num_chosen = int(
+                    rng.hypergeometric(samples_left, lines_left - samples_left, len(block))
+                )
+                chosen = rng.choice(len(block), num_chosen, replace=False, shuffle=False)
+                yield from (block[index] for index in np.sort(chosen))
+                bar.update(num_chosen)
+                lines_left -= len(block)
+                samples_left -= num_chosen
+            if num_read != num_lines:
+                raise CorpusError(
+                    f"{path}: not {num_lines} lines, which its record says; rerun `aiayn clean`"
+                )
 
 
 def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
@@ -304,13 +276,6 @@ def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
             " correct the size, or look at the text"
         ) from error
     return model.getvalue()
-
-
-def piece_vocabulary(model: bytes) -> Iterator[str]:
-    """Yield a line for each piece, in order of number: the piece, a tab, its score."""
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    for index in range(processor.get_piece_size()):
-        yield f"{processor.id_to_piece(index)}\t{processor.get_score(index):g}"
 
 
 def count_words(paths: Sequence[Path]) -> Iterator[str]:
@@ -357,11 +322,3 @@ def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> lis
             f" {len(lines) - 1}, which this text yields; lower it"
         )
     return lines
-
-
-def codes_vocabulary(codes: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each merge: its piece as written in text, a tab, the merge's rank."""
-    for rank, line in enumerate(codes[1:], start=1):
-        merged = line.replace(" ", "")
-        is_final = merged.endswith(_WORD_END)
-        yield f"{merged.removesuffix(_WORD_END) if is_final else merged + CONTINUATION}\t{rank}"

@@ -1,10 +1,10 @@
 """Turns text into Moses' tokens, on which the paper's BLEU was counted, and back.
 
 The tokenizer is tokenizer.perl before its treatment of final dots changed (mosesdecoder 9fc964da7,
-2018-11-07). sacremoses keeps that behaviour on purpose, and `Tokenizer` is sacremoses without the
-steps that cannot change a line. tests/oracle compares German and French with the original's output
-token by token, English by a digest. Lines with CJK characters differ: tokenizer.perl splits them by
-the properties of a later Unicode version. These corpora do not contain them.
+2018-11-07). sacremoses keeps that behaviour on purpose. tests/oracle compares German and French
+with the original's output token by token, English by a digest. Lines with CJK characters differ:
+tokenizer.perl splits them by the properties of a later Unicode version. These corpora do not
+contain them.
 
 For scoring (T2T's utils/get_ende_bleu.sh), the tokenizer reads characters, but the two later
 scripts, `perl -ple` and multi-bleu.perl, read bytes, so the code after the tokenizer works on UTF-8
@@ -24,18 +24,6 @@ MOSES_LANGUAGES = ("de", "fr")  # tests/oracle compares their tokens with tokeni
 # tokenizer.perl deletes control characters that perl does not count as white space. Python counts
 # four of them (FS to US) as white space, so sacremoses would turn these into blanks.
 _DELETED = dict.fromkeys([*range(9), *range(0x0E, 0x20)])
-_ASCII_DIGITS = frozenset("0123456789")
-_ENTITY_BY_CHARACTER = {
-    "&": "&amp;",
-    "|": "&#124;",
-    "<": "&lt;",
-    ">": "&gt;",
-    "'": "&apos;",
-    '"': "&quot;",
-    "[": "&#91;",
-    "]": "&#93;",
-}
-_ESCAPED_CHARACTER = re.compile(r"""[&|<>'"\[\]]""")
 
 # From T2T's get_ende_bleu.sh and fairseq's compound_split_bleu.sh.
 _HYPHEN_BETWEEN_WORDS = re.compile(rb"(\S)-(\S)")
@@ -54,75 +42,19 @@ _ASCII_BY_PUNCTUATION = {
 
 
 class Tokenizer:
-    """Tokenises as `tokenizer.perl -l language` does, with escapes.
-
-    The steps, character classes and abbreviations are those of sacremoses' MosesTokenizer. A step
-    that needs a comma, an apostrophe, two dots or a dot at a word's end is skipped if the line does
-    not contain it, which makes the tokenizer faster.
-    """
+    """Tokenises as `tokenizer.perl -l language` does, with escapes."""
 
     def __init__(self, language: str) -> None:
         """Prepare the rules of a language."""
-        moses = MosesTokenizer(lang=language)
-        self._moses = moses
-        self._other_character: re.Pattern[str] = moses.PAD_NOT_ISALNUM[0]
-        self._commas = (moses.COMMA_SEPARATE_1, moses.COMMA_SEPARATE_2, moses.COMMA_SEPARATE_3)
-        self._apostrophes = {
-            "en": moses.ENGLISH_SPECIFIC_APOSTROPHE,
-            "fr": moses.FR_IT_SPECIFIC_APOSTROPHE,
-            "it": moses.FR_IT_SPECIFIC_APOSTROPHE,
-        }.get(language, [moses.NON_SPECIFIC_APOSTROPHE])
-        self._alphabetic, self._lower = frozenset(moses.IsAlpha), frozenset(moses.IsLower)
-        self._before_digit = frozenset(moses.NUMERIC_ONLY_PREFIXES)
-        self._abbreviations = frozenset(moses.NONBREAKING_PREFIXES) - self._before_digit
+        self._moses = MosesTokenizer(lang=language)
 
     def tokenize(self, line: str) -> str:
         """Return the tokens joined by blanks.
 
         After a final `.'` there is a surplus blank, as in the original.
         """
-        text = " ".join((line if line.isprintable() else line.translate(_DELETED)).split())
-        text = self._other_character.sub(lambda match: f" {match[0]} ", text)
-        if ".." in text:
-            text = self._moses.replace_multidots(text)
-        if "," in text:
-            text = _substituted(text, *self._commas)
-        if "'" in text:
-            text = _substituted(text, *self._apostrophes)
-        words = text.split()
-        if "." in text:
-            self._split_dots(words)
-        text = " ".join(words)
-        if text.endswith(".'"):
-            text = _substituted(text, self._moses.TRAILING_DOT_APOSTROPHE)
-        if "MULTI" in text:
-            text = self._moses.restore_multidots(text)
-        return _ESCAPED_CHARACTER.sub(lambda match: _ENTITY_BY_CHARACTER[match[0]], text)
-
-    def _split_dots(self, words: list[str]) -> None:
-        """Put a blank before the dot that ends a word.
-
-        The dot stays with the word if the word is an abbreviation or the next word is in lower
-        case.
-        """
-        for index, word in enumerate(words):
-            if not word.endswith(".") or word == ".":
-                continue
-            before, following = word[:-1], words[index + 1] if index + 1 < len(words) else ""
-            if (
-                ("." in before and not self._alphabetic.isdisjoint(before))
-                or before in self._abbreviations
-                or following[:1] in self._lower
-                or (before in self._before_digit and following[:1] in _ASCII_DIGITS)
-            ):
-                continue
-            words[index] = f"{before} ."
-
-
-def _substituted(text: str, *rules: tuple[re.Pattern[str], str]) -> str:
-    for pattern, replacement in rules:
-        text = pattern.sub(replacement, text)
-    return text
+        text: str = self._moses.tokenize(line.translate(_DELETED), return_str=True)
+        return text
 
 
 def tokenize_lines(lines: Sequence[str], language: str) -> list[str]:

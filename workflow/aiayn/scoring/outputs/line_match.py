@@ -42,8 +42,8 @@ def find_doubt(hypotheses: Sequence[str], references: Sequence[str], bleu: float
     letters = [character for line in hypotheses for character in line if character.isalpha()]
     if sum(map(str.isupper, letters)) > MAX_UPPER * len(letters):
         return (
-            "the translations are upper case, which counts as other words; --lowercase scores"
-            " without case"
+            "the translations are upper case, which counts as other words; the definitions that end"
+            " with _lc ignore case"
         )
     if find_other_language(hypotheses, references) is not None:
         return (

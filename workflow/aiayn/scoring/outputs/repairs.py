@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from aiayn.data.text.detokenise import PIECE_PATTERN, join_any_pieces
-from aiayn.data.text.prefixes import PREFIXES
 from aiayn.data.text.tokenize_moses import detokenize_line
-from aiayn.scoring.outputs.system_output import generated_sentences
+from aiayn.scoring.outputs.system_output import form_of
 
 MIN_GAIN, MIN_FACTOR = 2.0, 1.1  # a repair must raise BLEU by 2 points and by 10 %
 MIN_CHANGED = 0.01  # of the lines of a side; below it a repair is not tried
@@ -135,36 +134,15 @@ def _of_csv(lines: Lines, language: str) -> Lines | None:
     return [row[0] if row else "" for row in rows]
 
 
-def _of_generation(lines: Lines, language: str) -> Lines | None:
-    """Return the sentences of H-, D- or T- lines in order of their numbers, whatever is before
-    them.
-    """
-    sentences = generated_sentences(map(_without_any_prefix, lines))
-    chosen = sentences["D"] or sentences["H"] or sentences["T"]
-    if not chosen or len(chosen) < MIN_CHANGED * len(lines):
+def detokenised(lines: Lines, language: str) -> Lines | None:
+    """Return text for Moses' tokens; None for lines that are not tokens."""
+    if not form_of(lines).is_tokens:
         return None
-    return [chosen[number] for number in sorted(chosen)]
-
-
-def _without_any_prefix(line: str) -> str:
-    content = line.encode()
-    for prefix in PREFIXES:
-        if found := prefix.match(content):
-            return content[found.end() :].decode()
-    return line
-
-
-def _detokenised(lines: Lines, language: str) -> Lines | None:
     return [detokenize_line(line, language) for line in lines]
 
 
 # At most 20, in the order in which they are tried. If two help equally, the first counts.
 REPAIRS = (
-    Repair(
-        "generation",
-        "the sentences of H-, D- or T- lines, in the order of their numbers",
-        _of_generation,
-    ),
     Repair("json", "the texts of JSON lines", _of_json),
     Repair("csv", "the quotes of CSV removed", _of_csv),
     Repair("numbers", "the line numbers removed", _without_numbers),
@@ -172,15 +150,13 @@ REPAIRS = (
     Repair("pieces", "pieces joined to words", _each(_join)),
     Repair("tags", "language tags removed", _each(lambda line: _TAG.sub("", line))),
     Repair("symbols", "<s>, </s>, <pad> and the like removed", _each(_without_symbols)),
-    Repair("detokenise", "tokens detokenised (Moses)", _detokenised),
+    Repair("detokenise", "tokens detokenised (Moses)", detokenised),
     Repair("entities", "HTML entities resolved", _each(html.unescape)),
     Repair("invisible", "zero-width and soft characters removed", _each(_without_invisible)),
     Repair("nfc", "composed to NFC", _each(lambda line: unicodedata.normalize("NFC", line))),
     Repair("mojibake", "UTF-8 that was read as another encoding restored", _each(_undo_mojibake)),
 )
 PAIRS = (
-    ("generation", "pieces"),
-    ("generation", "detokenise"),
     ("json", "pieces"),
     ("column", "pieces"),
     ("numbers", "pieces"),

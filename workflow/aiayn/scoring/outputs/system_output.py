@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from aiayn.data.sources.joining import read_segments
-from aiayn.data.text.detokenise import PIECE_MARKS, PIECE_PATTERN, join_any_pieces
-from aiayn.data.text.tokenize_moses import detokenize_line
+from aiayn.data.text.detokenise import PIECE_PATTERN, join_any_pieces
 from aiayn.errors import ScoreError
 from aiayn.packed import UNPACK_ERRORS, open_unpacked
 
@@ -42,7 +41,8 @@ LOWER_SHARE = 0.01  # of the expected capitals, below which a text is lower-case
 NUM_FULL, NUM_FILTERED = 3003, 2737  # lines of newstest2014, and of what sacreBLEU calls wmt14
 
 _BYTE_ORDER_MARK = "\ufeff"
-_SENTENCE = re.compile(r"([STHD])-(\d+)\t(.*)")
+# A launcher, a container or a paste may add a prefix: a rank, a time, a name, an indentation.
+_SENTENCE = re.compile(r"(?:[^\t]{0,80}[ :|>]|\t+)?([STHD])-(\d+)\t(.*)")
 _SGM = re.compile(
     r"\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^>]*>\s*)?<(?:srcset|refset|tstset|mteval)\b",
     re.IGNORECASE,
@@ -110,28 +110,6 @@ class Form(NamedTuple):
         expected = self.capitals.total * other.capitals.value
         return expected >= MIN_CAPITALS and self.capitals.num <= LOWER_SHARE * expected
 
-    def words(self, other: "Form") -> str:
-        """Return in words what the text is, with its evidence."""
-        kinds = []
-        if self.is_pieces:
-            kinds.append(f"pieces ({PIECE_MARKS[self.mark]} in {self.marked_lines} lines)")
-        if self.is_tokens:
-            shares = (
-                (self.apart, "full stops and commas are separate"),
-                (self.escaped, "quotes and the like are entities such as &quot;"),
-                (self.hyphens_apart, "hyphens are ' @-@ '"),
-            )
-            kinds.append(
-                "tokens"
-                f" ({'; '.join(f'{share} {what}' for share, what in shares if share.is_most)})"
-            )
-        if self.is_lower_beside(other):
-            kinds.append(
-                f"lower-cased ({self.capitals} letters are capitals,"
-                f" {other.capitals.value:.1%} there)"
-            )
-        return " and ".join(kinds) or "plain text"
-
 
 class SystemOutput(NamedTuple):
     """A text as it was read; `references` are the T- lines of a generate log, otherwise None."""
@@ -171,7 +149,7 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
             )
         return SystemOutput(str(path), lines, "sgm", sha256=sha256)
     lines = text.removesuffix("\n").split("\n")
-    if any(line.startswith(("H-", "D-")) and _SENTENCE.match(line) for line in lines):
+    if any(found[1] != "S" for line in lines if (found := _SENTENCE.match(line))):
         return generated_output(lines, str(path))._replace(sha256=sha256)
     _refuse_trainer_json(path, lines)
     return SystemOutput(str(path), lines, "lines", sha256=sha256)
@@ -238,7 +216,8 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
         ScoreError: if sentences are missing before the last one.
     """
     sentences = generated_sentences(lines)
-    chosen, targets = sentences["D"] or sentences["H"], sentences["T"]
+    targets = sentences["T"]
+    chosen = sentences["D"] or sentences["H"] or targets
     missing = sorted(set(range(max(chosen, default=-1) + 1)) - set(chosen))
     if missing:
         raise ScoreError(
@@ -285,99 +264,44 @@ def form_of(lines: Sequence[str]) -> Form:
     )
 
 
-class Treatment(NamedTuple):
-    """The changes to make to hypotheses and references before scoring, where they are needed."""
+def unlike_forms(lines_by_name: Mapping[str, Sequence[str]], *, is_as_given: bool) -> str:
+    """Return the forms for which texts cannot be scored as requested, in the words of a signature:
+    `hyp-tokens`.
 
-    is_as_given: bool = False
-    joins_pieces: bool = False
-    detokenises: bool = False
-    lower_cases: bool = False
-
-
-class FormMismatch(NamedTuple):
-    """Why texts cannot be scored as requested: the form of each text.
-
-    `tags` has the forms in the words of a signature: `hyp-tokens`.
-    """
-
-    words_by_name: dict[str, str]
-    tags: str
-
-    def __str__(self) -> str:
-        return "; ".join(f"{side}: {words}" for side, words in self.words_by_name.items())
-
-
-def find_form_mismatch(
-    lines_by_name: Mapping[str, Sequence[str]], treatment: Treatment
-) -> FormMismatch | None:
-    """Return why texts, the references last, cannot be scored with this treatment; None if they
-    can.
+    '' means that they can. With `is_as_given` tokens of the same kind on both sides can.
     """
     forms = [form_of(lines) for lines in lines_by_name.values()]
     is_pieces, is_tokens, is_lower = False, False, False
-    words_by_name, tags = {}, []
+    tags = []
     for name, form in zip(lines_by_name, forms, strict=True):
-        other = next((other for other in forms if form.is_lower_beside(other)), form)
-        words_by_name[name] = form.words(other)
         if form.is_pieces:
             is_pieces = True
             tags.append(f"{name}-pieces")
         if form.is_tokens:
             is_tokens = True
             tags.append(f"{name}-tokens")
-        if other is not form:
+        if any(form.is_lower_beside(other) for other in forms):
             is_lower = True
             tags.append(f"{name}-lower")
     is_alike = len({form.token_kinds for form in forms}) == 1
-    is_ready = treatment.detokenises or (treatment.is_as_given and is_alike) or not is_tokens
-    is_joined = treatment.joins_pieces or not is_pieces
-    if is_ready and is_joined and (treatment.lower_cases or not is_lower):
-        return None
-    return FormMismatch(words_by_name, "+".join(tags))
+    is_ready = (is_as_given and is_alike) or not is_tokens
+    if is_ready and not is_pieces and not is_lower:
+        return ""
+    return "+".join(tags)
 
 
-def prepare(
-    lines_by_name: Mapping[str, Sequence[str]], treatment: Treatment, language: str
-) -> tuple[dict[str, list[str]], str]:
-    """Return the texts after the treatment, and the changes in the words of a signature.
-
-    The words are '' if nothing was changed.
+def check_tokens(sides: Iterable[Sequence[str]]) -> None:
+    """Check that texts which are scored as given are not plain text.
 
     Raises:
-        ScoreError: if a treatment is requested that no text needs.
+        ScoreError: if no side is tokens, and each side has full stops and commas that are attached.
     """
-    forms = {side: form_of(lines) for side, lines in lines_by_name.items()}
-    prepared = {side: list(lines) for side, lines in lines_by_name.items()}
-    done = []
-    if treatment.joins_pieces:
-        sides = [side for side, form in forms.items() if form.is_pieces]
-        _refuse_unneeded("--join-pieces", sides, "in pieces")
-        for side in sides:
-            prepared[side] = [join_any_pieces(line) for line in prepared[side]]
-            done.append(f"{side}-joined")
-    if treatment.detokenises:
-        sides = [side for side, form in forms.items() if form.is_tokens]
-        _refuse_unneeded("--detokenise", sides, "tokens")
-        for side in sides:
-            prepared[side] = [detokenize_line(line, language) for line in prepared[side]]
-            done.append(f"{side}-detokenised")
-    # marks attached to their words
-    num_attached = min(form.apart.total - form.apart.num for form in forms.values())
-    has_tokens = any(form.is_tokens for form in forms.values())
-    if treatment.is_as_given and not has_tokens and num_attached >= MIN_COUNT:
+    forms = [form_of(lines) for lines in sides]
+    num_attached = min(form.apart.total - form.apart.num for form in forms)
+    if num_attached >= MIN_COUNT and not any(form.is_tokens for form in forms):
         raise ScoreError(
             "--as-given: hypotheses and references are plain text, not tokens; omit the flag"
         )
-    if treatment.lower_cases:
-        for side, lines in prepared.items():
-            prepared[side] = [line.lower() for line in lines]
-        done.append("all-lower-cased")
-    return prepared, "+".join(done)
-
-
-def _refuse_unneeded(flag: str, sides: Sequence[str], what: str) -> None:
-    if not sides:
-        raise ScoreError(f"{flag}: neither hypotheses nor references are {what}; omit the flag")
 
 
 def check_num_lines(output: SystemOutput, num_references: int, place: str) -> None:

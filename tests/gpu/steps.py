@@ -1,18 +1,13 @@
-"""Compares a training step of fairseq's own transformer, loss and Adam with ours.
-
-It prints milliseconds, target tokens per second, memory and losses.
-
-    python -m tests.benchmarks.bench_step                       a CPU core: Multi30k's base, about two minutes
-    python -m tests.benchmarks.bench_step --scale paper         a GPU: base and big, 25k + 25k tokens, fp32, tf32, bf16
+"""Makes and times training steps of fairseq's own transformer, loss and Adam, and of ours.
 
 Both use the same synthetic batch, with lengths like the corpus's, and take turns in one process. On
 a CPU, seconds are CPU seconds of the process. The peak is a matrix product measured here (bfloat16
 on a GPU), not a number of a data sheet.
 """
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
+from statistics import median
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -28,7 +23,6 @@ from aiayn.spec.system import TrainingSpec, read_system
 from aiayn.train.device import prepare_device
 from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig
-from tests.benchmarks.table import ratios_of, seconds, tell
 
 Batch = tuple[Tensor, Tensor, Tensor]  # source, shifted target, target
 PAD, EPS_LS = 1, 0.1
@@ -119,7 +113,7 @@ def make_stock_step(
     dictionary = make_dictionary(VOCABULARY_SIZE[scale])
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     source, moved, target = batch = make_batch(scale, device)
-    flags: Any = argparse.Namespace(
+    flags: Any = SimpleNamespace(
         encoder_layers=training.num_layers,
         decoder_layers=training.num_layers,
         encoder_embed_dim=training.d_model,
@@ -162,21 +156,16 @@ def _seconds(work: Callable[[], object], device: str) -> float:
 
 
 class Side(NamedTuple):
-    """What one side's steps took: seconds of each, GiB at their peak (None on a CPU), share of the
-    measured peak.
-    """
+    """The seconds of each step of one side, and its share of the measured peak."""
 
     name: str
     seconds: list[float]
-    target_tokens_per_second: float
-    gib: float | None
     fraction_of_peak: float
-    loss: float
 
     @property
     def median_seconds(self) -> float:
         """The step in the middle."""
-        return sorted(self.seconds)[len(self.seconds) // 2]
+        return median(self.seconds)
 
 
 def measure_sides(
@@ -198,78 +187,16 @@ def measure_sides(
         "ours": make_our_step(training, scale, precision, device),
     }
     peak = measured_peak(device)
-    taken_by_side: dict[str, list[float]] = {name: [] for name in steps}
-    memory, losses = dict.fromkeys(steps, 0.0), dict.fromkeys(steps, 0.0)
-    for index in range(num_steps + 2):  # two to warm up
+    seconds_by_side: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(num_steps + 2):
         for name, step in list(steps.items()):
-            if device == "cuda":
-                torch.cuda.reset_peak_memory_stats()
-            results: list[Tensor] = []
             try:
-                taken = _seconds(lambda step=step, results=results: results.append(step()), device)
+                seconds_by_side[name].append(_seconds(step, device))
             except torch.OutOfMemoryError as error:
                 print(f"{system} {precision} {name}: {str(error).split('. ')[0]}")
                 del steps[name]
-                continue
-            losses[name] = float(results[0]) / target_tokens
-            if index >= 2:
-                taken_by_side[name].append(taken)
-            if device == "cuda":
-                memory[name] = torch.cuda.max_memory_allocated() / 2**30
-    flops = (
-        flops_per_token(training, VOCABULARY_SIZE[scale], 30.0 if scale == "paper" else 13.0)
-        * target_tokens
-    )
+    sentence = 30.0 if scale == "paper" else 13.0
+    flops = flops_per_token(training, VOCABULARY_SIZE[scale], sentence) * target_tokens
     for name in steps:
-        side = Side(
-            name,
-            taken_by_side[name],
-            0.0,
-            memory[name] if device == "cuda" else None,
-            0.0,
-            losses[name],
-        )
-        yield side._replace(
-            target_tokens_per_second=target_tokens / side.median_seconds,
-            fraction_of_peak=flops / side.median_seconds / peak,
-        )
-
-
-def main() -> None:
-    """Print what the two cost on this machine."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--scale", choices=SYSTEMS, default="multi30k")
-    parser.add_argument("--steps", type=int, default=7)
-    args = parser.parse_args()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.set_num_threads(1)
-    print(
-        f"torch {torch.__version__},"
-        f" {torch.cuda.get_device_name() if device == 'cuda' else 'one CPU thread'}"
-    )
-    for system in SYSTEMS[args.scale]:
-        for precision in ("fp32", "tf32", "bf16") if device == "cuda" else ("fp32",):
-            sides: dict[str, Side] = {}
-            for side in measure_sides(system, args.scale, precision, device, args.steps):
-                held = "         -" if side.gib is None else f"{side.gib:6.1f} GiB"
-                print(
-                    f"{system:5} {precision:5} {side.name:8} {side.median_seconds * 1000:8.1f} ms"
-                    f" (best {min(side.seconds) * 1000:.1f})"
-                    f" {side.target_tokens_per_second:10,.0f} target tokens/s"
-                    f" {held} {side.fraction_of_peak:6.1%} of the peak loss {side.loss:.4f}"
-                )
-                sides[side.name] = side
-            if set(sides) != {"fairseq", "ours"}:
-                continue
-            stock, ours = sides["fairseq"], sides["ours"]
-            what = f"step of {args.scale}'s {system}, {precision}, {TOKENS[args.scale]:,} tokens a side"
-            peer = f"stock fairseq: {seconds(stock.seconds)}"
-            tell(what, seconds(ours.seconds), peer, ratios_of(stock.seconds, ours.seconds))
-            share = ours.fraction_of_peak
-            tell(f"share of the measured peak, {what}", f"{share:.1%}", "100 %", [share])
-
-
-if __name__ == "__main__":
-    main()
+        seconds = seconds_by_side[name][2:]  # two steps warm up
+        yield Side(name, seconds, flops / median(seconds) / peak)
