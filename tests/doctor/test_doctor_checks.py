@@ -187,9 +187,9 @@ def test_a_bleu_near_one_is_told_apart_by_what_the_translations_are(clean: Case)
     one_log = {"lines": ANIMALS[::-1], "references_path": clean.translations[0].path}
     for changes, title in (
         ({"lines": ANIMALS[::-1]}, "Translations and references are in different orders"),
-        ({"lines": ANIMALS[:1] * len(ANIMALS)}, "Translations are of other sentences"),
-        ({"lines": few_words}, "Translations are of other sentences"),
-        (one_log, "Translations are of other sentences"),
+        ({"lines": ANIMALS[:1] * len(ANIMALS)}, "Translations belong to other sentences"),
+        ({"lines": few_words}, "Translations belong to other sentences"),
+        (one_log, "Translations belong to other sentences"),
     ):
         (finding,) = check_reference_order(small(clean, references=ANIMALS, **changes)).findings
         assert finding.title.startswith(title)
