@@ -85,8 +85,8 @@ def sides_of(case: Case, output: Translation) -> tuple[Lines, Lines]:
 
 
 def _metric_of(case: Case, output: Translation) -> str:
-    """Return the definition in which a cost is measured: that of a generation's own score, or the
-    preferred definition.
+    """Return the definition in which a cost is measured: for a log of fairseq-generate the
+    definition of its own score, else the preferred definition.
     """
     if output.logged is not None:
         return AS_GIVEN

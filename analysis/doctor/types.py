@@ -202,7 +202,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 # The checks with their subjects, in the order of the ranked causes (causes.csv).
 WORDS_BY_CHECK = {
     "data": "numbers of pairs",
-    "vocabulary": "joint vocabulary, of this text",
+    "vocabulary": "joint vocabulary with </s>",
     "alignment": "pairs that are translations",
     "pieces": "pieces joined, detokenised",
     "reference_order": "references in their order",

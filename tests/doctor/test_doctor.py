@@ -12,10 +12,8 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.data.text.tokenize_moses import tokenize_line
 from aiayn.scoring.score import score_hypotheses
-from aiayn.terminal import WIDTH
 from analysis.doctor.text import words_of_cost
 from analysis.doctor.types import Cost
-from tests.doctor.fixtures import assemble
 from tests.doctor.folders import (
     OTHER,
     PLAIN,
@@ -28,18 +26,6 @@ from tests.doctor.folders import (
 )
 
 TOKEN_REFERENCES = [tokenize_line(line, "de").rstrip() for line in PLAIN]
-CLAIM = ("--scale", "demo", "--system", "base", "--corpus", "demo_en_de")
-
-
-def test_lines_are_no_wider_than_a_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assemble("warmup_tenfold", tmp_path / "run")
-    monkeypatch.chdir(tmp_path)
-    main(["doctor", "run", *CLAIM])
-    lines = capsys.readouterr().out.split("\n")
-    assert max(map(len, lines)) <= WIDTH
-    assert any("warm-up: 4,000; expected 400" in line for line in lines)
 
 
 def test_generations_are_put_into_the_order_of_the_source(
