@@ -133,7 +133,12 @@ def pack_scale(
         packed = _summary(
             results, staging / scale.scale, target, len(kept), packer.num_translations
         )
-        _check_size(packed, staging / scale.scale, max_bytes)
+        if packed.num_bytes > max_bytes:
+            raise RecordError(
+                f"{packed.folder}: {packed.num_bytes / 1e6:.2f} MB, expected"
+                f" {max_bytes / 1e6:.2f} MB at most; ask for fewer runs, or raise --max-mb. Nothing"
+                " was changed"
+            )
         if target.exists():
             target.rename(staging / "before")
         (staging / scale.scale).rename(target)
@@ -193,14 +198,10 @@ def _summary(
         num_kept=num_kept,
         num_asked=len(results.state_by_key),
         num_translations=num_translations,
-        num_bytes=sum(path.stat().st_size for path in _files(folder)),
+        num_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         missing=tuple(missing),
         left_out=tuple(_left_out(results, folder, target)),
     )
-
-
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[str]:
@@ -219,18 +220,6 @@ def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[st
 def _name(key: TrainingKey) -> str:
     corpus, system, seed = key
     return f"{corpus} {system} seed {seed}"
-
-
-def _check_size(packed: Packed, folder: Path, max_bytes: int) -> None:
-    if packed.num_bytes <= max_bytes:
-        return
-    largest = sorted(_files(folder), key=lambda path: -path.stat().st_size)[:3]
-    sizes = [f"{path.relative_to(folder)} {path.stat().st_size / 1e6:.2f} MB" for path in largest]
-    raise RecordError(
-        f"{packed.folder}: {packed.num_bytes / 1e6:.2f} MB, expected {max_bytes / 1e6:.2f} MB at"
-        f" most; the largest: {', '.join(sizes)}; ask for fewer runs, or raise --max-mb. Nothing"
-        " was changed"
-    )
 
 
 @dataclass
