@@ -128,7 +128,7 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     """Return the basis of each figure of the plan, with its source and how to change it."""
     machine = plan.machine
     rate_by_precision: dict[str, str] = {}
-    systems_by_counts: dict[str, list[str]] = {}
+    uncounted: list[str] = []
     launch_bound: list[str] = []
     runs: list[str] = []
     for row in plan.trainings:
@@ -138,13 +138,12 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         teraflops = f"{number(rate.value / 1e12)} TFLOP/s a {machine.device}"
         rate_by_precision[speed.precision] = f"{speed.precision} {teraflops} ({_source(rate)})"
         if speed.counted_on:
-            systems_by_counts.setdefault(speed.counted_on, []).append(row.system)
+            uncounted.append(row.system)
         if speed.is_launch_bound:
             launch_bound.append(row.system)
-    counts = []
-    for other, systems in systems_by_counts.items():
-        counts.append(f"{_named(systems)}: counted on {other}")
-    unchecked = ""
+    counts = unchecked = ""
+    if uncounted:
+        counts = f"{_named(uncounted)}: counted on base or big, and in proportion to layers"
     if launch_bound:
         unchecked = (
             f"updates that wait for launches ({_named(launch_bound)}): no published"
@@ -162,7 +161,7 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         ("machine", f"{machine.words} a training: {machine.chosen_by}; {change}"),
         ("formula", formula),
         ("precision", "; ".join(rate_by_precision.values()) + "; change it by --config precision"),
-        ("kernels", "; ".join(counts)),
+        ("kernels", counts),
         ("not checked", unchecked),
         *(_prices(machine) if machine.gpu else []),
         ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),

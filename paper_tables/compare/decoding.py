@@ -9,7 +9,7 @@ from aiayn.logs.types import GenerationLog
 from aiayn.paths import num_averaged
 from paper_tables.compare.judgement import Judgement, Verdict, judge, show, verdict_of
 from paper_tables.compare.systems import PaperSystem
-from paper_tables.compare.training import DEV_PAIRS, judge_argument, judge_symbol
+from paper_tables.compare.training import DEV_PAIRS, judge_arguments, judge_symbol
 
 TEST_PAIRS = 3003  # newstest2014, full
 MIN_LENGTH_LIMIT = 100  # output tokens; below it full sentences are cut
@@ -39,11 +39,8 @@ def _compare_search(generation: GenerationLog, system: PaperSystem) -> Iterator[
         yield judge(generation, "beam", "contradictory", f"{stated} and {printed}", line=line)
     expected_alpha = system.decoding["length_penalty_alpha"]
     yield judge_symbol("length_penalty_alpha", alpha, expected_alpha, path, first_line)
-    is_validation = generation.bleu_name == VALIDATION_BLEU
-    for key, argument in arguments.items() if not is_validation else ():
-        judgement = judge_argument("generate", key, argument, path, first_line)
-        if judgement is not None:
-            yield judgement
+    if generation.bleu_name != VALIDATION_BLEU:
+        yield from judge_arguments("generate", arguments, path, first_line)
     by_input, fixed = (real_number(arguments.get(key)) for key in ("max_len_a", "max_len_b"))
     if fixed not in (None, 200) and (by_input or 0) < 1:
         found = f"{by_input or 0:g} x source + {fixed:g}"

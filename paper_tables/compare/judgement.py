@@ -7,27 +7,13 @@ from typing import Any, Literal
 import msgspec
 
 from aiayn.logs.evidence import LoggedTraining, file_of
-from aiayn.logs.symbols import Symbol
+from aiayn.logs.symbols import Group, Symbol
 from aiayn.logs.types import GenerationLog
 from aiayn.printed import read_rows
 
 # `different`: another value. `contradictory`: two places of a log exclude each other, or a value is
 # impossible.
 Verdict = Literal["equal", "harmless", "different", "contradictory", "not stated"]
-Group = Literal[
-    "model",
-    "GPUs",
-    "batch",
-    "rate",
-    "updates",
-    "pairs",
-    "dictionaries",
-    "dev set",
-    "search",
-    "scoring",
-    "average",
-    "other",  # no number in a table requires it
-]
 TRAINING_GROUPS: tuple[Group, ...] = (
     "model",
     "GPUs",
@@ -38,10 +24,6 @@ TRAINING_GROUPS: tuple[Group, ...] = (
     "dictionaries",
 )
 DECODING_GROUPS: tuple[Group, ...] = ("search", "scoring", "average")
-REQUIRED_BY_NUMBER: dict[str, tuple[Group, ...]] = {
-    "bleu": (*TRAINING_GROUPS, *DECODING_GROUPS),
-    "perplexity": (*TRAINING_GROUPS, "dev set"),
-}
 MAX_NAMED = 3  # quantities in a label
 
 

@@ -2,6 +2,7 @@
 model, data and rates.
 """
 
+import json
 import math
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -26,14 +27,14 @@ from aiayn.logs.symbols import (
     MIN_POSITIONS,
     OURS_ONLY,
     SYMBOL_RULES,
+    Group,
     Symbol,
     are_equal,
     is_ours,
     symbols_of_arguments,
 )
-from aiayn.logs.types import Argument, Start, TrainingLog
+from aiayn.logs.types import Argument, TrainingLog
 from paper_tables.compare.judgement import (
-    Group,
     Judgement,
     Verdict,
     judge,
@@ -62,7 +63,6 @@ RATE_TOLERANCE = 0.05
 MAX_WRONG_RATES = 0.05  # of the printed rates
 PARAMETERS_TOLERANCE = 0.005
 SIZES = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
-SCALING_NMT = "fairseq, examples/scaling_nmt/README.md"
 NO_GPUS = (
     "the log does not state the number of GPUs, without which a batch and its rate cannot be judged"
 )
@@ -70,28 +70,9 @@ OTHER_BATCH = "another number of GPUs after a restart makes another batch"
 OTHER_ARGUMENTS = (
     "another batch: --update-freq, the GPUs or --batch-size are other than the arguments say"
 )
-GROUP_BY_CHECK: dict[str, Group] = {
-    "schedule": "rate",
-    "updates": "updates",
-    "batch": "batch",
-    "precision": "model",
-    "search": "search",
-    "average": "average",
-}
-GROUP_BY_ROLE: dict[str, Group] = {
-    "data": "pairs",
-    "dev": "dev set",
-    "rows": "pairs",
-    "first-rate": "rate",
-}
-# Symbols with values that published runs show to be harmless: the values, why, and the source.
-HARMLESS_VALUES: dict[str, tuple[tuple[Symbol, ...], str, str]] = {
-    "adam_epsilon": ((1e-8,), "29.29 and 43.2 were reached with it", SCALING_NMT),
-    "precision": (
-        ("fp32", "fp16", "bf16", "amp", "tf32"),
-        "29.29 and 43.2 were reached with fp16",
-        SCALING_NMT,
-    ),
+GROUP_BY_ROLE: dict[str, dict[str, Group]] = {
+    "train": {"data": "pairs", "dev": "dev set", "rows": "pairs", "first-rate": "rate"},
+    "generate": {"data": "scoring", "scoring": "scoring"},
 }
 
 
@@ -131,25 +112,22 @@ def compare_training(
 def judge_symbol(
     symbol: str, value: Symbol | None, expected: Symbol, path: str, line: int | None
 ) -> Judgement:
-    """Return the judgement on one of the paper's symbols, by the rule of symbols.csv and the
-    harmless values.
-    """
+    """Return the judgement on one of the paper's symbols, by its row in symbols.csv."""
     rule = SYMBOL_RULES[symbol]
     verdict: Verdict = "different"
     reason, source = "", rule.source
+    fix = rule.flags.format(show(expected).replace(",", ""))
     if value is None:
         verdict = "not stated"
     elif are_equal(value, expected, rule.tolerance):
-        verdict, source = "equal", ""
-    elif symbol == "peak_learning_rate" and are_equal(value, expected, RATE_TOLERANCE):
-        verdict, reason = "harmless", "within 5 % of the schedule's peak"
-    elif symbol in HARMLESS_VALUES and value in HARMLESS_VALUES[symbol][0]:
-        verdict, (_, reason, source) = "harmless", HARMLESS_VALUES[symbol]
+        verdict, source, fix = "equal", "", ""
+    elif are_equal(value, expected, rule.harmless_tolerance) or value in json.loads(rule.harmless):
+        verdict, fix = "harmless", ""
+        reason, source = rule.harmless_reason, rule.harmless_source
     number, own = real_number(value), real_number(expected)
-    flags = rule.flags.format(show(expected).replace(",", ""))
     return Judgement(
         quantity=symbol,
-        group=GROUP_BY_CHECK.get(rule.check, "model"),
+        group=rule.group,
         verdict=verdict,
         found=show(value),
         expected=show(expected),
@@ -159,7 +137,7 @@ def judge_symbol(
         reason=reason,
         source=source,
         value=value,
-        fix="" if verdict in ("equal", "harmless") else flags,
+        fix=fix,
         ratio=number / own if number is not None and own else None,
     )
 
@@ -172,27 +150,16 @@ def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[
     symbols = dict(training.symbols)
     if log.last_update:  # --max-epoch or --patience may end before --max-update
         symbols["updates"] = log.last_update
+    has_gpus = _num_gpus(training) is not None
     for symbol, expected in system.symbols.items():
         if symbol in OURS_ONLY and (symbol not in symbols or not is_ours(log.arguments)):
             # fairseq's own models have no choice of these, also where this project trains them
             continue
-        value = symbols.get(symbol)
-        is_unknown = symbol == "updates" and value == 0  # fairseq's default: no limit
-        judgement = judge_symbol(
-            symbol, None if is_unknown else value, expected, path, log.first_line
-        )
-        if judgement.group in ("batch", "rate", "updates") and _num_gpus(training) is None:
-            judgement = msgspec.structs.replace(
-                judgement,
-                verdict="not stated",
-                found="",
-                reason=NO_GPUS,
-                source="",
-                fix="",
-                value=None,
-                ratio=None,
-            )
-        yield judgement
+        if has_gpus or SYMBOL_RULES[symbol].group not in ("batch", "rate", "updates"):
+            yield judge_symbol(symbol, symbols.get(symbol), expected, path, log.first_line)
+        else:
+            judgement = judge_symbol(symbol, None, expected, path, log.first_line)
+            yield msgspec.structs.replace(judgement, reason=NO_GPUS, source="", fix="")
 
 
 def _num_gpus(training: LoggedTraining) -> int | None:
@@ -205,34 +172,21 @@ def _compare_starts(training: LoggedTraining, system: PaperSystem) -> Iterator[J
     of other roles.
     """
     starts = [start for start in training.log.starts if start.arguments]
+    path, is_known_model = file_of(training), training.symbols.get("architecture") == "transformer"
     for start in starts:
         if start is not starts[-1]:
             symbols = symbols_of_arguments(start.arguments, start.num_gpus)
             for symbol, expected in system.symbols.items():
                 value = symbols.get(symbol)
                 if value is not None and symbol != "updates" and symbol not in OURS_ONLY:
-                    yield judge_symbol(symbol, value, expected, file_of(training), start.line)
-        yield from _compare_arguments(training, start)
+                    yield judge_symbol(symbol, value, expected, path, start.line)
+        for judgement in judge_arguments("train", start.arguments, path, start.line):
+            if is_known_model or judgement.reason != FORK:
+                yield judgement
     folders = {posixpath.normpath(str(start.arguments.get("data"))): start.line for start in starts}
     if len(folders) > 1:
         names, line = " then ".join(folders), max(folders.values())
         yield judge(training, "data", "different", names, line=line)
-
-
-def _compare_arguments(training: LoggedTraining, start: Start) -> Iterator[Judgement]:
-    """Yield a judgement on each argument of a start that is neither one of the symbols nor harmless
-    with any value.
-    """
-    is_known_model = training.symbols.get("architecture") == "transformer"
-    for key, value in start.arguments.items():
-        if value is None and key not in KNOWN_ARGUMENTS["train"]:
-            continue
-        judgement = judge_argument("train", key, value, file_of(training), start.line)
-        is_of_other_model = (
-            judgement is not None and judgement.reason == FORK and not is_known_model
-        )
-        if judgement is not None and not is_of_other_model:
-            yield judgement
 
 
 FORK = (
@@ -241,37 +195,35 @@ FORK = (
 )
 
 
-def judge_argument(
-    program: str, key: str, value: Argument, path: str, line: int
-) -> Judgement | None:
-    """Return the judgement on an argument that arguments.csv compares; None for symbols and for
-    harmless arguments.
+def judge_arguments(
+    program: str, arguments: Mapping[str, Argument], path: str, line: int
+) -> Iterator[Judgement]:
+    """Yield a judgement on each argument that is neither one of the symbols nor harmless, by
+    arguments.csv.
     """
-    known = KNOWN_ARGUMENTS[program].get(key)
-    group: Group = "model" if program == "train" else "search"
-    reason, fix = FORK, ""
-    expected, is_good = "absent", False
-    if known is not None:
-        reason, fix = known.reason, "leave it out"
-        if program == "train":
-            group = GROUP_BY_ROLE.get(known.role, group)
-        elif known.role in ("scoring", "data"):
-            group = "scoring"
-        expected, is_good = _compare_allowed(known, value)
-    if is_good:
-        return None
-    return Judgement(
-        quantity=key,
-        group=group,
-        verdict="different",
-        found=show(value),
-        expected=expected,
-        path=path,
-        line=line,
-        reason=reason,
-        fix=fix,
-        value=value,
-    )
+    default: Group = "model" if program == "train" else "search"
+    for key, value in arguments.items():
+        known = KNOWN_ARGUMENTS[program].get(key)
+        if known is None:
+            group, reason, fix = default, FORK, ""
+            expected, is_good = "absent", value is None and program == "train"
+        else:
+            group = GROUP_BY_ROLE[program].get(known.role, default)
+            reason, fix = known.reason, "leave it out"
+            expected, is_good = _compare_allowed(known, value)
+        if not is_good:
+            yield Judgement(
+                quantity=key,
+                group=group,
+                verdict="different",
+                found=show(value),
+                expected=expected,
+                path=path,
+                line=line,
+                reason=reason,
+                fix=fix,
+                value=value,
+            )
 
 
 def _compare_allowed(known: KnownArgument, value: Argument) -> tuple[str, bool]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ from torch import Tensor
 
 import aiayn.decode.beam_search as beam_search
 import aiayn.decode.decoder_steps as decoder_steps
-from aiayn.decode.beam_search import check_search, length_penalty, search_batch
+from aiayn.decode.beam_search import BatchSearch, check_search, length_penalty
 from aiayn.decode.decode import Translator
 from aiayn.decode.decoder_steps import FairseqSteps, TransformerSteps, steps_of
 from aiayn.errors import CheckpointError, ConfigError
@@ -81,14 +81,14 @@ def search(
     source_BS = torch.nn.utils.rnn.pad_sequence(
         batch, batch_first=True, padding_value=DICTIONARY.pad(), padding_side="left"
     )
-    found = search_batch(
+    found = BatchSearch(
         steps_of(model),
         source_BS,
         list(map(len, batch)),
         decoding,
         padding=DICTIONARY.pad(),
         end=DICTIONARY.eos(),
-    )
+    ).run()
     by_index = dict(zip(order, found, strict=True))
     return [by_index[index] for index in range(len(sources))]
 
@@ -252,14 +252,9 @@ WORDS = (4, 5, 6, 7)
 def search_table(steps: TableSteps, decoding: DecodingSpec) -> Any:
     """Return what is found for one sentence."""
     padding, end = DICTIONARY.pad(), DICTIONARY.eos()
-    (found,) = search_batch(
-        steps,
-        torch.tensor([[4, end]]),
-        [2],
-        decoding,
-        padding=padding,
-        end=end,  # type: ignore[arg-type]
-    )
+    source_BS = torch.tensor([[4, end]])
+    search = BatchSearch(cast(Any, steps), source_BS, [2], decoding, padding=padding, end=end)
+    (found,) = search.run()
     return found
 
 

@@ -19,8 +19,9 @@ import aiayn.train.train
 from aiayn.errors import RunError
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from aiayn.runs import attempts
+from aiayn.runs.checkpoint_names import list_checkpoints
 from aiayn.runs.run_folder import RunFolder
-from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, newest_whole_full
+from aiayn.train.checkpoints import load_checkpoint, newest_whole_full
 from aiayn.train.node_check import check_node
 from aiayn.train.request import TrainingRequest
 from tests.engine.hooked_job import Fault, Signal, SignalRank0, hooked

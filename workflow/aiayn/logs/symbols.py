@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -27,6 +28,20 @@ from aiayn.spec.system import TrainingSpec
 
 Symbol = bool | int | float | str
 Symbols = dict[str, Symbol]
+Group = Literal[
+    "model",
+    "GPUs",
+    "batch",
+    "rate",
+    "updates",
+    "pairs",
+    "dictionaries",
+    "dev set",
+    "search",
+    "scoring",
+    "average",
+    "other",  # no number in a table requires it
+]
 
 OUR_ARCHITECTURE = "aiayn_transformer"
 OUR_TASK = "aiayn_translation"
@@ -73,18 +88,24 @@ class SymbolRule(msgspec.Struct, frozen=True):
     """How a symbol is read and compared with its system's: its name in messages, and how fairseq
     sets it.
 
-    `check` is the doctor's that compares it. `keys` are arguments that have its value; the
-    first that is stated counts. They are '' for a symbol that is computed. `flags`
-    is what gives it the value {0}, `source` the place in the paper. The tolerance is relative.
+    A number in a table requires all symbols of some groups. `keys` are arguments that have the
+    symbol's value; the first that is stated counts. They are '' for a symbol that is computed.
+    `flags` is what gives it the value {0}, `source` the place in the paper. Tolerances are
+    relative. The values of `harmless`, in JSON, and those within `harmless_tolerance` are harmless
+    for the reason and by the publication that follow.
     """
 
     symbol: str
     words: str
-    check: str
+    group: Group
     keys: str
     flags: str
     source: str
     tolerance: float
+    harmless: str
+    harmless_tolerance: float
+    harmless_reason: str
+    harmless_source: str
 
 
 # A log's row is found by ROW_SYMBOLS, so that in these it never differs.
@@ -200,35 +221,25 @@ def _optimiser(arguments: Mapping[str, Argument]) -> Symbols:
 def _pair(text: Argument) -> tuple[float, float] | tuple[None, None]:
     try:
         first, second = ast.literal_eval(str(text))
+        return float(first), float(second)
     except (ValueError, SyntaxError, TypeError):
         return None, None
-    return float(first), float(second)
 
 
 def _schedule(arguments: Mapping[str, Argument], d_model: Symbol | None) -> Symbols:
-    name, rate, warmup = (
-        arguments.get("lr_scheduler"),
-        arguments.get("lr"),
-        arguments.get("warmup_updates"),
-    )
-    if name is None:
-        return {}
+    name, rate, warmup = map(arguments.get, ("lr_scheduler", "lr", "warmup_updates"))
+    stated = {"schedule": name, "warmup_steps": None, "peak_learning_rate": None}
     if name == "fixed":
-        symbols: Symbols = {"schedule": "constant", "warmup_steps": warmup or 0}
-        return symbols | ({} if rate is None else {"peak_learning_rate": rate})
-    if name not in ("inverse_sqrt", "equation_3"):
-        return {"schedule": name}
-    symbols = {"schedule": "inverse_sqrt"}
-    if warmup is not None:
-        symbols["warmup_steps"] = warmup
-    width = arguments.get("schedule_d_model", d_model)
-    if name == "inverse_sqrt" and rate is not None:
-        symbols["peak_learning_rate"] = (
-            float(rate) if isinstance(rate, int | float) else rate
-        )  # or a rate an epoch
-    elif name == "equation_3" and isinstance(width, int) and isinstance(warmup, int):
-        symbols["peak_learning_rate"] = _peak_of_equation_3(width, warmup)
-    return symbols
+        stated = {"schedule": "constant", "warmup_steps": warmup or 0, "peak_learning_rate": rate}
+    elif name == "inverse_sqrt":
+        peak = float(rate) if isinstance(rate, int | float) else rate  # or a rate an epoch
+        stated |= {"warmup_steps": warmup, "peak_learning_rate": peak}
+    elif name == "equation_3":
+        stated |= {"schedule": "inverse_sqrt", "warmup_steps": warmup}
+        width = arguments.get("schedule_d_model", d_model)
+        if isinstance(width, int) and isinstance(warmup, int):
+            stated["peak_learning_rate"] = _peak_of_equation_3(width, warmup)
+    return {symbol: value for symbol, value in stated.items() if value is not None}
 
 
 def _peak_of_equation_3(d_model: int, warmup_steps: int) -> float:
@@ -237,18 +248,18 @@ def _peak_of_equation_3(d_model: int, warmup_steps: int) -> float:
 
 def _batches(arguments: Mapping[str, Argument], num_gpus: int | None) -> Symbols:
     symbols: Symbols = {}
-    if (updates := arguments.get("max_update")) and isinstance(updates, int):
+    updates, max_tokens, frequency = map(arguments.get, ("max_update", "max_tokens", "update_freq"))
+    if updates and isinstance(updates, int):
         symbols["updates"] = updates
-    max_tokens, frequency = arguments.get("max_tokens"), arguments.get("update_freq")
     ranks = arguments.get("distributed_world_size") or num_gpus
     if isinstance(max_tokens, int) and isinstance(frequency, int) and isinstance(ranks, int):
         symbols["tokens_per_update"] = max_tokens * frequency * max(1, ranks)
     elif isinstance(frequency, str):  # of several batches, by epoch
         symbols["tokens_per_update"] = f"{max_tokens} x {frequency} x {ranks}"
-    if is_half := [
-        key for key in ("fp16", "bf16", "memory_efficient_fp16") if arguments.get(key) is True
-    ]:
-        symbols["precision"] = "bf16" if is_half == ["bf16"] else "fp16"
+    if arguments.get("fp16") is True or arguments.get("memory_efficient_fp16") is True:
+        symbols["precision"] = "fp16"
+    elif arguments.get("bf16") is True:
+        symbols["precision"] = "bf16"
     elif "fp16" in arguments:
         symbols["precision"] = str(arguments.get("precision") or "fp32")
     return symbols

@@ -218,9 +218,8 @@ class AveragingLog(msgspec.Struct, frozen=True, kw_only=True):
     """One run of `average_checkpoints.py`: which checkpoints went into which file."""
 
     first_line: int
-    last_line: int
     input_paths: tuple[str, ...]
-    output_path: str
+    output_path: str = ""
     path: str = ""
 
 

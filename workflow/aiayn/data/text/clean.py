@@ -125,7 +125,6 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
     return CleanedChunk(texts, digests, num_dropped_by_reason)
 
 
-@functools.cache
 def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
     """Return the function that prepares a line of a language before it is split into pieces.
 

@@ -267,23 +267,17 @@ def unlike_forms(lines_by_name: Mapping[str, Sequence[str]], *, is_as_given: boo
 
     '' means that they can. With `is_as_given` tokens of the same kind on both sides can.
     """
-    forms = [form_of(lines) for lines in lines_by_name.values()]
-    is_pieces, is_tokens, is_lower = False, False, False
+    form_by_name = {name: form_of(lines) for name, lines in lines_by_name.items()}
+    forms = form_by_name.values()
+    is_alike = len({form.token_kinds for form in forms}) == 1
     tags = []
-    for name, form in zip(lines_by_name, forms, strict=True):
+    for name, form in form_by_name.items():
         if form.is_pieces:
-            is_pieces = True
             tags.append(f"{name}-pieces")
-        if form.is_tokens:
-            is_tokens = True
+        if form.is_tokens and not (is_as_given and is_alike):
             tags.append(f"{name}-tokens")
         if any(form.is_lower_beside(other) for other in forms):
-            is_lower = True
             tags.append(f"{name}-lower")
-    is_alike = len({form.token_kinds for form in forms}) == 1
-    is_ready = (is_as_given and is_alike) or not is_tokens
-    if is_ready and not is_pieces and not is_lower:
-        return ""
     return "+".join(tags)
 
 
