@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
+from scipy import stats
 
-from aiayn.scoring.outputs.system_output import Share
 from analysis.doctor.alignment import MAX_SHARE, estimate_misaligned
 from analysis.doctor.check_settings import (
     described_training,
@@ -13,7 +13,7 @@ from analysis.doctor.check_settings import (
     settled,
     training_judgements,
 )
-from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
+from analysis.doctor.data_bin import END_OF_SENTENCE, DataBin
 from analysis.doctor.types import Answer, Case, fact, make_finding, outcome_of
 from paper_tables.compare.judgement import Judgement
 
@@ -21,9 +21,8 @@ NUM_LINES_LOOKED_AT = 2000
 ALIGNMENT_SEED = 2017
 # The 3.96 million pairs that fairseq's script leaves of 4.5 are too few (fairseq #202).
 MAX_PAIRS_DEVIATION = 0.1
-NO_DATA, UNENDED = "no data-bin was given", "lines without their end of sentence"
+NO_DATA = "no data-bin was given"
 NO_COUNTS = f"{NO_DATA}, and no log that counts its pairs"
-MAX_UNKNOWN_SHARE = 0.01  # of the symbols
 
 
 def check_data(case: Case) -> Answer:
@@ -64,8 +63,8 @@ def _wrong_counts(case: Case) -> Iterator[Judgement]:
 
 
 def check_vocabulary(case: Case) -> Answer:
-    """Check the dictionary: joint if the corpus has one vocabulary, of the right size, with all
-    symbols of the text.
+    """Check the dictionary: joint if the corpus has one vocabulary, of the right size, with the end
+    of sentence.
     """
     if other := _other_dictionary(case):
         return Answer(findings=(make_finding("other-dictionary", [other]),))
@@ -80,10 +79,9 @@ def check_vocabulary(case: Case) -> Answer:
         what, expected = "dictionaries of both languages", "one and the same (section 5.1)"
         wrong = fact(training.path, what, f"{found} symbols", expected)
         return Answer(findings=(make_finding("separate-vocabularies", [wrong]),))
-    if other_text := list(_not_of_text(case.data)) if case.data else []:
-        is_unended = any(one.words == UNENDED for one in other_text)
-        name = "unended" if is_unended else "other-vocabulary"
-        return Answer(findings=(make_finding(name, other_text),))
+    unended = list(_unended(case.data)) if case.data else []
+    if unended:
+        return Answer(findings=(make_finding("unended", unended),))
     judged = [one for one in training_judgements(case) if one.group == "dictionaries"]
     findings = settled(judged).findings
     return outcome_of(findings, [f"{found} symbols"], "")
@@ -102,21 +100,17 @@ def _other_dictionary(case: Case) -> Judgement | None:
     return None
 
 
-def _not_of_text(data: DataBin) -> Iterator[Judgement]:
-    """Check a sample of lines for `<unk>` and for ends of sentences. A vocabulary without the end
-    of sentence was the costliest published fault.
+def _unended(data: DataBin) -> Iterator[Judgement]:
+    """Check a sample of lines for ends of sentences: a vocabulary without the end of sentence was
+    the costliest published fault.
     """
     for side in data.sides_by_split["train"]:
         step = max(1, len(side) // NUM_LINES_LOOKED_AT)
         lines = [side.line(index) for index in range(0, len(side), step)]
         num_unended = sum(not len(line) or line[-1] != END_OF_SENTENCE for line in lines)
         if num_unended:
-            yield fact(side.path, UNENDED, f"{num_unended} of {len(lines)}", "none")
-        num_unknown = sum(int((line == UNKNOWN).sum()) for line in lines)
-        unknown = Share(num_unknown, sum(map(len, lines)))
-        if unknown.value > MAX_UNKNOWN_SHARE:
-            expected = f"at most {MAX_UNKNOWN_SHARE:.0%}"
-            yield fact(side.path, "symbols that are <unk>", unknown, expected)
+            what = "lines without their end of sentence"
+            yield fact(side.path, what, f"{num_unended} of {len(lines)}", "none")
 
 
 def check_alignment(case: Case) -> Answer:
@@ -128,9 +122,11 @@ def check_alignment(case: Case) -> Answer:
     if estimate is None:
         few = f"{len(source):,} training pairs are too few for an estimate"
         return Answer(missing=f"{few}: a word occurs too rarely")
-    share, (low, high) = estimate.misaligned_share, estimate.interval
-    words = f"{share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to {high:.1%})"
-    if not estimate.is_alarming:
+    share, num_compared = estimate.share, estimate.num_items
+    low, high = stats.binomtest(estimate.num_worse, num_compared).proportion_ci(0.95)
+    interval = f"{2 * low:.1%} to {min(1.0, 2 * high):.1%}"
+    words = f"{share:.1%} of {num_compared:,} pairs drawn ({interval})"
+    if share <= MAX_SHARE:
         return Answer(seen=f"misaligned: {words}")
     what, expected = "pairs whose sides are not of one sentence", f"at most {MAX_SHARE:.0%}"
     evidence = [fact(target.path, what, words, expected)]

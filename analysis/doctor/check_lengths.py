@@ -1,11 +1,10 @@
 """Checks the lengths of translations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sacrebleu.metrics.bleu import BLEU
 
-from aiayn.data.text.detokenise import join_any_pieces
-from analysis.doctor.plain import plain
+from analysis.doctor.check_scores import sides_of
 from analysis.doctor.types import (
     Answer,
     Case,
@@ -39,12 +38,10 @@ def check_lengths(case: Case) -> Answer:
         logged = output.logged
         place = output.path
         if output.can_be_scored:
-            text = plain(output, case.claim.corpus)
-            # The tokenizer 13a would make three words of <unk>.
-            hypotheses = [line.replace("<unk>", "unk") for line in text.lines]
-            references = [line.replace("<unk>", "unk") for line in text.references or ()]
-            score = BLEU(tokenize="13a", force=True).corpus_score(hypotheses, [references])
+            lines, references = sides_of(case, output)
+            score = BLEU(tokenize="none", force=True).corpus_score(lines, [references])
             ratio, penalty, bleu = score.sys_len / max(1, score.ref_len), score.bp, score.score
+            findings += _ends_early(output.path, lines, references)
         elif logged is not None and logged.reference_length:
             place = f"{output.path}:{logged.bleu_line}"
             ratio = logged.hypothesis_length / logged.reference_length
@@ -64,7 +61,6 @@ def check_lengths(case: Case) -> Answer:
             expected = f"a ratio of {MIN_RATIO} to {MAX_RATIO}"
             evidence = fact(place, f"lengths on {output.testset}", words, expected)
             findings.append(_length_symptom(output, evidence, bleu, penalty))
-        findings += _ends_early(output)
     return outcome_of(findings[:1], seen, "no translations with their references were given")
 
 
@@ -79,18 +75,16 @@ def _length_symptom(
     return make_finding("lengths", [evidence], cost=cost, size="short" if penalty < 1 else "long")
 
 
-def _ends_early(output: Translation) -> Iterator[Finding]:
+def _ends_early(path: str, lines: Sequence[str], references: Sequence[str]) -> Iterator[Finding]:
     """Yield a finding if many translations of whole sentences end after a few words."""
-    if not output.can_be_scored:
-        return
     lengths = [
-        len(join_any_pieces(line).split())
-        for line, reference in zip(output.lines, output.references or (), strict=True)
-        if len(join_any_pieces(reference).split()) >= MIN_WHOLE
+        len(line.split())
+        for line, reference in zip(lines, references, strict=True)
+        if len(reference.split()) >= MIN_WHOLE
     ]
     num_short = sum(length <= MAX_SHORT for length in lengths)
     if num_short >= MIN_SHORT_LINES and num_short > MAX_SHORT_SHARE * len(lengths):
         what = f"translations of at most {MAX_SHORT} words, of references of {MIN_WHOLE} or more"
         found, expected = f"{num_short} of {len(lengths)}", f"at most {MAX_SHORT_SHARE:.0%}"
-        evidence = [fact(output.path, what, found, expected)]
+        evidence = [fact(path, what, found, expected)]
         yield make_finding("ends-early", evidence, share=num_short / len(lengths), number=MAX_SHORT)

@@ -2,42 +2,38 @@
 of each score, and the size of the test set.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterator, Sequence
 
 import msgspec
-import numpy as np
 
-from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.definitions import CASE_SUFFIX
 from aiayn.scoring.outputs.line_match import (
     MAX_OUT_OF_ORDER,
     MIN_DISTINCT,
-    MIN_LANGUAGE,
     MIN_VARIETY,
-    ORDER_SEED,
+    find_other_language,
     is_varied,
-    share_out_of_order,
+    match_lines,
     variety,
-    words_share,
 )
-from aiayn.scoring.outputs.repairs import best_repair
-from aiayn.scoring.outputs.system_output import Share, form_of
+from aiayn.scoring.outputs.repairs import Repaired, best_repair
+from aiayn.scoring.outputs.system_output import form_of
 from analysis.doctor.check_settings import decoding_judgements, settled
-from analysis.doctor.check_training import check_divergence
-from analysis.doctor.plain import only_letters, plain
 from analysis.doctor.types import (
     Answer,
     Case,
     Cost,
     Finding,
+    Scorer,
     Translation,
     fact,
     make_finding,
     outcome_of,
 )
 from paper_tables.compare.decoding import TEST_PAIRS
-from paper_tables.compare.judgement import Judgement, verdict_of
+from paper_tables.compare.judgement import verdict_of
 
 NO_TRANSLATIONS = "no translations were given"
 TESTSET_QUANTITIES = ("num_sentences", "reference_tokens")
@@ -50,142 +46,90 @@ PREFERRED_METRICS = (
     AS_GIVEN,
     "bleu_sacre_13a",
 )
-MAX_MARKED = 0.01  # of lines
 MAX_DIFFERENCE = 0.05  # BLEU; a value printed to one decimal differs by no more
-UNKNOWN_WORDS = ("<unk>", "\u2047")  # fairseq's, and what sentencepiece prints for it
-MAX_UNKNOWN = 0.01  # of words, more than in the references
-MIN_SENTENCE = 4  # words; a shorter line may be a name, which is rightly copied
-MAX_COPIED = 0.05  # of the sentences
 Lines = Sequence[str]
 
 
+def repaired(case: Case, output: Translation) -> tuple[Repaired, Cost] | None:
+    """Return the repair that raises the score of a translation most, as `aiayn score` names it,
+    with the BLEU that it gives back; None if none helps.
+    """
+    if not output.can_be_scored:
+        return None
+    language = case.claim.corpus.target_language
+    return _repaired(
+        case.scorer, _metric_of(case, output), output.lines, output.references or (), language
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _repaired(
+    scorer: Scorer, metric: str, lines: Lines, references: Lines, language: str
+) -> tuple[Repaired, Cost] | None:
+    given = scorer(lines, references)[metric]
+    helpful = best_repair(
+        lines, references, language, lambda *sides: scorer(*sides).get(metric, 0.0), given
+    )
+    if helpful is None:
+        return None
+    repair, value = helpful
+    return repair, _measured_cost(metric, given, value, f"with {repair.words}")
+
+
+def sides_of(case: Case, output: Translation) -> tuple[Lines, Lines]:
+    """Return translations and references, repaired where a repair raises the score."""
+    helpful = repaired(case, output)
+    if helpful is None:
+        return output.lines, output.references or ()
+    return helpful[0].hypotheses, helpful[0].references
+
+
+def _metric_of(case: Case, output: Translation) -> str:
+    """Return the definition in which a cost is measured: for a log of fairseq-generate the
+    definition of its own score, else the preferred definition.
+    """
+    if output.logged is not None:
+        return AS_GIVEN
+    scores = case.scorer(output.lines, output.references or ())
+    return next(name for name in PREFERRED_METRICS if name in scores)
+
+
+def _measured_cost(metric: str, given: float, value: float, words: str) -> Cost:
+    source = f"these lines, {metric}: {given:.2f}, and {value:.2f} {words}"
+    return Cost(low=value - given, high=value - given, source=source)
+
+
 def check_pieces(case: Case) -> Answer:
-    """Check that translations are text as the references are: no pieces, tokens, escapes, unknown
-    words, and not the source.
+    """Check that no repair of the text raises the score, and that translations are in the language
+    of the references.
     """
     outputs = [output for output in case.translations if output.lines]
-    if not outputs:
-        return Answer(missing=NO_TRANSLATIONS)
     finding_by_title: dict[str, Finding] = {}
     for output in outputs:
-        for finding in (
-            *_wrong_form(case, output),
-            *_unknown_words(case, output),
-            *_not_translated(case, output),
-        ):
+        for finding in (*_wrong_form(case, output), *_other_language(case, output)):
             finding_by_title.setdefault(finding.title, finding)
-    files = ", ".join(f"{len(output.lines):,} lines of {output.testset}" for output in outputs)
-    seen = f"{files}: no marks of pieces, no more tokens apart than in the references"
-    return outcome_of(tuple(finding_by_title.values()), [seen], "")
+    seen = [f"{len(output.lines):,} lines of {output.testset}" for output in outputs]
+    return outcome_of(tuple(finding_by_title.values()), seen, NO_TRANSLATIONS)
 
 
 def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
-    """Yield a finding for lines in pieces; else the repair that raises the score, as `aiayn score`
-    names it.
-    """
-    marks = _marks(output)
-    if marks is not None:
-        cost = None
-        text = plain(output, case.claim.corpus)
-        if output.can_be_scored and text.references is not None:
-            is_as_given = text.is_tokens or output.logged is not None
-            cost = _measured_cost(case, output, text.lines, text.references, is_as_given)
-        yield make_finding("in-pieces", [marks], cost=cost)
-        return
-    if output.references is None or not output.can_be_scored:
-        return
-    scores = case.scorer(output.lines, output.references)
-    metric = _metric_of(scores, output.logged is not None)
-    if not metric:
-        return
-    given = scores[metric]
-    helpful = best_repair(
-        output.lines,
-        output.references,
-        case.claim.corpus.target_language,
-        lambda lines, references: case.scorer(lines, references).get(metric, 0.0),
-        given,
-    )
+    helpful = repaired(case, output)
     if helpful is not None:
-        repaired, value = helpful
-        expected = f"{value:.2f} with {repaired.words}"
-        source = f"these lines, {metric}: {given:.2f} as given, {expected}"
+        repair, cost = helpful
+        names = repair.name.split("+")
+        evidence = [fact(output.path, "text", "as given", repair.words)]
         yield make_finding(
-            "repairable",
-            [fact(output.path, metric, f"{given:.2f}", expected)],
-            cost=Cost(low=value - given, high=value - given, source=source),
-            repair=repaired.words,
-            names=" ".join(repaired.name.split("+")),
+            "in-pieces" if "pieces" in names else "repairable",
+            evidence,
+            cost=cost,
+            repair=repair.words,
+            names=" ".join(names),
         )
 
 
-def _metric_of(scores: Mapping[str, float], is_as_given: bool) -> str:
-    """Return the definition in which a cost is measured; '' if it was not computed."""
-    metrics = (AS_GIVEN,) if is_as_given else PREFERRED_METRICS
-    return next((name for name in metrics if name in scores), "")
-
-
-def _marks(output: Translation) -> Judgement | None:
-    form = form_of(output.lines)
-    if form.marked_lines.value <= MAX_MARKED:
-        return None
-    first = next(number for number, line in enumerate(output.lines, 1) if form.mark in line)
-    what = f"lines with `@@ ` or \\u2581, the first: {output.lines[first - 1][:60]!r}"
-    share = f"{form.marked_lines.num} of {len(output.lines)}"
-    return fact(output.path, what, share, "none", first)
-
-
-def _measured_cost(
-    case: Case, output: Translation, lines: Lines, references: Lines, is_as_given: bool
-) -> Cost | None:
-    """Return what a fault costs on these lines: the score of corrected lines and references minus
-    the score as given.
-    """
-    given = case.scorer(output.lines, output.references or ())
-    metric = _metric_of(given, is_as_given)
-    if not metric:
-        return None
-    corrected = case.scorer(lines, references)[metric]
-    source = f"these lines, {metric}: {given[metric]:.2f} as given, {corrected:.2f} corrected"
-    return Cost(low=corrected - given[metric], high=corrected - given[metric], source=source)
-
-
-def _unknown_words(case: Case, output: Translation) -> Iterator[Finding]:
-    """Yield a finding if more of the translations' words than of the references' are unknown."""
-    text = plain(output, case.claim.corpus)
-    here, there = (_share_of_unknown(lines) for lines in (text.lines, text.references or ()))
-    if here - there > MAX_UNKNOWN:
-        expected = f"{there:.1%}, as in the references"
-        evidence = fact(output.path, "words that are `<unk>`", f"{here:.1%}", expected)
-        yield make_finding("unknown-words", [evidence])
-
-
-def _share_of_unknown(lines: Lines) -> float:
-    text = " ".join(lines)
-    return sum(map(text.count, UNKNOWN_WORDS)) / max(1, len(text.split()))
-
-
-def _not_translated(case: Case, output: Translation) -> Iterator[Finding]:
-    """Yield a finding if lines copy their source; if the source is not known, if they lack the
-    references' frequent words.
-    """
-    text = plain(output, case.claim.corpus)
-    if output.source_lines is not None:
-        is_copy = [
-            only_letters(line) == only_letters(join_any_pieces(source))
-            for line, source in zip(text.lines, output.source_lines, strict=True)
-            if len(source.split()) >= MIN_SENTENCE
-        ]
-        copied = Share(sum(is_copy), len(is_copy))
-        if copied.value > MAX_COPIED:
-            expected = f"at most {MAX_COPIED:.0%}"
-            evidence = fact(output.path, "sentences that are their source", copied, expected)
-            yield make_finding("untranslated", [evidence])
-        return
-    shares = words_share(text.lines, text.references or ())
-    if shares is None or not is_varied(text.lines, text.references or ()):
-        return  # repeated lines have few words of any language
-    if shares[0] < MIN_LANGUAGE * shares[1]:
+def _other_language(case: Case, output: Translation) -> Iterator[Finding]:
+    shares = find_other_language(*sides_of(case, output))
+    if shares is not None:
         what = "words that are among the most frequent of the references"
         expected = f"about {shares[1]:.1%}, as in the references"
         yield make_finding("untranslated", [fact(output.path, what, f"{shares[0]:.1%}", expected)])
@@ -202,44 +146,37 @@ def check_reference_order(case: Case) -> Answer:
             wrong = [fact(output.references_path, "lines", len(output.references), expected)]
             finding = make_finding("other-references", wrong, testset=output.testset)
             return Answer(findings=(finding,))
-        misfit = _against_translations(case, output)
+        misfit = _misfit(case, output)
         if misfit is not None:
             return Answer(findings=(misfit,))
         seen.append(f"{output.testset}: fit their translations")
     return outcome_of((), seen, "no references were given")
 
 
-def _against_translations(case: Case, output: Translation) -> Finding | None:
+def _misfit(case: Case, output: Translation) -> Finding | None:
     """Return a finding if translations fit their references no better than other lines: BLEU is
     then near 1.
 
-    Translations that repeat themselves come from a model that is not trained or diverged, different
-    translations of few words from a model that does not read its source. In a log of
-    fairseq-generate each hypothesis has the number of its reference, so that the order cannot be
-    wrong; then source and target of the data-bin are not aligned.
+    Lines that repeat themselves or have few words come from a model that does not read its source.
+    In a log of fairseq-generate each hypothesis has the number of its reference, so that the order
+    cannot be wrong.
     """
-    text = plain(output, case.claim.corpus)
-    lines, references = text.lines, text.references or ()
-    out_of_order = share_out_of_order(lines, references, np.random.default_rng(ORDER_SEED))
-    if out_of_order <= MAX_OUT_OF_ORDER:
+    lines, references = sides_of(case, output)
+    share = match_lines(lines, references).share
+    if share <= MAX_OUT_OF_ORDER:
         return None
-    distinct, words = len(set(lines)) / len(lines), variety(lines, references)
-    name = "different-orders"
-    if check_divergence(case).findings:
-        name = "diverged-output"
-    elif distinct < MIN_DISTINCT:
-        name = "repeated-output"
-    elif words < MIN_VARIETY:
-        name = "unread-source"
-    elif output.source_lines is not None or output.logged:
-        name = "other-sides"
+    is_one_log = output.references_path == output.path
+    name = "other-sentences"
+    if is_varied(lines, references) and not is_one_log:
+        name = "different-orders"
     misfit = "translations that fit their own reference no better than another line's"
+    distinct, words = len(set(lines)) / len(lines), variety(lines, references)
     facts = (
-        (misfit, min(1.0, out_of_order), f"at most {MAX_OUT_OF_ORDER:.0%}"),
+        (misfit, min(1.0, share), f"at most {MAX_OUT_OF_ORDER:.0%}"),
         ("different lines among the translations", distinct, f"{MIN_DISTINCT:.0%}"),
         ("different words over the references'", words, f"{MIN_VARIETY:.0%}"),
     )
-    evidence = [fact(output.path, what, f"{share:.0%}", limit) for what, share, limit in facts]
+    evidence = [fact(output.path, what, f"{found:.0%}", limit) for what, found, limit in facts]
     return make_finding(name, evidence)
 
 
@@ -250,7 +187,7 @@ def check_definition(case: Case) -> Answer:
     judged = [
         one
         for _, one in decoding_judgements(case)
-        if one.group == "scoring" and one.quantity not in (*TESTSET_QUANTITIES, "unit")
+        if one.group == "scoring" and one.quantity not in TESTSET_QUANTITIES
     ]
     if findings := settled(judged).findings:
         return Answer(findings=findings[:1])
@@ -262,11 +199,8 @@ def check_definition(case: Case) -> Answer:
             if finding is not None:
                 return Answer(findings=(finding,))
             if output.reported and output.can_be_scored:
-                names = ", ".join(dict.fromkeys(score.metric for score in output.reported))
-                number = len(output.reported)
-                seen.append(
-                    f"{output.testset}: {number} scores match their names, scored again ({names})"
-                )
+                scores = [f"{score.metric} {score.value:.2f}" for score in output.reported]
+                seen.append(f"{output.testset}, scored again: {', '.join(scores)}")
             continue
         for score in output.reported:
             # fairseq-generate scores the tokens of its data-bin.
@@ -285,23 +219,23 @@ def _lower_cased(case: Case, output: Translation) -> Finding | None:
     """Return a finding if one side has no capitals and the other has some, with its cost on these
     lines.
     """
+    if not output.can_be_scored:
+        return None
+    lines, references = sides_of(case, output)
     sides = (
-        ("Translations are", output.path, form_of(output.lines)),
-        ("The references are", output.references_path, form_of(output.references or ())),
+        ("Translations are", output.path, form_of(lines)),
+        ("The references are", output.references_path, form_of(references)),
     )
     for (side, path, form), (_, _, other) in (sides, sides[::-1]):
         if form.is_lower_beside(other):
             here, there = (f"{one.capitals.value:.1%} of letters" for one in (form, other))
             expected = f"{there}, as on the other side"
-            text = plain(output, case.claim.corpus)
-            lines = [line.lower() for line in text.lines]
-            references = [line.lower() for line in text.references or ()]
-            return make_finding(
-                "lower-cased",
-                [fact(path, "case of letters: capitals", here, expected)],
-                cost=_measured_cost(case, output, lines, references, text.is_tokens),
-                side=side,
-            )
+            metric = _metric_of(case, output)
+            given = case.scorer(lines, references)[metric]
+            lower = [list(map(str.lower, one)) for one in (lines, references)]
+            cost = _measured_cost(metric, given, case.scorer(*lower)[metric], "without case")
+            evidence = [fact(path, "case of letters: capitals", here, expected)]
+            return make_finding("lower-cased", evidence, cost=cost, side=side)
     return None
 
 
@@ -328,10 +262,7 @@ def _not_as_named(case: Case, output: Translation) -> Finding | None:
             return make_finding("other-name", [wrong])
         cost = None
         if value is not None:
-            source = (
-                f"these lines, {score.metric}: {score.value:.2f} as reported, {value:.2f} again"
-            )
-            cost = Cost(low=value - score.value, high=value - score.value, source=source)
+            cost = _measured_cost(score.metric, score.value, value, "again")
         return make_finding("without-case", [wrong], cost=cost)
     return None
 

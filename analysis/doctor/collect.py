@@ -395,7 +395,9 @@ def _generated(
     sentences = generated_sentences(lines)
     chosen = sentences["D"] or sentences["H"]
     numbers = sorted(chosen)
-    references = _numbered_lines(sentences["T"], numbers)
+    references = None
+    if sentences["T"].keys() >= set(numbers):
+        references = tuple(sentences["T"][number] for number in numbers)
     reported: tuple[Reported, ...] = ()
     if references_path is not None:
         references = read_lines(references_path)
@@ -412,15 +414,7 @@ def _generated(
         references_path=str(references_path or path),
         references=references,
         reported=reported,
-        source_lines=_numbered_lines(sentences["S"], numbers),
     )
-
-
-def _numbered_lines(line_by_number: dict[int, str], numbers: list[int]) -> tuple[str, ...] | None:
-    """Return the lines with these numbers in their order; None if a line is missing."""
-    if not numbers or not line_by_number.keys() >= set(numbers):
-        return None
-    return tuple(line_by_number[number] for number in numbers)
 
 
 def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:

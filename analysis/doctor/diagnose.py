@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor import check_data, check_lengths, check_scores, check_settings, check_training
-from analysis.doctor.plain import as_text
 from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Diagnosis
 from paper_tables.compare.judgement import DECODING_GROUPS, TRAINING_GROUPS, unjudged
 
@@ -31,7 +29,6 @@ def diagnose(case: Case) -> Diagnosis:
     claim = case.claim
     score_once = functools.lru_cache(maxsize=8)(case.scorer)
     case = msgspec.structs.replace(case, scorer=lambda *sides: score_once(*map(tuple, sides)))
-    scores = _scores(case)
     outcomes = tuple(_outcome(name, case) for name in CHECKS)
     log_path = case.training.path if case.training else "none"
     data_bin = str(case.data.folder) if case.data else "none"
@@ -48,8 +45,6 @@ def diagnose(case: Case) -> Diagnosis:
         },
         findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
         outcomes=outcomes,
-        scores={role: value for role, (value, _) in scores.items()},
-        metrics={role: metric for role, (_, metric) in scores.items()},
         notes=case.notes,
         not_judged=not_judged(case),
     )
@@ -72,25 +67,3 @@ def not_judged(case: Case) -> tuple[str, ...]:
     if any(output.can_be_scored or (output.reported and not output.logged) for output in outputs):
         missing.discard("scoring")
     return (*training, *(group for group in DECODING_GROUPS if group in missing))
-
-
-def _scores(case: Case) -> dict[str, tuple[float, str]]:
-    """Return the BLEU of each role with its definition.
-
-    The BLEU is reported or computed here in the definition of the printed numbers. If neither is
-    possible, it is the last score that was reported.
-    """
-    metric = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
-    scores: dict[str, tuple[float, str]] = {}
-    others: dict[str, tuple[float, str]] = {}
-    for output in case.translations:
-        value_by_metric = {score.metric: score.value for score in reversed(output.reported)}
-        value = value_by_metric.get(metric)
-        if value is None and output.can_be_scored:
-            read = as_text(output, case.claim.corpus)
-            value = case.scorer(read.lines, read.references or ()).get(metric)
-        if value is not None:
-            scores.setdefault(output.role, (value, metric))
-        elif output.reported and not output.lines:
-            others[output.role] = output.reported[-1].value, output.reported[-1].metric
-    return {role: score for role, score in (others | scores).items() if role}

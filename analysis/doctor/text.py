@@ -5,7 +5,7 @@ most 100 columns.
 from collections.abc import Iterable, Iterator
 
 from aiayn.terminal import entries, sections, titled, wrapped
-from analysis.doctor.types import WORDS_BY_CHECK, Answer, Cost, Diagnosis, Finding, Missing
+from analysis.doctor.types import WORDS_BY_CHECK, Answer, Cost, Diagnosis, Finding
 
 LABEL = 11  # columns of the labels of a finding
 CHECK_COLUMN = 40
@@ -21,17 +21,12 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
     """
     claim = f"system {diagnosis.system} of scale {diagnosis.scale}, corpus {diagnosis.corpus}"
     title = f"{diagnosis.name}: is it {claim}?"
-    missing = [] if diagnosis.missing is None else [words_of_missing(diagnosis.missing)]
     return sections(
         ("", [*wrapped(title), titled(title)[1]]),
         ("", entries(tuple(diagnosis.files.items()), "  ")),
         (
             "",
-            [
-                line
-                for text in (headline(diagnosis), *missing, *diagnosis.notes)
-                for line in wrapped(text)
-            ],
+            [line for text in (headline(diagnosis), *diagnosis.notes) for line in wrapped(text)],
         ),
         *(
             ("", list(_finding_lines(number, finding)))
@@ -47,12 +42,12 @@ def headline(diagnosis: Diagnosis) -> str:
     """Return in a sentence how many causes and symptoms were found, and what could not be
     judged.
     """
-    counts = {"cause": 0, "symptom": 0, "harmless difference": 0}
+    counts = {"cause": 0, "symptom": 0, "gain": 0}
     for finding in diagnosis.findings:
         if finding.is_symptom:
             counts["symptom"] += 1
-        elif finding.likelihood in ("raises", "unlikely"):
-            counts["harmless difference"] += 1
+        elif finding.cost is not None and finding.cost.is_gain:
+            counts["gain"] += 1
         else:
             counts["cause"] += 1
     words = ", ".join(
@@ -70,16 +65,6 @@ def headline(diagnosis: Diagnosis) -> str:
     return f"No difference from the claim is found; {made}."
 
 
-def words_of_missing(missing: Missing) -> str:
-    """Return in a sentence what is missing, which the costs of the causes share."""
-    if not missing.is_known:
-        return f"Missing: {missing.words}; costs add up to no more."
-    if missing.high <= 0:
-        return f"Nothing is missing: {missing.words}."
-    low = "" if missing.low == missing.high else f"{max(missing.low, 0):.2f} to "
-    return f"Missing: {low}{missing.high:.2f} BLEU ({missing.words}); costs add up to no more."
-
-
 def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
     yield from wrapped(f"{number}. {finding.title}", "", "   ")
     shown_place = ""
@@ -91,9 +76,7 @@ def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
         text = f"{one.words or one.quantity}: {one.found}; expected {one.expected}{reason}"
         yield from _labelled("", text)
     if finding.cost is not None:
-        is_estimate = finding.likelihood in ("likely", "possible", "unlikely")
-        likelihood = f"{finding.likelihood}: " if is_estimate else ""
-        yield from _labelled("cost", f"{likelihood}{words_of_cost(finding.cost)}")
+        yield from _labelled("cost", words_of_cost(finding.cost))
     yield from _labelled("fix", finding.fix)
 
 
@@ -105,13 +88,14 @@ def words_of_cost(cost: Cost) -> str:
     """
     if cost.low is None:
         return cost.words
-    is_gain = cost.low <= 0 and (cost.high or 0) <= 0 and (cost.low, cost.high) != (0, 0)
-    bounds = [cost.low, cost.high] if not is_gain else [abs(cost.high or 0.0), abs(cost.low)]
+    bounds = [cost.low, cost.high]
+    if cost.is_gain:
+        bounds = [abs(cost.high or 0.0), abs(cost.low)]
     amount = " to ".join(
         dict.fromkeys("all" if bound is None else f"{bound:.1f}" for bound in bounds)
     )
     how_sure = "".join(f", {words}" for words in (cost.words, cost.certainty) if words)
-    return f"{'adds ' if is_gain else ''}{amount} BLEU{how_sure}: {cost.source}"
+    return f"{'adds ' if cost.is_gain else ''}{amount} BLEU{how_sure}: {cost.source}"
 
 
 def _outcome_lines(outcome: Answer) -> Iterator[str]:

@@ -4,6 +4,7 @@ list of checks with the texts of their findings.
 A finding is a judgement as `paper_tables.compare` makes it, with a title and a cost.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,9 @@ class Reported(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """One translated test set; '' and None mean that a value is not known.
 
-    `references` are the references of the score, as found; `plain.plain` normalises them.
-    `generation` is the log of fairseq-generate at `path`, or what a record says of the search.
-    `lines` are empty for a log without sentences.
+    `references` are the references of the score, as found. `generation` is the log of
+    fairseq-generate at `path`, or what a record says of the search. `lines` are empty for a log
+    without sentences.
     """
 
     path: str
@@ -65,7 +66,6 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     references_path: str = ""
     references: tuple[str, ...] | None = None
     reported: tuple[Reported, ...] = ()
-    source_lines: tuple[str, ...] | None = None
     generation: GenerationLog | None = None
 
     @property
@@ -121,26 +121,13 @@ class Case(msgspec.Struct, frozen=True):
         return self.training.path if self.training else ""
 
 
-class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """The BLEU that is missing to the printed number, at most `high`; negative if the score is
-    above it. `words` name the number.
-
-    `is_known` is false if no score was given. At most the whole printed number is missing then.
-    """
-
-    low: float
-    high: float
-    words: str
-    is_known: bool = True
-
-
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a fault in BLEU, positive if it lowers the score; an unknown cost has
-    only `words`.
+    """The cost of a fault in BLEU, positive if it lowers the score; without `low` the cost is not
+    known as a number, and without `high` the whole score may be lost.
 
     `certainty` is '' for a cost measured on this run; else how well the cost itself is known:
     `confirmed` (a second measurement, or the number's author), `measured` (the effect, its cause
-    inferred), `suspected`, `planted`.
+    inferred), `suspected`, `planted`. An unknown cost has only `words`.
     """
 
     low: float | None = None
@@ -149,15 +136,25 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     certainty: str = ""
 
+    @property
+    def most(self) -> float:
+        """The highest cost; 0 for an unknown cost, infinite if the whole score may be lost."""
+        if self.low is None:
+            return 0.0
+        return math.inf if self.high is None else self.high
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the difference raises the score."""
+        return self.low is not None and self.low < 0 and self.most <= 0
+
 
 class Finding(Judgement, frozen=True, kw_only=True):
     """A difference from the claim: its first judgement, and in `also` the others.
 
     `quantity` and `amount` name the difference as published/costs.csv does: a symbol and its value,
     or the ratio to the paper's value. The cost is measured on this run where possible, otherwise
-    taken from publications on the same corpus. `likelihood` says how likely the difference explains
-    the missing BLEU: `measured`, `likely`, `possible`, `unknown` (no published cost), `unlikely`
-    (the cost exceeds the missing BLEU), `raises`; '' for a symptom, which may follow from others.
+    taken from publications on the same corpus.
     """
 
     title: str
@@ -165,7 +162,6 @@ class Finding(Judgement, frozen=True, kw_only=True):
     also: tuple[Judgement, ...] = ()
     amount: float | None = None
     cost: Cost | None = None
-    likelihood: str = ""
 
     @property
     def is_symptom(self) -> bool:
@@ -188,10 +184,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer: findings in their rank, and the outcome of every check in the order in
     which it was made.
 
-    `notes` are sentences on what could not be compared. `scores` are BLEU in percent of the
-    translations by role; `metrics` their definitions, those of the printed numbers wherever the
-    lines are there to be scored. `not_judged` are the required quantities that nothing states: with
-    any of them, "no difference" cannot be said.
+    `notes` are sentences on what could not be compared. `not_judged` are the required quantities
+    that nothing states: with any of them, "no difference" cannot be said.
     """
 
     name: str
@@ -202,16 +196,13 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     outcomes: tuple[Answer, ...]
     notes: tuple[str, ...] = ()
-    scores: dict[str, float] = {}
-    metrics: dict[str, str] = {}
-    missing: Missing | None = None
     not_judged: tuple[str, ...] = ()
 
 
 # The checks with their subjects, in the order of the ranked causes (causes.csv).
 WORDS_BY_CHECK = {
     "data": "numbers of pairs",
-    "vocabulary": "joint vocabulary, of this text",
+    "vocabulary": "joint vocabulary with </s>",
     "alignment": "pairs that are translations",
     "pieces": "pieces joined, detokenised",
     "reference_order": "references in their order",

@@ -2,9 +2,10 @@
 other folder.
 
 `fixtures/clean` is whole: log, data-bin (packed), records, translations, references. A fault's
-folder holds the files that differ. A fixture does not name the machine on which it was made. The
-text of Multi30k may not be redistributed, so its fixture has numbers in place of symbols and no
-test set.
+folder holds the files that differ. A fixture does not name the machine on which it was made.
+
+`fixtures/clean_multi30k` was made once, from a base of Multi30k with `updates: 500`. The text may
+not be redistributed, so that the fixture has numbers in place of symbols and no test set.
 """
 
 import io
@@ -18,7 +19,7 @@ from typing import IO, cast
 
 from aiayn.records import TrainRecord, read_record
 from tests.doctor.faults import CLEAN, MULTI30K, Fault
-from tests.doctor.planting import DATA_RECORDS, TESTSET, TRAIN_RECORD, Planted
+from tests.doctor.planting import RESULTS, SCORED, TESTSET, evaluated_average
 
 FIXTURES_FOLDER = Path(__file__).parent / "fixtures"
 DATA_BIN_NAME, PACKED_NAME = "data-bin", "data-bin.tar.xz"
@@ -26,25 +27,25 @@ REFERENCES_NAME = "references.txt"
 _HOME = re.compile(r"/[\w./-]*/(?=(?:workflow|runs|results)/)")
 
 
-def write_fixture(planted: Planted, fixtures_folder: Path = FIXTURES_FOLDER) -> None:
+def write_fixture(fault: Fault, copy: Path, fixtures_folder: Path = FIXTURES_FOLDER) -> None:
     """Write what a planted run made into its fixture's folder; what the clean one's holds too is
     left out.
     """
-    folder, results = planted.folder, planted.folder / "results" / "demo"
-    evaluated = f"demo_en_de/base/seed1/{planted.evaluated_average}"
+    average = evaluated_average(fault)
+    results, evaluated = copy / RESULTS, f"{SCORED}/{average}"
+    train = read_record(results / f"train/{SCORED}.json", TrainRecord)
     files = {
-        f"{planted.evaluated_average}.json": results / f"average/{evaluated}.json",
+        f"{average}.json": results / f"average/{evaluated}.json",
         f"{TESTSET}.json": results / f"decode/{evaluated}/{TESTSET}.json",
         f"{TESTSET}.txt": results / f"decode/{evaluated}/{TESTSET}.txt",
         f"{TESTSET}.pieces.txt": results / f"decode/{evaluated}/{TESTSET}.pieces.txt",
         "scores.json": results / f"score/{evaluated}/{TESTSET}.json",
         REFERENCES_NAME: results / f"fetch/demo_en_de/{TESTSET}.de",
+        "train.log": train.log_path,
     }
-    if (folder / TRAIN_RECORD).exists():
-        files["train.log"] = read_record(folder / TRAIN_RECORD, TrainRecord).log_path
     contents = {name: without_machine(path.read_bytes(), name) for name, path in files.items()}
-    contents[PACKED_NAME] = packed(folder / Path(DATA_RECORDS["binarize"]).parent / DATA_BIN_NAME)
-    write_contents(contents, planted.fault, fixtures_folder)
+    contents[PACKED_NAME] = packed(results / "binarize/demo_en_de" / DATA_BIN_NAME)
+    write_contents(contents, fault, fixtures_folder)
 
 
 def write_contents(contents: dict[str, bytes], fault: Fault, fixtures_folder: Path) -> None:
@@ -107,28 +108,3 @@ def assemble(name: str, folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -
             path.write_bytes(cast(IO[bytes], members.extractfile(member)).read())
     packed_path.unlink()
     return folder
-
-
-def write_multi30k(
-    log_path: Path, binarized_folder: Path, fixtures_folder: Path = FIXTURES_FOLDER
-) -> None:
-    """Write the fixture of a clean base of Multi30k: its log and the numbered symbols of its
-    data-bin.
-    """
-    contents = {"train.log": without_machine(log_path.read_bytes(), "train.log")}
-    data_bin = fixtures_folder / f"{MULTI30K}.partial" / DATA_BIN_NAME
-    shutil.rmtree(data_bin.parent, ignore_errors=True)
-    data_bin.mkdir(parents=True)
-    for path in binarized_folder.iterdir():
-        if path.name.startswith("train."):
-            shutil.copyfile(path, data_bin / path.name)
-        elif path.name.startswith("dict."):
-            counts = [
-                line.rpartition(" ")[2]
-                for line in path.read_text(encoding="utf-8").split("\n")[:-1]
-            ]
-            lines = [f"symbol{number} {count}\n" for number, count in enumerate(counts)]
-            (data_bin / path.name).write_text("".join(lines), encoding="utf-8", newline="\n")
-    contents[PACKED_NAME] = packed(data_bin)
-    shutil.rmtree(data_bin.parent)
-    write_contents(contents, Fault(MULTI30K, "none", "train", ""), fixtures_folder)

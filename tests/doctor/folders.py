@@ -139,7 +139,6 @@ def write_folders() -> None:
     write_lines(Path("plain/output.de"), *text)
     write_lines(Path("plain/references.de"), *text)
     write_pair(Path("pieces"), in_pieces(OTHER))
-    write_pair(Path("unknown words"), [line.replace("Schiffe", "<unk>") for line in OTHER])
     write_pair(Path("source"), SOURCE)
     write_generation(Path("copied"), SOURCE, PLAIN, 2.0)
     write_generation(Path("quiet"), (), PLAIN, 27.3)

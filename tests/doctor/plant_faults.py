@@ -3,15 +3,14 @@ writes the table.
 
     make doctor-faults        ten trainings of a minute or two; what is done is not done again
 
-`--multi30k-results FOLDER` makes the fixture of Multi30k anew, from a base trained there with
-`updates: 500`; `--table-only` writes the table from the fixtures as they are.
+`--table-only` writes the table from the fixtures as they are.
 """
 
 import argparse
 from pathlib import Path
 
 from tests.doctor.faults import CLEAN, FAULTS, MULTI30K
-from tests.doctor.fixtures import write_fixture, write_multi30k
+from tests.doctor.fixtures import write_fixture
 from tests.doctor.planting import run_pipeline
 from tests.doctor.table import TABLE_PATH, Answer, render_table
 
@@ -24,17 +23,12 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, default=Path("runs/doctor-faults"), help="folder of the trainings"
     )
-    parser.add_argument(
-        "--multi30k", type=Path, nargs=2, metavar=("LOG", "DATA_BIN"), help="of a base of Multi30k"
-    )
     parser.add_argument("--table-only", action="store_true")
     args = parser.parse_args()
     faults = (CLEAN, *FAULTS)
     for fault in () if args.table_only else faults:
         print(f"{fault.name}: {fault.words}", flush=True)
-        write_fixture(run_pipeline(fault, args.folder))
-    if args.multi30k is not None:
-        write_multi30k(*args.multi30k)
+        write_fixture(fault, run_pipeline(fault, args.folder))
     answers = {name: Answer(name) for name in (*(fault.name for fault in faults), MULTI30K)}
     TABLE_PATH.write_text(render_table(answers), encoding="utf-8", newline="\n")
     print(TABLE_PATH.read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ _HEADER = """# What the doctor answers when one thing is wrong
 Base at the scale of the demo (En-De, seed 1), trained or evaluated with one fault at a time, under base's name; the
 doctor reads log, data-bin and translations. `make doctor-faults` trains them, keeps the fixtures and writes this table;
 a test keeps it agreed with what the doctor says of the fixtures. BLEU is that of `demo_test` as it was reported, in the
-paper's definition for En-De ({metric}). Two seeds of the clean base lie 0.8 apart: a smaller
+paper's definition for En-De ({metric}). Two seeds of the clean base differ by 0.8: a smaller
 difference is none, and what helps a training of 700 updates on 12,000 pairs need not help WMT14's.
 
 | fault planted | BLEU reported | beside clean | found | rank of the true cause | all findings, ranked |

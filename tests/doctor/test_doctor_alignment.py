@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aiayn.data.text.binarize import read_dictionary
 from aiayn.errors import CorpusError
 from analysis.doctor.alignment import MAX_SHARE, estimate_misaligned
 from analysis.doctor.data_bin import DataBin, Side
@@ -67,15 +66,6 @@ def test_a_torn_data_bin_is_refused(tmp_path: Path) -> None:
         Side(tmp_path / "train")
 
 
-def test_a_dictionary_has_four_special_symbols_before_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "dict.en.txt"
-    path.write_text("the 3 #fairseq:overwrite\nmadeupword0000 0\n", encoding="utf-8")
-    assert read_dictionary(path) == ["<s>", "<pad>", "</s>", "<unk>", "the", "madeupword0000"]
-    path.write_text("the three\n", encoding="utf-8")
-    with pytest.raises(CorpusError, match=r"dict.en.txt:1: 'the three'"):
-        read_dictionary(path)
-
-
 def test_a_folder_without_training_text_is_no_data_bin(tmp_path: Path) -> None:
     for language in ("en", "de"):
         (tmp_path / f"dict.{language}.txt").write_text("a 1\n", encoding="utf-8")
@@ -88,9 +78,9 @@ def test_the_estimate_is_near_the_share_that_was_misaligned(tmp_path: Path, shar
     source, target = write_translations(tmp_path, share, 3000, np.random.default_rng(1))
     estimate = estimate_misaligned(source, target, np.random.default_rng(2))
     assert estimate is not None
-    assert estimate.num_compared == 1500
-    assert estimate.misaligned_share == pytest.approx(share, abs=0.06)
-    assert estimate.is_alarming == (share > MAX_SHARE)
+    assert estimate.num_items == 1500
+    assert estimate.share == pytest.approx(share, abs=0.06)
+    assert (estimate.share > MAX_SHARE) == (share > MAX_SHARE)
 
 
 def test_pairs_whose_words_occur_once_or_twice_say_nothing(tmp_path: Path) -> None:

@@ -10,23 +10,47 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.logs.symbols import symbols_of_arguments
 from aiayn.printed import read_table
 from analysis.doctor.costs import read_costs
-from tests.doctor.paper_logs import PaperLog
+from paper_tables.compare.systems import read_systems
+from paper_tables.compare.training import count_parameters
+from tests.logs.factory import BASE, TrainingText
 
+BIG = BASE | {
+    "arch": "transformer_vaswani_wmt_en_de_big", "dropout": 0.3, "lr": [0.000494], "max_update": 300_000,
+    **{f"{side}_embed_dim": 1024 for side in ("encoder", "decoder")},
+    **{f"{side}_ffn_embed_dim": 4096 for side in ("encoder", "decoder")},
+    **{f"{side}_attention_heads": 16 for side in ("encoder", "decoder")},
+}  # fmt: skip
+SYSTEMS = read_systems(["paper"])
 ROWS = tomllib.loads(Path(__file__).with_name("paper_logs.toml").read_text(encoding="utf-8"))["log"]
+
+
+def log_of(row: dict[str, Any]) -> str:
+    """Return the log of a row of paper_logs.toml."""
+    arguments = (BIG if row["system"] == "big" else BASE) | row.get("changes", {})
+    asked = arguments["max_update"]
+    last = row.get("last_update", asked)
+    (system,) = [one for one in SYSTEMS if one.system == row["system"]]
+    num_parameters = count_parameters(symbols_of_arguments(arguments), (37_000, 37_000), system)
+    assert num_parameters is not None
+    form = TrainingText(
+        arguments=arguments | {"max_update": last}, num_epochs=20, num_parameters=num_parameters
+    )
+    text = form.text().replace(f"max_update={last},", f"max_update={asked},")
+    for old, new in (*row.get("replaced", {}).items(), ("24900.5", row.get("tokens", "24900.5"))):
+        assert old in text
+        text = text.replace(old, new)
+    return text
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
 def test_findings_of_a_log_and_their_published_costs(
     row: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = PaperLog(**{key: value for key, value in row.items() if key in PaperLog._fields})
-    old, new = row.get("replaced", ("", ""))
-    text = log.text()
-    assert old in text
-    (tmp_path / "train.log").write_text(text.replace(old, new) if old else text, encoding="utf-8")
-    claim = ["--system", log.system, "--corpus", "wmt14_en_de"]
+    (tmp_path / "train.log").write_text(log_of(row), encoding="utf-8")
+    claim = ["--system", row["system"], "--corpus", "wmt14_en_de"]
     assert main(["doctor", str(tmp_path), *claim, "--json"]) == 1  # its search is not stated
     diagnosis = json.loads(capsys.readouterr().out)
     assert diagnosis["not_judged"][-3:] == ["search", "scoring", "average"]

@@ -1,14 +1,11 @@
 """The doctor finds each planted fault first, and nothing in a run without one."""
 
 import functools
-import json
-from pathlib import Path
 
 import pytest
 
 from analysis.doctor.costs import read_costs
 from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
-from tests.doctor.fixtures import assemble
 from tests.doctor.table import TABLE_PATH, Answer, render_table
 
 pytestmark = pytest.mark.slow
@@ -45,19 +42,6 @@ def test_a_clean_run_raises_no_alarm(name: str) -> None:
     if name == CLEAN.name:
         assert not any(one["missing"] for one in answer.diagnosis["outcomes"])
     assert answer.exit_code == (1 if unknown else 0)
-
-
-def test_a_clean_run_that_claims_to_be_another_system_is_found_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from aiayn.__main__ import main
-
-    folder = assemble(CLEAN.name, tmp_path / "run")
-    claim = ["--scale", "demo", "--system", "table3_d_els0", "--corpus", "demo_en_de", "--json"]
-    assert main(["doctor", str(folder), *claim]) == 1
-    quantities = [one["quantity"] for one in json.loads(capsys.readouterr().out)["findings"]]
-    assert "eps_ls" in quantities
-    assert "norm_order" not in quantities
 
 
 def test_the_table_of_planted_faults_is_what_the_doctor_says() -> None:

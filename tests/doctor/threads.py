@@ -7,7 +7,7 @@ The cases are in threads.toml. Settings are facts of the threads, in our words.
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from aiayn.logs.evidence import LoggedTraining
 from aiayn.logs.symbols import Symbols, symbols_of_spec
@@ -15,7 +15,6 @@ from aiayn.logs.types import Argument, GenerationLog, Measured, Start, TrainingL
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Translation
 
-Mark = Literal["confirmed", "measured", "guess"]
 EPOCH_TOKENS = 138e6  # target tokens of an epoch of WMT14 En-De: fairseq #512, #1331
 
 
@@ -41,21 +40,16 @@ class Settings(NamedTuple):
 
 
 class ThreadCase(NamedTuple):
-    """One case: the settings of a thread, and what it says of their causes and costs.
+    """One case: the settings of a thread, and the causes that it names with their published costs.
 
-    `bleu` is the thread's score and `reference` what it was held against ('': the printed number
-    counts); `role` is the test set's. With `has_first_cause` the thread's own cause ranks first.
+    With `has_first_cause` a cause that the thread names ranks first.
     """
 
     name: str
     thread: str
-    mark: Mark
     expected: tuple[Expected, ...]
     settings: Settings
     corpus: str
-    bleu: float | None = None
-    reference: float | None = None
-    role: str = "test"
     has_first_cause: bool = False
 
 
@@ -140,7 +134,6 @@ def generation_of(
 
 
 _CONTENT = tomllib.loads(Path(__file__).with_name("threads.toml").read_text(encoding="utf-8"))
-CHANGED = _CONTENT["changed"]  # changes of base's settings, with their published cost
 
 
 def _read_cases() -> Iterator[ThreadCase]:

@@ -4,9 +4,9 @@ system should have.
 WHAT is RUN, a run's name, any unique beginning of it or its folder (default: the newest finished
 run), or FOLDER, the files of any fairseq training: its log, a data-bin, the output of
 fairseq-generate, or plain hypotheses and references. Each finding has its evidence (file, line,
-value, expected value), its cost in BLEU with the source, and the fix. Costs are published ones, of
-the run's own corpus and a difference of that size; their sum never exceeds what the run lacks to
-the printed number. The likeliest cause comes first.
+value, expected value), its cost in BLEU with the source, and the fix. Costs are measured on these
+lines, or published for the run's own corpus and a difference of that size. The highest cost comes
+first. What the run lacks to the printed number is a question for `aiayn explain`.
 
 Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
 """

@@ -7,6 +7,7 @@ If they do not, the BLEU is near 0 and says nothing about the model. The doctor 
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,25 +45,21 @@ def find_doubt(hypotheses: Sequence[str], references: Sequence[str], bleu: float
             "the translations are upper case, which counts as other words; the definitions that end"
             " with _lc ignore case"
         )
-    shares = words_share(hypotheses, references)
-    if (
-        shares is not None
-        and shares[0] < MIN_LANGUAGE * shares[1]
-        and variety(hypotheses, references) >= MIN_VARIETY
-    ):
+    if find_other_language(hypotheses, references) is not None:
         return (
             "the translations are not in the references' language: check the file, and"
             " --language-pair"
         )
-    if is_varied(hypotheses, references):
-        out_of_order = share_out_of_order(hypotheses, references, np.random.default_rng(ORDER_SEED))
-        if out_of_order > MAX_OUT_OF_ORDER:
-            return (
-                "the lines are in another order than the references, or shifted: they fit their own"
-                " reference no better than another line's; put both into the order of the source"
-                " (of fairseq-generate give the whole log as --hypotheses: its lines are sorted by"
-                " number)"
-            )
+    if (
+        is_varied(hypotheses, references)
+        and match_lines(hypotheses, references).share > MAX_OUT_OF_ORDER
+    ):
+        return (
+            "the lines are in another order than the references, or shifted: they fit their own"
+            " reference no better than another line's; put both into the order of the source"
+            " (of fairseq-generate give the whole log as --hypotheses: its lines are sorted by"
+            " number)"
+        )
     return ""
 
 
@@ -80,31 +77,30 @@ def is_varied(lines: Sequence[str], references: Sequence[str]) -> bool:
     )
 
 
-def words_share(lines: Sequence[str], references: Sequence[str]) -> tuple[float, float] | None:
-    """Return the share of the references' most frequent words in each text; None for short
-    texts.
+def find_other_language(
+    lines: Sequence[str], references: Sequence[str]
+) -> tuple[float, float] | None:
+    """Return the share of the references' most frequent words in each text if the lines are in
+    another language; None if not, and for short texts and lines that repeat themselves.
     """
     counts, expected = _count_words(lines), _count_words(references)
-    if min(counts.total(), expected.total()) < MIN_WORDS:
+    if min(counts.total(), expected.total()) < MIN_WORDS or not is_varied(lines, references):
         return None
     frequent = [word for word, _ in expected.most_common(NUM_FREQUENT)]
-    num_given = sum(counts[word] for word in frequent)
-    num_expected = sum(expected[word] for word in frequent)
-    return num_given / counts.total(), num_expected / expected.total()
+    share = sum(counts[word] for word in frequent) / counts.total()
+    expected_share = sum(expected[word] for word in frequent) / expected.total()
+    return (share, expected_share) if share < MIN_LANGUAGE * expected_share else None
 
 
 def _count_words(lines: Sequence[str]) -> Counter[str]:
     return Counter(word.casefold() for line in lines for word in re.findall(r"[^\W\d_]+", line))
 
 
-def share_out_of_order(
-    hypotheses: Sequence[str], references: Sequence[str], rng: np.random.Generator
-) -> float:
-    """Return how far the hypotheses are out of the references' order, about 0 to 1.
+def match_lines(hypotheses: Sequence[str], references: Sequence[str]) -> "Misfit":
+    """Return how many hypotheses fit their own reference no better than other references of about
+    the same length, by words in common.
 
-    Each hypothesis is compared with its own reference and with references of about the same length.
-    The result is twice the share of hypotheses for which the own reference is in the worse half, by
-    words in common. It is 1 for references in random order, and near 0 for a real translation.
+    The share is 1 for references in random order, and near 0 for a real translation.
     """
     own_words = [set(re.findall(r"\w+", join_any_pieces(line))) for line in hypotheses]
     words = [set(re.findall(r"\w+", join_any_pieces(line))) for line in references]
@@ -113,13 +109,30 @@ def share_out_of_order(
         first, others = own_words[index], [words[candidate] for candidate in candidates]
         return [2 * len(first & other) / max(1, len(first) + len(other)) for other in others]
 
-    num_worse = num_in_worse_half([len(one) for one in words], len(words) // 10, overlaps, rng)
-    return 2 * num_worse / max(1, len(words))
+    rng = np.random.default_rng(ORDER_SEED)
+    return count_misfits([len(one) for one in words], len(words) // 10, overlaps, rng)
 
 
-def num_in_worse_half(
+class Misfit(NamedTuple):
+    """How many of some items rank in the worse half among decoys.
+
+    The partner of an item that is out of place is a random draw like any decoy, so that its rank is
+    uniform. The share of such items is therefore twice the share in the worse half (the estimator
+    of null hypotheses of Storey 2002, with lambda 1/2).
+    """
+
+    num_worse: int
+    num_items: int
+
+    @property
+    def share(self) -> float:
+        """The share of items that are out of place, about 0 to 1."""
+        return 2 * self.num_worse / max(1, self.num_items)
+
+
+def count_misfits(
     lengths: npt.ArrayLike, window: int, score: Score, rng: np.random.Generator
-) -> int:
+) -> Misfit:
     """Return how many items rank in the worse half among decoys: items drawn from `window`
     neighbours by length.
 
@@ -137,4 +150,4 @@ def num_in_worse_half(
         own, *of_decoys = score(int(index), [int(index), *decoys.tolist()])
         rank = sum(one > own for one in of_decoys) + 0.5 * sum(one == own for one in of_decoys)
         num_worse += rank >= (num_decoys + 1) / 2
-    return num_worse
+    return Misfit(num_worse, len(by_length))
