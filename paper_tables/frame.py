@@ -153,8 +153,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     `runs` are in the order of the scale's lists. `later_numbers` and `later_runs` belong to the
     scale's `later_seeds`, which were added after the other seeds had been looked at: no printed
-    row, conclusion or verdict uses them. `dirty_evaluations` are the cell and seed of evaluations
-    that were made from a changed working tree. `variants` and `architectures` are the subset of
+    row, conclusion or verdict uses them. `dirty_trainings` are the system and seed of trainings
+    with an evaluation from a changed working tree. `variants` and `architectures` are the subset of
     `known` that this scale runs. `record_by_stage` has the records of the wings' stages by verb.
     Table 3's rows are to have `num_row_seeds` seeds, and base `num_base_seeds`. A frame made from
     logs (`is_of_logs`) has only `lines` and `notes`, the notes by table.
@@ -168,7 +168,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     runs: tuple[Run, ...] = ()
     later_numbers: Numbers = {}
     later_runs: tuple[Run, ...] = ()
-    dirty_evaluations: tuple[tuple[CellKey, int], ...] = ()
+    dirty_trainings: tuple[tuple[str, int], ...] = ()
     system_by_name: dict[str, SystemSpec] = {}
     corpora: dict[str, CorpusSpec] = {}
     corpus_by_pair: dict[str, str] = {}

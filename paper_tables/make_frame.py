@@ -3,7 +3,6 @@
 `make_frame` is called once per scale. All tables and figures read the frame that it returns.
 """
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -69,7 +68,6 @@ TRAINING_METRICS = (
     "num_parameters",
     "steps",
     "tokens",
-    "source_tokens",
     "wall_seconds",
     "wall_hours",
     "gpu_hours",
@@ -108,12 +106,14 @@ def make_frame(results: ScaleResults) -> Frame:
                 hardware=hardware_words(train.hardware),
             )
         (later_runs if key in later_keys else runs).append(run)
+    is_dirty = results.scores["commit"].str.endswith("+dirty")
+    dirty = results.scores.loc[is_dirty, ["system", "seed"]].drop_duplicates()
     frame = Frame(
         scale=scale.scale,
         hardware=results.hardware,
         numbers=_numbers(results, runs),
         runs=tuple(runs),
-        dirty_evaluations=_dirty_evaluations(results),
+        dirty_trainings=tuple(dirty.itertuples(index=False, name=None)),
         later_numbers=_numbers(results, later_runs),
         later_runs=tuple(later_runs),
         system_by_name=experiment.system_by_name,
@@ -215,20 +215,6 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
     return numbers
 
 
-def _dirty_evaluations(results: ScaleResults) -> tuple[tuple[CellKey, int], ...]:
-    """Return the cell and seed of each evaluation that was recorded from a changed working tree."""
-    scores = results.scores
-    columns = ["corpus", "system", "average", "testset", "seed"]
-    dirty = scores.loc[scores["commit"].str.endswith("+dirty"), columns]
-    places = set(dirty.itertuples(index=False, name=None))
-    place_of = operator.attrgetter(*columns)
-    evaluations = []
-    for evaluation in results.experiment.evaluations:
-        if place_of(evaluation) in places:
-            evaluations.append((evaluation.key, evaluation.seed))
-    return tuple(evaluations)
-
-
 def training_values(
     run: Run, hardware: HardwareSpec, binarized: BinarizedCorpus | None
 ) -> dict[str, float]:
@@ -268,12 +254,11 @@ def training_values(
         num_tokens[binarized.source_language] / num_pairs,
         num_tokens[binarized.target_language] / num_pairs,
     )
-    values["source_tokens"] = train.tokens * lengths.source / lengths.target
     if trained is not None:
         flops = values["model_flops"] = model_flops(
             trained,
             binarized.vocabulary_size_by_language[binarized.target_language],
-            source_tokens=values["source_tokens"],
+            source_tokens=train.tokens * lengths.source / lengths.target,
             target_tokens=train.tokens,
             lengths=lengths,
         )

@@ -7,7 +7,7 @@ standard deviation is not known, they say how many seeds would decide.
 """
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -104,7 +104,7 @@ def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]
     return tuple(line for _, line in placed)
 
 
-def seed_noise(source: str, lines: Sequence[PublicSeed] | None = None) -> SeedNoise:
+def seed_noise(source: str) -> SeedNoise:
     """Return the runs of AlgoPerf or of MLPerf that count, by setting.
 
     All runs of MLPerf count. A run of AlgoPerf counts if it ended at exactly FULL_UPDATES and
@@ -112,7 +112,7 @@ def seed_noise(source: str, lines: Sequence[PublicSeed] | None = None) -> SeedNo
     time limit was selected by the stop. This rule was written after the values had been seen.
     """
     runs_by_setting: dict[str, list[PublicSeed]] = {}
-    for line in read_public_seeds() if lines is None else lines:
+    for line in read_public_seeds():
         if line.source.startswith(SOURCE_PREFIXES[source]) and (
             source == MLPERF or _is_whole(line)
         ):
@@ -130,11 +130,9 @@ def _is_whole(run: PublicSeed) -> bool:
     )
 
 
-def published_means(lines: Sequence[PublicSeed] | None = None) -> list[PublicSeed]:
+def published_means() -> list[PublicSeed]:
     """Return the means over several seeds that were published without their runs."""
-    return [
-        line for line in (read_public_seeds() if lines is None else lines) if line.num_seeds > 1
-    ]
+    return [line for line in read_public_seeds() if line.num_seeds > 1]
 
 
 def seeds_by_public_noise(verdict: Verdict) -> str:

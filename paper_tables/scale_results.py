@@ -123,9 +123,7 @@ def gather_results(
             )
     keys = [training.key for training in experiment.trainings]
     runs_folder = Path(scale.runs_folder)
-    found = read_trainings(
-        keys, results_folder, scale.scale, runs_folder=runs_folder, so_far=so_far
-    )
+    found = read_trainings(keys, results_folder, scale.scale, runs_folder)
     state_by_key = {}
     for key in keys:
         spec, train = experiment.system_by_name[key[1]].training, found.get(key)

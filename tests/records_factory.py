@@ -28,7 +28,6 @@ from aiayn.records import (
     Hardware,
     Hypotheses,
     PerplexityRecord,
-    Prediction,
     RawCorpus,
     SavedModel,
     ScoreRecord,
@@ -75,7 +74,6 @@ TRAINED = made_of("trained", TrainRecord)
 HYPOTHESES = made_of("hypotheses", Hypotheses)
 PERPLEXITY = made_of("perplexity", PerplexityRecord)
 CORPUS = made_of("corpus", CorpusSpec)
-PREDICTION = Prediction(hours=0.05, basis="at 30% of 1 CPU core")
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,6 @@ def write_training(
     *,
     hardware: Hardware = CPU,
     wall_seconds: float = 120.0,
-    prediction: Prediction | None = PREDICTION,
 ) -> TrainRecord:
     """Write the record of a finished training."""
     training, run_folder = (
@@ -180,7 +177,6 @@ def write_training(
         models=models,
         tensors_sha256="0" * 64,
         training_json=msgspec.json.encode(training, order="deterministic").decode(),
-        prediction=prediction,
     )
     write_record(train, train_record(site.results_folder, site.scale.scale, corpus, system, seed))
     return train
@@ -239,21 +235,9 @@ def write_dev_scores(site: Site, system: str, seed: int, bleu: float, ppl: float
             write_scores(site, evaluation, values)
 
 
-def make_pre_norm_site(folder: Path, **changes: object) -> Site:
-    """Make base with 70 and 72 BLEU; pre-norm with 71 and 74, perplexity 0.25 below base's in both
-    seeds.
-    """
-    site = make_compared_site(folder, variants=["pre_norm"], **changes)
-    write_everything(site)
-    for seed, base, variant in ((1, 70.0, 71.0), (2, 72.0, 74.0)):
-        write_dev_scores(site, "base", seed, base, 1.5)
-        write_dev_scores(site, "pre_norm", seed, variant, 1.25)
-    return site
-
-
 def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) -> None:
     """Write the baselines of a corpus: the later named, the worse."""
-    names = ("nearest", "dictionary", "copy", "untrained")
+    names = ("nearest", "dictionary", "copy")
     metrics = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_sacre_13a")
     scores: dict[str, list[ScoreRecord]] = {}
     for rank, name in enumerate(names, start=1):
@@ -354,15 +338,9 @@ def write_left(site: Site) -> None:
         write_raw(site, name, corpus)
 
 
-def write_translations(
-    site: Site,
-    evaluation: Evaluation,
-    text: str = "",
-) -> Path:
-    """Write translations and their record, and set the digest that the record of score names;
-    return the text's path.
-
-    By default they are two lines that name the system, the seed and the test set.
+def write_translations(site: Site, evaluation: Evaluation) -> None:
+    """Write two lines that name system, seed and test set, their record, and their digest into the
+    record of score.
     """
     place = (site.results_folder, site.scale.scale)
     record_path, scored_path = (
@@ -370,7 +348,7 @@ def write_translations(
     )
     text_path = record_path.with_suffix(".txt")
     text_path.parent.mkdir(parents=True, exist_ok=True)
-    text = text or f"{evaluation.system} {evaluation.seed}\n{evaluation.testset}\n"
+    text = f"{evaluation.system} {evaluation.seed}\n{evaluation.testset}\n"
     text_path.write_text(text, encoding="utf-8", newline="\n")
     sha256 = hashlib.sha256(text_path.read_bytes()).hexdigest()
     hypotheses = msgspec.structs.replace(
@@ -379,7 +357,7 @@ def write_translations(
         average=evaluation.average,
         testset=split_alpha(evaluation.testset)[0],
         path=str(text_path.absolute()),
-        num_lines=text.count("\n"),
+        num_lines=2,
         hypotheses_sha256=sha256,
         signature="beam:4",
     )
@@ -387,7 +365,6 @@ def write_translations(
     scored = read_record(scored_path, ScoreRecords)
     scores = [msgspec.structs.replace(score, hypotheses_sha256=sha256) for score in scored.scores]
     write_record(msgspec.structs.replace(scored, scores=scores), scored_path)
-    return text_path
 
 
 def write_raw(site: Site, name: str, corpus: CorpusSpec) -> None:

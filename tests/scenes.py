@@ -8,40 +8,24 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 import yaml
 
 import aiayn.runs.status
-from aiayn.paths import average_record, corpus_record, train_record
-from aiayn.records import CheckpointRecord, RawCorpus, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import LOG_NAME
-from aiayn.spec.system import CHECKOUT, read_system
+from aiayn.spec.system import CHECKOUT
 from tests.fake_cluster import FakeCluster
 from tests.fake_slurm import FakeSlurm, install
 from tests.planned_scales import leave_free
 from tests.records_factory import (
-    PROVENANCE,
-    Site,
     make_site,
-    run_of,
-    write_attempt,
-    write_everything,
     write_left,
-    write_translations,
 )
 from tests.run_folders import at, write_done, write_log
-from tests.table_scenes import make_demo, make_paper
+from tests.table_scenes import make_demo, make_paper, own_specs
 from tests.text_forms import FORMS, GENERATED, OTHER, PLAIN, tokens
 
 RUNS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-LOG = (
-    '2026-01-01 10:00:01 | INFO | train_inner | {"epoch": 1, "loss": "9.9", "num_updates":'
-    ' "2900"}\n2026-01-01 10:00:02 | INFO | train_inner | {"epoch": 1, "loss": "1.5",'
-    ' "num_updates": "3000"}\n2026-01-01 10:00:03 | INFO | valid | {"epoch": 1,'
-    ' "valid_num_updates": "3000"}\n2026-01-01 10:00:04 | INFO | fairseq_cli.train | done training'
-    " in 1.0 seconds\n"
-)
 
 
 def fill_runs(runs: Path, slurm: FakeSlurm) -> None:
@@ -70,53 +54,10 @@ def make_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill_runs(Path("runs"), install(folder / "slurm", monkeypatch))
 
 
-def write_demo_results(folder: Path) -> Site:
-    """Write the demo's results: everything of seeds 1 and 2; of base's first the run, data and
-    translations, too.
-    """
-    site = make_site(folder, seeds=[1, 2])
-    write_everything(site)
-    run_folder = write_attempt(site, "demo_en_de", "base", 1, update=3000, outcome="done")
-    (run_folder / LOG_NAME).write_text(LOG, encoding="utf-8")
-    write_attempt(site, "demo_en_de", "big", 3, update=300, outcome="failed")
-    (evaluation,) = (
-        one
-        for one in site.experiment.evaluations
-        if (one.corpus, one.system, one.seed, one.role) == ("demo_en_de", "base", 1, "test")
-    )
-    write_translations(site, evaluation)
-    averaged = CheckpointRecord(
-        provenance=msgspec.structs.replace(PROVENANCE, command="aiayn average --last 5"),
-        run=run_of("demo_en_de", "base", 1),
-        average="last5",
-        path=Path("gone.pt"),
-        averaged_updates=[2900, 3000],
-        tensors_sha256="a" * 64,
-    )
-    write_record(
-        averaged, average_record(site.results_folder, "demo", "demo_en_de", "base", 1, "last5")
-    )
-    fetched = msgspec.structs.replace(PROVENANCE, command="aiayn fetch --corpus demo_en_de")
-    raw = RawCorpus(provenance=fetched, corpus="demo_en_de", pair_by_split={})
-    write_record(raw, corpus_record(site.results_folder, "demo", "fetch", "demo_en_de"))
-    asked = msgspec.json.encode(
-        read_system("base", "demo").training, order="deterministic"
-    ).decode()
-    for seed in (1, 2):
-        path = train_record(site.results_folder, "demo", "demo_en_de", "base", seed)
-        write_record(
-            msgspec.structs.replace(read_record(path, TrainRecord), training_json=asked), path
-        )
-    for path in site.results_folder.rglob("*.json"):
-        verb, text = (
-            path.relative_to(site.results_folder).parts[1],
-            path.read_text(encoding="utf-8"),
-        )
-        path.write_text(
-            text.replace('"command": "aiayn"', f'"command": "aiayn {verb} --seed 1"'),
-            encoding="utf-8",
-        )
-    return site
+def make_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make all that the demo's runs leave, with seeds 1 and 2."""
+    own_specs("demo", monkeypatch)
+    write_left(make_site(Path(), seeds=[1, 2]))
 
 
 def make_paper_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +95,7 @@ def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     needed = {name: pins[name] for name in (*checks.NEEDED_PACKAGES, checks.SLURM_PACKAGE)}
     which = shutil.which
-    monkeypatch.setattr(checks, "installed_versions", lambda: needed)
+    monkeypatch.setattr(checks, "installed_version", needed.get)
     monkeypatch.setattr(
         shutil, "which", lambda name, *rest: None if name == "nvidia-smi" else which(name, *rest)
     )
@@ -185,7 +126,7 @@ def make_doctor_folders(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 SCENES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "runs": make_runs,
-    "results": lambda folder, monkeypatch: write_demo_results(Path()) and None,
+    "results": make_results,
     "results of the paper": make_paper_results,
     "text forms": make_forms,
     "odd logs": make_odd_logs,

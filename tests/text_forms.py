@@ -4,7 +4,7 @@ plain text.
 
 from collections.abc import Sequence
 
-from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.data.text.tokenize_moses import tokenize_line
 
 NOUNS = ("Das Haus", "Die Stadt", "Ein Mann", "Frau Meier", "Der Fluss", "Ein Buch")
 VERBS = ("sieht", "kennt", "liest", "malt", "sucht")
@@ -20,8 +20,7 @@ OTHER = [
 
 def tokens(lines: Sequence[str]) -> list[str]:
     """Return Moses' tokens, escaped."""
-    tokenizer = Tokenizer("de")
-    return [tokenizer.tokenize(line).rstrip() for line in lines]
+    return [tokenize_line(line, "de").rstrip() for line in lines]
 
 
 def pieces(lines: Sequence[str]) -> list[str]:

@@ -85,22 +85,17 @@ def install_torch(given_url: str) -> None:
         TORCH_INDEX.exists() and TORCH_INDEX.read_text() == given_url
     )
     url, reason = (given_url, "as TORCH_INDEX_URL says") if given_url else own_torch_index()
-    print(f"torch from {url or 'the package index'}, {reason}", flush=True)
+    other_url = CPU_INDEX_URL.replace("cpu", "cu126") if url == CPU_INDEX_URL else CPU_INDEX_URL
+    print(
+        f"torch from {url or 'the package index'}, {reason}; for another build: make install"
+        f" TORCH_INDEX_URL={other_url}",
+        flush=True,
+    )
     if url:  # torch alone: its index need not have what torch requires
         again = ["--force-reinstall"] if is_other else []
         pip([*again, "--no-deps", "--index-url", url, "torch"])
     pip([*(["--extra-index-url", url] if url else []), "torch", "setuptools", "wheel"])
     TORCH_INDEX.write_text(given_url)
-    (version_path,) = VENV.glob("lib/python3*/site-packages/torch/version.py")
-    version: dict[str, str] = {}
-    exec(version_path.read_text(), version)
-    kind = f"built for CUDA {version['cuda']}" if version.get("cuda") else "the build for CPUs"
-    other_url = CPU_INDEX_URL if version.get("cuda") else CPU_INDEX_URL.replace("cpu", "cu126")
-    print(
-        f"torch {version['__version__']}, {kind}; for another: make install"
-        f" TORCH_INDEX_URL={other_url}",
-        flush=True,
-    )
 
 
 def own_torch_index() -> tuple[str, str]:

@@ -58,6 +58,7 @@ def claimed_system(claim: Claim) -> PaperSystem:
             "length_penalty_alpha": decoding.length_penalty_alpha,
         },
         average_by_use=claim.average_by_use,
+        training=claim.training,
     )
 
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import altair as alt
 import pandas as pd
@@ -23,12 +22,10 @@ from paper_tables.render.figure import (
     WIDTH,
     Figure,
     FigureError,
-    Format,
     write_figure,
 )
 
 HEAD_COLOURS = (*PALETTE, INK, "#8A8F98")  # 8 heads; further heads repeat the colours
-SUM_TOLERANCE = 1e-3
 MAX_LABELLED = 48  # the most tokens that a column of lines, or a matrix, can name
 MAX_CELLS = 6000  # of all heads' matrices together: about 500 KB of SVG
 MIN_DRAWN_WEIGHT = 0.02
@@ -41,8 +38,6 @@ def read_attention(path: Path) -> pd.DataFrame:
 
     Raises:
         RecordError: if the file is not such a table.
-        FigureError: if it holds several layers, if a weight is below 0, or if the weights of a
-        query do not sum to 1.
     """
     types = dict.fromkeys(("run", "kind", "query", "key"), str) | {"weight": float}
     try:
@@ -55,24 +50,6 @@ def read_attention(path: Path) -> pd.DataFrame:
     if missing:
         raise RecordError(
             f"{path}: lacks {', '.join(missing)}; write it again with `aiayn attention`"
-        )
-    shown = frame[["run", "kind", "layer"]].drop_duplicates()
-    if len(shown) > 1:
-        raise FigureError(
-            f"Attention: the table holds {len(shown)} runs, kinds or layers; a figure shows a"
-            " single layer."
-        )
-    sums = frame.groupby(["kind", "layer", "head", "query_index"], sort=False)["weight"].agg(
-        ["sum", "min"]
-    )
-    wrong = sums[~((sums["sum"] - 1).abs() <= SUM_TOLERANCE) | ~(sums["min"] >= 0)]
-    if not wrong.empty:
-        kind, layer, head, query = wrong.index[0]
-        total = wrong["sum"].iloc[0]
-        raise FigureError(
-            f"Attention: the weights of query {query} in {kind} layer {layer}, head {head} sum to"
-            f" {total:.4g}, expected 1 and none below 0; write the table again with `aiayn"
-            " attention`."
         )
     return frame
 
@@ -145,7 +122,7 @@ def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") ->
 
 
 def draw_attention(
-    path: Path, formats: Sequence[Format], *, heads: Sequence[int], word: str, needs_word: bool
+    path: Path, *, heads: Sequence[int], word: str, needs_word: bool
 ) -> Iterator[str]:
     """Draw the file of `aiayn attention` in its folder; yield each picture's path, or why it is
     missing.
@@ -154,7 +131,7 @@ def draw_attention(
     heads are drawn.
 
     Raises:
-        FigureError: as `read_attention`, or if a head or the word does not exist.
+        FigureError: if a head or the word does not exist.
     """
     frame = select(read_attention(path), heads=heads)
     of_word = frame
@@ -166,7 +143,7 @@ def draw_attention(
     for figure, shown in ((ATTENTION_LINES, of_word), (ATTENTION_HEADS, frame)):
         named = replace(figure, name=f"{path.stem}_{figure.name.removeprefix('attention_')}")
         try:
-            yield from map(str, write_figure(named, shown, path.parent, formats, with_frame=False))
+            yield from map(str, write_figure(named, shown, path.parent, with_frame=False))
         except FigureError as error:
             yield str(error)
 
@@ -185,16 +162,6 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
             f"Attention as lines: {num_tokens} tokens, more than the {MAX_LABELLED} that can be"
             " named in a column; the matrices show them."
         )
-    sides = {}
-    for side, at, align in (("query", 0.0, "right"), ("key", 1.0, "left")):
-        words = frame.drop_duplicates(f"{side}_index")[[f"{side}_index", side]]
-        words = words.rename(columns={f"{side}_index": "index", side: "token"}).assign(at=at)
-        words["token"] = shown_tokens(words.sort_values("index")["token"])
-        sides[align] = words
-    if frame["query_index"].nunique() == 1 and frame["kind"].iloc[0] != "cross":
-        # With a single query, the other words of the sentence are shown in grey.
-        others = sides["left"].copy()
-        sides["grey"] = others[~others["index"].isin(frame["query_index"])].assign(at=0.0)
     # The largest weight is always drawn, and at most MAX_LINES lines are.
     drawn = frame.nlargest(MAX_LINES, "weight")
     drawn = drawn[drawn["weight"] >= min(MIN_DRAWN_WEIGHT, float(drawn["weight"].max()))]
@@ -233,16 +200,18 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
         )
     )
     layers = [lines]
-    for side, words in sides.items():
-        text_align: Literal["left", "right"] = "left" if side == "left" else "right"
-        dx = 6 if side == "left" else -6
-        opacity = 0.45 if side == "grey" else 1
+    # In self-attention both sides have the same tokens, also where only one query is drawn.
+    left = "query" if frame["kind"].iloc[0] == "cross" else "key"
+    for side, at in ((left, 0), ("key", 1)):
+        index = f"{side}_index"
+        words = frame.drop_duplicates(index).sort_values(index)
+        words = words.assign(at=at, token=shown_tokens(words[side]))
         text = alt.Chart(words).mark_text(
-            align=text_align, dx=dx, baseline="middle", fontSize=10.5, opacity=opacity
+            align="left" if at else "right", dx=12 * at - 6, baseline="middle", fontSize=10.5
         )
         side_x = alt.X("at:Q", scale=x_scale, axis=None)
         layers.append(
-            text.encode(side_x, alt.Y("index:Q", scale=y_scale, axis=None), text="token:N")
+            text.encode(side_x, alt.Y(f"{index}:Q", scale=y_scale, axis=None), text="token:N")
         )
     return alt.layer(*layers).properties(
         width=WIDTH - 150,

@@ -43,12 +43,12 @@ class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def attention_weights(
-    translator: Translator, source: str, target: str | None, *, kind: Kind, layer: int | None = None
+    translator: Translator, source: str, *, kind: Kind, layer: int | None = None
 ) -> AttentionWeights:
-    """Return a layer's weights in a sentence; `source` and `target` are lines of pieces.
+    """Return a layer's weights in a sentence; `source` is a line of pieces.
 
-    Without `target` the decoder reads the model's own translation. `layer` counts from 1; the
-    default is the second last, as the paper shows layer 5 of 6.
+    The decoder reads the model's own translation. `layer` counts from 1; the default is the second
+    last, as the paper shows layer 5 of 6.
 
     Raises:
         CheckpointError: if the model has no multi-head attention.
@@ -68,10 +68,10 @@ def attention_weights(
         raise UsageError(f"--layer {layer}: the {stack} has layers 1 to {num_layers}")
     source_S = translator.number(source)
     dictionary, target_T = translator.task.target_dictionary, None
-    if kind != "encoder" and target is not None:
-        target_T = dictionary.encode_line(target, add_if_not_exist=False).long()
-    elif kind != "encoder":
-        target_T = _translation(translator, source_S)
+    if kind != "encoder":
+        (hypothesis,) = translator.translate([source_S])
+        numbers = [dictionary.index(piece) for piece in hypothesis.pieces]
+        target_T = torch.tensor([*numbers, dictionary.eos()])
     for ids in (source_S, target_T):
         if ids is not None and len(ids) > MAX_POSITIONS:
             raise UsageError(
@@ -107,14 +107,6 @@ def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
         for (head, query, key), weight in np.ndenumerate(weights.weights_HQK):
             tokens = f"{query}\t{weights.queries[query]}\t{key}\t{weights.keys[key]}"
             lines.write(f"{same}\t{head + 1}\t{tokens}\t{weight:.6g}\n")
-
-
-def _translation(translator: Translator, source: Tensor) -> Tensor:
-    """Return the model's own translation as ids, with the end of sentence."""
-    hypothesis = translator.translate([source])[0]
-    dictionary = translator.task.target_dictionary
-    numbers = [dictionary.index(piece) for piece in hypothesis.pieces]
-    return torch.tensor([*numbers, dictionary.eos()])
 
 
 def _observe(

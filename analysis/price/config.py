@@ -44,14 +44,13 @@ def plan_config(
     system: str | None = None,
     gpu: str | None = None,
     num_gpus: int | None = None,
-    dollars_per_gpu_hour: float | None = None,
 ) -> PlannedConfig:
     """Return the plan of the config that --configfile, --config and --cluster name, or of one
     `system` of its scale.
 
     Raises:
         ConfigError: if a file of it is wrong, or its machine does not have a precision.
-        UsageError: if a number or a price of GPUs is given for a machine without GPUs.
+        UsageError: if a number of GPUs is given for a machine without GPUs.
     """
     scale = read_changed_scale(args.configfile, args.config)
     experiment, cluster = read_experiment(scale), read_cluster(args.cluster or scale.cluster)
@@ -64,7 +63,6 @@ def plan_config(
         launcher=launcher,
         gpu=gpu,
         num_gpus=num_gpus,
-        dollars_per_gpu_hour=dollars_per_gpu_hour,
         precisions=precisions_of(experiment),
     )
     plan = make_plan(experiment, machine, hardware, args.results)

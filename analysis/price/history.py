@@ -3,7 +3,6 @@
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -13,23 +12,18 @@ from aiayn.records import TrainRecord, read_record, read_trained
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.training import Precision, TrainingSpec
 
-
-class Finished(NamedTuple):
-    """Finished trainings in one precision; `ratio` is the median of the hours that they took over
-    the hours that the formula gives them.
-    """
-
-    ratio: float
-    runs: list[str]
+# The hours that a finished training took over the hours that the formula gives it, by its run.
+Ratios = Mapping[Precision, Mapping[str, float]]
 
 
-def read_finished(
+def read_ratios(
     results_folder: Path,
     machine: Machine,
     hardware: HardwareSpec,
     vocabulary_size_by_corpus: Mapping[str, int],
-) -> dict[Precision, Finished]:
-    """Return the finished trainings of these corpora on any number of the machine's devices.
+) -> Ratios:
+    """Return the ratios of all finished trainings of these corpora on any number of the machine's
+    devices.
 
     Raises:
         RecordError: if a training's record is unreadable.
@@ -40,9 +34,7 @@ def read_finished(
         training, ran_on = read_trained(record), record.hardware
         device = hardware.find_name(ran_on.gpu) if ran_on.num_gpus else ""
         size = vocabulary_size_by_corpus.get(record.corpus)
-        if training is None or size is None or device != machine.gpu or record.wall_seconds <= 0:
-            continue
-        if training.precision not in machine.rate_by_precision:
+        if training is None or size is None or device != machine.gpu:
             continue
         its_machine = msgspec.structs.replace(
             machine,
@@ -54,33 +46,26 @@ def read_finished(
         speed = predict_speed(trained, size, its_machine, system=record.system)
         ratio = record.wall_seconds / 3600 / speed.hours
         ratios.setdefault(training.precision, {})[record.run] = ratio
-    finished = {}
-    for precision, ratio_by_run in ratios.items():
-        median = statistics.median(ratio_by_run.values())
-        finished[precision] = Finished(median, list(ratio_by_run))
-    return finished
+    return ratios
 
 
 def predict_scaled(
-    training: TrainingSpec,
-    vocabulary_size: int,
-    machine: Machine,
-    system: str,
-    finished: Mapping[Precision, Finished],
+    training: TrainingSpec, vocabulary_size: int, machine: Machine, system: str, ratios: Ratios
 ) -> Speed:
-    """Return how long a training takes by the formula, in proportion to finished trainings in its
-    precision if there are any.
+    """Return how long a training takes by the formula, times the median ratio of the finished
+    trainings in its precision if there are any.
 
     Raises:
         ConfigError: naming the system, if the machine does not support its precision.
     """
     speed = predict_speed(training, vocabulary_size, machine, system=system)
-    past = finished.get(training.precision)
-    if past is None:
+    ratio_by_run = ratios.get(training.precision)
+    if not ratio_by_run:
         return speed
+    ratio = statistics.median(ratio_by_run.values())
     return msgspec.structs.replace(
         speed,
-        least_hours=past.ratio * speed.least_hours,
-        most_hours=past.ratio * speed.most_hours,
-        runs=past.runs,
+        least_hours=ratio * speed.least_hours,
+        most_hours=ratio * speed.most_hours,
+        runs=list(ratio_by_run),
     )

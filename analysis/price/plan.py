@@ -21,7 +21,7 @@ from aiayn.plan.prediction import Speed, batches_per_rank, join_batches, run_dis
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.training import Precision
 from analysis.price.data import PlannedCorpus, plan_corpus
-from analysis.price.history import Finished, predict_scaled, read_finished
+from analysis.price.history import Ratios, predict_scaled, read_ratios
 from analysis.price.limits import Jobs, count_jobs, why_unsupported
 from analysis.price.memory import device_memory_bytes
 
@@ -135,7 +135,7 @@ def make_plan(
     any.
 
     Raises:
-        RecordError: if the record of a training, or of a data-bin of this scale, is unreadable.
+        RecordError: if the record of a training is unreadable.
         ConfigError: naming the system, if the machine does not have the precision that it is to be
         trained in.
     """
@@ -143,10 +143,10 @@ def make_plan(
     corpora: dict[str, PlannedCorpus] = {}
     archives: dict[str, int] = {}
     for name, corpus in experiment.corpora.items():
-        corpora[name] = plan_corpus(corpus, scale.scale, results_folder)
+        corpora[name] = plan_corpus(corpus)
         archives |= corpora[name].bytes_by_archive
     size_by_corpus = {name: corpus.vocabulary_size for name, corpus in corpora.items()}
-    finished = read_finished(results_folder, machine, hardware, size_by_corpus)
+    ratios = read_ratios(results_folder, machine, hardware, size_by_corpus)
     seeds_of: dict[tuple[str, str], list[int]] = {}
     for training in experiment.trainings:
         seeds_of.setdefault((training.corpus, training.system), []).append(training.seed)
@@ -154,7 +154,7 @@ def make_plan(
     def plan_rows(chosen: Machine) -> list[Row]:
         rows = []
         for (name, system), seeds in seeds_of.items():
-            rows.append(_plan_row(system, seeds, experiment, chosen, corpora[name], finished))
+            rows.append(_plan_row(system, seeds, experiment, chosen, corpora[name], ratios))
         return rows
 
     trainings = plan_rows(machine)
@@ -190,14 +190,12 @@ def _plan_row(
     experiment: Experiment,
     machine: Machine,
     corpus: PlannedCorpus,
-    finished: dict[Precision, Finished],
+    ratios: Ratios,
 ) -> Row:
     system = experiment.system_by_name[name]
     training = system.training
-    speed = predict_scaled(training, corpus.vocabulary_size, machine, name, finished)
-    parameters = num_parameters(
-        training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size
-    )
+    speed = predict_scaled(training, corpus.vocabulary_size, machine, name, ratios)
+    parameters = num_parameters(training, corpus.vocabulary_size, corpus.is_joint)
     largest_batch = 1.0
     if machine.gpu:
         num_batches = batches_per_rank(training, machine.num_ranks)

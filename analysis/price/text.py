@@ -13,8 +13,8 @@ from aiayn.plan.prediction import CPU_SHARE, Speed
 from aiayn.spec.hardware import SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
-from analysis.price.machines import PRICE_FLAG
 from analysis.price.plan import NUM_NODE_GPUS, Plan, Row
+from paper_tables.layout import format_value
 
 INDENT = "  "
 MAX_NAMED = 3  # trainings or systems in a list
@@ -39,21 +39,10 @@ def duration(hours: float) -> str:
 
 
 def hours_range(speed: Speed) -> str:
-    """Return the hours of a training from least to most, in one unit."""
+    """Return the hours of a training from least to most."""
     least, most = duration(speed.least_hours), duration(speed.most_hours)
-    if least == most:
-        return most
-    unit = most.split(" ")[1]
-    per_hour = {"h": 1, "min": 60, "s": 3600}[unit]
-    ends = (per_hour * speed.least_hours, per_hour * speed.most_hours)
-    decimals = 1 if ends[1] < 20 else 0
-    return f"{ends[0]:,.{decimals}f}-{ends[1]:,.{decimals}f} {unit}"
-
-
-def power_of_ten(value: float, decimals: int = 1) -> str:
-    """Return a cost as the paper prints it: 3.3e18."""
-    mantissa, exponent = f"{value:.{decimals}e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+    unit = most[most.index(" ") :]
+    return most if least == most else f"{least.removesuffix(unit)}-{most}"
 
 
 def gigabytes(num_bytes: float) -> str:
@@ -139,7 +128,7 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     """Return the basis of each figure of the plan, with its source and how to change it."""
     machine = plan.machine
     rate_by_precision: dict[str, str] = {}
-    systems_by_counts: dict[str, list[str]] = {}
+    uncounted: list[str] = []
     launch_bound: list[str] = []
     runs: list[str] = []
     for row in plan.trainings:
@@ -149,13 +138,12 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         teraflops = f"{number(rate.value / 1e12)} TFLOP/s a {machine.device}"
         rate_by_precision[speed.precision] = f"{speed.precision} {teraflops} ({_source(rate)})"
         if speed.counted_on:
-            systems_by_counts.setdefault(speed.counted_on, []).append(row.system)
+            uncounted.append(row.system)
         if speed.is_launch_bound:
             launch_bound.append(row.system)
-    counts = []
-    for other, systems in systems_by_counts.items():
-        counts.append(f"{_named(systems)}: counted on {other}")
-    unchecked = ""
+    counts = unchecked = ""
+    if uncounted:
+        counts = f"{_named(uncounted)}: counted on base or big, and in proportion to layers"
     if launch_bound:
         unchecked = (
             f"updates that wait for launches ({_named(launch_bound)}): no published"
@@ -173,7 +161,7 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         ("machine", f"{machine.words} a training: {machine.chosen_by}; {change}"),
         ("formula", formula),
         ("precision", "; ".join(rate_by_precision.values()) + "; change it by --config precision"),
-        ("kernels", "; ".join(counts)),
+        ("kernels", counts),
         ("not checked", unchecked),
         *(_prices(machine) if machine.gpu else []),
         ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),
@@ -190,10 +178,8 @@ def _named(names: Sequence[str]) -> str:
 
 def _prices(machine: Machine) -> list[tuple[str, str]]:
     price, watts = machine.dollars_per_hour, machine.watts
-    yours = f"{PRICE_FLAG}, or dollars_per_hour of {machine.gpu} in workflow/config/hardware.yaml"
     text = f"US$ {price.value:g} a GPU-hour ({_source(price)})" if price else "not known"
-    if price is None or PRICE_FLAG not in price.source:
-        text += f"; yours: {yours}"
+    text += f"; yours: dollars_per_hour of {machine.gpu} in workflow/config/hardware.yaml"
     energy = f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "not known"
     return [("price", text), ("energy", energy)]
 
@@ -228,6 +214,6 @@ def _sizes(row: Row, corpus: PlannedCorpus) -> list[tuple[str, str, str]]:
     return [
         ("V", f"{corpus.vocabulary_size:,}", f"entries of {dictionaries}"),
         ("parameters", f"{row.num_parameters:,}", f"{row.num_parameters / 1e6:.2f} x 10^6"),
-        ("operations a target token", power_of_ten(row.flops_per_token, 2), sentence),
-        ("operations counted", power_of_ten(row.counted_flops), updates),
+        ("operations a target token", format_value(row.flops_per_token, "model_flops"), sentence),
+        ("operations counted", format_value(row.counted_flops, "model_flops"), updates),
     ]

@@ -7,7 +7,6 @@ and the number in question is compared with the range. Every gap, replication an
 source (published/README.md).
 """
 
-import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
@@ -56,7 +55,6 @@ ASSUMED = (
 
 INDENT = "  "
 NOT_STATED = "-"
-NUMBERS = re.compile(r"[+-]*[0-9]+\.?[0-9]*( to [0-9]*\.?[0-9]*)?")
 
 Position = Literal["within", "below", "above", "not comparable"]
 
@@ -478,31 +476,28 @@ def _range(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _aligned(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]
-) -> list[str]:
-    """Return a table: long cells are wrapped, columns of numbers are aligned to the right."""
-    right = []
-    for index in range(len(headings)):
-        if all(NUMBERS.fullmatch(row[index]) for row in rows):
-            right.append(index)
-    return table([headings, *rows], right=right, widths=widths, num_headings=1, indent=INDENT)
-
-
 def _with_sources(
     headings: Sequence[str],
     widths: Sequence[int],
     rows: Sequence[Sequence[str]],
     sources: Sequence[str],
+    *,
+    num_numbers: int,
 ) -> list[str]:
     """Return a table whose last column has the number of each row's source, and the sources below
-    it.
+    it. The first `num_numbers` columns are numbers.
     """
     distinct = list(dict.fromkeys(sources))
     marked = []
     for row, source in zip(rows, sources, strict=True):
         marked.append((*row, f"[{distinct.index(source) + 1}]"))
-    lines = _aligned((*headings, ""), marked, (*widths, 3))
+    lines = table(
+        [(*headings, ""), *marked],
+        right=range(num_numbers),
+        widths=(*widths, 3),
+        num_headings=1,
+        indent=INDENT,
+    )
     for number, source in enumerate(distinct, start=1):
         lines += wrapped(source, f"{INDENT}[{number}] ", f"{INDENT}    ")
     return lines
@@ -516,7 +511,8 @@ def reading_lines(explanation: Explanation) -> list[str]:
         printed = f"{reading.printed} {reading.printed_metric}"
         rows.append((EDITION_WORDS[reading.edition], printed, _range_words(reading, metric)))
         is_own_definition &= reading.printed_metric in counted_alike(metric)
-    lines = [*_aligned(("printed in", "printed", "reads as"), rows, (20, 40, 36)), ""]
+    rows.insert(0, ("printed in", "printed", "reads as"))
+    lines = [*table(rows, widths=(20, 40, 36), num_headings=1, indent=INDENT), ""]
     if is_own_definition:
         text = "The number has the same definition as the printed number: no gap is needed."
         lines += wrapped(text, INDENT)
@@ -557,7 +553,8 @@ def _gap_lines(heading: str, gaps: Sequence[PublishedGap]) -> list[str]:
         rows.append((gap_range, *values, gap.printed_from, _joined(gap.who, gap.note)))
     headings, widths = ("gap", "from", "to", "'from' is", "who"), (12, 5, 5, 30, 31)
     sources = [gap.source for gap in gaps]
-    return [*wrapped(heading, INDENT), *_with_sources(headings, widths, rows, sources)]
+    lines = _with_sources(headings, widths, rows, sources, num_numbers=3)
+    return [*wrapped(heading, INDENT), *lines]
 
 
 def _replication_lines(explanation: Explanation) -> list[str]:
@@ -577,7 +574,7 @@ def _replication_lines(explanation: Explanation) -> list[str]:
         rows.append((replication.value, difference, replication.who, conditions, printed_as))
         sources.append(replication.source)
     headings = ("BLEU", "differs by", "who", "steps, batch, hardware", "as printed; remarks")
-    lines = _with_sources(headings, (5, 10, 18, 23, 27), rows, sources)
+    lines = _with_sources(headings, (5, 10, 18, 23, 27), rows, sources, num_numbers=2)
     shown = f"The nearest {len(rows)} of {explanation.num_replications} in {metric}; {elsewhere}"
     return [*lines, "", *wrapped(shown, INDENT)]
 

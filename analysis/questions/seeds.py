@@ -87,26 +87,33 @@ class JudgedNumber(msgspec.Struct, frozen=True):
     public_seeds_to_decide: str
 
 
+class GivenMean(msgspec.Struct, frozen=True):
+    """A mean that others print, with the sd (n - 1) over its seeds."""
+
+    mean: float
+    sd: float
+    num_seeds: int
+
+
 class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Values in percent, a value for each seed, and their conditions.
 
     Only records fill `signatures` and `left_out`. A published mean has no values, only
-    `given_mean`: the mean and the number of seeds.
+    `given_mean`.
     """
 
     values: tuple[float, ...]
     conditions: Conditions
     signatures: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    given_mean: tuple[float, int] | None = None
+    given_mean: GivenMean | None = None
 
     @property
     def judged(self) -> tuple[float, ...]:
         """The values; for a given mean, the mean repeated for each seed, whose sd means nothing."""
         if self.given_mean is None:
             return self.values
-        mean, num_seeds = self.given_mean
-        return (mean,) * num_seeds
+        return (self.given_mean.mean,) * self.given_mean.num_seeds
 
 
 class SeedAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,19 +202,19 @@ def question_of_values(
     scale: str | None,
     testset: str | None,
     metric: str | None,
-    given_mean: tuple[float, int] | None = None,
+    given_mean: GivenMean | None = None,
 ) -> SeedQuestion:
     """Return a question under the printed number's conditions, except the given conditions.
 
-    `given_mean`, without values, is a mean and its number of seeds.
-
     Raises:
-        UsageError: if the mean is over fewer than two seeds: one seed has no sd.
+        UsageError: if the mean is over fewer than two seeds, or its sd cannot be an sd of BLEU.
     """
-    if given_mean is not None and not 2 <= given_mean[1] <= MAX_SEEDS:
+    if given_mean is not None and not 2 <= given_mean.num_seeds <= MAX_SEEDS:
         raise UsageError(
-            f"--num-seeds {given_mean[1]}: expected 2 to {MAX_SEEDS}; one seed has no sd"
+            f"--num-seeds {given_mean.num_seeds}: expected 2 to {MAX_SEEDS}; one seed has no sd"
         )
+    if given_mean is not None and not 0 <= given_mean.sd <= 100:
+        raise UsageError(f"--sd {given_mean.sd}: expected 0 to 100 BLEU")
     check_known("--scale", scale or PAPER_SCALE, SCALES)
     given = {"scale": scale, "testset": testset, "metric": metric}
     if scale not in (None, printed.conditions.scale):
@@ -302,24 +309,16 @@ def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) 
     return SeedQuestion(values=tuple(values_by_definition[chosen[0]]), conditions=conditions)
 
 
-def explain_seeds(
-    question: SeedQuestion, numbers: list[PrintedNumber], given: tuple[float, int] | None
-) -> SeedAnswer:
+def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedAnswer:
     """Judge the values on each printed number.
 
-    `given` is an sd with its degrees of freedom; without it the values' own sd is used.
-
     Raises:
-        UsageError: if a value is not a BLEU in percent, or the sd cannot be an sd of BLEU.
+        UsageError: if a value is not a BLEU in percent.
     """
     bleu = round(statistics.mean(map(checked_bleu, question.judged)), 2)
     pooled, sd_from = None, "these values"
-    if given is not None:
-        sd, degrees_of_freedom = given
-        if not 0 <= sd <= 100 or degrees_of_freedom < 1:
-            raise UsageError(
-                f"--sd {sd} --sd-df {degrees_of_freedom}: expected 0 to 100 BLEU, and 1 or more"
-            )
+    if question.given_mean is not None:
+        sd, degrees_of_freedom = question.given_mean.sd, question.given_mean.num_seeds - 1
         sd_from = f"given: {sd:g}, {degrees_of_freedom} degrees of freedom"
         pooled = PooledSd(
             sd=sd,

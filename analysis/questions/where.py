@@ -1,8 +1,7 @@
 """Shows where a table's cell comes from: the sources of its number in the frame of a scale.
 
-A cell of ours is `table:row:column`: `table2:base:bleu_en_de`, a row of replications.csv
-(`replications:<row>:value`), or a comparison (`variants:<system>:<column>`,
-`architectures:<system>:<column>`).
+A cell of ours is `table:row:column`: `table2:base:bleu_en_de`, or a row of replications.csv
+(`replications:<row>:value`). The page's popovers answer the same for all tables.
 """
 
 from collections.abc import Mapping
@@ -11,21 +10,15 @@ import msgspec
 
 from aiayn.errors import UsageError, did_you_mean
 from aiayn.paths import CellKey
-from aiayn.printed import EDITION_WORDS, PAPER_SCALE, REFERENCE_SYSTEM
+from aiayn.printed import EDITION_WORDS, PAPER_SCALE
 from aiayn.terminal import entries, sections, table, titled
 from paper_tables.frame import Frame
 from paper_tables.layout import Source
 from paper_tables.tables.ours import our_cell
 
-METRIC_BY_COMPARED_COLUMN = {
-    "ppl_dev": "ppl_per_subword",
-    "bleu_dev": "bleu_tok_compound_split",
-    "bleu_dev_sacre": "bleu_sacre_13a",
-}
-
 
 class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of ours: its number's key and metric, and the printed values by edition, if any."""
+    """A cell of ours: its number's key and metric, and the printed values by edition."""
 
     name: str
     key: CellKey
@@ -54,12 +47,6 @@ def named_cells(frame: Frame) -> dict[str, NamedCell]:
         name = f"{prefix}:{cell.row}:{cell.column}"
         named = NamedCell(name=name, key=cell.key, metric=cell.metric, printed_by_edition={})
         found.setdefault(name, named).printed_by_edition[cell.edition] = cell.printed
-    for table_name, systems in frame.known.items():
-        for system in (REFERENCE_SYSTEM, *systems):
-            for column, metric in METRIC_BY_COMPARED_COLUMN.items():
-                name = f"{table_name}:{system}:{column}"
-                key = frame.compared(system)
-                found[name] = NamedCell(name=name, key=key, metric=metric, printed_by_edition={})
     return found
 
 
@@ -137,4 +124,4 @@ def _printed(cell: NamedCell) -> str:
     values = [
         f"{value} ({EDITION_WORDS[edition]})" for edition, value in cell.printed_by_edition.items()
     ]
-    return ", ".join(values) or "-"
+    return ", ".join(values)

@@ -18,7 +18,6 @@ from aiayn.decode.exported import load_average
 from aiayn.errors import RecordError, SpaceError, UsageError
 from aiayn.paths import EXPORT_RECORD_NAME, TENSORS_NAME
 from aiayn.provenance import (
-    Provenance,
     gather_provenance,
     new_folder_on_success,
     require_free_space,
@@ -29,12 +28,8 @@ from aiayn.train.average import first_names
 from aiayn.train.checkpoints import tensors_sha256
 
 
-def export_model(
-    finished: FinishedRun, into: Path, *, provenance: Provenance | None = None
-) -> ExportRecord:
+def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
     """Write a finished run's averaged checkpoint to a new folder, and return its record.
-
-    By default the record has the provenance of this process.
 
     Raises:
         RecordError: if no training record of the run can be read.
@@ -69,7 +64,7 @@ def export_model(
                 " export again"
             ) from error
         record = ExportRecord(
-            provenance=provenance or gather_provenance([finished.checkpoint.path]),
+            provenance=gather_provenance([finished.checkpoint.path]),
             format="safetensors",
             training=training,
             decoding=finished.decoding,

@@ -10,8 +10,7 @@ Shapes are in the names: N = n tokens, D = d, K = k, R = r.
 import random
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
 
@@ -142,19 +141,19 @@ def time_layers(
     this process.
     """
     take = stopwatch or _cpu_seconds
-    with _one_thread():
-        layers = []
-        for layer, sweep in sweeps.items():
-            layers += [(layer, size) for size in sweep.sizes()]
-        calls = [make_call(layer, size) for layer, size in layers]
-        flops = [counted_flops(call) for call in calls]  # also warms up
-        times = [max(1, round(LEAST_SECONDS / max(take(call, 1), 1e-6))) for call in calls]
-        seconds: list[list[float]] = [[] for _ in calls]
-        order, rng = list(range(len(calls))), random.Random(1)
-        for _ in range(num_rounds):
-            rng.shuffle(order)
-            for index in order:
-                seconds[index].append(take(calls[index], times[index]) / times[index])
+    torch.set_num_threads(1)  # CPU seconds would count waiting threads
+    layers = []
+    for layer, sweep in sweeps.items():
+        layers += [(layer, size) for size in sweep.sizes()]
+    calls = [make_call(layer, size) for layer, size in layers]
+    flops = [counted_flops(call) for call in calls]  # also warms up
+    times = [max(1, round(LEAST_SECONDS / max(take(call, 1), 1e-6))) for call in calls]
+    seconds: list[list[float]] = [[] for _ in calls]
+    order, rng = list(range(len(calls))), random.Random(1)
+    for _ in range(num_rounds):
+        rng.shuffle(order)
+        for index in order:
+            seconds[index].append(take(calls[index], times[index]) / times[index])
     timings = []
     for (layer, size), count, taken in zip(layers, flops, seconds, strict=True):
         timing = LayerTiming(
@@ -183,14 +182,3 @@ def _cpu_seconds(call: Callable[[], object], times: int) -> float:
     for _ in range(times):
         call()
     return time.process_time() - begin
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute in a single thread, so that CPU seconds do not count waiting threads."""
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(num_threads)

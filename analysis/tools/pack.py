@@ -10,10 +10,9 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -64,7 +63,6 @@ from paper_tables.scale_results import (
 )
 
 NOTICE_NAME = "NOTICE"  # shipped with a model: the origin of its text, and the terms
-NO_MODELS: Mapping[str, Callable[[Path], object]] = MappingProxyType({})
 FIGURES = ("forest_bleu", "forest_bits", "bleu_cost")  # the figures that show results
 
 
@@ -73,7 +71,8 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
 
     `num_asked` trainings were requested; `missing` has the states of the trainings that were not
     packed. `num_kept` of the `num_runs` come from the earlier pack, as the results lack them.
-    `left_out` names the trainings of the earlier pack that the new pack lacks, and the reasons.
+    `left_out` names the trainings and models of the earlier pack that the new pack lacks, and the
+    reasons.
     """
 
     folder: Path
@@ -93,18 +92,16 @@ def pack_scale(
     *,
     max_bytes: int,
     config_folder: Path = CONFIG_FOLDER,
-    export_by_run: Mapping[str, Callable[[Path], object]] = NO_MODELS,
 ) -> Packed:
     """Pack the finished runs of a scale into `<output_folder>/<scale>/`.
 
-    Runs of an earlier pack that the results lack are kept, with their models, if they have the
-    config's spec and the same data. `export_by_run` has functions that write a run's model, as
-    safetensors, to a new folder.
+    Runs of an earlier pack that the results lack are kept if they have the config's spec and the
+    same data. The models in the earlier pack are kept, too, if their runs are packed.
 
     Raises:
         RecordError: if nothing is finished, if a log or attempts are missing, if scores belong to
-            other translations, if a model belongs to no packed run or its corpus has no NOTICE, or
-            if the folder would be larger than `max_bytes`. Nothing is changed then.
+            other translations, if a model's corpus has no NOTICE, or if the folder would be larger
+            than `max_bytes`. Nothing is changed then.
         StateError: if a folder of that name exists and is not a pack.
     """
     target = output_folder / scale.scale
@@ -128,7 +125,7 @@ def pack_scale(
     try:
         packer = _Packer(results, results_folder, output_folder, staging, kept)
         packer.pack()
-        packer.pack_models(export_by_run, config_folder / "corpora")
+        packer.pack_models(config_folder / "corpora")
         recorded = gather_from_records(scale.scale, [staging], config_folder)
         write_tables_of_pack(recorded, staging / scale.scale)
         if has_figures():
@@ -136,7 +133,12 @@ def pack_scale(
         packed = _summary(
             results, staging / scale.scale, target, len(kept), packer.num_translations
         )
-        _check_size(packed, staging / scale.scale, max_bytes)
+        if packed.num_bytes > max_bytes:
+            raise RecordError(
+                f"{packed.folder}: {packed.num_bytes / 1e6:.2f} MB, expected"
+                f" {max_bytes / 1e6:.2f} MB at most; ask for fewer runs, or raise --max-mb. Nothing"
+                " was changed"
+            )
         if target.exists():
             target.rename(staging / "before")
         (staging / scale.scale).rename(target)
@@ -151,9 +153,7 @@ def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, Trai
     """
     scale = results.experiment.scale.scale
     runs_folder = earlier_folder / scale / RUNS_NAME
-    earlier = read_trainings(
-        _missing(results), earlier_folder, scale, runs_folder=runs_folder, so_far=True
-    )
+    earlier = read_trainings(_missing(results), earlier_folder, scale, runs_folder)
     kept = {}
     for key, train in earlier.items():
         spec = results.experiment.system_by_name[train.system].training
@@ -198,41 +198,28 @@ def _summary(
         num_kept=num_kept,
         num_asked=len(results.state_by_key),
         num_translations=num_translations,
-        num_bytes=sum(path.stat().st_size for path in _files(folder)),
+        num_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         missing=tuple(missing),
         left_out=tuple(_left_out(results, folder, target)),
     )
 
 
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
-
-
 def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[str]:
-    """Yield the trainings of an earlier pack that the new pack lacks, and the reasons."""
+    """Yield what an earlier pack has and the new pack lacks, trainings and models, with reasons."""
     for path in sorted(earlier.glob("train/*/*/seed*.json")):
         if not (folder / path.relative_to(earlier)).exists():
             key = (path.parts[-3], path.parts[-2], int(path.stem.removeprefix("seed")))
             is_asked = key in results.state_by_key
             reason = "another spec or other data" if is_asked else "not asked for"
             yield f"{_name(key)}: {reason}"
+    for path in sorted(earlier.glob("models/*")):
+        if not (folder / path.relative_to(earlier)).exists():
+            yield f"model {path.name}: its run is not packed"
 
 
 def _name(key: TrainingKey) -> str:
     corpus, system, seed = key
     return f"{corpus} {system} seed {seed}"
-
-
-def _check_size(packed: Packed, folder: Path, max_bytes: int) -> None:
-    if packed.num_bytes <= max_bytes:
-        return
-    largest = sorted(_files(folder), key=lambda path: -path.stat().st_size)[:3]
-    sizes = [f"{path.relative_to(folder)} {path.stat().st_size / 1e6:.2f} MB" for path in largest]
-    raise RecordError(
-        f"{packed.folder}: {packed.num_bytes / 1e6:.2f} MB, expected {max_bytes / 1e6:.2f} MB at"
-        f" most; the largest: {', '.join(sizes)}; ask for fewer runs, or raise --max-mb. Nothing"
-        " was changed"
-    )
 
 
 @dataclass
@@ -285,33 +272,20 @@ class _Packer:
             if training_key(evaluation) in self.results.train_by_key:
                 self._pack_evaluation(evaluation)
 
-    def pack_models(
-        self, export_by_run: Mapping[str, Callable[[Path], object]], notices_folder: Path
-    ) -> None:
-        """Write the requested models, each with its corpus's NOTICE; copy the earlier pack's
-        models.
-        """
-        corpus_by_run = {train.run: train.corpus for train in self.results.train_by_key.values()}
-        for run in sorted(set(export_by_run) - set(corpus_by_run)):
-            raise RecordError(
-                f"{run}: not in this pack, so its model is not packed; give a run that the config"
-                " asks for"
-            )
-        for run, corpus in sorted(corpus_by_run.items()):
-            earlier = model_folder(self.earlier_folder, self.scale, run)
-            inside = model_folder(Path(), self.scale, run)
-            if run in export_by_run:
-                notice_path = notices_folder / f"{corpus}.{NOTICE_NAME}"
+    def pack_models(self, notices_folder: Path) -> None:
+        """Copy the packed runs' models from the earlier pack, each with its corpus's NOTICE."""
+        for train in self.results.train_by_key.values():
+            inside = model_folder(Path(), self.scale, train.run)
+            if (self.earlier_folder / inside).is_dir():
+                notice_path = notices_folder / f"{train.corpus}.{NOTICE_NAME}"
                 if not notice_path.exists():
                     raise RecordError(
                         f"{notice_path}: no such file; write the origin of the text and its terms"
                         " there, then pack"
                     )
-                export_by_run[run](self.folder / inside)
-                self._copy(inside / EXPORT_RECORD_NAME, ExportRecord, self.folder)
+                shutil.copytree(self.earlier_folder / inside, self.folder / inside)
+                self._copy(inside / EXPORT_RECORD_NAME, ExportRecord, self.earlier_folder)
                 shutil.copyfile(notice_path, self.folder / inside / NOTICE_NAME)
-            elif earlier.is_dir():
-                shutil.copytree(earlier, self.folder / inside)
 
     def _folder_of(self, key: TrainingKey) -> Path:
         """Return the folder of a training's records."""

@@ -4,12 +4,12 @@ was counted on.
 
 from collections.abc import Iterator
 
-from aiayn.logs.evidence import VALIDATION_BLEU, file_of, models_of, whole_number
+from aiayn.logs.evidence import VALIDATION_BLEU, file_of, models_of, real_number, whole_number
 from aiayn.logs.types import GenerationLog
 from aiayn.paths import num_averaged
 from paper_tables.compare.judgement import Judgement, Verdict, judge, show, verdict_of
 from paper_tables.compare.systems import PaperSystem
-from paper_tables.compare.training import DEV_PAIRS, judge_argument, judge_symbol
+from paper_tables.compare.training import DEV_PAIRS, judge_arguments, judge_symbol
 
 TEST_PAIRS = 3003  # newstest2014, full
 MIN_LENGTH_LIMIT = 100  # output tokens; below it full sentences are cut
@@ -31,103 +31,46 @@ def compare_generation(
 
 
 def _compare_search(generation: GenerationLog, system: PaperSystem) -> Iterator[Judgement]:
-    arguments, path = generation.arguments, file_of(generation)
-    stated, alpha = whole_number(arguments.get("beam")), arguments.get("lenpen")
+    arguments, path, first_line = generation.arguments, file_of(generation), generation.first_line
+    stated, alpha = whole_number(arguments.get("beam")), real_number(arguments.get("lenpen"))
     printed, line = generation.beam_size or stated, generation.bleu_line or None
-    expected = system.decoding
-    yield judge_symbol("beam_size", printed, expected["beam_size"], path, line)
+    yield judge_symbol("beam_size", printed, system.decoding["beam_size"], path, line)
     if stated is not None and printed != stated:
-        yield judge(
-            generation,
-            "beam",
-            "search",
-            "contradictory",
-            line=line,
-            found=f"{stated} and {printed}",
-            expected="one number",
-            words="beam",
-            reason="its argument, and the line of the score",
-        )
-    is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
-    value = float(alpha) if is_number else None  # type: ignore[arg-type]
-    yield judge_symbol(
-        "length_penalty_alpha", value, expected["length_penalty_alpha"], path, generation.first_line
-    )
-    is_validation = generation.bleu_name == VALIDATION_BLEU
-    for key, argument in arguments.items() if not is_validation else ():
-        judgement = judge_argument("generate", key, argument, path, generation.first_line)
-        if judgement is not None:
-            yield judgement
-    by_input, fixed = (arguments.get(key) for key in ("max_len_a", "max_len_b"))
-    has_factor = isinstance(by_input, int | float) and by_input >= 1
-    if isinstance(fixed, int | float) and not has_factor and fixed != 200:
-        verdict: Verdict = "different"
-        reason = "longer sentences are cut"
+        yield judge(generation, "beam", "contradictory", f"{stated} and {printed}", line=line)
+    expected_alpha = system.decoding["length_penalty_alpha"]
+    yield judge_symbol("length_penalty_alpha", alpha, expected_alpha, path, first_line)
+    if generation.bleu_name != VALIDATION_BLEU:
+        yield from judge_arguments("generate", arguments, path, first_line)
+    by_input, fixed = (real_number(arguments.get(key)) for key in ("max_len_a", "max_len_b"))
+    if fixed not in (None, 200) and (by_input or 0) < 1:
+        found = f"{by_input or 0:g} x source + {fixed:g}"
         if fixed >= MIN_LENGTH_LIMIT:
-            verdict, reason = "harmless", "100 output tokens or more cut no sentence"
-        yield judge(
-            generation,
-            "max_len_b",
-            "search",
-            verdict,
-            found=f"{show(by_input) or 0} x source + {show(fixed)}",
-            expected="source + 50",
-            words="length limit",
-            reason=reason,
-            source="section 6.1",
-        )
+            yield judge(generation, "max_len_b", "harmless", found, reason=LONG_ENOUGH)
+        else:
+            yield judge(generation, "max_len_b", "different", found)
     if (number := len(models_of(generation.model_path))) > 1:
-        yield judge(
-            generation,
-            "models",
-            "search",
-            "different",
-            found=show(number),
-            expected="1",
-            words="models in an ensemble",
-            fix="decode one (averaged) checkpoint",
-        )
+        yield judge(generation, "models", "different", show(number))
 
 
 def _compare_average(
     generation: GenerationLog, language_pair: str, system: PaperSystem
 ) -> Iterator[Judgement]:
     expected = system.average_by_use.get(f"{generation.role or 'test'}_{language_pair}")
-    average = generation.average
-    if expected is None or generation.bleu_name == VALIDATION_BLEU:
-        yield judge(
-            generation,
-            "average",
-            "average",
-            "equal",
-            found=average,
-            expected="any: none is printed",
-            line=generation.bleu_line or generation.first_line,
-        )
-        return
+    average, line = generation.average, generation.first_line
     verdict: Verdict = "different"
     reason = ""
-    if not generation.model_path:
+    if expected is None or generation.bleu_name == VALIDATION_BLEU:
+        verdict, expected, line = "equal", "any: none is printed", generation.bleu_line or line
+    elif not generation.model_path:
         verdict = "not stated"
-    elif average == expected and generation.is_by_name:
-        verdict, reason = "harmless", BY_NAME
     elif average == expected:
-        verdict = "equal"
-    yield judge(
-        generation,
-        "average",
-        "average",
-        verdict,
-        found=average,
-        expected=expected,
-        words="average of checkpoints",
-        reason=reason,
-        source="section 6.1",
-        fix="scripts/average_checkpoints.py --num-update-checkpoints, and keep what it prints",
-        value=num_averaged(average),
-    )
+        verdict = "harmless" if generation.is_by_name else "equal"
+        reason = BY_NAME if generation.is_by_name else ""
+    fields = {"expected": expected, "reason": reason, "value": num_averaged(average)}
+    yield judge(generation, "average", verdict, average, line=line, **fields)
 
 
+LONG_ENOUGH = "100 output tokens or more cut no sentence"
 BY_NAME = (
     "by name: only the name of the checkpoint's file says so, and no log of the averaging is there"
 )
@@ -142,56 +85,26 @@ def _compare_scoring(
     value, line = generation.bleu, generation.bleu_line
     if value is None:
         return
-    verdict: Verdict = "equal"
-    reason = ""
-    if not MIN_BLEU <= value <= MAX_BLEU and value != 0:
-        verdict, reason = "contradictory", "such a BLEU is impossible here"
-    yield judge(
-        generation,
-        "bleu",
-        "scoring",
-        verdict,
-        line=line,
-        found=f"{value:g}",
-        expected="1 to 100, in percent",
-        words="BLEU",
-        reason=reason,
-    )
-    verdict, unit = "not stated", "words"
-    fix = "run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)"
+    is_possible = MIN_BLEU <= value <= MAX_BLEU or value == 0
+    verdict: Verdict = "equal" if is_possible else "contradictory"
+    yield judge(generation, "bleu", verdict, f"{value:g}", line=line)
+    is_as_given = generation.bleu_name == "BLEU4"
     if generation.has_piece_marks:
-        verdict, unit = "different", "pieces"
-    elif generation.bleu_name == "BLEU4" and generation.arguments.get("tokenizer") == "moses":
+        yield judge(generation, "unit", "different", "pieces", line=line)
+    elif is_as_given and generation.arguments.get("tokenizer") == "moses":
         # fairseq-generate undoes the tokens of both sides before it counts.
-        verdict, unit, fix = "different", "plain text, not tokens", "omit --tokenizer"
-    elif counts_words(generation):
-        verdict = "equal"
-    yield judge(
-        generation,
-        "unit",
-        "scoring",
-        verdict,
-        line=line,
-        found=unit,
-        expected="words",
-        words="BLEU counts",
-        fix=fix,
-    )
+        found, fix = "plain text, not tokens", "omit --tokenizer"
+        yield judge(generation, "unit", "different", found, line=line, fix=fix)
+    else:
+        verdict = "equal" if counts_words(generation) else "not stated"
+        yield judge(generation, "unit", verdict, "words", line=line)
     languages = [generation.arguments.get(key) for key in ("source_lang", "target_lang")]
     expected = language_pair.split("-")
     if len(expected) == 2 and any(
         stated and stated != own for stated, own in zip(languages, expected, strict=True)
     ):
-        yield judge(
-            generation,
-            "language_pair",
-            "scoring",
-            "different",
-            found="-".join(str(language or "?") for language in languages),
-            expected=language_pair,
-            words="translated languages",
-            fix="decode a test set of the training's own languages",
-        )
+        found = "-".join(str(language or "?") for language in languages)
+        yield judge(generation, "language_pair", "different", found, expected=language_pair)
     if system.has_papers_corpus and generation.bleu_name != VALIDATION_BLEU:
         yield from _compare_test_set(generation, language_pair)
 
@@ -204,34 +117,26 @@ def _compare_test_set(generation: GenerationLog, language_pair: str) -> Iterator
     expected = num_sentences_by_role.get(generation.role)
     if expected is None:
         return
+    line = generation.bleu_line
     scored = generation.num_sentences or generation.num_hypotheses or None
     is_filtered = scored == 2737 and language_pair == "en-de"
     yield judge(
         generation,
         "num_sentences",
-        "scoring",
         verdict_of(scored, expected),
-        line=generation.bleu_line,
-        found=show(scored),
+        show(scored),
+        line=line,
         expected=show(expected),
         words=f"sentences of `{generation.subset}`",
         value=scored,
         reason="the filtered newstest2014" if is_filtered else "",
-        fix="decode the full set, newstest2014 (dev: newstest2013)",
     )
     low, high = REFERENCE_TOKENS.get(language_pair, (0, 10**9))
-    num_tokens = generation.reference_length
-    if num_tokens and not low <= num_tokens <= high:
+    number = generation.reference_length
+    if number and not low <= number <= high:
+        bounds = f"{show(low)} to {show(high)}"
         yield judge(
-            generation,
-            "reference_tokens",
-            "scoring",
-            "different",
-            line=generation.bleu_line,
-            found=show(num_tokens),
-            expected=f"{show(low)} to {show(high)}",
-            words="tokens of the references",
-            reason="another test set, or other references",
+            generation, "reference_tokens", "different", show(number), line=line, expected=bounds
         )
 
 

@@ -1,31 +1,19 @@
 """Types of a comparison: the judgement on one quantity, and which quantities a number needs."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from aiayn.logs.evidence import LoggedTraining, file_of
-from aiayn.logs.symbols import Symbol
+from aiayn.logs.symbols import Group, Symbol
 from aiayn.logs.types import GenerationLog
+from aiayn.printed import read_rows
 
 # `different`: another value. `contradictory`: two places of a log exclude each other, or a value is
 # impossible.
 Verdict = Literal["equal", "harmless", "different", "contradictory", "not stated"]
-Group = Literal[
-    "model",
-    "GPUs",
-    "batch",
-    "rate",
-    "updates",
-    "pairs",
-    "dictionaries",
-    "dev set",
-    "search",
-    "scoring",
-    "average",
-    "other",  # no number in a table requires it
-]
 TRAINING_GROUPS: tuple[Group, ...] = (
     "model",
     "GPUs",
@@ -36,14 +24,30 @@ TRAINING_GROUPS: tuple[Group, ...] = (
     "dictionaries",
 )
 DECODING_GROUPS: tuple[Group, ...] = ("search", "scoring", "average")
-REQUIRED_BY_NUMBER: dict[str, tuple[Group, ...]] = {
-    "bleu": (*TRAINING_GROUPS, *DECODING_GROUPS),
-    "perplexity": (*TRAINING_GROUPS, "dev set"),
-}
 MAX_NAMED = 3  # quantities in a label
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+class Quantity(msgspec.Struct, frozen=True, kw_only=True):
+    """A quantity, its name in messages, the system's value, why a difference matters, its source,
+    and the next step.
+    """
+
+    quantity: str
+    group: Group
+    words: str = ""
+    expected: str
+    reason: str = ""
+    source: str = ""
+    fix: str = ""
+
+
+# The quantities that are neither symbols (symbols.csv) nor arguments (arguments.csv).
+QUANTITIES = {
+    row.quantity: row for _, row in read_rows(Path(__file__).with_name("quantities.csv"), Quantity)
+}
+
+
+class Judgement(Quantity, frozen=True, kw_only=True):
     """Compares one quantity of the evidence with the system: both values, a place, and a verdict.
 
     `reason` says why a difference is harmless, or which statements contradict each other; `source`
@@ -52,17 +56,10 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     ratios.
     """
 
-    quantity: str
-    group: Group
     verdict: Verdict
     found: str
-    expected: str
     path: str
     line: int | None = None
-    words: str = ""
-    reason: str = ""
-    source: str = ""
-    fix: str = ""
     value: Symbol | None = None
     ratio: float | None = None
 
@@ -107,19 +104,20 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 def judge(
     logged: LoggedTraining | GenerationLog,
     quantity: str,
-    group: Group,
     verdict: Verdict,
+    found: str,
     **fields: Any,
 ) -> Judgement:
-    """Return a judgement on a quantity of a log, whose line is the log's first unless `fields`
-    name another; a quantity that is equal needs no fix.
+    """Return a judgement on a quantity of quantities.csv, whose line is the log's first. `fields`
+    replace what the table says; its reason is that of a difference.
     """
-    fields.setdefault("line", logged.first_line)
+    known = msgspec.structs.asdict(QUANTITIES[quantity])
+    if verdict not in ("different", "contradictory"):
+        known["reason"] = ""
     if verdict in ("equal", "harmless"):
-        fields.pop("fix", None)
-    return Judgement(
-        quantity=quantity, group=group, verdict=verdict, path=file_of(logged), **fields
-    )
+        known["fix"] = ""
+    values = known | {"line": logged.first_line} | fields
+    return Judgement(verdict=verdict, found=found, path=file_of(logged), **values)
 
 
 def verdict_of(value: Symbol | None, expected: Symbol) -> Verdict:

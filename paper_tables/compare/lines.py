@@ -117,18 +117,18 @@ def judge_folder(logs: LoggedFolder, systems: Sequence[PaperSystem]) -> JudgedFo
     """Return the comparison of every training and translation of a folder with the system that it
     may be.
     """
+    generations_by_path: dict[str, list[GenerationLog]] = {}
+    for generation in logs.generations:
+        generations_by_path.setdefault(generation.training_path, []).append(generation)
     trainings: list[JudgedTraining] = []
-    judged_paths: set[str] = set()
     for training in logs.trainings:
         match = find_system(
             training.symbols, training.language_pair, systems_for(training.log.arguments, systems)
         )
         generations: list[JudgedGeneration] = []
-        for generation in logs.generations:
-            if generation.training_path == training.path:
-                judged = _judged_generation(generation, training.language_pair, match.system)
-                generations.append(_without_copy(judged, generations))
-                judged_paths.add(generation.path)
+        for generation in generations_by_path.pop(training.path, ()):
+            pair = training.language_pair
+            generations.append(_judged_generation(generation, pair, match.system, generations))
         trainings.append(
             JudgedTraining(
                 training=training,
@@ -139,34 +139,30 @@ def judge_folder(logs: LoggedFolder, systems: Sequence[PaperSystem]) -> JudgedFo
             )
         )
     others = [
-        _judged_generation(one, "", None)
-        for one in logs.generations
-        if one.path not in judged_paths
+        _judged_generation(generation, "", None, ())
+        for generation in logs.generations
+        if generation.training_path in generations_by_path
     ]
     return JudgedFolder(logs=logs, trainings=tuple(trainings), others=tuple(others))
 
 
 def _judged_generation(
-    generation: GenerationLog, language_pair: str, system: PaperSystem | None
+    generation: GenerationLog,
+    language_pair: str,
+    system: PaperSystem | None,
+    earlier: Sequence[JudgedGeneration],
 ) -> JudgedGeneration:
-    judgements = compare_generation(generation, language_pair, system) if system else ()
-    findings = tuple(generation_findings(generation))
-    return JudgedGeneration(generation=generation, judgements=judgements, findings=findings)
-
-
-def _without_copy(
-    judged: JudgedGeneration, earlier: Sequence[JudgedGeneration]
-) -> JudgedGeneration:
-    """Return a translation; with a finding that keeps its BLEU out if an earlier one of the
-    training is the same.
-    """
-    copied = next((one for one in earlier if _is_copy(judged.generation, one.generation)), None)
-    if copied is None:
-        return judged
-    finding = broken(
-        "one-log-a-generation", line=judged.generation.first_line, others=copied.generation.path
+    """Return a translation; a copy of an earlier one of its training is kept out by a finding."""
+    findings = list(generation_findings(generation))
+    copied = [one.generation.path for one in earlier if _is_copy(generation, one.generation)]
+    if copied:
+        line = generation.first_line
+        findings.append(broken("one-log-a-generation", line=line, others=copied[0]))
+    return JudgedGeneration(
+        generation=generation,
+        judgements=compare_generation(generation, language_pair, system) if system else (),
+        findings=tuple(findings),
     )
-    return msgspec.structs.replace(judged, findings=(*judged.findings, finding))
 
 
 def _is_copy(one: GenerationLog, other: GenerationLog) -> bool:

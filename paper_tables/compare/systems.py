@@ -8,15 +8,16 @@ from pathlib import Path
 
 import msgspec
 
+from aiayn.logs.evidence import real_number
 from aiayn.logs.symbols import ROW_SYMBOLS, Symbol, Symbols, are_equal, is_ours, symbols_of_spec
 from aiayn.logs.types import Argument
 from aiayn.printed import PAPER_SCALE, read_cells
-from aiayn.spec.system import CONFIG_FOLDER, read_system
+from aiayn.spec.system import CONFIG_FOLDER, TrainingSpec, read_system
 
 
 class PaperSystem(msgspec.Struct, frozen=True):
     """A system at a scale: the symbols of its training, the search and the averages of its
-    translations.
+    translations, and the spec of its training.
 
     `average_by_use` has keys such as `test_en-de`. Only a system of the paper's scale has the
     paper's corpus.
@@ -28,6 +29,7 @@ class PaperSystem(msgspec.Struct, frozen=True):
     symbols: Symbols
     decoding: Symbols
     average_by_use: dict[str, str]
+    training: TrainingSpec
 
     @property
     def has_papers_corpus(self) -> bool:
@@ -68,7 +70,9 @@ def read_systems(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> 
             }
             symbols = symbols_of_spec(spec.training)
             systems.append(
-                PaperSystem(scale, name, tuple(pairs), symbols, decoding, averages[name])
+                PaperSystem(
+                    scale, name, tuple(pairs), symbols, decoding, averages[name], spec.training
+                )
             )
     return systems
 
@@ -81,19 +85,14 @@ def find_system(symbols: Symbols, language_pair: str, systems: Sequence[PaperSys
     pair, the nearest is looked up among all.
     """
     candidates = [system for system in systems if language_pair in system.language_pairs]
-    values = [symbols.get(name) for name in ROW_SYMBOLS]
-    for system in candidates:
-        if [system.symbols[name] for name in ROW_SYMBOLS] == values:
-            return Match(system, system, ())
-    for system in candidates:  # a number may differ in its last digit
-        if not _differences(symbols, system):
-            return Match(system, system, ())
     if not systems:
         return Match(None, None, ())
     nearest = min(
         candidates or systems, key=lambda system: _distance(_differences(symbols, system))
     )
-    return Match(None, nearest, tuple(_differences(symbols, nearest)))
+    differences = _differences(symbols, nearest)
+    is_found = bool(candidates) and not differences
+    return Match(nearest if is_found else None, nearest, tuple(differences))
 
 
 def systems_for(
@@ -119,13 +118,6 @@ def _distance(differences: Sequence[tuple[str, Symbol | None, Symbol]]) -> tuple
     """
     reach = 0.0
     for _, value, expected in differences:
-        if (
-            isinstance(value, int | float)
-            and isinstance(expected, int | float)
-            and value > 0
-            and expected > 0
-        ):
-            reach += abs(math.log(value / expected))
-        else:
-            reach += 1.0
+        number, own = real_number(value) or 0.0, real_number(expected) or 0.0
+        reach += abs(math.log(number / own)) if number > 0 and own > 0 else 1.0
     return len(differences), reach

@@ -2,10 +2,15 @@
 model, data and rates.
 """
 
+import json
 import math
 import posixpath
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+import msgspec
+
+from aiayn.cost import num_parameters
 from aiayn.logs.arguments import KNOWN_ARGUMENTS, KnownArgument
 from aiayn.logs.evidence import (
     LAST_CHECKPOINT,
@@ -14,6 +19,7 @@ from aiayn.logs.evidence import (
     diverged_after,
     file_of,
     final_validation,
+    real_number,
     whole_number,
 )
 from aiayn.logs.symbols import (
@@ -21,14 +27,14 @@ from aiayn.logs.symbols import (
     MIN_POSITIONS,
     OURS_ONLY,
     SYMBOL_RULES,
+    Group,
     Symbol,
     are_equal,
     is_ours,
     symbols_of_arguments,
 )
-from aiayn.logs.types import Argument, Start, TrainingLog
+from aiayn.logs.types import Argument, TrainingLog
 from paper_tables.compare.judgement import (
-    Group,
     Judgement,
     Verdict,
     judge,
@@ -56,29 +62,17 @@ MIN_BATCH_RATIO, MAX_BATCH_RATIO = 0.8, 1.4  # to the system's tokens: batches a
 RATE_TOLERANCE = 0.05
 MAX_WRONG_RATES = 0.05  # of the printed rates
 PARAMETERS_TOLERANCE = 0.005
-SCALING_NMT = "fairseq, examples/scaling_nmt/README.md"
-GROUP_BY_CHECK: dict[str, Group] = {
-    "schedule": "rate",
-    "updates": "updates",
-    "batch": "batch",
-    "precision": "model",
-    "search": "search",
-    "average": "average",
-}
-GROUP_BY_ROLE: dict[str, Group] = {
-    "data": "pairs",
-    "dev": "dev set",
-    "rows": "pairs",
-    "first-rate": "rate",
-}
-# Symbols with values that published runs show to be harmless: the values, why, and the source.
-HARMLESS_VALUES: dict[str, tuple[tuple[Symbol, ...], str, str]] = {
-    "adam_epsilon": ((1e-8,), "29.29 and 43.2 were reached with it", SCALING_NMT),
-    "precision": (
-        ("fp32", "fp16", "bf16", "amp", "tf32"),
-        "29.29 and 43.2 were reached with fp16",
-        SCALING_NMT,
-    ),
+SIZES = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
+NO_GPUS = (
+    "the log does not state the number of GPUs, without which a batch and its rate cannot be judged"
+)
+OTHER_BATCH = "another number of GPUs after a restart makes another batch"
+OTHER_ARGUMENTS = (
+    "another batch: --update-freq, the GPUs or --batch-size are other than the arguments say"
+)
+GROUP_BY_ROLE: dict[str, dict[str, Group]] = {
+    "train": {"data": "pairs", "dev": "dev set", "rows": "pairs", "first-rate": "rate"},
+    "generate": {"data": "scoring", "scoring": "scoring"},
 }
 
 
@@ -100,7 +94,7 @@ def compare_training(
         *_compare_gpus(training),
         *_compare_tokens(training, system, expected_tokens),
         *_compare_printed_rates(training),
-        *_compare_parameters(training),
+        *_compare_parameters(training, system),
         *_compare_divergence(training),
         *(_compare_corpus(training) if system.has_papers_corpus else _assumed_corpus(training)),
     ]
@@ -109,10 +103,8 @@ def compare_training(
         known = first_by_quantity.get(judgement.quantity)
         if known is None or (known.is_good and not judgement.is_good):
             first_by_quantity[judgement.quantity] = judgement
-    if (
-        "tokens_per_update" in first_by_quantity
-        and not first_by_quantity["tokens_per_update"].is_good
-    ):
+    asked = first_by_quantity.get("tokens_per_update")
+    if asked is not None and not asked.is_good:
         first_by_quantity.pop("wpb", None)  # one difference, by its cause
     return tuple(first_by_quantity.values())
 
@@ -120,27 +112,22 @@ def compare_training(
 def judge_symbol(
     symbol: str, value: Symbol | None, expected: Symbol, path: str, line: int | None
 ) -> Judgement:
-    """Return the judgement on one of the paper's symbols, by the rule of symbols.csv and the
-    harmless values.
-    """
+    """Return the judgement on one of the paper's symbols, by its row in symbols.csv."""
     rule = SYMBOL_RULES[symbol]
     verdict: Verdict = "different"
     reason, source = "", rule.source
+    fix = rule.flags.format(show(expected).replace(",", ""))
     if value is None:
         verdict = "not stated"
     elif are_equal(value, expected, rule.tolerance):
-        verdict, source = "equal", ""
-    elif symbol == "peak_learning_rate" and are_equal(value, expected, RATE_TOLERANCE):
-        verdict, reason = "harmless", "within 5 % of the schedule's peak"
-    elif symbol in HARMLESS_VALUES and value in HARMLESS_VALUES[symbol][0]:
-        verdict, (_, reason, source) = "harmless", HARMLESS_VALUES[symbol]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    has_ratio = is_number and isinstance(expected, int | float) and bool(expected)
-    ratio = value / expected if has_ratio else None  # type: ignore[operator]
-    flags = rule.flags.format(show(expected).replace(",", ""))
+        verdict, source, fix = "equal", "", ""
+    elif are_equal(value, expected, rule.harmless_tolerance) or value in json.loads(rule.harmless):
+        verdict, fix = "harmless", ""
+        reason, source = rule.harmless_reason, rule.harmless_source
+    number, own = real_number(value), real_number(expected)
     return Judgement(
         quantity=symbol,
-        group=GROUP_BY_CHECK.get(rule.check, "model"),
+        group=rule.group,
         verdict=verdict,
         found=show(value),
         expected=show(expected),
@@ -150,8 +137,8 @@ def judge_symbol(
         reason=reason,
         source=source,
         value=value,
-        fix="" if verdict in ("equal", "harmless") else flags,
-        ratio=ratio,
+        fix=fix,
+        ratio=number / own if number is not None and own else None,
     )
 
 
@@ -163,31 +150,16 @@ def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[
     symbols = dict(training.symbols)
     if log.last_update:  # --max-epoch or --patience may end before --max-update
         symbols["updates"] = log.last_update
+    has_gpus = _num_gpus(training) is not None
     for symbol, expected in system.symbols.items():
         if symbol in OURS_ONLY and (symbol not in symbols or not is_ours(log.arguments)):
             # fairseq's own models have no choice of these, also where this project trains them
             continue
-        value = symbols.get(symbol)
-        is_unknown = symbol == "updates" and value == 0  # fairseq's default: no limit
-        judgement = judge_symbol(
-            symbol, None if is_unknown else value, expected, path, log.first_line
-        )
-        if judgement.group in ("batch", "rate", "updates") and _num_gpus(training) is None:
-            reason = (
-                "the log does not state the number of GPUs, without which a batch and its rate"
-                " cannot be judged"
-            )
-            judgement = judge(
-                training,
-                symbol,
-                judgement.group,
-                "not stated",
-                found="",
-                expected=show(expected),
-                words=judgement.words,
-                reason=reason,
-            )
-        yield judgement
+        if has_gpus or SYMBOL_RULES[symbol].group not in ("batch", "rate", "updates"):
+            yield judge_symbol(symbol, symbols.get(symbol), expected, path, log.first_line)
+        else:
+            judgement = judge_symbol(symbol, None, expected, path, log.first_line)
+            yield msgspec.structs.replace(judgement, reason=NO_GPUS, source="", fix="")
 
 
 def _num_gpus(training: LoggedTraining) -> int | None:
@@ -200,44 +172,21 @@ def _compare_starts(training: LoggedTraining, system: PaperSystem) -> Iterator[J
     of other roles.
     """
     starts = [start for start in training.log.starts if start.arguments]
+    path, is_known_model = file_of(training), training.symbols.get("architecture") == "transformer"
     for start in starts:
         if start is not starts[-1]:
             symbols = symbols_of_arguments(start.arguments, start.num_gpus)
             for symbol, expected in system.symbols.items():
                 value = symbols.get(symbol)
                 if value is not None and symbol != "updates" and symbol not in OURS_ONLY:
-                    yield judge_symbol(symbol, value, expected, file_of(training), start.line)
-        yield from _compare_arguments(training, start)
+                    yield judge_symbol(symbol, value, expected, path, start.line)
+        for judgement in judge_arguments("train", start.arguments, path, start.line):
+            if is_known_model or judgement.reason != FORK:
+                yield judgement
     folders = {posixpath.normpath(str(start.arguments.get("data"))): start.line for start in starts}
     if len(folders) > 1:
         names, line = " then ".join(folders), max(folders.values())
-        yield judge(
-            training,
-            "data",
-            "pairs",
-            "different",
-            found=names,
-            expected="one data-bin",
-            line=line,
-            words="data folder",
-            reason="a start of the training read another data-bin",
-        )
-
-
-def _compare_arguments(training: LoggedTraining, start: Start) -> Iterator[Judgement]:
-    """Yield a judgement on each argument of a start that is neither one of the symbols nor harmless
-    with any value.
-    """
-    is_known_model = training.symbols.get("architecture") == "transformer"
-    for key, value in start.arguments.items():
-        if value is None and key not in KNOWN_ARGUMENTS["train"]:
-            continue
-        judgement = judge_argument("train", key, value, file_of(training), start.line)
-        is_of_other_model = (
-            judgement is not None and judgement.reason == FORK and not is_known_model
-        )
-        if judgement is not None and not is_of_other_model:
-            yield judgement
+        yield judge(training, "data", "different", names, line=line)
 
 
 FORK = (
@@ -246,37 +195,35 @@ FORK = (
 )
 
 
-def judge_argument(
-    program: str, key: str, value: Argument, path: str, line: int
-) -> Judgement | None:
-    """Return the judgement on an argument that arguments.csv compares; None for symbols and for
-    harmless arguments.
+def judge_arguments(
+    program: str, arguments: Mapping[str, Argument], path: str, line: int
+) -> Iterator[Judgement]:
+    """Yield a judgement on each argument that is neither one of the symbols nor harmless, by
+    arguments.csv.
     """
-    known = KNOWN_ARGUMENTS[program].get(key)
-    group: Group = "model" if program == "train" else "search"
-    reason, fix = FORK, ""
-    expected, is_good = "absent", False
-    if known is not None:
-        reason, fix = known.reason, "leave it out"
-        if program == "train":
-            group = GROUP_BY_ROLE.get(known.role, group)
-        elif known.role in ("scoring", "data"):
-            group = "scoring"
-        expected, is_good = _compare_allowed(known, value)
-    if is_good:
-        return None
-    return Judgement(
-        quantity=key,
-        group=group,
-        verdict="different",
-        found=show(value),
-        expected=expected,
-        path=path,
-        line=line,
-        reason=reason,
-        fix=fix,
-        value=value,
-    )
+    default: Group = "model" if program == "train" else "search"
+    for key, value in arguments.items():
+        known = KNOWN_ARGUMENTS[program].get(key)
+        if known is None:
+            group, reason, fix = default, FORK, ""
+            expected, is_good = "absent", value is None and program == "train"
+        else:
+            group = GROUP_BY_ROLE[program].get(known.role, default)
+            reason, fix = known.reason, "leave it out"
+            expected, is_good = _compare_allowed(known, value)
+        if not is_good:
+            yield Judgement(
+                quantity=key,
+                group=group,
+                verdict="different",
+                found=show(value),
+                expected=expected,
+                path=path,
+                line=line,
+                reason=reason,
+                fix=fix,
+                value=value,
+            )
 
 
 def _compare_allowed(known: KnownArgument, value: Argument) -> tuple[str, bool]:
@@ -285,7 +232,7 @@ def _compare_allowed(known: KnownArgument, value: Argument) -> tuple[str, bool]:
         number = whole_number(value)
         return f"{MIN_POSITIONS} or more", number is None or number >= MIN_POSITIONS
     if known.role == "first-rate":
-        is_good = not isinstance(value, int | float) or value <= MAX_FIRST_RATE
+        is_good = (real_number(value) or 0.0) <= MAX_FIRST_RATE
         return f"at most {MAX_FIRST_RATE:g}", is_good
     if known.allowed_values is None:
         return "", True
@@ -313,59 +260,32 @@ def _compare_beginning(training: LoggedTraining) -> Iterator[Judgement]:
             path = "" if path == LAST_CHECKPOINT else path
         folder = posixpath.basename(posixpath.dirname(path))
         is_own = folder == home or 0 < (start.resumed_update or 0) <= reached
-        if path and (is_reset or not start.resumed_update or not is_own):
-            is_new = is_reset or not start.resumed_update
-            yield judge(
-                training,
-                "beginning",
-                "model",
-                "different",
-                found=posixpath.basename(path),
-                expected="nothing",
-                line=start.line,
-                words="began from the weights of",
-                fix="train from nothing; or put the log of what came before above it, in one file",
-                reason=f"{path}, update {show(start.resumed_update) or 'unknown'}"
-                + (
-                    ", with a new optimizer"
-                    if is_new
-                    else ", which is not known to belong to this training"
-                ),
+        is_new = is_reset or not start.resumed_update
+        if path and (is_new or not is_own):
+            reason = f"{path}, update {show(start.resumed_update) or 'unknown'}, " + (
+                "with a new optimizer"
+                if is_new
+                else "which is not known to belong to this training"
             )
+            name = posixpath.basename(path)
+            yield judge(training, "beginning", "different", name, line=start.line, reason=reason)
             return
         reached = max(reached, start.last_update)
 
 
 def _compare_gpus(training: LoggedTraining) -> Iterator[Judgement]:
-    log = training.log
+    log, number = training.log, _num_gpus(training)
     stated, printed = whole_number(log.arguments.get("distributed_world_size")), log.num_gpus
-    number = _num_gpus(training)
     by_start = {start.num_gpus: start.line for start in log.starts if start.num_gpus is not None}
-    verdict: Verdict = "equal"
-    found, reason, line = show(number), "", log.first_line
     if number is None:
-        verdict = "not stated"
+        yield judge(training, "num_gpus", "not stated", "")
     elif len(by_start) > 1:
-        verdict, found, line = (
-            "different",
-            " then ".join(map(show, by_start)),
-            max(by_start.values()),
-        )
-        reason = "another number of GPUs after a restart makes another batch"
+        found, line = " then ".join(map(show, by_start)), max(by_start.values())
+        yield judge(training, "num_gpus", "different", found, line=line, reason=OTHER_BATCH)
     elif stated and printed and stated != printed:
-        verdict, found = "contradictory", f"{stated} and {printed}"
-        reason = "distributed_world_size, and the line `training on ... GPUs`"
-    yield judge(
-        training,
-        "num_gpus",
-        "GPUs",
-        verdict,
-        found=found,
-        expected="stated, and one number",
-        line=line,
-        words="GPUs",
-        reason=reason,
-    )
+        yield judge(training, "num_gpus", "contradictory", f"{stated} and {printed}")
+    else:
+        yield judge(training, "num_gpus", "equal", show(number))
 
 
 def tokens_per_update(log: TrainingLog) -> tuple[int | None, float]:
@@ -396,55 +316,34 @@ def _compare_tokens(
     if not tokens or not isinstance(asked, int | float) or not asked:
         return
     ratio = tokens / (expected_tokens or float(system.symbols.get("tokens_per_update", asked)))
-    verdict: Verdict = "equal"
-    expected, reason = f"about {show(round(expected_tokens or 0))}", ""
+    found, expected = show(round(tokens)), f"about {show(round(expected_tokens or 0))}"
+    fields = {"line": line, "expected": expected, "ratio": ratio}
     if not LEAST_FILLED <= tokens / asked <= MOST_FILLED:
-        verdict, expected = "contradictory", f"{show(asked)} positions"
-        reason = (
-            "another batch: --update-freq, the GPUs or --batch-size are other than the"
-            " arguments say"
-        )
+        fields |= {"expected": f"{show(asked)} positions", "reason": OTHER_ARGUMENTS}
+        yield judge(training, "wpb", "contradictory", found, **fields)
     elif expected_tokens is not None and not MIN_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO:
-        verdict = "different"
-    yield judge(
-        training,
-        "wpb",
-        "batch",
-        verdict,
-        found=show(round(tokens)),
-        expected=expected,
-        line=line,
-        words="target tokens an update, printed,",
-        reason=reason,
-        ratio=ratio,
-    )
+        yield judge(training, "wpb", "different", found, **fields)
+    else:
+        yield judge(training, "wpb", "equal", found, **fields)
 
 
 def _compare_printed_rates(training: LoggedTraining) -> Iterator[Judgement]:
     """Yield a contradiction between the printed learning rates and the schedule of the
     arguments.
     """
-    peak, warmup = training.symbols.get("peak_learning_rate"), training.symbols.get("warmup_steps")
-    rates, schedule = training.log.rates, training.symbols.get("schedule")
-    if (
-        schedule != "inverse_sqrt"
-        or not isinstance(peak, float)
-        or not isinstance(warmup, int)
-        or not rates
-    ):
+    symbols, log = training.symbols, training.log
+    peak = real_number(symbols.get("peak_learning_rate")) or 0.0
+    warmup = whole_number(symbols.get("warmup_steps"))
+    if symbols.get("schedule") != "inverse_sqrt" or warmup is None or peak <= 0:
         return
-    initial = training.log.arguments.get("warmup_init_lr")
-    first = float(initial) if isinstance(initial, int | float) and initial > 0 else 0.0
+    first = max(0.0, real_number(log.arguments.get("warmup_init_lr")) or 0.0)
     off = []
-    for rate in rates:
-        if not rate.update or _rate(peak, warmup, first, rate.update) <= 0:
-            continue
-        # fairseq's versions print the rate of this update or of the next update.
-        ratios = (
-            rate.rate / _rate(peak, warmup, first, rate.update),
-            rate.rate / _rate(peak, warmup, first, rate.update + 1),
-        )
-        off.append((rate, min(ratios, key=lambda ratio: abs(ratio - 1))))
+    for rate in log.rates:
+        if rate.update:
+            # fairseq's versions print the rate of this update or of the next update.
+            updates = (rate.update, rate.update + 1)
+            ratios = [rate.rate / _rate(peak, warmup, first, update) for update in updates]
+            off.append((rate, min(ratios, key=lambda ratio: abs(ratio - 1))))
     wrong = [(rate, ratio) for rate, ratio in off if abs(ratio - 1) > RATE_TOLERANCE]
     if len(wrong) > MAX_WRONG_RATES * len(off):
         worst, ratio = max(wrong, key=lambda pair: abs(pair[1] - 1))
@@ -452,9 +351,8 @@ def _compare_printed_rates(training: LoggedTraining) -> Iterator[Judgement]:
         yield judge(
             training,
             "printed_rates",
-            "rate",
             "contradictory",
-            found=f"{worst.rate:.4g}",
+            f"{worst.rate:.4g}",
             expected=f"{expected:.4g}",
             line=worst.line,
             words=f"learning rate printed at update {worst.update:,}",
@@ -469,102 +367,58 @@ def _rate(peak: float, warmup: int, first: float, update: int) -> float:
     return peak * math.sqrt(max(warmup, 1) / update)
 
 
-def _compare_parameters(training: LoggedTraining) -> Iterator[Judgement]:
+def _compare_parameters(training: LoggedTraining, system: PaperSystem) -> Iterator[Judgement]:
     """Yield a contradiction between the printed number of parameters and that of the arguments and
     dictionaries.
     """
     log = training.log
-    expected = (
-        None if is_ours(log.arguments) else count_parameters(training.symbols, log.vocabulary_sizes)
-    )
-    if expected is None or log.num_parameters is None:
+    if is_ours(log.arguments) or log.num_parameters is None:
         return
-    if not are_equal(log.num_parameters, expected, PARAMETERS_TOLERANCE):
-        yield judge(
-            training,
-            "num_parameters",
-            "model",
-            "contradictory",
-            found=show(log.num_parameters),
-            expected=f"{show(expected)}, by its arguments and dictionaries",
-            words="parameters",
-            reason="the code or the dictionaries are other than the log says",
-        )
+    expected = count_parameters(training.symbols, log.vocabulary_sizes, system)
+    if expected and not are_equal(log.num_parameters, expected, PARAMETERS_TOLERANCE):
+        counted = f"{show(expected)}, by its arguments and dictionaries"
+        found = show(log.num_parameters)
+        yield judge(training, "num_parameters", "contradictory", found, expected=counted)
 
 
 def count_parameters(
-    symbols: Mapping[str, Symbol], vocabulary_sizes: tuple[int, ...]
+    symbols: Mapping[str, Symbol], vocabulary_sizes: tuple[int, ...], system: PaperSystem
 ) -> int | None:
     """Return the parameters of fairseq's transformer; None if its sizes are not known."""
-    sizes = [symbols.get(name) for name in ("num_layers", "d_model", "d_ff")]
-    if symbols.get("architecture") != "transformer" or not all(
-        isinstance(size, int) for size in sizes
-    ):
+    sizes: dict[str, Any] = {name: whole_number(symbols.get(name)) for name in SIZES}
+    is_known = symbols.get("architecture") == "transformer" and None not in sizes.values()
+    if not is_known or len(vocabulary_sizes) < 2:
         return None
-    if len(vocabulary_sizes) < 2:
-        return None
-    num_layers, d_model, d_ff = (int(size) for size in sizes if size is not None)
     source, target = vocabulary_sizes[:2]
-    attention, norm = 4 * d_model * (d_model + 1), 2 * d_model
-    ffn = 2 * d_model * d_ff + d_ff + d_model
-    layers = num_layers * (3 * attention + 2 * ffn + 5 * norm)
     tied = symbols.get("tied_embeddings")
-    if tied is True:
-        rows = source
-    elif tied == "of the decoder":
-        rows = source + target
-    else:
-        rows = source + 2 * target
-    final_norms = 2 * norm if symbols.get("norm_order") == "pre" else 0
-    learned = 2 * 1026 * d_model if symbols.get("positions") == "learned" else 0
-    return layers + rows * d_model + final_norms + learned
+    sizes |= {name: symbols.get(name) for name in ("norm_order", "positions")}
+    training = msgspec.structs.replace(
+        system.training,
+        architecture="fairseq_transformer",
+        attention="scaled",
+        attention_biases=True,
+        tied_embeddings=bool(tied),
+        **sizes,
+    )
+    return num_parameters(training, source, tied is True, target)
 
 
 def _compare_divergence(training: LoggedTraining) -> Iterator[Judgement]:
     update, last = diverged_after(training.log), final_validation(training.log)
     if last is not None and last.nll_bits is not None and last.nll_bits < 0:
-        yield judge(
-            training,
-            "nll_loss",
-            "dev set",
-            "contradictory",
-            found=show(last.nll_bits),
-            expected="0 or more",
-            line=last.line,
-            words="the last nll_loss",
-            reason="no loss of this kind is negative",
-        )
+        found = show(last.nll_bits)
+        yield judge(training, "nll_loss", "contradictory", found, line=last.line)
     elif update is not None:
-        yield judge(
-            training,
-            "diverged",
-            "model",
-            "different",
-            found=f"after update {update:,}",
-            expected="a finite loss",
-            line=training.log.validations[-1].line,
-            fix="find where the loss stops being a number; resume before it with a lower rate",
-        )
+        line = training.log.validations[-1].line
+        yield judge(training, "diverged", "different", f"after update {update:,}", line=line)
 
 
 def _assumed_corpus(training: LoggedTraining) -> Iterator[Judgement]:
     """Yield the corpus of a smaller scale as equal: its data-bin has a record, whose digest names
     the run.
     """
-    groups: dict[str, Group] = {
-        "train_pairs": "pairs",
-        "dictionaries": "dictionaries",
-        "dev_pairs": "dev set",
-    }
-    for quantity, group in groups.items():
-        yield judge(
-            training,
-            quantity,
-            group,
-            "equal",
-            found="by its record",
-            expected="the scale's",
-        )
+    for quantity in ("train_pairs", "dictionaries", "dev_pairs"):
+        yield judge(training, quantity, "equal", "by its record", expected="the scale's")
 
 
 def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:
@@ -580,17 +434,9 @@ def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:
     expected = "any: the paper names none"
     if pair == "en-de":
         verdict, expected = verdict_of(dev, DEV_PAIRS), f"{show(DEV_PAIRS)}, newstest2013"
+    words = f"pairs of `{subset}`"
     yield judge(
-        training,
-        "dev_pairs",
-        "dev set",
-        verdict,
-        found=show(dev),
-        expected=expected,
-        words=f"pairs of `{subset}`",
-        value=dev,
-        fix="binarize newstest2013 as --validpref; fairseq's own script splits its dev set off"
-        " the training text",
+        training, "dev_pairs", verdict, show(dev), expected=expected, words=words, value=dev
     )
 
 
@@ -615,13 +461,10 @@ def _pairs(training: LoggedTraining, expected: int) -> Judgement:
     return judge(
         training,
         "train_pairs",
-        "pairs",
         verdict,
-        found=show(number),
+        show(number),
         expected=f"about {show(expected)}",
-        words="training pairs",
         reason=reason,
-        source="section 5.1",
         value=number,
         ratio=number / expected if number and expected else None,
     )
@@ -642,16 +485,12 @@ def _dictionaries(training: LoggedTraining, expected: int) -> Judgement:
             "harmless",
             "a joint dictionary of 32,000 to 45,000 types reached the paper's numbers",
         )
-    found = " and ".join(show(size) for size in dict.fromkeys(sizes))
     return judge(
         training,
         "dictionaries",
-        "dictionaries",
         verdict,
-        found=found,
+        " and ".join(show(size) for size in dict.fromkeys(sizes)),
         expected=f"about {show(expected)}, joint",
-        words="types of the dictionary",
         reason=reason,
-        source="section 5.1",
         value=max(sizes, default=None),
     )

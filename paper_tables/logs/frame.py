@@ -33,7 +33,6 @@ DEFINITION_NOTES = (
         " detokenised from the data's tokens; bleu_sacre_on_tokens: the same on tokens."
     ),
 )
-NO_BLEU: tuple[str, str, dict[str, float | None]] = ("bleu_as_given", "BLEU", {})
 CORPUS_NOTE = (
     "That a training read WMT14's text no log can prove: its numbers of pairs and types, and of"
     " reference tokens, are compared."
@@ -81,49 +80,68 @@ def _harmless_notes(lines: Sequence[AveragedLine]) -> list[str]:
     return [f"{', '.join(systems)}: {text}." for text, systems in systems_by_text.items()]
 
 
+def _parts(lines: Sequence[AveragedLine]) -> list[tuple[AveragedLine, tuple[str, ...]]]:
+    """Return each line with () for its trainings' own numbers, and with the labels of each
+    perplexity and BLEU that differs in something of its own; the paper's scale and few labels
+    first.
+    """
+    parts = []
+    for line in lines:
+        labels: dict[tuple[str, ...], None] = {(): None}
+        for training in line.trainings:
+            labels[training.perplexity_labels] = None
+        for training in line.trainings:
+            for generation in training.generations:
+                labels[generation.labels] = None
+        parts += [(line, one) for one in labels]
+    parts.sort(
+        key=lambda part: (
+            part[0].system.scale != PAPER_SCALE,
+            part[0].system.scale,
+            len(part[0].configuration) + len(part[1]),
+        )
+    )
+    return parts
+
+
 def _lines_of_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Iterator[Line]:
     """Yield the lines below each row of Table 2: the BLEU of a test set, and footnote 5's cost, GPU
     seconds x sustained rate.
     """
     rows = dict.fromkeys((join.row, join.system) for join in read_cells() if join.table == 2)
     for row, system in rows:
-        for line in (one for one in lines if one.system.system == system):
-            costs = {}
-            for one in line.trainings:
-                gpu = hardware.find_gpu(one.training.log.gpu) if one.training.log.gpu else None
-                seconds = one.training.gpu_seconds
-                if gpu is not None and seconds is not None:
-                    rate = gpu.sustained_flops_per_second.value
-                    costs[one.path] = training_flops(seconds, rate)
+        for line, labels in _parts([one for one in lines if one.system.system == system]):
             pair = line.language_pair.replace("-", "_")
-            cost = _number(line, "training_flops", "training cost", costs)
-            for labels, bleu in _bleu_by_labels(line, "test").items():
-                numbers = {f"bleu_{pair}_ours": bleu}
-                if not labels:
-                    numbers[f"flops_{pair}_ours"] = (cost,)
+            bleu = _bleu(line, "test", labels)
+            if not labels:
+                cost = _training_cost(line, hardware)
+                numbers = {f"bleu_{pair}_ours": bleu, f"flops_{pair}_ours": (cost,)}
                 yield _line(2, row, line, labels, numbers)
+            elif bleu[0].values:
+                yield _line(2, row, line, labels, {f"bleu_{pair}_ours": bleu})
+
+
+def _training_cost(line: AveragedLine, hardware: HardwareSpec) -> Number:
+    costs = {}
+    for one in line.trainings:
+        gpu = hardware.find_gpu(one.training.log.gpu) if one.training.log.gpu else None
+        seconds = one.training.gpu_seconds
+        if gpu is not None and seconds is not None:
+            costs[one.path] = training_flops(seconds, gpu.sustained_flops_per_second.value)
+    return _number(line, "training_flops", "training cost", costs)
 
 
 def _lines_of_table3(lines: Sequence[AveragedLine]) -> Iterator[Line]:
-    """Yield the lines below each row of Table 3: a dev set's BLEU, and the training's numbers. The
-    perplexity of another dev set has a line of its own.
-    """
-    for line in (one for one in lines if one.language_pair == "en-de"):
-        values: dict[str, dict[str, float | None]] = {}
-        perplexities: dict[tuple[str, ...], dict[str, float | None]] = {(): {}}
-        for one in line.trainings:
-            for metric in METRIC_BY_COLUMN.values():
-                value = one.training.value_by_metric.get(metric)
-                values.setdefault(metric, {})[one.path] = value
-            perplexity = values[PERPLEXITY_METRIC][one.path]
-            perplexities.setdefault(one.perplexity_labels, {})[one.path] = perplexity
-        bleu_by_labels = _bleu_by_labels(line, "dev")
-        for labels in dict.fromkeys([*perplexities, *bleu_by_labels]):
-            numbers = {"bleu_dev": bleu_by_labels.get(labels, (_number(line, *NO_BLEU),))}
-            shown = values if not labels else {}
-            shown = shown | {PERPLEXITY_METRIC: perplexities.get(labels, {})}
-            for column, metric in METRIC_BY_COLUMN.items():
-                numbers[column] = (_number(line, metric, metric, shown.get(metric, {})),)
+    """Yield the lines below each row of Table 3: a dev set's BLEU, and the training's numbers."""
+    for line, labels in _parts([one for one in lines if one.language_pair == "en-de"]):
+        numbers = {"bleu_dev": _bleu(line, "dev", labels)}
+        for column, metric in METRIC_BY_COLUMN.items():
+            values = {}
+            for one in line.trainings:
+                if labels == (one.perplexity_labels if metric == PERPLEXITY_METRIC else ()):
+                    values[one.path] = one.training.value_by_metric.get(metric)
+            numbers[column] = (_number(line, metric, metric, values),)
+        if not labels or numbers["bleu_dev"][0].values or numbers["ppl_dev"][0].values:
             yield _line(3, line.system.system, line, labels, numbers)
 
 
@@ -150,16 +168,16 @@ def _mark(line: AveragedLine) -> str:
     return "" if line.system.scale == PAPER_SCALE else MARK_BY_SCALE[line.system.scale]
 
 
-def _bleu_by_labels(line: AveragedLine, role: str) -> dict[tuple[str, ...], tuple[Number, ...]]:
-    """Return the BLEU of a role by the labels of its translations, () first; a number for each
-    definition or mark.
+def _bleu(line: AveragedLine, role: str, labels: tuple[str, ...]) -> tuple[Number, ...]:
+    """Return the BLEU of a role, a number for each definition or mark; a number without values if
+    there is none.
     """
-    numbers: dict[tuple[str, ...], tuple[Number, ...]] = {(): ()}
-    for (labels, metric, settings), members in line.scored(role).items():
-        values = {member.generation.training_path: member.value for member in members}
-        number = _number(line, metric, f"BLEU ({role})", values, settings)
-        numbers[labels] = (*numbers.get(labels, ()), number)
-    return numbers | {(): numbers[()] or (_number(line, *NO_BLEU),)}
+    numbers = []
+    for (label, metric, settings), members in line.scored(role).items():
+        if label == labels:
+            values = {member.generation.training_path: member.value for member in members}
+            numbers.append(_number(line, metric, f"BLEU ({role})", values, settings))
+    return tuple(numbers) or (_number(line, "bleu_as_given", f"BLEU ({role})", {}),)
 
 
 def _number(

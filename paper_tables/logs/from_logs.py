@@ -79,13 +79,6 @@ def make_page_of_logs(
     recorded_by_path = _recorded_by_path(judged.trainings, recorded_by_scale)
     alone = [training for training in judged.trainings if training.path not in recorded_by_path]
     lines, findings_by_path = average_trainings(alone)
-    lines.sort(
-        key=lambda line: (
-            line.system.scale != PAPER_SCALE,
-            line.system.scale,
-            len(line.configuration),
-        )
-    )
     for training in judged.trainings:
         if training.path in recorded_by_path:
             train = recorded_by_path[training.path][1]

@@ -19,7 +19,6 @@ CHAPTERS = (
     Chapter("trainings", "Trainings"),
     Chapter("model", "The model"),
     Chapter("claims_of_others", "What others say"),
-    Chapter("printed", "Printed alone"),
     Chapter("further", "Further"),  # tables and figures without a place
 )
 _INDEX_BY_CHAPTER = {chapter.name: index for index, chapter in enumerate(CHAPTERS)}

@@ -1,12 +1,12 @@
-"""Turns a figure and its frame into files: TSV of the frame; SVG, PNG or PDF of the chart.
+"""Turns a figure and its frame into files: TSV of the frame; SVG and PDF of the chart.
 
 Every figure is about 420 px wide, so that it is legible on a phone and in a column of print.
 Colours are Okabe and Ito's, which colour-blind readers can distinguish; words distinguish what
 they can, next to the colours.
 
 Text and axes have the colour INK. A written SVG has `currentColor` instead and no background: it is
-dark on a light page and light on a dark page, also within a page. PNG and PDF cannot adapt: they
-are dark on white.
+dark on a light page and light on a dark page, also within a page. A PDF cannot adapt: it is dark on
+white.
 
 A new figure is a `Figure` and a function that makes its frame:
 
@@ -26,10 +26,10 @@ import html
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -46,7 +46,6 @@ OURS, PRINTED, WARNING = PALETTE[0], INK, PALETTE[1]
 FAINT = 0.55  # opacity of less important text
 WIDTH = 350  # of a plot without its axis; with the axis about 420
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
-PIXELS_PER_UNIT = 2  # pixels of a PNG per unit
 ROW_HEIGHT = 17
 LABEL_WIDTH = 128  # width of the names to the left of a plot
 OURS_NAME, PRINTED_NAME = "ours", "printed"
@@ -58,9 +57,6 @@ ADAPTING_STYLE = (
 )
 
 _LONG_FRACTION = re.compile(r"(?<=[ ,\"(A-Za-z-])([0-9]*\.[0-9]{2})[0-9]{4,}(?=[ ,\")A-Za-z-])")
-
-Format = Literal["svg", "png", "pdf"]
-FORMATS: tuple[Format, ...] = ("svg", "pdf")
 
 
 class FigureError(AiaynError):
@@ -204,14 +200,9 @@ def _with_own_ids(svg: str, name: str) -> str:
 
 
 def write_figure(
-    figure: Figure,
-    frame: pd.DataFrame,
-    folder: Path,
-    formats: Sequence[Format] = ("svg",),
-    *,
-    with_frame: bool = True,
+    figure: Figure, frame: pd.DataFrame, folder: Path, *, with_frame: bool = True
 ) -> list[Path]:
-    """Write `<name>.tsv`, the frame, and the chart in each format; return the paths of the charts.
+    """Write `<name>.tsv`, the frame, and the chart as SVG and PDF; return the paths of the charts.
 
     `with_frame=False` leaves out the frame, for a folder that has it already. If the figure cannot
     be drawn, nothing is written.
@@ -220,20 +211,14 @@ def write_figure(
         FigureError: as `Figure.chart`.
     """
     values = specification(figure.chart(frame))
-    on_white = values | {"background": "white"}
-    bytes_by_format: dict[Format, Callable[[], bytes]] = {
-        "svg": lambda: _with_own_ids(render_svg(values), figure.name).encode(),
-        "png": lambda: bytes(vl_convert.vegalite_to_png(on_white, scale=PIXELS_PER_UNIT)),
-        "pdf": lambda: bytes(vl_convert.vegalite_to_pdf(on_white)),
-    }
-    rendered = {wanted: bytes_by_format[wanted]() for wanted in formats}
+    svg = _with_own_ids(render_svg(values), figure.name).encode()
+    pdf = bytes(vl_convert.vegalite_to_pdf(values | {"background": "white"}))
     if with_frame:
         table = frame.to_csv(sep="\t", index=False, lineterminator="\n")
         _write(table.encode(), folder / f"{figure.name}.tsv")
-    paths = []
-    for wanted, content in rendered.items():
-        paths.append(folder / f"{figure.name}.{wanted}")
-        _write(content, paths[-1])
+    paths = [folder / f"{figure.name}.{suffix}" for suffix in ("svg", "pdf")]
+    _write(svg, paths[0])
+    _write(pdf, paths[1])
     return paths
 
 
@@ -252,10 +237,10 @@ def write_figures(figures: Iterable[Drawable], folder: Path) -> list[DrawnFigure
     for figure, make in figures:
         reason = svg = ""
         try:
-            paths = write_figure(figure, make(), folder, FORMATS)
-            svg = paths[FORMATS.index("svg")].read_text(encoding="utf-8")
+            svg_path, _ = write_figure(figure, make(), folder)
+            svg = svg_path.read_text(encoding="utf-8")
         except FigureError as error:
-            for suffix in ("tsv", *FORMATS):
+            for suffix in ("tsv", "svg", "pdf"):
                 (folder / f"{figure.name}.{suffix}").unlink(missing_ok=True)
             reason = str(error)
         drawn.append(

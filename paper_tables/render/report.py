@@ -28,7 +28,6 @@ from paper_tables.render.render import Popovers, render_html_part
 from paper_tables.tables.ours import our_cell
 
 MIN_SORTABLE = 8  # rows; a reader takes in fewer at once
-MAX_SVG_BYTES = 2_200_000  # all figures of a page together; the page stays below 3 MB
 MAX_NAMED = 6  # trainings that a card names; the table of runs has all
 NO_FIGURES = f"The figures are not drawn, as the extra for it is not installed: {INSTALL_COMMAND}"
 
@@ -90,8 +89,7 @@ def render_page(
     `opening` and `glance` are HTML; `popovers` has the provenance that buttons in them open.
     """
     sections, links = [], []
-    shown_figures = _within_limit(figures or ())
-    shown_figures.sort(key=lambda figure: place_of_figure(figure.name))
+    shown_figures = sorted(figures or (), key=lambda figure: place_of_figure(figure.name))
     tables = sorted(tables, key=lambda table: place_of_table(table.name))
     for index, chapter in enumerate(CHAPTERS):
         drawn = laid_out = ""
@@ -127,21 +125,6 @@ def render_page(
         f"</footer>\n{popovers.render(anchors)}"
     )
     return wrap_page(title, body)
-
-
-def _within_limit(figures: Iterable[DrawnFigure]) -> list[DrawnFigure]:
-    """Return the figures; a sentence replaces the SVG that would make the page too large."""
-    kept, num_left = [], MAX_SVG_BYTES
-    for figure in figures:
-        size = len(figure.svg.encode())
-        if size > num_left:
-            path = f"{figure.folder_name}/{figure.name}.svg"
-            reason = f"{figure.title}: not on this page for its size, see {path}."
-            kept.append(figure._replace(svg="", reason=reason))
-        else:
-            kept.append(figure)
-            num_left -= size
-    return kept
 
 
 def is_sortable(table: Table) -> bool:

@@ -30,12 +30,12 @@ MARK_TEXT = (
 )
 
 
-def our_cell(*numbers: Number | None, marks: tuple[str, ...] = ()) -> Cell:
+def our_cell(*numbers: Number | None) -> Cell:
     """Return the cell of a number: its value over seeds, or the states of its trainings.
 
-    Several numbers are one quantity in several definitions. `marks` follow the mark of the scale. A
-    dash says that the quantity does not exist, for example a BLEU in another definition than the
-    system was scored in. Without any number, the system is not run at this scale.
+    Several numbers are one quantity in several definitions. A dash says that the quantity does not
+    exist, for example a BLEU in another definition than the system was scored in. Without any
+    number, the system is not run at this scale.
     """
     shown, parts = [], []
     sources: list[Source] = []
@@ -43,7 +43,7 @@ def our_cell(*numbers: Number | None, marks: tuple[str, ...] = ()) -> Cell:
     for number in numbers:
         if number is not None:
             shown.append(number)
-            parts.append(Part(_text(number), (*number.marks, *marks)))
+            parts.append(Part(_text(number), number.marks))
             signatures += number.signatures
             for run, value in number.values:
                 sources.append(source_of(run, format_value(value, number.metric)))

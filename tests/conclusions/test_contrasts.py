@@ -15,7 +15,6 @@ from analysis.conclusions.contrasts import (
     correct_family,
     draw_contrast,
     measure_spread,
-    reach_of,
 )
 
 
@@ -130,15 +129,6 @@ def test_holm_multiplies_the_smallest_p_by_all_that_are_called_and_touches_no_ot
 
     assert corrected(0.01, 0.02, 0.04) == [*calls, None]
     assert corrected(0.02, 0.03, 0.04) == [Call.TOO_CLOSE] * 3 + [None]
-
-
-def test_a_rows_reach_is_known_before_any_difference() -> None:
-    """t(0.975, 23) = 2.069, sqrt(1/2 + 1/6) = 0.8165: 1.69 sds, the design's 0.051 at an sd of 0.03
-    bits.
-    """
-    pooled = spread_of(0.03, 23).started
-    assert pooled is not None
-    assert reach_of(pooled, 2, 6) == pytest.approx(0.0507, abs=1e-4)
 
 
 UNIFORM = {"lowest_entropy": 0.99, "bits_lost": 0.01}

@@ -91,14 +91,6 @@ def scale_of(name: str) -> ScaleSpec:
     return read_scale(CONFIG_FOLDER / f"{name}.yaml")
 
 
-def raw_system(scale: str, system: str) -> dict[str, Any]:
-    """Return the contents of a system's own file, without what it inherits."""
-    path = CONFIG_FOLDER / "systems" / scale / f"{system}.yaml"
-    values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    assert isinstance(values, dict)
-    return values
-
-
 @every_scale
 @every_system
 def test_every_system_of_every_scale_is_the_papers_row(scale: str, system: str) -> None:
@@ -204,7 +196,6 @@ def test_a_variant_is_base_but_for_what_others_print(scale: str, variant: str) -
     base, spec = system_of("base", scale), system_of(variant, scale)
     assert unlike(spec.training, base.training) == CHANGES_BY_VARIANT[variant]
     assert spec.decoding == base.decoding
-    assert raw_system(scale, variant)["inherits"] == "base"
 
 
 def distance_to_base(scale: str, training: TrainingSpec) -> int:
@@ -236,11 +227,6 @@ def test_an_architecture_is_as_large_as_base_and_trained_alike(
     nearest = distance_to_base(scale, spec.training)
     assert nearest < min(distance_to_base(scale, one_less), distance_to_base(scale, one_more))
     assert nearest < 0.005 * num_parameters(base.training, VOCABULARY_BY_SCALE[scale], True)
-
-
-def test_base_and_revisit_tiny_inherit_nothing() -> None:
-    for scale, system in [*((scale, "base") for scale in SCALES), ("multi30k", "revisit_tiny")]:
-        assert "inherits" not in raw_system(scale, system)
 
 
 @every_scale

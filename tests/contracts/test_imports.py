@@ -13,7 +13,16 @@ from aiayn.__main__ import verbs
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGES = ("workflow/aiayn", "workflow/aiayn_fairseq", "analysis", "paper_tables")
-HEAVY = ("torch", "fairseq", "submitit", "snakemake", "sentencepiece", "altair")
+HEAVY = (
+    "torch",
+    "fairseq",
+    "submitit",
+    "snakemake",
+    "sentencepiece",
+    "safetensors",
+    "altair",
+    "vl_convert",
+)
 VERDICT = re.compile(r"^(.+) (KEPT|BROKEN)(?: \(.*\))?$", re.MULTILINE)
 
 # One import against each contract: (name of the contract, module, a line that breaks it).

@@ -57,15 +57,6 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     return made
 
 
-def test_the_root_has_a_link_to_the_slurm_profile() -> None:
-    assert os.readlink(CHECKOUT / "slurm") == "profiles/slurm"
-    assert (CHECKOUT / "slurm" / "config.yaml").is_file()
-
-
-def test_no_folder_at_the_root_is_taken_for_a_default_profile() -> None:
-    assert not (CHECKOUT / "default").exists()
-
-
 def test_the_default_profile_holds_what_no_other_profile_changes() -> None:
     assert set(read_profile("default")) == OF_DEFAULT
     assert "code" not in read_profile("default")["rerun-triggers"]
@@ -113,16 +104,6 @@ def test_local_rules_are_those_and_no_group_makes_a_job_of_them() -> None:
     assert [
         name for name, body in bodies.items() if re.search(r"^    group:", body, flags=re.MULTILINE)
     ] == []
-
-
-def resources_of(body: str) -> list[str]:
-    """Return what a rule asks of a cluster by itself."""
-    return re.findall(r"^ +(mem_mb|runtime|slurm_\w+)=", body, flags=re.MULTILINE)
-
-
-def test_resources_are_the_profiles_and_not_the_rules() -> None:
-    assert {name: found for name, body in rules().items() if (found := resources_of(body))} == {}
-    assert resources_of("    resources:\n        mem_mb=4000,\n        mirror=2,\n") == ["mem_mb"]
 
 
 def test_a_dry_run_of_the_slurm_profile_launches_trainings_on_slurm(pipeline: Pipeline) -> None:

@@ -132,13 +132,6 @@ def test_every_command_of_a_page_parses(name: str) -> None:
     assert [fault for fault in faults if fault] == []
 
 
-def test_the_readme_shows_how_to_use_the_command() -> None:
-    text = read("README.md")
-    commands = typed_commands(text, "aiayn")
-    assert "translate" in {words[1] for words in commands}, "the first thing that a visitor tries"
-    assert {"score", "tables"} <= {words[1] for words in commands + mentions(text, "aiayn")}
-
-
 @pytest.mark.parametrize("verb", verbs())
 def test_every_verb_has_help_with_an_example_that_parses(verb: str) -> None:
     text = build_parser(verb).format_help()

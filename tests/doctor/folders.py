@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.data.text.tokenize_moses import tokenize_line
 from aiayn.records import CheckpointRecord, read_record, write_record
 from tests.doctor.fixtures import assemble
 from tests.records_factory import BINARIZED, TRAINED
@@ -35,7 +35,7 @@ SOURCE = [
     )
 ]
 OTHER = [line.replace("wie 3 Schiffe", "wie drei Schiffe") for line in PLAIN]
-TOKENS = [Tokenizer("de").tokenize(line).rstrip() for line in OTHER]
+TOKENS = [tokenize_line(line, "de").rstrip() for line in OTHER]
 
 
 def results_of(name: str, folder: Path) -> Path:

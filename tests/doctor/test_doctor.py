@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.data.text.tokenize_moses import tokenize_line
 from aiayn.scoring.score import score_hypotheses
 from analysis.doctor.text import words_of_cost
 from analysis.doctor.types import Cost
@@ -25,7 +25,7 @@ from tests.doctor.folders import (
     write_pair,
 )
 
-TOKEN_REFERENCES = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
+TOKEN_REFERENCES = [tokenize_line(line, "de").rstrip() for line in PLAIN]
 
 
 def test_generations_are_put_into_the_order_of_the_source(

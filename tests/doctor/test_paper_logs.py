@@ -13,6 +13,7 @@ from aiayn.__main__ import main
 from aiayn.logs.symbols import symbols_of_arguments
 from aiayn.printed import read_table
 from analysis.doctor.costs import read_costs
+from paper_tables.compare.systems import read_systems
 from paper_tables.compare.training import count_parameters
 from tests.logs.factory import BASE, TrainingText
 
@@ -30,7 +31,8 @@ def log_of(row: dict[str, Any]) -> str:
     arguments = (BIG if row["system"] == "big" else BASE) | row.get("changes", {})
     asked = arguments["max_update"]
     last = row.get("last_update", asked)
-    num_parameters = count_parameters(symbols_of_arguments(arguments), (37_000, 37_000))
+    symbols = symbols_of_arguments(arguments)
+    num_parameters = count_parameters(symbols, (37_000, 37_000), read_systems(["paper"])[0])
     assert num_parameters is not None
     form = TrainingText(
         arguments=arguments | {"max_update": last}, num_epochs=20, num_parameters=num_parameters

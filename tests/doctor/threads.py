@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from aiayn.logs.evidence import LoggedTraining
 from aiayn.logs.symbols import Symbols, symbols_of_spec
-from aiayn.logs.types import Argument, EpochEnd, GenerationLog, Start, TrainingLog
+from aiayn.logs.types import Argument, GenerationLog, Measured, Start, TrainingLog
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Translation
 
@@ -94,14 +94,11 @@ def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
     """Return the log of a training in one epoch, with its updates, their target tokens and 8 GPUs
     only.
     """
-    end = EpochEnd(
+    end = Measured(
         line=1,
         epoch=1,
         update=updates,
-        loss_bits=None,
-        nll_bits=None,
         target_tokens_per_update=tokens,
-        wall_seconds=None,
     )
     return TrainingLog(
         starts=(Start(line=1, done_seconds=0.0),),

@@ -286,8 +286,8 @@ def forget_attention() -> None:
 def run_training(folder: Path, binarized_path: Path) -> dict[str, Any]:
     """Train the demo's base on the CPU and on the pretended GPU, and return what a test compares."""
     from aiayn.records import BinarizedCorpus, read_record
+    from aiayn.runs.checkpoint_names import list_checkpoints
     from aiayn.spec.system import read_system
-    from aiayn.train.checkpoints import list_checkpoints
     from tests.engine.tiny_training import make_request
 
     data, system = read_record(binarized_path, BinarizedCorpus), read_system("base", "demo")

@@ -5,23 +5,40 @@ sentences.
 from pathlib import Path
 from typing import Any
 
+import fairseq.utils
 import torch
+from fairseq import tasks
+from omegaconf import OmegaConf
 
 from aiayn.records import BinarizedCorpus
 from aiayn.spec.system import TrainingSpec
+from aiayn.train import compat
 from aiayn.train.average import first_names
-from aiayn.train.fairseq_args import training_data
-from aiayn.train.model import save_untrained
+from aiayn.train.checkpoints import dictionary_sha256s, model_only_state, save_whole
+from aiayn.train.fairseq_args import train_flags, training_data
 
 SOURCE = ["\u2581the", "<unk>", "\u2581", "s", "e", "e"]
 TARGET = ["\u2581", "d", "i", "e", "<unk>", "\u2581", "a", "n"]
+
+
+def save_untrained(training: TrainingSpec, data: BinarizedCorpus, into: Path) -> None:
+    """Write the checkpoint of a freshly initialised model, as a training with seed 1 would begin."""
+    flags = train_flags(
+        training, training_data(data), seed=1, save_folder=str(into.parent), device="cpu"
+    )
+    cfg = compat.training_config(flags)
+    fairseq.utils.set_torch_seed(1)
+    task = tasks.setup_task(cfg.task)
+    model = task.build_model(cfg.model)
+    container = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+    save_whole(model_only_state(container, model.state_dict(), 0, dictionary_sha256s(task)), into)
 
 
 def save_random(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -> Path:
     """Write a checkpoint and return its path; a bias of 0 or a gain of 1 would hide what an export
     loses.
     """
-    save_untrained(training, training_data(data), seed=1, into=folder / "untrained.pt")
+    save_untrained(training, data, folder / "untrained.pt")
     state = torch.load(folder / "untrained.pt", weights_only=True)
     generator = torch.Generator().manual_seed(1)
     tensors: dict[str, torch.Tensor] = state["model"]

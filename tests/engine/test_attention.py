@@ -3,21 +3,16 @@ by hand.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
-from aiayn.model import transformer
 from aiayn.model.attention import (
     MultiHeadAttention,
     additive_mask,
     causal_mask,
     chosen_kernels,
-    joint_projections,
 )
 from tests.engine.models import make_batch, make_model
 
@@ -58,19 +53,6 @@ def identity_attention(score: str, width: int = 4) -> MultiHeadAttention:
     for projection in (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj):
         torch.nn.init.eye_(projection.weight)
     return attention
-
-
-def test_equation_1_by_hand() -> None:
-    """q = (2, 0, 0, 0); the keys are (1, 0, 0, 0) and 0; d_k = 4: scores 2 / sqrt(4) = 1 and 0,
-    weights e : 1.
-    """
-    query = torch.tensor([[[2.0, 0, 0, 0]]])
-    memory = torch.tensor([[[1.0, 0, 0, 0], [0.0, 0, 0, 0]]])
-    output, weights = identity_attention("scaled")(query, memory, needs_weights=True)
-    first = math.e / (math.e + 1)
-    assert weights is not None
-    assert torch.allclose(weights[0, 0, 0], torch.tensor([first, 1 - first]))
-    assert torch.allclose(output[0, 0], torch.tensor([first, 0, 0, 0]))
 
 
 @pytest.mark.parametrize(
@@ -158,37 +140,10 @@ def test_a_mask_has_the_type_that_attention_computes_in_and_rows_that_a_gpu_need
     assert mask.stride(0) == 32
 
 
-def test_a_batch_has_one_mask_for_all_its_attentions(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, given = [], set()
-    attend = functional.scaled_dot_product_attention
-
-    def make(*arguments: Any) -> Tensor:
-        made.append(additive_mask(*arguments))
-        return made[-1]
-
-    def note(*tensors: Tensor, attn_mask: Tensor | None, **options: Any) -> Tensor:
-        given.add(None if attn_mask is None else attn_mask.data_ptr())
-        return attend(*tensors, attn_mask=attn_mask, **options)
-
-    monkeypatch.setattr(transformer, "additive_mask", make)
-    monkeypatch.setattr(functional, "scaled_dot_product_attention", note)
-    logits_at(make_model(), make_batch())
-    assert given == {None, made[0].data_ptr()}  # None: causal attention
-    assert len(made) == 1
-
-
 def test_the_kernels_are_named_that_torch_chooses() -> None:
     options = {"num_heads": 2, "p_drop": 0.0, "dtype": torch.float32, "device": torch.device("cpu")}
     assert chosen_kernels(d_k=4, d_v=4, **options) == "masked: flash, causal: flash"
     assert chosen_kernels(d_k=4, d_v=8, **options) == "masked: math, causal: math"
-
-
-def test_d_v_need_not_be_d_k_and_the_width_comes_back() -> None:
-    attention = make_attention(d_model=6, num_heads=2, d_k=1, d_v=5)
-    output, _ = attention(torch.randn(2, 3, 6), torch.randn(2, 4, 6))
-    assert output.shape == (2, 3, 6)
-    assert attention.q_proj.weight.shape == (2, 6)
-    assert attention.v_proj.weight.shape == (10, 6)
 
 
 @pytest.mark.parametrize(("d_k", "d_v"), [(3, 3), (2, 5), (5, 2)])
@@ -214,13 +169,6 @@ def test_fused_kernels_attend_and_learn_as_equation_1_also_where_d_k_is_not_d_v(
         torch.testing.assert_close(
             fused, written, rtol=1e-5, atol=1e-6
         )  # the written one has its softmax in fp32
-
-
-def test_queries_keys_and_values_come_from_two_places_in_cross_attention() -> None:
-    attention, x, memory = make_attention(), torch.randn(1, 2, 6), torch.randn(1, 3, 6)
-    changed, _ = attention(x, memory + 1.0)
-    same, _ = attention(x, memory)
-    assert not torch.allclose(changed, same)
 
 
 def logits_at(model: torch.nn.Module, batch: dict[str, Tensor]) -> Tensor:
@@ -251,12 +199,6 @@ def test_padding_changes_nothing_whatever_stands_in_its_place() -> None:
     assert torch.allclose(logits_at(model, batch)[:1], logits_at(model, alone), atol=1e-6)
 
 
-def test_targets_are_the_input_moved_on_by_one() -> None:
-    batch = make_batch()
-    assert batch["prev_output_tokens"][0, 0] == 2  # </s>, where tensor2tensor has a vector of zeros
-    assert batch["prev_output_tokens"][0, 1:4].tolist() == batch["target"][0, :3].tolist()
-
-
 def test_the_whole_models_weights_are_given_on_request() -> None:
     model, batch = make_model(), make_batch()
     memory = model.encoder(batch["src_tokens"], needs_weights=True)
@@ -265,24 +207,6 @@ def test_the_whole_models_weights_are_given_on_request() -> None:
     assert [[part.shape for part in layer] for layer in extra["weights"]] == [
         [(3, 2, 6, 6), (3, 2, 6, 7)]
     ] * 2
-
-
-@pytest.mark.parametrize("has_biases", [False, True])
-def test_projections_of_one_input_are_one_product(has_biases: bool) -> None:
-    """Values and gradients, with widths of queries, keys and values that differ."""
-    generator = torch.Generator().manual_seed(1)
-    projections = [nn.Linear(6, width, bias=has_biases, dtype=torch.float64) for width in (8, 8, 4)]
-    x_BKM = torch.randn(2, 5, 6, generator=generator, dtype=torch.float64, requires_grad=True)
-    parameters = [x_BKM, *nn.ModuleList(projections).parameters()]
-
-    def gradients(outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        loss = torch.stack([(rank + 1) * (y**2).sum() for rank, y in enumerate(outputs)]).sum()
-        return torch.autograd.grad(loss, parameters)
-
-    joint = joint_projections(x_BKM, projections)
-    separate = [projection(x_BKM) for projection in projections]
-    torch.testing.assert_close(list(joint), separate, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(gradients(joint), gradients(separate), rtol=1e-12, atol=1e-12)
 
 
 def test_gradients_on_a_cpu_are_added_in_the_order_queries_keys_values() -> None:

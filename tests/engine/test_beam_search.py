@@ -2,11 +2,12 @@
 way of asking.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from torch import Tensor
 
 import aiayn.decode.beam_search as beam_search
 import aiayn.decode.decoder_steps as decoder_steps
-from aiayn.decode.beam_search import check_search, length_penalty, search_batch
+from aiayn.decode.beam_search import BatchSearch, check_search, length_penalty
 from aiayn.decode.decode import Translator
 from aiayn.decode.decoder_steps import FairseqSteps, TransformerSteps, steps_of
 from aiayn.errors import CheckpointError, ConfigError
@@ -31,16 +32,6 @@ from tests.engine.reference_search import (
     search_by_reference,
     unequal,
 )
-from tests.engine.table_model import (
-    END,
-    MIN_LENGTH_BY_STOP,
-    PENALTY_BY_FORM,
-    NextSymbol,
-    TableModel,
-    everything_said,
-    random_table,
-)
-from tests.engine.table_model import make_dictionary as make_table_dictionary
 from tests.engine.test_parameter_counts import CHANGES, TINY, write_dictionaries
 from tests.engine.tiny_spec import DECODING
 
@@ -60,7 +51,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "batch_norm": {"norm": "batch", "share_embeddings": "decoder"},
     "untied": {"share_embeddings": "none"},
 }
-every_form = pytest.mark.parametrize("form", LENGTH_PENALTY_FORMS)
 every_stop = pytest.mark.parametrize("stop", SEARCH_STOPS)
 
 
@@ -91,14 +81,14 @@ def search(
     source_BS = torch.nn.utils.rnn.pad_sequence(
         batch, batch_first=True, padding_value=DICTIONARY.pad(), padding_side="left"
     )
-    found = search_batch(
+    found = BatchSearch(
         steps_of(model),
         source_BS,
         list(map(len, batch)),
         decoding,
         padding=DICTIONARY.pad(),
         end=DICTIONARY.eos(),
-    )
+    ).run()
     by_index = dict(zip(order, found, strict=True))
     return [by_index[index] for index in range(len(sources))]
 
@@ -226,20 +216,58 @@ def test_a_step_waits_for_nothing_on_the_device(stop: str, monkeypatch: pytest.M
     assert waiting.found == ["_local_scalar_dense"]
 
 
-def table_sources(dictionary: Any, tables: str) -> list[Tensor]:
-    """Return a source of one word for each table."""
-    return [torch.tensor([dictionary.index(word), dictionary.eos()]) for word in tables]
+class TableSteps:
+    """Steps without a model: after each prefix, five symbols have probabilities of their own."""
+
+    num_symbols, max_tokens = 300, 100
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def start(self, source_BS: Tensor) -> None:
+        """Begin with an empty prefix in each row."""
+        self.prefixes: list[tuple[int, ...]] = [()] * len(source_BS)
+
+    def logits(self, token_N: Tensor) -> Tensor:
+        """Return each row's log-probabilities after its next token."""
+        rows = zip(self.prefixes, token_N.tolist(), strict=True)
+        self.prefixes = [(*prefix, token) for prefix, token in rows]
+        return torch.stack([self.nats(prefix[1:]) for prefix in self.prefixes])
+
+    def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
+        """Continue with these rows."""
+        self.prefixes = [self.prefixes[row] for row in row_N.tolist()]
+
+    def nats(self, words: tuple[int, ...]) -> Tensor:
+        """Return the log-probabilities of all symbols after some words."""
+        rng = torch.Generator().manual_seed(hash((self.seed, *words)) % 2**31)
+        nats_V = torch.full((self.num_symbols,), -torch.inf)
+        nats_V[[DICTIONARY.eos(), *WORDS]] = torch.randn(5, generator=rng).log_softmax(dim=0)
+        return nats_V
 
 
-def search_table(next_symbol: NextSymbol, tables: str = "a", **changes: Any) -> list[Any]:
-    """Return (words, score) of the best of each source; at most 3 words unless `max_extra_tokens`
-    says otherwise.
-    """
-    dictionary = make_table_dictionary()
-    sources = table_sources(dictionary, tables)
-    decoding = searched_as(**{"max_length_per_source_token": 0.0, "max_extra_tokens": 3} | changes)
-    found = search(TableModel(dictionary, next_symbol), sources, decoding, len(dictionary))
-    return [(tuple(dictionary[symbol] for symbol in one.symbols), one.score) for one in found]
+WORDS = (4, 5, 6, 7)
+
+
+def search_table(steps: TableSteps, decoding: DecodingSpec) -> Any:
+    """Return what is found for one sentence."""
+    padding, end = DICTIONARY.pad(), DICTIONARY.eos()
+    source_BS = torch.tensor([[4, end]])
+    search = BatchSearch(cast(Any, steps), source_BS, [2], decoding, padding=padding, end=end)
+    (found,) = search.run()
+    return found
+
+
+def best_of_everything(steps: TableSteps, decoding: DecodingSpec) -> tuple[float, list[int]]:
+    """Return score and symbols of the best of all sentences, without any search."""
+    sentences = []
+    for length in range(decoding.stop == "fairseq", decoding.max_extra_tokens + 1):
+        for words in itertools.product(WORDS, repeat=length):
+            nats = 0.0
+            for index, symbol in enumerate((*words, DICTIONARY.eos())):
+                nats += float(steps.nats(words[:index])[symbol])
+            sentences.append((nats / length_penalty(decoding, length + 1), list(words)))
+    return max(sentences)
 
 
 def test_the_penalty_by_hand() -> None:
@@ -256,75 +284,31 @@ def test_the_penalty_by_hand() -> None:
     assert penalty(0.6, 7) == pytest.approx(1.5157, abs=1e-4)
 
 
-@every_form
+@pytest.mark.parametrize("form", LENGTH_PENALTY_FORMS)
 @every_stop
 def test_a_beam_that_covers_everything_finds_the_best_of_everything(form: str, stop: str) -> None:
-    """Vocabulary 5, length 3, beam 125, against all 84 or 85 sentences gone through."""
-    for seed in range(8):
-        table, min_length = random_table(seed), MIN_LENGTH_BY_STOP[stop]
-        best = everything_said(
-            table, "a", max_length=3, penalty=PENALTY_BY_FORM[form], min_length=min_length
-        )[0]
-        ((words, score),) = search_table(table, length_penalty_form=form, stop=stop, beam_size=125)
-        assert (words, score) == (best[0], pytest.approx(best[1], abs=1e-5))
-
-
-@every_stop
-def test_no_search_goes_beyond_the_models_positions(
-    stop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """4 positions hold the start and 3 words."""
-    monkeypatch.setattr(TableModel, "max_decoder_positions", lambda self: 4)
-    ((words, _),) = search_table(
-        lambda source, prefix: {"a": 0.5, "b": 0.499, END: 0.001},
-        stop=stop,
-        length_penalty_alpha=5.0,
-        beam_size=2,
-        max_extra_tokens=50,
-    )
-    assert words == ("a", "a", "a")
-
-
-@every_form
-@pytest.mark.parametrize("beam_size", [2, 3, 4])
-def test_tensor2tensors_search_finds_what_it_finds_in_lists(form: str, beam_size: int) -> None:
-    """On 24 models, four in a batch, which end at different steps."""
-    dictionary = make_table_dictionary()
-    sources = table_sources(dictionary, "abcd")
+    """4 words, length 3, beam 125, against all 84 or 85 sentences gone through."""
     decoding = searched_as(
         length_penalty_form=form,
-        stop="tensor2tensor",
-        beam_size=beam_size,
+        stop=stop,
+        beam_size=125,
         max_length_per_source_token=0.0,
-        max_extra_tokens=7,
+        max_extra_tokens=3,
     )
-    for seed in range(6):
-        model = TableModel(dictionary, random_table(seed))
-        found = search(model, sources, decoding, len(dictionary))
-        assert unequal(found, search_by_reference(model, dictionary, decoding, sources)) == []
+    for seed in range(8):
+        score, symbols = best_of_everything(TableSteps(seed), decoding)
+        found = search_table(TableSteps(seed), decoding)
+        assert (found.symbols, found.score) == (symbols, pytest.approx(score, abs=1e-5))
 
 
 @every_stop
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_padding_is_never_chosen_and_only_tensor2tensors_search_may_say_nothing(
-    stop: str, beam_size: int
-) -> None:
-    """Padding is likeliest, and counts in the probabilities."""
-    ((words, score),) = search_table(
-        lambda source, prefix: {"<pad>": 0.6, "a": 0.3, END: 0.1},
-        stop=stop,
-        beam_size=beam_size,
-        length_penalty_alpha=0.0,
-        max_extra_tokens=1,
-    )
-    expected = {
-        (1, "fairseq"): ("a",),
-        (4, "fairseq"): ("a",),
-        (1, "tensor2tensor"): ("a",),
-        (4, "tensor2tensor"): (),
-    }
-    assert words == expected[beam_size, stop]
-    assert score == pytest.approx(math.log(0.1) + len(words) * math.log(0.3), abs=1e-5)
+def test_no_search_goes_beyond_the_models_positions(stop: str) -> None:
+    """4 positions hold the start and 3 words; longer sentences would have better scores."""
+    steps = TableSteps(1)
+    decoding = searched_as(stop=stop, length_penalty_alpha=5.0, max_extra_tokens=50)
+    assert len(search_table(steps, decoding).symbols) > 3
+    steps.max_tokens = 4
+    assert len(search_table(steps, decoding).symbols) == 3
 
 
 @every_stop

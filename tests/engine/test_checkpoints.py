@@ -19,19 +19,16 @@ from omegaconf import OmegaConf
 from aiayn.errors import CheckpointError, RunError
 from aiayn.provenance import partial_path_of
 from aiayn.records import BinarizedCorpus, TrainRecord
+from aiayn.runs.checkpoint_names import checkpoint_path, list_checkpoints, update_of
 from aiayn.train.checkpoints import (
     CheckpointKeeper,
     StateCopier,
-    checkpoint_path,
     count_parameters,
     is_whole,
-    list_checkpoints,
     load_checkpoint,
     newest_whole_full,
-    remove_partial_files,
     save_whole,
     tensors_sha256,
-    update_of,
 )
 from tests.engine.hooked_job import Hook, Signal, hooked
 from tests.engine.tiny_training import (
@@ -59,11 +56,6 @@ def test_a_checkpoint_is_named_for_its_update(tmp_path: Path) -> None:
     path = checkpoint_path(tmp_path, "full", 1500)
     assert path.name == "full_00001500.pt"
     assert update_of(path) == 1500
-    with pytest.raises(
-        CheckpointError,
-        match=r"checkpoint_last\.pt: not a checkpoint's name; expected model_<update>",
-    ):
-        update_of(tmp_path / "checkpoint_last.pt")
 
 
 def test_checkpoints_are_listed_by_update_and_nothing_else_is(tmp_path: Path) -> None:
@@ -133,12 +125,6 @@ def test_the_newest_whole_one_is_found_and_torn_ones_are_set_aside(tmp_path: Pat
     assert [path.name for path in torn] == ["full_00000040.torn", "full_00000030.torn"]
     assert newest_whole_full(tmp_path) == (found, [])
     assert newest_whole_full(tmp_path / "none") == (None, [])
-
-
-def test_what_a_killed_write_left_is_removed(tmp_path: Path, path: Path) -> None:
-    (tmp_path / ".full_00000020.pt.123.partial").touch()
-    remove_partial_files(tmp_path)
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_digest_is_of_names_shapes_and_bytes() -> None:
@@ -346,37 +332,6 @@ def test_updates_go_on_while_a_checkpoint_is_written_and_change_nothing_in_it(
     )
     assert record.tensors_sha256 == finished.tensors_sha256
     assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
-
-
-def test_a_write_that_fails_ends_the_run_at_the_next_one(
-    run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at_once = threading.Event()
-    at_once.set()
-    error = OSError(
-        errno.EIO,
-        "Input/output error",
-        str(checkpoint_path(run_folder / "checkpoints", "full", 20)),
-    )
-    monkeypatch.setattr("aiayn.train.checkpoints.save_whole", WriteSlowly(20, at_once, error))
-    with pytest.raises(RunError, match=r"Input/output error.*full_00000020"):
-        train(make_request(run_folder, data))
-    assert outcomes(run_folder) == ["failed"]
-    assert updates_kept(run_folder, "full") == [10]
-    assert updates_kept(run_folder, "model") == [10, 20]
-
-
-def test_a_stop_ends_no_sooner_than_its_checkpoint_is_written(
-    run_folder: Path, data: BinarizedCorpus, finished: TrainRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    later = threading.Event()
-    monkeypatch.setattr("aiayn.train.checkpoints.save_whole", WriteSlowly(23, later))
-    threading.Timer(2.0, later.set).start()
-    assert stopped_run(run_folder, data, 23).exists()
-    assert outcomes(run_folder) == ["stopped"]
-    monkeypatch.undo()
-    assert train(make_request(run_folder, data)).tensors_sha256 == finished.tensors_sha256
-    assert starts(run_folder) == [0, 23]
 
 
 def test_a_stop_whose_checkpoint_cannot_be_written_is_a_failure(

@@ -19,8 +19,9 @@ import aiayn.train.train
 from aiayn.errors import RunError
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from aiayn.runs import attempts
+from aiayn.runs.checkpoint_names import list_checkpoints
 from aiayn.runs.run_folder import RunFolder
-from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, newest_whole_full
+from aiayn.train.checkpoints import load_checkpoint, newest_whole_full
 from aiayn.train.node_check import check_node
 from aiayn.train.request import TrainingRequest
 from tests.engine.hooked_job import Fault, Signal, SignalRank0, hooked
@@ -286,19 +287,3 @@ def test_no_rank_trains_a_run_that_is_done(
     hooks = {index: Fault(update=41, message="trained on") for index in range(2)}
     assert train_ranks(two_ranks, hooks) == [0, 0]
     assert starts(Path(two_ranks.run_folder)) == [0]
-
-
-@pytest.mark.slow
-def test_no_rank_trains_when_only_the_record_is_missing(
-    run_folder: Path, data: BinarizedCorpus
-) -> None:
-    request = make_request(
-        run_folder, data, num_ranks=2, **TWO_BATCHES, updates=2, save_interval_updates=1
-    )
-    assert train_ranks(request) == [0, 0]
-    (run_folder / attempts.DONE_NAME).unlink()
-    assert train_ranks(
-        request, {index: Fault(update=3, message="trained on") for index in range(2)}
-    ) == [0, 0]
-    assert starts(run_folder) == [0, 2]
-    assert (run_folder / attempts.DONE_NAME).exists()

@@ -216,10 +216,6 @@ def test_a_job_in_another_working_directory_finds_its_inputs(
     assert "record.json" in named
     with hooked(ChangeFolder(update=3)):
         assert main([*named, "--updates", "4", "--launcher", "debug"]) == 0
-    prediction = read_record(tmp_path / "seed1.json", TrainRecord).prediction
-    assert prediction is not None
-    assert prediction.hours > 0
-    assert prediction.basis.startswith("at 30% of 1 CPU core, ")
     inputs = read_record(tmp_path / "seed1.json", TrainRecord).provenance.input_sha256_by_path
     assert inputs == {binarized_path: file_sha256(binarized_path)}
 

@@ -8,12 +8,8 @@ import pytest
 from fairseq.optim.lr_scheduler.inverse_square_root_schedule import (
     InverseSquareRootSchedule,
 )
-from fairseq.trainer import Trainer
 
-from aiayn.records import BinarizedCorpus
-from aiayn.runs.attempts import DONE_NAME
 from aiayn.train.optimiser import Equation3, Equation3Config
-from tests.engine.tiny_training import make_request, train
 
 D_MODEL, WARMUP_STEPS, NUM_STEPS = 512, 4000, 10_000
 
@@ -74,28 +70,3 @@ def test_an_epochs_end_does_not_touch_the_rate() -> None:
     cfg = Equation3Config(warmup_updates=WARMUP_STEPS, schedule_d_model=D_MODEL, lr=[1.0])
     schedule = Equation3(cfg, RateKeeper())
     assert schedule.step_update(99) == schedule.step(epoch=1, val_loss=5.0) == written_out(100)
-
-
-def test_a_real_training_steps_at_these_rates_also_after_a_restart(
-    tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The rate that Adam has when it steps, update by update; d_model 16, 3 warm-up steps."""
-    monkeypatch.undo()  # the real optimizer
-    found: list[tuple[int, float]] = []
-    original = Trainer.clip_grad_norm  # fairseq clips just before the optimizer steps
-
-    def clip_grad_norm(trainer: Trainer, clip_norm: float) -> object:
-        found.append(
-            (trainer.get_num_updates() + 1, trainer.optimizer.optimizer.param_groups[0]["lr"])
-        )
-        return original(trainer, clip_norm)
-
-    monkeypatch.setattr(Trainer, "clip_grad_norm", clip_grad_norm)
-    run_folder = tmp_path_factory.mktemp("runs") / "rates"
-    for updates in (3, 6):
-        train(
-            make_request(run_folder, data, updates=updates, warmup_steps=3, save_interval_updates=3)
-        )
-        (run_folder / DONE_NAME).unlink()
-    expected = [16**-0.5 * min(step**-0.5, step * 3**-1.5) for step in range(1, 7)]
-    assert found == list(enumerate(expected, start=1))

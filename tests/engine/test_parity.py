@@ -19,7 +19,6 @@ from aiayn.model.transformer import Transformer, TransformerConfig
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.train.checkpoints import load_checkpoint
 from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
-from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig
 from tests.engine.models import (
     NUM_SYMBOLS,
     PAD,
@@ -196,7 +195,8 @@ def make_stock(seed: int, **changes: Any) -> tuple[Any, AiaynTransformer]:
     flags = stock_flags(**changes)
     stock = randomise(TransformerModel.build_model(flags, make_task()).eval(), seed)
     ours = AiaynTransformer.build_model(config_of(flags), make_task()).eval()
-    ours.load_state_dict(stock.state_dict())
+    tensors = stock.state_dict()
+    ours.load_state_dict({name: tensors[name] for name in ours.state_dict()})
     return stock, ours
 
 
@@ -232,51 +232,6 @@ def test_logits_and_loss_are_those_of_fairseqs_transformer(
     )
     assert largest((their_loss - our_loss) / their_loss) < TOLERANCE
     assert largest((their_nll - our_nll) / their_nll) < TOLERANCE
-
-
-def silence_rounding(*models: nn.Module) -> None:
-    """Adam's first step is the sign of the gradient: where that is nothing but rounding, two models
-    may differ.
-    """
-    for model in models:
-        for parameter in model.parameters():
-            assert parameter.grad is not None
-            parameter.grad[parameter.grad.abs() < 1e-4] = 0.0
-
-
-@pytest.mark.parametrize("changes", STOCK, ids=["post", "pre", "learned"])
-def test_one_step_of_optimisation_gives_the_weights_of_fairseqs(changes: dict[str, Any]) -> None:
-    """fairseq's model, loss and Adam against ours, epsilon 1e-9, one update at a rate of 0.001."""
-    from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
-    from fairseq.optim.adam import Adam
-
-    (stock, ours), batch = make_stock(1, **changes), make_batch()
-    logits = stock(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[
-        0
-    ].flatten(0, 1)
-    label_smoothed_nll_loss(logits.log_softmax(-1), batch["target"].flatten(), 0.1, PAD)[
-        0
-    ].backward()
-    ours(
-        batch["src_tokens"],
-        None,
-        batch["prev_output_tokens"],
-        target_BT=batch["target"],
-        eps_ls=0.1,
-    )[0].backward()
-    their_gradients, our_gradients = (
-        {name: one.grad for name, one in parameters_of(model).items()} for model in (stock, ours)
-    )
-    assert their_gradients.keys() == our_gradients.keys()
-    for name, gradient in their_gradients.items():
-        assert torch.allclose(gradient, our_gradients[name], atol=TOLERANCE, rtol=1e-4), name
-    silence_rounding(stock, ours)
-    Adam(stock.parameters(), lr=1e-3, betas=(0.9, 0.98), eps=1e-9).step()
-    AiaynAdam(AiaynAdamConfig(lr=[1e-3]), list(ours.parameters())).optimizer.step()
-    theirs, mine = parameters_of(stock), parameters_of(ours)
-    assert (
-        largest(torch.cat([(theirs[name] - mine[name]).flatten() for name in theirs])) < TOLERANCE
-    )
 
 
 def test_our_checkpoint_loads_in_plain_pytorch(

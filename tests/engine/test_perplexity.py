@@ -16,8 +16,8 @@ import aiayn.decode.perplexity
 from aiayn.decode.perplexity import Measured, perplexity
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.train.checkpoints import load_checkpoint, save_whole
-from aiayn.train.fairseq_args import training_data
-from aiayn.train.model import load_model, save_untrained
+from aiayn.train.model import load_model
+from tests.engine.random_checkpoint import save_untrained
 from tests.engine.tiny_spec import TRAINING
 
 
@@ -80,7 +80,7 @@ def random_model(folder: Path, data: BinarizedCorpus, *zeroed: str, **changes: A
     `zeroed` are 0.
     """
     training = msgspec.structs.replace(TRAINING, num_layers=2, **changes)
-    save_untrained(training, training_data(data), seed=1, into=folder / "untrained.pt")
+    save_untrained(training, data, folder / "untrained.pt")
     state = load_checkpoint(folder / "untrained.pt")
     generator = torch.Generator().manual_seed(1)
     for name, tensor in state["model"].items():

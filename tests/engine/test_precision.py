@@ -11,7 +11,8 @@ import torch
 
 from aiayn.errors import RunError
 from aiayn.records import BinarizedCorpus, TrainRecord
-from aiayn.train.checkpoints import list_checkpoints, load_checkpoint
+from aiayn.runs.checkpoint_names import list_checkpoints
+from aiayn.train.checkpoints import load_checkpoint
 from tests.engine.tiny_training import make_request, train
 
 

@@ -13,8 +13,9 @@ from aiayn.launch.driver import drive
 from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.runs import attempts
+from aiayn.runs.checkpoint_names import list_checkpoints, update_of
 from aiayn.train.average import average_checkpoints
-from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256, update_of
+from aiayn.train.checkpoints import load_checkpoint, tensors_sha256
 from aiayn.train.fairseq_args import training_data
 from aiayn.train.ranks import Rank
 from aiayn.train.request import StopFlag, TrainingRequest

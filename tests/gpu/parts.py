@@ -22,11 +22,11 @@ import msgspec
 import torch
 
 from aiayn.records import BinarizedCorpus, read_record
+from aiayn.runs.checkpoint_names import list_checkpoints
 from aiayn.spec.system import read_corpus, read_system
 from aiayn.train import (
     plugin,
 )  # before fairseq's other modules: it lets fairseq import only what is needed
-from aiayn.train.checkpoints import list_checkpoints
 from aiayn.train.request import TrainingRequest
 from tests.engine import tiny_training
 from tests.engine.pipeline_verbs import training_commands

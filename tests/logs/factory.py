@@ -27,25 +27,10 @@ MODEL = (
 )
 
 # fairseq-train's arguments for base (Table 3), as `fairseq-train --arch transformer_wmt_en_de ...`
-# has them.
-BASE: dict[str, Any] = {
-    "activation_dropout": 0.0, "activation_fn": "relu", "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-09,
-    "adaptive_softmax_cutoff": None, "arch": "transformer_wmt_en_de", "attention_dropout": 0.0, "bpe": None,
-    "clip_norm": 0.0, "cpu": False, "criterion": "label_smoothed_cross_entropy", "cross_self_attention": False,
-    "data": "data-bin/wmt14_en_de", "decoder_attention_heads": 8, "decoder_embed_dim": 512,
-    "decoder_ffn_embed_dim": 2048, "decoder_layerdrop": 0, "decoder_layers": 6, "decoder_learned_pos": False,
-    "decoder_normalize_before": False, "device_id": 0, "disable_validation": False, "distributed_rank": 0,
-    "distributed_world_size": 8, "dropout": 0.1, "encoder_attention_heads": 8, "encoder_embed_dim": 512,
-    "encoder_ffn_embed_dim": 2048, "encoder_layerdrop": 0, "encoder_layers": 6, "encoder_learned_pos": False,
-    "encoder_normalize_before": False, "eval_bleu": False, "eval_bleu_args": '{"beam": 5, "lenpen": 2.0}',
-    "fp16": False, "label_smoothing": 0.1, "layernorm_embedding": False, "log_format": "simple", "log_interval": 100,
-    "lr": [0.0007], "lr_scheduler": "inverse_sqrt", "max_epoch": 0, "max_tokens": 3250, "max_update": 100000,
-    "no_cross_attention": False, "no_scale_embedding": False, "no_token_positional_embeddings": False,
-    "optimizer": "adam", "patience": -1, "save_dir": "checkpoints/base", "save_interval": 1,
-    "save_interval_updates": 0, "seed": 1, "share_all_embeddings": True, "share_decoder_input_output_embed": False,
-    "source_lang": "en", "target_lang": "de", "task": "translation", "update_freq": [1], "valid_subset": "valid",
-    "validate_interval": 1, "warmup_init_lr": 1e-07, "warmup_updates": 4000, "weight_decay": 0.0,
-}  # fmt: skip
+# has them, and those of `aiayn train`.
+_ARGUMENTS = json.loads(Path(__file__).with_name("base_arguments.json").read_text(encoding="utf-8"))
+BASE: dict[str, Any] = _ARGUMENTS["base"]
+OURS: dict[str, Any] = _ARGUMENTS["ours"]
 # The groups into which later versions put them; the model's is a Namespace of all (fairseq 1.0.0a0
 # to 0.12.3).
 GROUPS: dict[str, tuple[str, ...]] = {

@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
-from aiayn.__main__ import main
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import GenerationLog, TrainingLog
+from aiayn.packed import open_unpacked
 from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
 from paper_tables.compare.systems import read_systems
 from paper_tables.logs.pages import make_tables_from_logs
@@ -115,33 +115,19 @@ def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> 
 
 
 def test_an_unreadable_file_is_named_and_the_others_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write(tmp_path / "logs", {"a.log": ONE.text(), "closed.log": "x\n"})
-    opened = open_refusing(monkeypatch, "closed.log")
-    assert main(["tables", "--from-logs", str(folder), "--output", str(tmp_path / "out")]) == 0
-    printed = capsys.readouterr().err
-    assert "closed.log" in printed
-    assert "Permission denied" in printed
-    assert "closed.log" in opened
+
+    def opens(path: Path) -> BinaryIO:
+        if path.name == "closed.log":
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_unpacked(path)
+
+    monkeypatch.setattr("aiayn.logs.lines.open_unpacked", opens)
     rows = rows_of_logs(folder)
     assert rows["a.log"]["row"] == "base (en-de, paper)"
     assert "closed.log: cannot be read (Permission denied)" in rows["closed.log"]["why_not"]
-
-
-def open_refusing(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """Make files of a name unreadable, for the user who runs the tests may be allowed to read all."""
-    opened: list[str] = []
-    opening = Path.open
-
-    def opens(self: Path, *args: object, **keywords: object) -> object:
-        opened.append(self.name)
-        if self.name == name:
-            raise PermissionError(13, "Permission denied", str(self))
-        return opening(self, *args, **keywords)  # type: ignore[call-overload]
-
-    monkeypatch.setattr(Path, "open", opens)
-    return opened
 
 
 @pytest.mark.skipif(

@@ -13,8 +13,8 @@ from aiayn.logs.types import GenerationLog
 from paper_tables.compare.lines import AveragedLine, average_trainings
 from paper_tables.compare.systems import read_systems
 from paper_tables.logs.pages import make_tables_from_logs
-from tests.logs.factory import GenerationText, TrainingText, judged, write
-from tests.logs.test_log_checks import OURS, attempts
+from tests.logs.factory import OURS, GenerationText, TrainingText, judged, write
+from tests.logs.test_log_checks import attempts
 from tests.logs.test_log_foreign_files import tables_of
 
 SYSTEMS = read_systems(["paper", "demo"])

@@ -93,9 +93,6 @@ def test_where_no_gpu_is_named_the_first_with_the_precision_stands_for_it() -> N
     for precision, gpu in (("fp32", "P100"), ("tf32", "A100"), ("bf16", "A100")):
         machine = machine_of(precisions={precision})
         assert (machine.gpu, machine.precision_refusal(precision)) == (gpu, "")
-    assert machine_of(precisions={"bf16"}).chosen_by.endswith(
-        "names no gpu_type: the first GPU with the precision"
-    )
     assert (
         machine_of(MINE, precisions={"bf16"})
         .precision_refusal("bf16")
@@ -112,32 +109,15 @@ def test_where_no_gpu_is_named_the_first_with_the_precision_stands_for_it() -> N
 @pytest.mark.parametrize(
     ("cluster", "flags", "words"),
     [
-        (MINE, {}, "cluster mine (gpu_type v100)"),
-        (MINE, {"gpu": "P100"}, "cluster mine, P100 by --gpu"),
-        (MINE, {"num_gpus": 8}, "cluster mine (gpu_type v100); 8 GPUs in place of its 4"),
-        (
-            CPU,
-            {"gpu": "P100"},
-            "cluster cpu, P100 by --gpu; 8 GPUs in place of its CPU cores",
-        ),
-        (
-            PLAIN,
-            {"launcher": "local", "gpu": "P100"},
-            "the local launcher, which takes one GPU by default",
-        ),
-        (
-            PLAIN,
-            {"launcher": "local", "gpu": "P100", "num_gpus": 2},
-            "the local launcher, by `--set-resources train:num_ranks=2`",
-        ),
+        (PLAIN, {}, "cluster plain, which names no gpu_type"),
+        (MINE, {"num_gpus": 8}, "cluster mine; 8 GPUs in place of its 4"),
+        (CPU, {"gpu": "P100"}, "cluster cpu; 8 GPUs in place of its CPU cores"),
+        (PLAIN, {"launcher": "local"}, "the local launcher, which takes one by default"),
     ],
 )
 def test_a_machine_says_why_it_is_this_one(
     cluster: ClusterSpec, flags: dict[str, Any], words: str
 ) -> None:
-    """Nobody but a person asks for anything: `preflight` takes a P100 where it does not know the
-    cluster's GPU.
-    """
     assert machine_of(cluster, **flags).chosen_by == words
 
 
@@ -244,8 +224,7 @@ def test_a_system_without_counts_has_the_nearest_systems(
     assert speed_by_system[system].counted_on == counted_on
     launches, of_base = (speed_by_system[name].terms[0].launches for name in (system, "base"))
     assert launches / of_base == pytest.approx(8 / 6 if system == "table3_c_n8" else 1.0)
-    if counted_on:
-        assert counted_on in " ".join(render_plan(plan).split())
+    assert "more: counted on base or big" in " ".join(render_plan(plan).split())
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from aiayn.train.checkpoints import list_checkpoints
+from aiayn.runs.checkpoint_names import list_checkpoints
 from tests.slurm.cluster_layout import (
     CANCELLED_PARTITION,
     NODES,

@@ -104,18 +104,13 @@ def site(tmp_path: Path) -> Site:
     return made
 
 
-def pack(site: Site, output: Path, *models: str, shipped: Path) -> Packed:
-    def export(folder: Path) -> None:
-        shutil.copytree(shipped, folder)
-
-    export_by_run = dict.fromkeys(models, export)
+def pack(site: Site, output: Path) -> Packed:
     return pack_scale(
         site.scale,
         site.results_folder,
         output,
         max_bytes=10**7,
         config_folder=site.config_folder,
-        export_by_run=export_by_run,
     )
 
 
@@ -123,16 +118,16 @@ def test_a_packed_model_names_no_host_and_stays_in_later_packs(
     site: Site, tmp_path: Path, shipped: Path
 ) -> None:
     run = run_of("demo_en_de", "base", 1)
+    folder = model_folder(pack(site, tmp_path / "pack").folder.parent, "demo", run)
+    shutil.copytree(shipped, folder)
     notice_path = site.config_folder / "corpora" / "demo_en_de.NOTICE"
     with pytest.raises(
         RecordError, match=r"demo_en_de\.NOTICE: no such file; write the origin of the text"
     ):
-        pack(site, tmp_path / "pack", run, shipped=shipped)
-    assert not (tmp_path / "pack" / "demo").exists()
+        pack(site, tmp_path / "pack")
+    assert not (folder / "NOTICE").exists()
     notice_path.write_text("ours", encoding="utf-8")
-    folder = model_folder(
-        pack(site, tmp_path / "pack", run, shipped=shipped).folder.parent, "demo", run
-    )
+    pack(site, tmp_path / "pack")
     assert (folder / "NOTICE").read_text(encoding="utf-8") == "ours"
     packed, exported = (
         read_record(path / "config.json", ExportRecord) for path in (folder, shipped)
@@ -140,10 +135,14 @@ def test_a_packed_model_names_no_host_and_stays_in_later_packs(
     assert (packed.provenance.host, exported.provenance.host != "") == ("", True)
     assert packed == msgspec.structs.replace(exported, provenance=packed.provenance)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    pack(site, tmp_path / "pack", shipped=shipped)
+    pack(site, tmp_path / "pack")
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_a_model_of_no_packed_run_is_refused(site: Site, tmp_path: Path, shipped: Path) -> None:
-    with pytest.raises(RecordError, match=f"{RUN}: not in this pack"):
-        pack(site, tmp_path / "pack", RUN, shipped=shipped)
+def test_a_model_of_no_packed_run_is_left_out_and_named(
+    site: Site, tmp_path: Path, shipped: Path
+) -> None:
+    shutil.copytree(shipped, pack(site, tmp_path / "pack").folder / "models" / RUN)
+    packed = pack(site, tmp_path / "pack")
+    assert packed.left_out == (f"model {RUN}: its run is not packed",)
+    assert not (packed.folder / "models").exists()

@@ -99,7 +99,6 @@ def test_a_local_job_gets_its_environment_and_no_ctrl_c(
 @pytest.mark.parametrize(
     ("launcher", "num_ranks", "words"),
     [
-        ("loacl", 1, "launcher 'loacl': expected one of local, debug"),
         ("debug", 2, "run: 2 ranks, but `debug`"),
         (
             "local",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.data.text.tokenize_moses import tokenize_line
 from aiayn.scoring.outputs.repairs import PAIRS, REPAIRS, SHIFT, best_repair, repair_sides
 
 WORDS = [
@@ -58,7 +58,6 @@ REFERENCES = sentences(random.Random(2017))
 CLEAN = [
     line.replace("über", "unter") if number % 3 else line for number, line in enumerate(REFERENCES)
 ]
-TOKENIZER = Tokenizer("de")
 
 
 def in_pieces(line: str) -> str:
@@ -77,18 +76,30 @@ DAMAGES: dict[str, tuple[str, Callable[[str], str]]] = {
     "language tags": ("tags", ">>deu<< {}".format),
     "subword-nmt": ("pieces", in_pieces),
     "underscores": ("pieces", lambda line: f"_{line.replace(' ', ' _')}"),
-    "line numbers": ("numbers", "NEXT ||| {}".format),
+    "line numbers": ("frame", "(NEXT) {}".format),
+    "a toolkit's prefix": ("frame", "2024-03-01 12:00:NEXT PRED NUMBER: {}".format),
+    "quoted": ("frame", "'{}'".format),
+    "an n-best list": ("frame", "NUMBER ||| {} ||| LM= -3.NEXT ||| -0.NUMBER".format),
+    "segments": (
+        "frame+entities",
+        lambda line: f'<seg id="NEXT">{line.replace(chr(34), "&quot;")}</seg>',
+    ),
+    "compound split": ("compounds", lambda line: line.replace("Nachbar", "N ##AT##-##AT## r")),
     "source column": ("column", "the source of this sentence\t{}".format),
+    "source last": ("first-column", "{} ||| the source of this sentence".format),
     "JSON lines": ("json", lambda line: json.dumps({"id": 1, "translation": line})),
+    "JSON by language": ("json", lambda line: json.dumps({"en": "the source", "de": line})),
     "CSV": ("csv", lambda line: '"' + line.replace('"', '""') + '"'),
+    "CSV of two columns": ("csv", lambda line: 'NUMBER,"' + line.replace('"', '""') + '"'),
     "entities": ("entities", lambda line: line.replace("e", "&#101;")),
-    "tokens": ("detokenise", lambda line: TOKENIZER.tokenize(line).rstrip()),
+    "tokens": ("detokenise", lambda line: tokenize_line(line, "de").rstrip()),
     "pieces of tokens": (
         "pieces+detokenise",
-        lambda line: in_pieces(TOKENIZER.tokenize(line).rstrip()),
+        lambda line: in_pieces(tokenize_line(line, "de").rstrip()),
     ),
     "a lost line": (SHIFT, str),
     "a doubled line": (SHIFT, str),
+    "three lost lines": (SHIFT, str),
 }
 
 
@@ -96,6 +107,8 @@ def damaged(damage: str) -> list[str]:
     """Return the clean lines after a damage."""
     if damage == "a lost line":
         return [*CLEAN[:20], *CLEAN[21:], "nichts"]
+    if damage == "three lost lines":
+        return [*CLEAN[:10], *CLEAN[11:30], *CLEAN[32:], "nichts", "gar", "nichts"]
     if damage == "a doubled line":
         return [*CLEAN[:21], *CLEAN[20:-1]]
     lines = map(DAMAGES[damage][1], CLEAN)

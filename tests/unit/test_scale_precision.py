@@ -10,7 +10,6 @@ import pytest
 
 import aiayn.plan.machine
 from aiayn.__main__ import build_parser
-from aiayn.cli.config import read_changed_scale
 from aiayn.errors import ConfigError
 from aiayn.experiment import read_experiment
 from aiayn.plan.feasibility import check_feasible, check_precision
@@ -71,15 +70,6 @@ def test_every_config_names_the_key_and_leaves_each_system_its_own(name: str) ->
     assert scale.overrides == Overrides()
     systems = read_experiment(scale).system_by_name
     assert systems == {system: read_system(system, scale.scale) for system in systems}
-
-
-def test_the_precision_of_a_config_stands_for_every_systems_own() -> None:
-    scale = read_changed_scale(CONFIG_FOLDER / "demo.yaml", ["precision=bf16"])
-    own = read_experiment(read_scale(CONFIG_FOLDER / "demo.yaml")).system_by_name
-    assert {one.training.precision for one in own.values()} == {"fp32"}
-    for name, system in read_experiment(scale).system_by_name.items():
-        training = msgspec.structs.replace(own[name].training, precision="bf16")
-        assert system == msgspec.structs.replace(own[name], training=training)
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,8 @@ def test_a_resumed_run_shows_its_first_update_until_its_log_has_more(runs: Path)
         )
         assert status_of(folder).update == 650
         text = render_status(status_of(folder))
-    assert "Last error, of an earlier attempt: killed" in text
+    assert "attempt 1 lost" in text
+    assert ": killed" in text
 
 
 def test_a_driver_before_its_job_is_a_run_that_starts(runs: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.data.text.tokenize_moses import tokenize_line
 from aiayn.errors import ScoreError
 from aiayn.scoring.outputs.system_output import (
     SystemOutput,
@@ -46,7 +46,7 @@ def score(
 
 
 def unlike(*, is_as_given: bool = False, **lines_by_name: Sequence[str]) -> str:
-    """Return the forms for which texts cannot be scored."""
+    """Return the forms that forbid a score."""
     return unlike_forms(lines_by_name, is_as_given=is_as_given)
 
 
@@ -206,7 +206,7 @@ def test_published_text_raises_no_alarm_beside_other_text_and_every_form_of_it_d
     ):
         assert unlike(hyp=lines, ref=other) == unlike(hyp=other, ref=lines) == ""
     language = name.rpartition(".")[2]
-    tokenized = [Tokenizer(language).tokenize(line) for line in lines[:100]]
+    tokenized = [tokenize_line(line, language) for line in lines[:100]]
     for changed in (
         tokenized,
         pieces(lines),

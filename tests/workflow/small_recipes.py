@@ -175,9 +175,7 @@ def small_recipe(base: CorpusSpec, served: LoopbackServer, vocabulary_size: int)
     assert isinstance(source, ArchiveSource)
     archives = {
         name: {
-            "num_lines": (
-                "unknown" if archive.num_lines == "unknown" else num_lines_by_archive[name]
-            ),
+            "num_lines": None if archive.num_lines is None else num_lines_by_archive[name],
             "file_by_format": {
                 archive_format: {
                     "num_bytes": len(content_by_name[packed.name]),

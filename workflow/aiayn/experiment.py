@@ -26,6 +26,7 @@ from aiayn.printed import (
     COMPARED_AVERAGE,
     COMPARED_ROLE,
     REFERENCE_SYSTEM,
+    RepeatedRow,
     evaluations_of,
     is_asked_for,
     read_replications,
@@ -74,8 +75,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def num_models(self, corpus: str, system: str) -> int:
         """Return how many checkpoints a training keeps: the most that are averaged, 20 for big."""
-        pairs = _asked_pairs(self.scale, self.corpora[corpus], system)
-        return max(num_averaged(average) for average, _ in pairs)
+        own = (e for e in self.evaluations if (e.corpus, e.system) == (corpus, system))
+        return max(num_averaged(evaluation.average) for evaluation in own)
 
     @functools.cached_property
     def later_trainings(self) -> frozenset[Training]:
@@ -226,9 +227,8 @@ def chosen_replications(scale: ScaleSpec) -> dict[str, CellKey]:
 
 def repeated_runs() -> dict[str, CellKey]:
     """Return, by row, the published runs that a scale may name under `replications`."""
-    key_by_row = {run.row: run.key for run in read_replications()}
-    key_by_row |= {row: lines[0].key for row, lines in read_sentences().items()}
-    return key_by_row
+    runs: list[RepeatedRow] = [*read_replications(), *read_sentences()]
+    return {run.row: run.key for run in runs}
 
 
 @functools.cache  # the tables call it several times; the file does not change meanwhile
@@ -288,50 +288,34 @@ def _read_corpora(scale: ScaleSpec, config_folder: Path) -> dict[str, CorpusSpec
     return corpora
 
 
-def _asked_pairs(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> list[tuple[str, str]]:
-    """Return the (average, role) pairs of a system in the tables, fewest checkpoints first.
-
-    Raises:
-        TableError: if no printed number and no table of variants or architectures uses the system.
-    """
-    is_compared = system in _compared_systems(scale)
-    is_compared = is_compared or _is_unprinted_later_system(scale, corpus, system)
-    if corpus.name != scale.en_de_corpus or not is_compared:
-        return evaluations_of(corpus.language_pair, system)
-    pairs = {(COMPARED_AVERAGE, COMPARED_ROLE)}
-    if is_asked_for(corpus.language_pair, system):
-        pairs.update(evaluations_of(corpus.language_pair, system))
-    return sorted(pairs, key=lambda pair: (num_averaged(pair[0]), pair[1]))
-
-
-def _is_unprinted_later_system(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> bool:
-    """Return whether `later_seeds` names a system that the paper does not print.
-
-    An example is a longer training of a row.
-    """
-    return system in scale.later_seeds_by_system and not is_asked_for(corpus.language_pair, system)
-
-
 def _asked_evaluations(
     scale: ScaleSpec, corpus: CorpusSpec, system: str
 ) -> list[tuple[str, str, str]]:
-    """Return all evaluations of a system as (average, role, test set).
+    """Return all evaluations of a system as (average, role, test set), fewest checkpoints first.
 
-    These are the pairs of `_asked_pairs` and, for a row of Table 3, the further evaluations of the
-    scale.
+    A row of Table 3 also has the further evaluations of the scale. So has a system of `later_seeds`
+    that the paper does not print, such as a longer training of a row.
 
     Raises:
-        TableError: as `_asked_pairs`.
+        TableError: if no printed number and no table of variants or architectures uses the system.
         ConfigError: if the corpus lacks a test set of the scale's `row_testsets`.
     """
+    is_printed = is_asked_for(corpus.language_pair, system)
+    is_longer_row = not is_printed and system in scale.later_seeds_by_system
+    is_compared = corpus.name == scale.en_de_corpus and (
+        is_longer_row or system in _compared_systems(scale)
+    )
+    pairs = set()
+    if is_printed or not is_compared:
+        pairs.update(evaluations_of(corpus.language_pair, system))
+    if is_compared:
+        pairs.add((COMPARED_AVERAGE, COMPARED_ROLE))
     evaluations = [
         (average, role, corpus.testset_of(role))
-        for average, role in _asked_pairs(scale, corpus, system)
+        for average, role in sorted(pairs, key=lambda pair: (num_averaged(pair[0]), pair[1]))
     ]
-    is_printed = is_asked_for(corpus.language_pair, system)
-    is_row = is_printed or _is_unprinted_later_system(scale, corpus, system)
-    dev_testset = corpus.testset_of(COMPARED_ROLE)
-    is_on_dev = (COMPARED_AVERAGE, COMPARED_ROLE, dev_testset) in evaluations
+    is_row = is_printed or is_longer_row
+    is_on_dev = (COMPARED_AVERAGE, COMPARED_ROLE) in pairs
     if not is_row or corpus.name != scale.en_de_corpus or not is_on_dev:
         return evaluations
     for testset in scale.row_testsets:
@@ -342,7 +326,7 @@ def _asked_evaluations(
             )
         evaluations.append((COMPARED_AVERAGE, "further", testset))
     if scale.probed_alpha is not None:
-        testset = f"{dev_testset}{ALPHA_MARK}{scale.probed_alpha:g}"
+        testset = f"{corpus.testset_of(COMPARED_ROLE)}{ALPHA_MARK}{scale.probed_alpha:g}"
         evaluations.append((COMPARED_AVERAGE, "alpha", testset))
     return evaluations
 

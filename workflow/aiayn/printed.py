@@ -255,12 +255,9 @@ def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplicat
     return _rows(folder / "replications.csv", PublishedReplication)
 
 
-def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedSentence]]:
-    """Return the sentences that others translated, by row, in the order of their test."""
-    sentences_by_row: dict[str, list[PublishedSentence]] = {}
-    for sentence in _rows(folder / "sentences.csv", PublishedSentence):
-        sentences_by_row.setdefault(sentence.row, []).append(sentence)
-    return sentences_by_row
+def read_sentences(folder: Path = PUBLISHED_FOLDER) -> list[PublishedSentence]:
+    """Return the sentences that others translated, in the order of their test."""
+    return _rows(folder / "sentences.csv", PublishedSentence)
 
 
 def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCell:
@@ -310,8 +307,7 @@ def _evaluations_by_system() -> dict[tuple[str, str], set[tuple[str, str]]]:
     They come from cells.csv, replications.csv and sentences.csv.
     """
     evaluations_by_system: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    rows: list[CellJoin | RepeatedRow] = [*read_cells(), *read_replications()]
-    rows += [sentences[0] for sentences in read_sentences().values()]
+    rows: list[CellJoin | RepeatedRow] = [*read_cells(), *read_replications(), *read_sentences()]
     for row in rows:
         evaluations = evaluations_by_system.setdefault((row.language_pair, row.system), set())
         evaluations.add((row.average, row.role))

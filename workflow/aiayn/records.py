@@ -158,13 +158,6 @@ class SavedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     path: Path
 
 
-class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The hours of a training, predicted before it began, and the basis of the prediction."""
-
-    hours: float
-    basis: str
-
-
 class Beginning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The shorter run that a training continues: its name, last update and model's digest."""
 
@@ -180,11 +173,8 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     padding, over the whole training. `models` are the model-only checkpoints, oldest first.
     `tensors_sha256` is the digest of the last model's sorted tensors. `kernels` names torch's
     kernels for masked and causal attention on a GPU, and how the batches of an update were joined;
-    '' on a CPU.
-    `prediction` was made by the newest attempt; it is None if the machine was not known beforehand,
-    and in the shipped pack's first 36 records. `beginning` is None unless the training continues a
-    shorter training; then seconds count from that update on, while `tokens` and `updates` count
-    from the first update.
+    '' on a CPU. `beginning` is None unless the training continues a shorter training; then seconds
+    count from that update on, while `tokens` and `updates` count from the first update.
     """
 
     run: str
@@ -205,7 +195,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     training_json: str
     energy: Any = msgspec.UNSET  # of older records, unused
     kernels: str = ""
-    prediction: Prediction | None = None
+    prediction: Any = msgspec.UNSET  # of older records, unused
     beginning: Beginning | None = None
 
 

@@ -10,12 +10,14 @@ from collections.abc import Iterable
 # One row a line, in alphabetical order.
 # fmt: off
 REMOVED = {
-    "attention --format html": "`--format svg` fits dark and light pages",
+    "attention --format": "SVG, for dark and light pages, and PDF are always written; omit it",
+    "attention --target": "the decoder reads the model's own translation; omit it",
     "compare": "`sacrebleu REFERENCES -i BASELINE SYSTEM --paired-bs`; docs/tables.md says how to read it",  # noqa: E501
     "describe": "`aiayn plan --system NAME` prints size, cost and the fairseq-train command",
     "doctor --command": "`aiayn doctor FOLDER` and `aiayn tables --from-logs` read the same arguments from a log",  # noqa: E501
     "evaluate --detokenise": "`--repair detokenise` does it, as in `score`",
     "evaluate --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
+    "explain --sd-df": "`--mean M --sd S --num-seeds N` judges a published mean; else omit it",
     "export --format ctranslate2": "`--format safetensors` exports every system",
     "export --length-penalty-form": "config.json names the system's own search; omit it",
     "export --stop": "config.json names the system's own search; omit it",
@@ -25,9 +27,12 @@ REMOVED = {
     "measure --seed": "layers are always timed on the same random vectors; omit it",
     "normalise:": "text is not normalised before it is tokenised; omit it",
     "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",  # noqa: E501
+    "pack --model": "`aiayn export RUN --output <pack>/models/<run>`, then pack again",
     "plan --benchmarks": "stages before training are no longer planned; omit it",
+    "plan --dollars-per-gpu-hour": "write your price into workflow/config/hardware.yaml, dollars_per_hour of the GPU",  # noqa: E501
     "plan --utilisation": "a finished short training scales the hours (docs/cluster.md); omit it",
-    "plot --format html": "`--format svg` fits dark and light pages",
+    "plot --format": "SVG, for dark and light pages, and PDF are always written; omit it",
+    "preflight --offline": "files that are here are not asked for; without a network all others fail at once; omit it",  # noqa: E501
     "recipes": "docs/wmt14.md compares the recipes",
     "score --detokenise": "`--repair detokenise` turns tokens into plain text",
     "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501

@@ -15,6 +15,6 @@ STAGE_VERSIONS = {
     "decode": 2,
     "perplexity": 2,
     "score": 3,
-    "baselines": 3,
+    "baselines": 4,
     "tables": 5,
 }

@@ -125,12 +125,10 @@ rule score:
 rule baselines:
     """Score what needs no training on {wildcards.testset}: what a trained system must beat."""
     input:
-        binarized=STAGE / "binarize/{corpus}/record.json",
         raw=STAGE / "fetch/{corpus}/record.json",
     output:
         record=STAGE / "baselines/{corpus}/{testset}.json",
     params:
-        scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["baselines"],
     log:
         f"logs/{SCALE.scale}/baselines/{{corpus}}/{{testset}}.log",
@@ -141,8 +139,6 @@ rule baselines:
     shell:
         """
         aiayn baselines \
-            --scale {params.scale:q} \
-            --binarized {input.binarized:q} \
             --raw {input.raw:q} \
             --testset {wildcards.testset:q} \
             --record {output.record:q} >{log:q} 2>&1

@@ -156,7 +156,7 @@ def _dirty_notes(frame: Frame) -> list[str]:
     """Return a sentence on evaluations from a changed working tree: the trainings, and how far
     record and log differ.
     """
-    trainings = list(dict.fromkeys((key.system, seed) for key, seed in frame.dirty_evaluations))
+    trainings = frame.dirty_trainings
     if not trainings:
         return []
     differences = []

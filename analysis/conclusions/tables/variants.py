@@ -4,7 +4,6 @@ Variants, the paper's model as other code has it, are shown as in Table 3. Archi
 and convolution, are shown with BLEU and seconds, at equal size and equal tokens.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -39,9 +38,6 @@ DIFFERENCE_WORDS = (
     "A difference is to base, seed by seed over the seeds that both have, with the 95 % t-interval"
     f" of these paired differences; of fewer than {MIN_SEEDS_OF_INTERVAL} seeds the differences"
     " themselves."
-)
-MIXED_HARDWARE = (
-    "Not all of these trainings ran on one kind of machine: their seconds do not compare."
 )
 
 
@@ -142,11 +138,6 @@ def lay_out_variants(frame: Frame) -> Table:
 
 def lay_out_architectures(frame: Frame) -> Table:
     """Return table `architectures`: base, then a row for each architecture that is configured."""
-    all_compared = compared_with_base(frame, frame.architectures)
-    hardware_by_system = {}
-    for compared in all_compared:
-        names = {run.hardware for run in frame.trained(compared.key)}
-        hardware_by_system[compared.key.system] = sorted(names)
 
     def architecture(compared: Compared) -> Cell:
         spec = frame.system_by_name[compared.key.system].training
@@ -155,7 +146,7 @@ def lay_out_architectures(frame: Frame) -> Table:
         )
 
     def hardware(compared: Compared) -> Cell:
-        names = hardware_by_system[compared.key.system]
+        names = sorted({run.hardware for run in frame.trained(compared.key)})
         if not names:
             return replace(compared.ours(DASH), kind="state")
         return compared.ours("; ".join(names))
@@ -171,9 +162,6 @@ def lay_out_architectures(frame: Frame) -> Table:
         PERPLEXITY,
         *QUALITY,
     )
-    notes = missing_notes(frame, "architectures", frame.architectures)
-    if len(set(itertools.chain(*hardware_by_system.values()))) > 1:
-        notes.append(Note(MIXED_HARDWARE))
     table = Table(
         name="architectures",
         title="Architectures",
@@ -182,11 +170,11 @@ def lay_out_architectures(frame: Frame) -> Table:
             " batches for as many updates, EN-DE, on the dev set without averaging: quality"
             f" against time. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} and in"
             f" {SACRE_METRIC}. {DIFFERENCE_WORDS} Seconds are wall time of all attempts, start and"
-            " validations included."
+            " validations included, and compare on the same hardware only."
         ),
         columns=columns_of(fields),
-        rows=rows_of(fields, all_compared, "ours"),
-        notes=tuple(notes),
+        rows=rows_of(fields, compared_with_base(frame, frame.architectures), "ours"),
+        notes=tuple(missing_notes(frame, "architectures", frame.architectures)),
     )
     return complete(frame, table)
 

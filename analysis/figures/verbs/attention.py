@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from aiayn.cli.flags import AVERAGE, DEVICE, FORMAT, RESULTS, RUN, Device, flag
+from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, RUN, Device, flag
 from aiayn.cli.translate import text_splitter
 from aiayn.errors import UsageError
 from aiayn.runs.finished import find_finished
@@ -27,12 +27,9 @@ class Flags:
     results: Path = RESULTS
     average: str | None = AVERAGE
     sentence: str | None = flag("a source sentence (default: the paper's two)", "TEXT")
-    target: str | None = flag(
-        "for decoder and cross: a translation (default: the model's own)", "TEXT"
-    )
     kind: Literal["encoder", "decoder", "cross"] = flag(
-        "encoder, decoder (masked), or cross, the decoder's attention to the source (default:"
-        " encoder)",
+        "encoder, decoder (masked), or cross, the decoder's attention to the source; the decoder"
+        " reads the model's own translation (default: encoder)",
         default="encoder",
     )
     layer: int | None = flag("from 1 (default: the second last, as the paper's 5 of 6)", "N")
@@ -41,7 +38,6 @@ class Flags:
     output: Path | None = flag(
         "where to write (default: results/<scale>/attention/<run>)", "FOLDER"
     )
-    format: list[Literal["svg", "png", "pdf"]] = FORMAT
     device: Device = DEVICE
 
 
@@ -54,10 +50,6 @@ def run(args: Flags) -> None:
     from paper_tables.render.draw import has_figures
     from paper_tables.render.drawn import INSTALL_COMMAND
 
-    if args.target is not None and (args.sentence is None or args.kind == "encoder"):
-        raise UsageError(
-            "--target needs --sentence and --kind decoder or cross; the encoder reads no target"
-        )
     if args.sentence is not None and not args.sentence.strip():
         raise UsageError("--sentence is empty; expected a sentence in the source language")
     finished = find_finished(args.results, args.run, args.average)
@@ -73,15 +65,10 @@ def run(args: Flags) -> None:
         device=resolve_device(args.device),
     )
     split = text_splitter(finished, data.source_language)
-    target = None
-    if args.target is not None:
-        target = text_splitter(finished, data.target_language)(args.target)
     output_folder = args.output or args.results / finished.scale / "attention" / run_name
     sentences = list(PAPER_SENTENCES) if args.sentence is None else [args.sentence]
     for number, sentence in enumerate(sentences, start=1):
-        weights = attention_weights(
-            translator, split(sentence), target, kind=args.kind, layer=args.layer
-        )
+        weights = attention_weights(translator, split(sentence), kind=args.kind, layer=args.layer)
         name = f"{weights.kind}_layer{weights.layer}"
         if args.sentence is None:
             name += f"_figure{number + 2}"
@@ -93,9 +80,7 @@ def run(args: Flags) -> None:
 
             word = args.word or PAPER_SENTENCES.get(sentence, "")
             is_asked = bool(args.word)
-            for line in draw_attention(
-                path, args.format or ["svg"], heads=args.head, word=word, needs_word=is_asked
-            ):
+            for line in draw_attention(path, heads=args.head, word=word, needs_word=is_asked):
                 print(line)
     if not has_figures():
         print(f"no figures without the extra: {INSTALL_COMMAND}")

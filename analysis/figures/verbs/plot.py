@@ -2,21 +2,20 @@
 
 Each RUN is a run's name, any unique beginning of it, its folder (also in a pack, as in
 paper_tables/measured), or the path of any fairseq log. Runs that differ only in their seed are
-drawn as a mean and a band. The command writes curves_by_update and curves_by_hours, and the numbers
-of each as TSV.
+drawn as a mean and a band. The command writes curves_by_update and curves_by_hours as SVG and PDF,
+and the numbers of each as TSV.
 """
 
 from pathlib import Path
-from typing import Literal
 
-from aiayn.cli.flags import FORMAT, RUNS_FOLDER, flag
+from aiayn.cli.flags import RUNS_FOLDER, flag
 from aiayn.errors import StateError
 from aiayn.packed import find_packed
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
 from aiayn.runs.status import find_run_folder
 
-EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2 --format pdf"
+EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2"
 
 
 class Flags:
@@ -25,7 +24,6 @@ class Flags:
     )
     runs_folder: Path = RUNS_FOLDER
     output: Path | None = flag("where to write (default: results/plots/<first run>)", "FOLDER")
-    format: list[Literal["svg", "png", "pdf"]] = FORMAT
 
 
 def run(args: Flags) -> None:
@@ -65,7 +63,7 @@ def run(args: Flags) -> None:
     reasons = []
     for figure in (CURVES_BY_UPDATE, CURVES_BY_HOURS):
         try:
-            for path in write_figure(figure, frame, output_folder, args.format or ["svg"]):
+            for path in write_figure(figure, frame, output_folder):
                 print(path)
         except FigureError as error:
             reasons.append(str(error))

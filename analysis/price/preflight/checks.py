@@ -33,7 +33,7 @@ NEEDED_PACKAGES = (
     "msgspec",
 )
 SLURM_PACKAGE = "snakemake-executor-plugin-slurm"
-_PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)", re.MULTILINE)
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
 EVIDENCE_WIDTH = 90
 
 
@@ -160,37 +160,32 @@ def check_plan(plan: Plan) -> list[Check]:
     return [Check("trainings", "OK", f"{ranks} each, on {machine.words}: {machine.chosen_by}")]
 
 
-def installed_versions() -> dict[str, str]:
-    """Return every installed package's version by its name, normalised as Python's packaging rules
-    say.
-    """
-    versions = {}
-    for distribution in importlib.metadata.distributions():
-        if name := distribution.metadata["Name"]:
-            versions[_canonical(name)] = distribution.version
-    return versions
+def installed_version(name: str) -> str | None:
+    """Return the version of an installed package, None if it is not installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def check_packages(
     launcher: str | None, constraints_path: Path = CHECKOUT / "constraints.txt"
 ) -> Check:
     """Compare installed packages with constraints.txt: another version may give other numbers."""
-    installed, needed = installed_versions(), list(NEEDED_PACKAGES)
-    if launcher == "slurm":
-        needed.append(SLURM_PACKAGE)
-    missing = [name for name in needed if name not in installed]
+    needed = (*NEEDED_PACKAGES, SLURM_PACKAGE) if launcher == "slurm" else NEEDED_PACKAGES
+    missing = [name for name in needed if installed_version(name) is None]
     if missing:
         return Check(
             "packages", "FAIL", f"not installed: {', '.join(missing)}", "run `make install`"
         )
     num_pinned, others = 0, []
-    for pin in _PIN.finditer(constraints_path.read_text(encoding="utf-8")):
-        name, version = _canonical(pin["name"]), installed.get(_canonical(pin["name"]))
+    for name, pinned in _PIN.findall(constraints_path.read_text(encoding="utf-8")):
+        version = installed_version(name)
         if version is None:
             continue
         num_pinned += 1
-        if version.partition("+")[0] != pin["version"]:  # torch 2.13.0+cpu is 2.13.0
-            others.append(f"{name} {version} (pinned {pin['version']})")
+        if version.partition("+")[0] != pinned:  # torch 2.13.0+cpu is 2.13.0
+            others.append(f"{name} {version} (pinned {pinned})")
     if others:
         advice = "numbers may differ: run `make install`, or report the versions with the numbers"
         return Check(
@@ -199,10 +194,6 @@ def check_packages(
     return Check(
         "packages", "OK", f"{num_pinned} installed, all as {constraints_path.name} pins them"
     )
-
-
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def render_checks(checks: Sequence[Check]) -> str:

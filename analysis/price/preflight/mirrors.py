@@ -6,7 +6,6 @@ nothing is downloaded.
 """
 
 import concurrent.futures
-import functools
 import urllib.parse
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,21 +38,17 @@ def check_mirrors(
     *,
     mirror: str | None,
     archives_folder: Path,
-    is_offline: bool,
 ) -> list[Check]:
-    """Return one check a corpus: FAIL if no source has a file that is missing here.
-
-    `is_offline`: no request is sent; then only local files count, and `file://` mirrors.
-    """
-    checks, find = [], functools.partial(_find, is_offline=is_offline)
+    """Return one check a corpus: FAIL if no source has a file that is missing here."""
+    checks = []
     with concurrent.futures.ThreadPoolExecutor(MAX_REQUESTS_AT_ONCE) as pool:
         for name, corpus in corpora.items():
-            answers = list(pool.map(find, needed_files(corpus, mirror, archives_folder)))
-            checks.append(_check_of(f"mirrors of {name}", answers, is_offline))
+            answers = list(pool.map(_find, needed_files(corpus, mirror, archives_folder)))
+            checks.append(_check_of(f"mirrors of {name}", answers))
     return checks
 
 
-def _check_of(name: str, answers: Sequence[tuple[str, str]], is_offline: bool) -> Check:
+def _check_of(name: str, answers: Sequence[tuple[str, str]]) -> Check:
     if not answers:
         return Check(name, "OK", "none needed: its text is shipped")
     absent = [reason for _, reason in answers if reason]
@@ -62,8 +57,6 @@ def _check_of(name: str, answers: Sequence[tuple[str, str]], is_offline: bool) -
             "name a copy: `--config mirror=file:///...` or AIAYN_MIRROR, or put archives into"
             " AIAYN_ARCHIVES"
         )
-        if is_offline:
-            advice = f"fetch them while online (`snakemake data`), or {advice}"
         evidence = f"{len(absent)} of {len(answers)} files were not found: {'; '.join(absent)}"
         return Check(name, "FAIL", evidence, advice)
     counts = Counter(place for place, _ in answers)
@@ -110,15 +103,13 @@ def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededF
     return NeededFile(testset, [archive_path(published)], [(url, None) for url in urls])
 
 
-def _find(file: NeededFile, *, is_offline: bool) -> tuple[str, str]:
+def _find(file: NeededFile) -> tuple[str, str]:
     """Return where a file was found, and why it was not found at any source, '' if it was."""
     if any(path.is_file() for path in file.paths):
         return "are here", ""
     reasons: list[str] = []
     for url, num_bytes in file.sources:
         path = local_path(url)
-        if path is None and is_offline:
-            continue
         if path is None:
             size, reason = _stated_bytes(url)
         else:
@@ -129,7 +120,7 @@ def _find(file: NeededFile, *, is_offline: bool) -> tuple[str, str]:
             host = f"at {urllib.parse.urlsplit(url).netloc}"
             return host if path is None else "on a local mirror", ""
         reasons.append(f"{url}: {reason}")
-    return "", f"{file.name} ({', '.join(reasons) or 'not tried: offline'})"
+    return "", f"{file.name} ({', '.join(reasons)})"
 
 
 def _stated_bytes(url: str) -> tuple[int | None, str]:

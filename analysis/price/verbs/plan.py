@@ -14,16 +14,13 @@ With --system, one system is planned instead of the config's lists, and its size
 line of fairseq-train are printed, too. Any system of the scale's folder can be named.
 """
 
-import math
 from pathlib import Path
 from typing import Literal
 
 from aiayn.cli.flags import CLUSTER, CONFIG, JSON, RESULTS, flag, positive
-from aiayn.errors import UsageError
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
 from analysis.price.config import LAUNCHER, plan_config
-from analysis.price.machines import PRICE_FLAG
 from analysis.price.system_plan import add_commands
 from analysis.price.text import render_plan
 
@@ -49,25 +46,17 @@ class Flags:
     num_gpus: int | None = flag(
         "GPUs of a training (default: the cluster file's; here 1)", "N", parse=positive
     )
-    dollars_per_gpu_hour: float | None = flag(
-        "your price (default: the price in workflow/config/hardware.yaml)", "PRICE"
-    )
     results: Path = RESULTS
     json: bool = JSON
 
 
 def run(args: Flags) -> None:
     """Print the plan."""
-    if args.dollars_per_gpu_hour is not None and not 0 <= args.dollars_per_gpu_hour < math.inf:
-        raise UsageError(
-            f"{PRICE_FLAG} {args.dollars_per_gpu_hour}: expected US$, 0 or more, such as 2.1"
-        )
     experiment, _, _, plan = plan_config(
         args,
         system=args.system,
         gpu=args.gpu,
         num_gpus=args.num_gpus,
-        dollars_per_gpu_hour=args.dollars_per_gpu_hour,
     )
     if args.system is not None:
         plan = add_commands(plan, experiment, args.system)

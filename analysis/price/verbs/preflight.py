@@ -26,7 +26,6 @@ from aiayn.data.sources.download import named_mirror
 from aiayn.errors import AiaynError, UsageError
 from aiayn.experiment import Experiment
 from aiayn.launch.slurm.launcher import sbatch_text
-from aiayn.plan.machine import Machine
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.terminal import json_text
 from aiayn.train.fairseq_args import TrainingData
@@ -52,7 +51,6 @@ class Flags:
         "for Slurm: the profile that you give snakemake (default: the checkout's profiles/slurm)",
         "FOLDER",
     )
-    offline: bool = flag("do not use the network")
     results: Path = RESULTS
     archives_folder: Path | None = ARCHIVES_FOLDER
     json: bool = flag("print a JSON list of objects")
@@ -76,18 +74,13 @@ def run(args: Flags) -> None:
 
 
 def _gather_checks(args: Flags) -> list[Check]:
-    """Return all checks. If the config cannot be read, only the config and the packages are
-    checked.
-    """
+    """Return all checks, or only the check of the config if it cannot be read."""
     try:
         experiment, cluster, launcher, plan = plan_config(args)
         mirror = named_mirror(experiment.scale.mirror)
     except AiaynError as error:
         advice = "correct it first: the rest of the config was not checked"
-        return [
-            Check("config", "FAIL", str(error), advice),
-            preflight.check_packages(args.launcher),
-        ]
+        return [Check("config", "FAIL", str(error), advice)]
     if args.profile is not None and launcher != "slurm":
         raise UsageError(
             f"--profile {args.profile}: is for Slurm, and this machine is checked; add `--launcher"
@@ -99,10 +92,8 @@ def _gather_checks(args: Flags) -> list[Check]:
         f" {cluster.name}"
     )
     archives = choose_archives(args.archives_folder)
-    checks = [Check("config", "OK", read), *_check_gpu(plan.machine), *preflight.check_plan(plan)]
-    checks += check_mirrors(
-        experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline
-    )
+    checks = [Check("config", "OK", read), *preflight.check_plan(plan)]
+    checks += check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives)
     checks += preflight.check_space(
         plan,
         runs_folder=Path(experiment.scale.runs_folder),
@@ -137,11 +128,3 @@ def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
         data=TrainingData(folder="", source_language="", target_language="", is_joint=True),
     )
     return sbatch_text(request, cluster, run_folder)
-
-
-def _check_gpu(machine: Machine) -> list[Check]:
-    """Return a warning if hardware.yaml does not know the GPU or its link."""
-    if not machine.assumptions:
-        return []
-    advice = "a run does not need it; hours and money of the plan are less certain"
-    return [Check("GPU", "WARN", "; ".join(machine.assumptions), advice)]

@@ -8,10 +8,9 @@ the paper's number is given as a range in your definition.
 Several numbers, a number for each seed: the answer is the verdict by the project's rule
 (docs/tables.md), with the interval and the seeds that would decide, and whether the printed number,
 itself a single run, is in the 95 % prediction interval of your runs. The sd is computed from your
-values, or given by --sd with --sd-df. For the mean of another paper, give --mean, --sd and
---num-seeds. --from-logs and --results take the numbers from fairseq's logs or from our records.
---system may be a published replication (revisit_tiny): aiayn explain --bleu 28.1 28.5 27.9 --system
-big --expect reproduced
+values. For the mean of another paper, give --mean, --sd and --num-seeds. --from-logs and --results
+take the numbers from fairseq's logs or from our records. --system may be a published replication
+(revisit_tiny): aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
 
 Exit code 0: any verdict. 4: another verdict than --expect names, also NOT COMPARABLE. 1, 2: the
 input is wrong.
@@ -58,10 +57,7 @@ class Flags:
     edition: Literal["neurips2017", "arxiv"] | None = flag(
         "for several values: only this edition's number"
     )
-    sd: float | None = flag(
-        "the sd over seeds (n - 1) of --mean, or an sd to judge several values by", "BLEU"
-    )
-    sd_df: int | None = flag("for several values: degrees of freedom of --sd", "N")
+    sd: float | None = flag("for --mean: the sd over seeds (n - 1)", "BLEU")
     num_seeds: int | None = flag("for --mean: the number of seeds", "N")
     expect: Literal["reproduced", "not-reproduced"] | None = flag(
         "exit with 4 on any other verdict"
@@ -72,7 +68,7 @@ class Flags:
 def run(args: Flags) -> int:
     """Print the explanation or the verdict; return the exit code."""
     if args.bleu is not None and len(args.bleu) == 1:
-        for name in ("scale", "edition", "sd", "sd_df", "num_seeds", "expect"):
+        for name in ("scale", "edition", "sd", "num_seeds", "expect"):
             if getattr(args, name) is not None:
                 shown = f"--{name.replace('_', '-')} {getattr(args, name)}"
                 raise UsageError(
@@ -90,6 +86,7 @@ def run(args: Flags) -> int:
         return 0
     # A single number is answered without pandas and scipy, which this module imports.
     from analysis.questions.seeds import (
+        GivenMean,
         explain_seeds,
         printed_numbers,
         question_of_folder,
@@ -97,20 +94,14 @@ def run(args: Flags) -> int:
         render_seeds,
     )
 
-    if args.mean is not None and (
-        args.sd is None or args.num_seeds is None or args.sd_df is not None
-    ):
+    given_mean = None
+    if args.mean is not None:
+        if args.sd is None or args.num_seeds is None:
+            raise UsageError("--mean: expected also --sd and --num-seeds, over the same seeds")
+        given_mean = GivenMean(args.mean, args.sd, args.num_seeds)
+    elif args.sd is not None or args.num_seeds is not None:
         raise UsageError(
-            "--mean: expected also --sd and --num-seeds, without --sd-df: the sd is over the same"
-            " seeds"
-        )
-    if args.mean is None and args.num_seeds is not None:
-        raise UsageError(
-            f"--num-seeds {args.num_seeds}: expected with --mean; otherwise values are counted"
-        )
-    if args.mean is None and (args.sd is None) != (args.sd_df is None):
-        raise UsageError(
-            "--sd and --sd-df: expected both, an sd in BLEU and its degrees of freedom"
+            "--sd and --num-seeds: expected with --mean; otherwise they follow from the values"
         )
     own_testset = args.testset if args.scale in (None, PAPER_SCALE) else None
     numbers = printed_numbers(
@@ -125,7 +116,6 @@ def run(args: Flags) -> int:
     if folder is not None:
         question = question_of_folder(folder, numbers[0], scale=args.scale, metric=args.metric)
     else:
-        given_mean = None if args.mean is None else (args.mean, args.num_seeds or 0)
         values = args.bleu or []
         question = question_of_values(values, numbers[0], given_mean=given_mean, **named)
     if args.expect is not None and (len(question.judged) == 1 or len(numbers) > 1):
@@ -134,9 +124,7 @@ def run(args: Flags) -> int:
             editions = ", ".join(number.edition for number in numbers)
             reason = f"the editions print different numbers; add --edition ({editions})"
         raise UsageError(f"--expect {args.expect}: {reason}")
-    degrees_of_freedom = args.sd_df if args.num_seeds is None else args.num_seeds - 1
-    given = None if args.sd is None or degrees_of_freedom is None else (args.sd, degrees_of_freedom)
-    answer = explain_seeds(question, numbers, given)
+    answer = explain_seeds(question, numbers)
     print(json_text(answer) if args.json else render_seeds(answer), end="")
     outcome = answer.verdicts[0].verdict.outcome.lower().replace(" ", "-")
     return EXIT_UNEXPECTED if args.expect not in (None, outcome) else 0

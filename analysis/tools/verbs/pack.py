@@ -8,17 +8,15 @@ public location are named. Unfinished runs are named and omitted. An existing pa
 runs that are missing here, because they were trained elsewhere or deleted, stay if the config asks
 for them and they have the same spec and data. Runs that leave the pack are named.
 
---model RUN also ships that run's averaged model, as `aiayn export --format safetensors` writes it,
-in models/<run>/, with the NOTICE of its corpus (workflow/config/corpora/<corpus>.NOTICE): `aiayn
-translate RUN` then needs no training. Later packs keep the model.
+To ship a run's averaged model, too, export it into the pack, `aiayn export RUN --output
+<output>/<scale>/models/<run>` with the run's whole name, and pack again, which adds the NOTICE of
+its corpus (workflow/config/corpora/<corpus>.NOTICE): `aiayn translate RUN` then needs no training.
 """
 
-from functools import partial
 from pathlib import Path
 
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, CONFIGFILE, RESULTS, flag
-from aiayn.runs.finished import find_finished
 from analysis.tools.pack import pack_scale
 
 EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"
@@ -34,26 +32,14 @@ class Flags:
         "FOLDER",
         default=Path("paper_tables/measured"),
     )
-    model: list[str] = flag(
-        "also ship this run's averaged model; may be repeated", "RUN", is_repeated=True
-    )
     max_mb: float = flag(f"refuse to write more (default: {MAX_MB:g})", "MB", default=MAX_MB)
 
 
 def run(args: Flags) -> None:
     """Pack the runs, and print what was packed and what is missing."""
     scale = read_changed_scale(args.configfile, args.config)
-    if args.model:
-        from analysis.tools.heavy_export import export_model  # needs torch
-    export_by_run = {}
-    for name in args.model:
-        finished = find_finished(args.results, name, None)
-        made = finished.checkpoint.provenance  # of the average
-        export_by_run[finished.checkpoint.run] = partial(export_model, finished, provenance=made)
     max_bytes = round(args.max_mb * 1e6)
-    packed = pack_scale(
-        scale, args.results, args.output, max_bytes=max_bytes, export_by_run=export_by_run
-    )
+    packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes)
     kept = f" ({packed.num_kept} kept from the earlier pack)" if packed.num_kept else ""
     print(
         f"{packed.folder}: {packed.num_runs} of {packed.num_asked} trainings{kept},"

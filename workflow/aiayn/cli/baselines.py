@@ -1,37 +1,31 @@
 """Score translations that need no training; a trained system must beat them.
 
-These are: a copy of the source, a word-by-word dictionary, the translation of the nearest training
-sentence, and base before its first update. All training pairs are held in memory to find the
-nearest: more than 1,000,000 are refused.
+These are: a copy of the source, a word-by-word dictionary, and the translation of the nearest
+training sentence. All training pairs are held in memory to find the nearest: more than 1,000,000
+are refused.
 """
 
-import tempfile
 from pathlib import Path
 
-from aiayn.cli.flags import BINARIZED, RECORD, TESTSET, flag
+from aiayn.cli.flags import RECORD, TESTSET, flag
 from aiayn.data.baselines import (
     nearest_training_sentence,
     require_few_pairs,
     translate_word_by_word,
 )
-from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
 from aiayn.provenance import gather_provenance
-from aiayn.records import BaselineRecords, BinarizedCorpus, RawCorpus, read_record, write_record
+from aiayn.records import BaselineRecords, RawCorpus, read_record, write_record
 from aiayn.scoring.score import default_metrics, score_hypotheses
-from aiayn.spec.system import CONFIG_FOLDER, CorpusSpec, ShippedSource, read_corpus, read_system
-from aiayn.train.fairseq_args import training_data
+from aiayn.spec.system import CONFIG_FOLDER, ShippedSource, read_corpus
 
 EXAMPLE = (
-    "aiayn baselines --scale demo --binarized results/demo/binarize/demo_en_de/record.json "
-    "--raw results/demo/fetch/demo_en_de/record.json --testset demo_test --record baselines.json"
+    "aiayn baselines --raw results/demo/fetch/demo_en_de/record.json --testset demo_test --record"
+    " baselines.json"
 )
-UNTRAINED_SEED = 1
 
 
 class Flags:
-    scale: str = flag("demo, multi30k or paper: the scale whose base is used")
-    binarized: Path = BINARIZED
     raw: Path = flag("record of fetch", "RECORD")
     testset: str = TESTSET
     record: Path = RECORD
@@ -41,61 +35,31 @@ def run(args: Flags) -> None:
     """Translate without training, score, and write the record."""
     raw = read_record(args.raw, RawCorpus)
     require_few_pairs(raw.pair_by_split["train"].num_lines, raw.corpus)
-    data = read_record(args.binarized, BinarizedCorpus)
     corpus = read_corpus(raw.corpus)
-    references = list(
-        read_lines(raw.pair_by_split[args.testset].path_by_language[corpus.target_language])
-    )
-    translations = _translate_untaught(raw, corpus, args.testset)
-    translations["untrained"] = _translate_untrained(data, corpus, args.scale, args.testset)
-    scores = {
-        name: score_hypotheses(
-            lines,
-            references,
-            metrics=default_metrics(corpus.target_language, corpus.is_segmented),
-            target_language=corpus.target_language,
-            testset=args.testset,
-        )
-        for name, lines in translations.items()
-    }
-    provenance = gather_provenance([args.binarized, args.raw])
-    record = BaselineRecords(
-        provenance=provenance, corpus=raw.corpus, testset=args.testset, scores_by_baseline=scores
-    )
-    write_record(record, args.record)
 
-
-def _translate_untaught(raw: RawCorpus, corpus: CorpusSpec, testset: str) -> dict[str, list[str]]:
     def lines(split: str, language: str) -> list[str]:
         return list(read_lines(raw.pair_by_split[split].path_by_language[language]))
 
-    sources = lines(testset, corpus.source_language)
-    train_sources, train_targets = (
-        lines("train", corpus.source_language),
-        lines("train", corpus.target_language),
-    )
+    sources, references = (lines(args.testset, language) for language in corpus.languages)
+    train_sources, train_targets = (lines("train", language) for language in corpus.languages)
     translations = {"copy": sources}
     if isinstance(corpus.source, ShippedSource) and corpus.source.dictionary is not None:
         entries = read_lines(CONFIG_FOLDER / "corpora" / corpus.source.dictionary)
         dictionary = dict(entry.split("\t") for entry in entries)
         translations["dictionary"] = translate_word_by_word(sources, dictionary)
     translations["nearest"] = nearest_training_sentence(sources, train_sources, train_targets)
-    return translations
-
-
-def _translate_untrained(
-    data: BinarizedCorpus, corpus: CorpusSpec, scale: str, testset: str
-) -> list[str]:
-    import torch
-
-    from aiayn.decode.decode import Translator, decode_split
-    from aiayn.train.model import save_untrained
-
-    torch.set_num_threads(1)
-    base = read_system("base", scale)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "untrained.pt"
-        save_untrained(base.training, training_data(data), seed=UNTRAINED_SEED, into=path)
-        translator = Translator(path, data.folder, base.decoding, device="cpu")
-        hypotheses, _ = decode_split(translator, data.split_of(testset))
-    return [detokenise(" ".join(hypothesis.pieces), corpus) for hypothesis in hypotheses]
+    scores = {
+        name: score_hypotheses(
+            translated,
+            references,
+            metrics=default_metrics(corpus.target_language, corpus.is_segmented),
+            target_language=corpus.target_language,
+            testset=args.testset,
+        )
+        for name, translated in translations.items()
+    }
+    provenance = gather_provenance([args.raw])
+    record = BaselineRecords(
+        provenance=provenance, corpus=raw.corpus, testset=args.testset, scores_by_baseline=scores
+    )
+    write_record(record, args.record)

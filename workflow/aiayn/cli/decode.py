@@ -1,8 +1,8 @@
 """Translate a test set with an averaged checkpoint, by beam search as in the system's `decoding`
 (section 6.1).
 
-Writes next to the record: detokenised translations (.txt), the same as subword pieces
-(.pieces.txt), and the log-probability of each line (.logprob.txt).
+Writes next to the record: detokenised translations (.txt), and the same as subword pieces
+(.pieces.txt).
 """
 
 from pathlib import Path
@@ -61,10 +61,6 @@ def run(args: Flags) -> None:
     pieces_path = args.record.with_suffix(".pieces.txt")
     pieces = [" ".join(hypothesis.pieces) for hypothesis in hypotheses]
     write_lines(pieces, pieces_path)
-    write_lines(
-        (f"{h.log_probability_nats:.6f}" for h in hypotheses),
-        args.record.with_suffix(".logprob.txt"),
-    )
     write_lines((detokenise(line, corpus) for line in pieces), text_path)
     record = Hypotheses(
         provenance=gather_provenance([args.checkpoint, args.binarized]),

@@ -123,7 +123,6 @@ UPDATES = flag("number of updates, instead of the system's own", "N", parse=posi
 PRECISION = flag("precision of products, instead of the system's own")
 DEVICE = flag("default: a GPU if there is one", default="auto")
 THREADS = flag("CPU threads (default: 1)", default=1)
-FORMAT = flag("may be repeated (default: svg)", is_repeated=True)
 JSON = flag("print one JSON object")
 ARCHIVES_VARIABLE = "AIAYN_ARCHIVES"
 ARCHIVES_FOLDER = flag(

@@ -296,7 +296,7 @@ def read_references(args: TextFlags, output: SystemOutput | None) -> tuple[list[
 def print_scores(scores: list[ScoreRecord], *, as_json: bool = False) -> None:
     """Print the scores, one a line with its signature, or as JSON."""
     if as_json:
-        found = [re.search(r"\|repaired:([\w+]+)", score.signature) for score in scores]
+        found = [re.search(r"\|repaired:([^|]+)", score.signature) for score in scores]
         objects = [
             {"metric": score.metric, "value": score.value, "signature": score.signature}
             | ({"repair": repair[1]} if repair else {})

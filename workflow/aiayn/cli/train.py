@@ -12,8 +12,6 @@ import shlex
 import sys
 from pathlib import Path
 
-import msgspec
-
 from aiayn.cli.flags import BINARIZED, PRECISION, RUNS_FOLDER, SYSTEM_SCALE, UPDATES, flag, positive
 from aiayn.data.text.binarize import require_recorded_data_bin
 from aiayn.errors import UsageError
@@ -153,10 +151,9 @@ def run(args: Flags) -> None:
     if (
         args.fresh or not request.folder.is_done()
     ):  # a finished run needs no machine: its record is copied
-        prediction = check_feasible(
+        check_feasible(
             request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster
         )
-        request = msgspec.structs.replace(request, prediction=prediction)
     drive(
         request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster
     )

@@ -109,30 +109,15 @@ def _require(key: str, is_right: bool, value: object, expected: str) -> None:
         )
 
 
-@torch.inference_mode()
-def search_batch(
-    steps: DecoderSteps,
-    source_BS: Tensor,
-    lengths: list[int],
-    decoding: DecodingSpec,
-    *,
-    padding: int,
-    end: int,
-) -> list[BestHypothesis | None]:
-    """Return the best hypothesis of each sentence; None where the model's outputs are not numbers.
+class BatchSearch:
+    """The search of a batch's best hypotheses.
 
+    It holds the remaining sentences, their unfinished hypotheses and their best ended hypotheses.
     Sources are padded on the left; `lengths` include the end. The symbol `padding` is never chosen.
     The symbol `end` begins and ends a target.
     """
-    return _Search(steps, source_BS, lengths, decoding, padding=padding, end=end).run()
 
-
-class _Search:
-    """The state of a batch's search.
-
-    It holds the remaining sentences, their unfinished hypotheses and their best ended hypotheses.
-    """
-
+    @torch.inference_mode()
     def __init__(
         self,
         steps: DecoderSteps,
@@ -184,8 +169,11 @@ class _Search:
         self.nats_NV = torch.empty(0, 0, device=device)
         steps.start(source_BS)
 
+    @torch.inference_mode()
     def run(self) -> list[BestHypothesis | None]:
-        """Search until all sentences are done."""
+        """Return the best hypothesis of each sentence; None where the model's outputs are not
+        numbers.
+        """
         step = 0
         while True:
             candidates = self._candidates(step)

@@ -9,7 +9,7 @@ import msgspec
 import torch
 from tqdm import tqdm
 
-from aiayn.decode.beam_search import BestHypothesis, check_search, max_length, search_batch
+from aiayn.decode.beam_search import BatchSearch, BestHypothesis, check_search, max_length
 from aiayn.decode.decoder_steps import steps_of
 from aiayn.decode.exported import load_average
 from aiayn.errors import CheckpointError
@@ -91,10 +91,10 @@ class Translator:
                 batch, batch_first=True, padding_value=padding, padding_side="left"
             ).to(self.device)
             lengths, end = list(map(len, batch)), dictionary.eos()
-            best = search_batch(
+            search = BatchSearch(
                 self.steps, source_BS, lengths, self.decoding, padding=dictionary.pad(), end=end
             )
-            for line_index, hypothesis in zip(line_indices, best, strict=True):
+            for line_index, hypothesis in zip(line_indices, search.run(), strict=True):
                 hypothesis_by_line[line_index] = self._hypothesis(hypothesis, line_index)
             bar.update(len(line_indices))
         return [hypothesis_by_line[index] for index in range(len(sources))]

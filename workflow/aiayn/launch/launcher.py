@@ -95,13 +95,7 @@ class Launcher(JobQueue, Protocol):
 
 
 def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | None) -> Launcher:
-    """Return the launcher of a name, for the jobs of one training.
-
-    Raises:
-        LaunchError: if the name is unknown.
-    """
-    if name not in LAUNCHERS:
-        raise LaunchError(f"launcher {name!r}: expected one of {', '.join(LAUNCHERS)}")
+    """Return the launcher of a name, for the jobs of one training."""
     launcher: Launcher = load(LAUNCHERS[name])(request, cluster)
     return launcher
 

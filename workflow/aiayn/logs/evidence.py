@@ -29,8 +29,8 @@ from aiayn.logs.types import (
     AveragingLog,
     GenerationLog,
     LogFile,
+    Measured,
     TrainingLog,
-    Validation,
     perplexity_of,
 )
 from aiayn.printed import PERPLEXITY_METRIC
@@ -412,7 +412,7 @@ def dev_subset(training: TrainingLog) -> str:
     return str(training.arguments.get("valid_subset") or "valid").split(",")[0]
 
 
-def final_validation(training: TrainingLog) -> Validation | None:
+def final_validation(training: TrainingLog) -> Measured | None:
     """Return the validation of the weights that the training ended with."""
     subset = dev_subset(training)
     validations = [
@@ -437,6 +437,12 @@ def diverged_after(training: TrainingLog) -> int | None:
 def whole_number(value: Argument) -> int | None:
     """Return an argument that is a whole number, None for any other."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def real_number(value: Argument) -> float | None:
+    """Return an argument that is a number, None for any other."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else None  # type: ignore[arg-type]
 
 
 def _wall_seconds(training: TrainingLog) -> float | None:

@@ -8,6 +8,8 @@ arguments name a `path`, begins a generation.
 import re
 from pathlib import Path
 
+import msgspec
+
 from aiayn.data.text.detokenise import PIECE_PATTERN
 from aiayn.logs.arguments import ParsedArguments, is_open, parse_arguments
 from aiayn.logs.lines import LogText
@@ -22,6 +24,7 @@ from aiayn.logs.training import (
     whole_number,
 )
 from aiayn.logs.types import (
+    Argument,
     AveragingLog,
     GenerationLog,
     LogEntry,
@@ -77,9 +80,8 @@ def read_log(path: Path) -> LogFile:
         for number, line in block:
             reader.read(number, line)
     reader.finish(text.num_lines, text.cut_piece)
-    if text.fault is not None:
-        return LogFile(num_lines=text.num_lines, refusal=text.fault)
-    if (refusal := _refuse_other_program(reader)) is not None:
+    refusal = text.fault or reader.mlperf or (None if reader.entries else reader.other_trainer)
+    if refusal is not None:
         return LogFile(num_lines=text.num_lines, refusal=refusal)
     return LogFile(
         num_lines=text.num_lines,
@@ -87,27 +89,6 @@ def read_log(path: Path) -> LogFile:
         refusal=reader.refusal,
         other_programs=tuple(reader.other_programs),
     )
-
-
-def _refuse_other_program(reader: "_Reader") -> Refusal | None:
-    """Return the refusal of a file that MLPerf's programs or another trainer wrote, else None.
-
-    NVIDIA's submissions to MLPerf also print fairseq's lines, for another task, so such a file is
-    refused whatever else it holds.
-    """
-    if reader.mlperf_line:
-        return Refusal(
-            line=reader.mlperf_line,
-            text="a result file of MLPerf, which is not read",
-            next_step="published BLEU of its runs is in paper_tables/published/public_seeds.csv",
-        )
-    if reader.json_line and not reader.entries:
-        return Refusal(
-            line=reader.json_line,
-            text="JSON lines of another trainer, not a log of fairseq",
-            next_step="give its translations to `aiayn score`, and its BLEU to `aiayn explain`",
-        )
-    return None
 
 
 def _read_generation_event(log: GenerationLog, number: int, line: bytes) -> None:
@@ -139,13 +120,15 @@ class _Reader:
     def __init__(self) -> None:
         self.entries: list[LogEntry] = []
         self.refusal: Refusal | None = None
-        self.mlperf_line = 0  # the first line of MLPerf's logging, 0 without any
-        self.json_line = 0  # the first JSON line of another trainer, 0 without any
+        # NVIDIA's submissions to MLPerf also print fairseq's lines, for another task: their files
+        # are refused whatever else they hold, files of other trainers if they hold nothing else.
+        self.mlperf: Refusal | None = None
+        self.other_trainer: Refusal | None = None
         self._starts: list[Start] = []
         self._generation: GenerationLog | None = None  # the generation that lines belong to
         self._last_sentence = b""
         self._before_score = b""  # the beginning of a score that a terminal has broken
-        self._averaged: tuple[int, list[str]] | None = None  # an averaging's line, and its files
+        self._averaging: AveragingLog | None = None  # which has not ended
         self._pending: list[bytes] = []  # the lines of arguments that are not yet closed
         self._pending_line = 0
         self.other_programs: dict[str, None] = {}
@@ -175,7 +158,7 @@ class _Reader:
         """Take in a line of S-, T-, H-, D- or P-; only the best of several hypotheses counts."""
         log = self._generation
         if log is None or log.bleu is not None:
-            log = self._begin_generation(number, None)
+            log = self._begin_generation(number, {})
         log.last_line = number
         if line[:2] == b"H-":
             sentence = line[: line.find(b"\t")]
@@ -195,8 +178,12 @@ class _Reader:
         return False
 
     def _note_json(self, number: int, line: bytes) -> None:
-        if not self.json_line and not self._starts and _JSON_METRIC.search(line):
-            self.json_line = number
+        if not self.other_trainer and not self._starts and _JSON_METRIC.search(line):
+            self.other_trainer = Refusal(
+                line=number,
+                text="JSON lines of another trainer, not a log of fairseq",
+                next_step="give its translations to `aiayn score`, and its BLEU to `aiayn explain`",
+            )
 
     def _start(self, number: int, line: bytes) -> Start:
         """Return the start that statistics belong to; a new one without arguments if none has
@@ -211,7 +198,13 @@ class _Reader:
         generation = self._generation
         is_generated = generation is not None and generation.bleu is None
         if line.startswith(_MLPERF):
-            self.mlperf_line = self.mlperf_line or number
+            self.mlperf = self.mlperf or Refusal(
+                line=number,
+                text="a result file of MLPerf, which is not read",
+                next_step=(
+                    "published BLEU of its runs is in paper_tables/published/public_seeds.csv"
+                ),
+            )
         elif line.startswith(b"{"):
             self._note_json(number, line)
         if b"Namespace(" in line or b"{'_name': None, 'common'" in line:
@@ -228,12 +221,12 @@ class _Reader:
                 read_event(self._starts[-1], number, line)
         elif _GENERATION_WORDS.search(line) or (generation is not None and self._before_score):
             if generation is None or (generation.bleu is not None and b"loading" in line):
-                generation = self._begin_generation(number, None)
+                generation = self._begin_generation(number, {})
             elif _has_another_score(generation, line):
                 # A second score below one start line: of another subset, or of another run.
-                arguments, path = generation.arguments, generation.model_path
-                generation = self._begin_generation(number, None)
-                generation.arguments, generation.model_path = arguments, path
+                path = generation.model_path
+                generation = self._begin_generation(number, generation.arguments)
+                generation.model_path = path
             line, self._before_score = self._before_score + line.lstrip(), b""
             if _BEFORE_SCORE.search(line):
                 self._before_score = line.rstrip() + b" "
@@ -244,17 +237,12 @@ class _Reader:
     def _read_averaging(self, number: int, line: bytes) -> None:
         text = line.decode(errors="replace")
         if found := _AVERAGING.search(text):
-            self._averaged = number, [path for _, path in _QUOTED.findall(found[1])]
-        elif (found := _AVERAGED.search(text)) and self._averaged is not None:
-            first_line, paths = self._averaged
-            log = AveragingLog(
-                first_line=first_line,
-                last_line=number,
-                input_paths=tuple(paths),
-                output_path=found[1],
-            )
-            self.entries.append(log)
-            self._averaged = None
+            paths = tuple(path for _, path in _QUOTED.findall(found[1]))
+            self._averaging = AveragingLog(first_line=number, input_paths=paths)
+        elif (found := _AVERAGED.search(text)) and self._averaging is not None:
+            ended = msgspec.structs.replace(self._averaging, output_path=found[1])
+            self.entries.append(ended)
+            self._averaging = None
 
     def _read_pending(self, number: int, line: bytes) -> None:
         """Go on with arguments that a terminal wrapped, unless a line of the log begins."""
@@ -285,11 +273,9 @@ class _Reader:
                 line=number, text="the arguments are cut: their brackets do not close"
             )
             return
-        self._begin(number, first_line, parse_arguments(text), is_config="'common'" in text[:40])
+        self._begin(number, first_line, parse_arguments(text))
 
-    def _begin(
-        self, number: int, line: bytes, arguments: ParsedArguments, *, is_config: bool
-    ) -> None:
+    def _begin(self, number: int, line: bytes, arguments: ParsedArguments) -> None:
         """Begin a training or a generation, or count another rank of the training that has
         begun.
         """
@@ -315,19 +301,21 @@ class _Reader:
             last_line=number,
             first_text=line,
             last_text=line,
-            form="config" if is_config else form,
+            form="config" if arguments.is_config else form,
             arguments=arguments,
             arguments_digest=arguments.digest,
             num_ranks=1,
         )
         self._starts.append(start)
 
-    def _begin_generation(self, number: int, arguments: ParsedArguments | None) -> GenerationLog:
-        self._generation = GenerationLog(first_line=number, last_line=number)
-        if arguments is not None:
-            self._generation.arguments = arguments
-            self._generation.model_path = str(arguments.get("path") or "")
-            self._generation.subset = str(arguments.get("gen_subset") or "")
+    def _begin_generation(self, number: int, arguments: dict[str, Argument]) -> GenerationLog:
+        self._generation = GenerationLog(
+            first_line=number,
+            last_line=number,
+            arguments=arguments,
+            model_path=str(arguments.get("path") or ""),
+            subset=str(arguments.get("gen_subset") or ""),
+        )
         self._last_sentence = self._before_score = b""
         self.entries.append(self._generation)
         return self._generation

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aiayn.logs.statistics import RATE, UPDATE, Statistics, parse_statistics
-from aiayn.logs.types import Conflict, EpochEnd, LoggedRate, Start, TrainingLog, Validation
+from aiayn.logs.types import LoggedRate, Measured, Printed, Refusal, Start, TrainingLog
 
 _CHECKPOINT = re.compile(rb"[Ll]oaded checkpoint (.+?) \(epoch (\d{1,9}) @ (\d{1,15}) updates\)")
 _NO_CHECKPOINT = re.compile(rb"[Nn]o existing checkpoint found")
@@ -36,19 +36,6 @@ EVENT_WORDS = re.compile(
 )
 MAX_DAMAGED_LINES = 20  # named; more add nothing
 MAX_RATES = 2000  # of a longer log every second, every fourth and so on is kept
-# What a start prints of its arguments, model, data and devices; the last start that prints it
-# counts.
-_PRINTED = (
-    "form",
-    "log_format",
-    "arguments",
-    "arguments_digest",
-    "num_parameters",
-    "num_gpus",
-    "gpu",
-    "size_by_language",
-    "num_pairs_by_split",
-)
 
 
 def read_inner(start: Start, number: int, line: bytes) -> None:
@@ -111,30 +98,35 @@ def _keep_statistics(start: Start, number: int, statistics: Statistics) -> None:
     if start.first_update is None:
         start.first_update, start.first_epoch = update, statistics.epoch
     start.last_update = max(start.last_update, update)
-    common: dict[str, Any] = {"line": number, "epoch": statistics.epoch, "update": update}
-    common |= {"loss_bits": values.get("loss"), "nll_bits": values.get("nll_loss")}
-    known: Validation | EpochEnd
-    if statistics.kind == "valid":
-        new = Validation(**common, subset=statistics.subset, bleu=values.get("bleu"))
-        known = start.validation_by_key.setdefault((new.subset, update), new)
-        what, is_new = f"validation on {new.subset!r} at update {update:,}", known is new
-        pairs = (new.loss_bits, new.nll_bits), (known.loss_bits, known.nll_bits)
-    else:
-        wpb, wall = values.get("wpb"), values.get("wall")
-        end = EpochEnd(**common, target_tokens_per_update=wpb, wall_seconds=wall)
-        known = start.epoch_by_number.setdefault(end.epoch, end)
-        what, is_new = f"end of epoch {end.epoch}", known is end
-        pairs = (end.update, end.loss_bits), (known.update, known.loss_bits)
-    if is_new:
+    new = Measured(
+        line=number,
+        epoch=statistics.epoch,
+        update=update,
+        subset=statistics.subset,
+        loss_bits=values.get("loss"),
+        nll_bits=values.get("nll_loss"),
+        bleu=values.get("bleu"),
+        target_tokens_per_update=values.get("wpb"),
+        wall_seconds=values.get("wall"),
+    )
+    number_of_key = update if statistics.kind == "valid" else statistics.epoch
+    known = start.measured_by_key.setdefault((new.subset, number_of_key), new)
+    if known is new:
         return
-    if pairs[0] == pairs[1]:
+    if statistics.kind == "valid":
+        what = f"validation on {new.subset!r} at update {update:,}"
+        read, earlier = (new.loss_bits, new.nll_bits), (known.loss_bits, known.nll_bits)
+    else:
+        what = f"end of epoch {new.epoch}"
+        read, earlier = (new.update, new.loss_bits), (known.update, known.loss_bits)
+    if read == earlier:
         start.num_repeated_lines += 1
     elif start.conflict is None:
         text = (
-            f"{what} reads {pairs[0]}, line {known.line} has {pairs[1]}: two trainings in one"
+            f"{what} reads {read}, line {known.line} has {earlier}: two trainings in one"
             " file, interleaved"
         )
-        start.conflict = Conflict(line=number, text=text)
+        start.conflict = Refusal(line=number, text=text)
 
 
 def read_event(start: Start, number: int, line: bytes) -> None:
@@ -205,8 +197,7 @@ def _continues(start: Start, before: Start) -> bool:
 
 
 def _join(starts: Sequence[Start], truncated_line: int | None) -> TrainingLog:
-    validations: dict[tuple[str, int], Validation] = {}
-    epochs: dict[int, EpochEnd] = {}
+    measured: dict[tuple[str, int], Measured] = {}
     printed: dict[str, Any] = {}
     last_update = num_repeated_lines = 0
     damaged_lines: list[int] = []
@@ -214,14 +205,12 @@ def _join(starts: Sequence[Start], truncated_line: int | None) -> TrainingLog:
     for start in starts:
         resumed = start.resumed_update
         if resumed is not None:
-            validations = {key: kept for key, kept in validations.items() if key[1] <= resumed}
-            epochs = {number: kept for number, kept in epochs.items() if kept.update <= resumed}
+            measured = {key: kept for key, kept in measured.items() if kept.update <= resumed}
             last_update = min(last_update, resumed) if last_update else resumed
-        for name in _PRINTED:
+        for name in Printed.__struct_fields__:
             if value := getattr(start, name):
                 printed[name] = value
-        validations |= start.validation_by_key
-        epochs |= start.epoch_by_number
+        measured |= start.measured_by_key
         last_update = max(last_update, start.last_update)
         num_repeated_lines += start.num_repeated_lines
         damaged_lines += start.damaged_lines
@@ -230,11 +219,12 @@ def _join(starts: Sequence[Start], truncated_line: int | None) -> TrainingLog:
         printed["num_gpus"] = 0
     begins = [start.begin_update for start in starts if start.begin_update is not None]
     has_begun_anew = any(start.resumed_update == 0 for start in starts)
+    in_order = sorted(measured.values(), key=lambda one: (one.update, one.line))
     return TrainingLog(
         **printed,
         starts=tuple(starts),
-        validations=tuple(sorted(validations.values(), key=lambda one: (one.update, one.line))),
-        epochs=tuple(sorted(epochs.values(), key=lambda epoch: epoch.epoch)),
+        validations=tuple(one for one in in_order if one.subset),
+        epochs=tuple(one for one in in_order if not one.subset),
         last_update=last_update,
         first_update=begins[0] if begins and not has_begun_anew else 0,
         is_stopped_early=starts[-1].is_stopped_early,

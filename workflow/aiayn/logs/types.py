@@ -13,30 +13,22 @@ Argument = bool | int | float | str | None
 MAX_BITS = 100.0
 
 
-class Validation(msgspec.Struct, frozen=True, kw_only=True):
-    """One validation of a subset; `bleu`, by `--eval-bleu`, is in percent."""
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """The statistics of one validation of a subset, or of a whole epoch, whose subset is ''.
 
-    line: int
-    epoch: int
-    update: int
-    subset: str
-    loss_bits: float | None
-    nll_bits: float | None
-    bleu: float | None
-
-
-class EpochEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The statistics of a whole epoch; `target_tokens_per_update` is fairseq's wpb, without
+    `bleu`, by `--eval-bleu`, is in percent. `target_tokens_per_update` is fairseq's wpb, without
     padding.
     """
 
     line: int
     epoch: int
     update: int
-    loss_bits: float | None
-    nll_bits: float | None
-    target_tokens_per_update: float | None
-    wall_seconds: float | None
+    subset: str = ""
+    loss_bits: float | None = None
+    nll_bits: float | None = None
+    bleu: float | None = None
+    target_tokens_per_update: float | None = None
+    wall_seconds: float | None = None
 
 
 class LoggedRate(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +39,14 @@ class LoggedRate(msgspec.Struct, frozen=True, kw_only=True):
     rate: float
 
 
-class Conflict(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that contradicts an earlier line, and the contradiction in words."""
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a file, the rest of it, or a training is not read or not trusted; `line` is 0 for a file
+    that could not be opened or read at all.
+    """
 
     line: int
     text: str
+    next_step: str = "copy the log again"
 
 
 class Dictionaries(msgspec.Struct, kw_only=True):
@@ -70,43 +65,53 @@ class Dictionaries(msgspec.Struct, kw_only=True):
         return tuple(self.size_by_language.values())
 
 
-class Start(Dictionaries, kw_only=True):
+class Printed(Dictionaries, kw_only=True):
+    """What fairseq prints of a training: its arguments, model, data and devices.
+
+    `form` is the style of the arguments: `print` (up to 0.9), `namespace` (0.10) or `config` (after
+    0.10, up to 0.12 and the fork). `arguments_digest` covers all arguments that can change a
+    result; '' without arguments.
+    """
+
+    form: str = ""
+    log_format: str = ""
+    arguments: dict[str, Argument] = {}
+    arguments_digest: str = ""
+    num_parameters: int | None = None
+    num_gpus: int | None = None
+    gpu: str = ""
+    num_pairs_by_split: dict[str, int] = {}
+
+
+class Start(Printed, kw_only=True):
     """The lines from one start of the trainer to the next, which `aiayn.logs.training` reads into
     it.
 
     `resumed_update` is 0 for a start from nothing and None where the log does not state it.
     `loaded_path` is the checkpoint that the start began from, '' without. `first_update` and
     `last_update` are the updates of its first and of its newest statistics. `arguments` are empty
-    if the start printed none, and `num_ranks` counts the ranks that printed them. Every
-    `rate_step`-th printed learning rate is kept. `first_text` and `last_text` are the first and the
-    last line that were read.
+    if the start printed none, and `num_ranks` counts the ranks that printed them. `measured_by_key`
+    has validations by subset and update, epochs by '' and their number. Every `rate_step`-th
+    printed learning rate is kept. `first_text` and `last_text` are the first and the last line that
+    were read.
     """
 
     line: int
     last_line: int = 0
     first_text: bytes = b""
     last_text: bytes = b""
-    form: str = ""
-    arguments: dict[str, Argument] = {}
-    arguments_digest: str = ""
     num_ranks: int = 0
-    log_format: str = ""
     resumed_update: int | None = None
     loaded_path: str = ""
     first_update: int | None = None
     first_epoch: int | None = None
     last_update: int = 0
-    validation_by_key: dict[tuple[str, int], Validation] = {}
-    epoch_by_number: dict[int, EpochEnd] = {}
-    num_parameters: int | None = None
-    num_gpus: int | None = None
-    gpu: str = ""
-    num_pairs_by_split: dict[str, int] = {}
+    measured_by_key: dict[tuple[str, int], Measured] = {}
     done_seconds: float | None = None
     is_stopped_early: bool = False
     num_repeated_lines: int = 0
     damaged_lines: list[int] = []
-    conflict: Conflict | None = None
+    conflict: Refusal | None = None
     rates: list[LoggedRate] = []
     rate_step: int = 1
     num_rates: int = 0
@@ -124,34 +129,23 @@ class Start(Dictionaries, kw_only=True):
         return 0 if self.first_epoch == 1 else self.first_update
 
 
-class TrainingLog(Dictionaries, kw_only=True):
+class TrainingLog(Printed, kw_only=True):
     """One training with all of its starts; of two starts with the same updates the later counts.
 
-    `arguments` were printed by the last start. `arguments_digest` covers all arguments that can
-    change a result; '' without arguments. `form` is the style in which fairseq printed them:
-    `print` (up to 0.9), `namespace` (0.10) or `config` (after 0.10, up to 0.12 and the fork).
-    `last_update` is the newest update of any statistics, `rates` a sample of the printed learning
-    rates.
+    What is printed is the last start's. `last_update` is the newest update of any statistics,
+    `rates` a sample of the printed learning rates.
     """
 
     starts: tuple[Start, ...]
-    form: str = ""
-    log_format: str = ""
-    arguments: dict[str, Argument] = {}
-    arguments_digest: str = ""
-    validations: tuple[Validation, ...] = ()
-    epochs: tuple[EpochEnd, ...] = ()
+    validations: tuple[Measured, ...] = ()
+    epochs: tuple[Measured, ...] = ()
     last_update: int = 0
     first_update: int = 0
-    num_parameters: int | None = None
-    num_gpus: int | None = None
-    gpu: str = ""
-    num_pairs_by_split: dict[str, int] = {}
     is_stopped_early: bool = False
     num_repeated_lines: int = 0
     damaged_lines: tuple[int, ...] = ()
     truncated_line: int | None = None
-    conflict: Conflict | None = None
+    conflict: Refusal | None = None
     rates: tuple[LoggedRate, ...] = ()
 
     @property
@@ -224,23 +218,12 @@ class AveragingLog(msgspec.Struct, frozen=True, kw_only=True):
     """One run of `average_checkpoints.py`: which checkpoints went into which file."""
 
     first_line: int
-    last_line: int
     input_paths: tuple[str, ...]
-    output_path: str
+    output_path: str = ""
     path: str = ""
 
 
 LogEntry = TrainingLog | GenerationLog | AveragingLog
-
-
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a file, or the rest of it, is not read; `line` is 0 where it could not be opened or read
-    at all.
-    """
-
-    line: int
-    text: str
-    next_step: str = "copy the log again"
 
 
 class LogFile(msgspec.Struct, frozen=True, kw_only=True):

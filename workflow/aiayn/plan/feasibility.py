@@ -10,7 +10,7 @@ from aiayn.errors import ConfigError, LaunchError
 from aiayn.plan.machine import Machine, machine_here, machine_of_cluster
 from aiayn.plan.prediction import CPU_SHARE, predict_speed, run_disk_bytes
 from aiayn.provenance import commit_label, require_free_space
-from aiayn.records import BinarizedCorpus, Prediction
+from aiayn.records import BinarizedCorpus
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import Overrides, overridden, read_corpus, read_system, run_name
@@ -124,7 +124,7 @@ def check_feasible(
     scale: str,
     allow_long_runs: bool,
     cluster: ClusterSpec | None,
-) -> Prediction | None:
+) -> float | None:
     """Require that a run fits, and return its predicted hours; None where its cluster's file names
     no known GPU.
 
@@ -151,17 +151,14 @@ def check_feasible(
     if not machine.gpu:
         share = f"at {CPU_SHARE:.0%} of"
     basis = f"{share} {machine.words}, {rate:.3g} TFLOP/s each in {training.precision}"
-    prediction = Prediction(hours=speed.hours, basis=basis)
-    in_words = (
-        f"{prediction.hours:,.0f} hours"
-        if prediction.hours >= 2
-        else f"{prediction.hours * 60:.1f} minutes"
-    )
+    in_words = f"{speed.hours:,.0f} hours"
+    if speed.hours < 2:
+        in_words = f"{speed.hours * 60:.1f} minutes"
     logger.info(f"{request.run}: about {in_words} predicted, {basis}")
     is_hopeless = scale == "paper" and not machine.gpu
     if (
         cluster is None
-        and (prediction.hours > LONGEST_UNASKED_HOURS or is_hopeless)
+        and (speed.hours > LONGEST_UNASKED_HOURS or is_hopeless)
         and not allow_long_runs
     ):
         raise LaunchError(
@@ -169,4 +166,4 @@ def check_feasible(
             " train it on GPUs, take a smaller scale (`--configfile"
             " workflow/config/multi30k.yaml`), or, if you mean it: `--config allow_long_runs=true`"
         )
-    return prediction
+    return speed.hours

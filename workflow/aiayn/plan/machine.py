@@ -136,14 +136,8 @@ def machine_of_cluster(
         cores = cluster.num_ranks * cluster.cpus_per_rank
         source += f": {cluster.num_ranks} ranks x {cluster.cpus_per_rank} core(s), no GPUs"
         return machine_of_cores(cores, cluster.num_ranks, num_nodes, source, cluster)
-    if gpu is not None:
-        source += f", {gpu} by --gpu"
-    elif cluster.gpu_type is not None:
-        source += f" (gpu_type {cluster.gpu_type})"
-    elif default_gpu == PAPER_GPU:
-        source += ", which names no gpu_type: the paper's own GPU (section 5.2)"
-    else:
-        source += ", which names no gpu_type: the first GPU with the precision"
+    if gpu is None and cluster.gpu_type is None:
+        source += ", which names no gpu_type"
     num_of_cluster = num_nodes * cluster.gpus_per_node
     number = num_gpus or num_of_cluster or NUM_PAPER_GPUS
     if number != num_of_cluster:

@@ -38,18 +38,18 @@ Outcome = Literal["done", "failed", "stopped", "cancelled", "lost"]
 _Value = TypeVar("_Value")
 
 
-class Started(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag="started",
-    tag_field="event",
+class _Event(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="event"
 ):
-    """An attempt began at `time` (UTC), with `update` optimiser steps already done."""
+    """What happened to an attempt at `time` (UTC)."""
 
     attempt: int
     time: str
+
+
+class Started(_Event, frozen=True, kw_only=True, tag="started"):
+    """An attempt began, with `update` optimiser steps already done."""
+
     job: str
     host: str
     device: str
@@ -59,20 +59,11 @@ class Started(
     update: int
 
 
-class Ended(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag="ended",
-    tag_field="event",
-):
-    """An attempt ended at `time`; `update` is the newest whole checkpoint's, which the next attempt
-    resumes from.
+class Ended(_Event, frozen=True, kw_only=True, tag="ended"):
+    """An attempt ended; `update` is the newest whole checkpoint's, which the next attempt resumes
+    from.
     """
 
-    attempt: int
-    time: str
     update: int
     outcome: Outcome
     reason: str

@@ -39,6 +39,7 @@ from aiayn.runs.attempts import (
     read_events,
     read_json_lines,
 )
+from aiayn.runs.checkpoint_names import checkpoint_path, list_checkpoints, update_of
 from aiayn.runs.clock import MACHINE_CLOCK, Clock
 from aiayn.runs.locks import is_held
 from aiayn.runs.log import last_lines
@@ -108,14 +109,12 @@ class RunFolder:
 
         The next attempt resumes there.
         """
-        names = [
-            path.stem.removeprefix("full_") for path in self.checkpoints_path.glob("full_*.pt")
-        ]
-        return max((int(name) for name in names if name.isdecimal()), default=0)
+        paths = list_checkpoints(self.checkpoints_path, "full")
+        return update_of(paths[-1]) if paths else 0
 
     def full_path(self, update: int) -> Path:
         """Return the path of the full checkpoint of an update; a training can resume from it."""
-        return self.checkpoints_path / f"full_{update:08d}.pt"
+        return checkpoint_path(self.checkpoints_path, "full", update)
 
     # Attempts.
 

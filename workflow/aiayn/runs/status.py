@@ -48,7 +48,6 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). The tokens a second are
     from the newest statistics while the run trains, and an average over the run once it is done.
     `gpu_hours` and `wall_hours` are summed over attempts; `events` has their starts and ends.
-    `last_error` is the reason of the newest attempt that failed or was lost.
     """
 
     run: str
@@ -69,7 +68,6 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     wall_hours: float = 0.0
     events: list[Event] = []
     num_attempts: int = 0
-    last_error: str = ""
     run_folder: str = ""
 
     @property
@@ -122,15 +120,8 @@ def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
             own = queued and [job for job in queued if job.trains_in(path)]
             statuses.append(_status_of(folder, jobs, queues.get(launcher), own))
         except (AiaynError, OSError) as error:
-            reason = str(error)
             statuses.append(
-                RunStatus(
-                    run=path.name,
-                    state="damaged",
-                    reason=reason,
-                    last_error=reason,
-                    run_folder=str(path),
-                )
+                RunStatus(run=path.name, state="damaged", reason=str(error), run_folder=str(path))
             )
     return statuses
 
@@ -194,7 +185,6 @@ def _status_of(
         gpu_hours=costs.gpu_seconds / 3600,
         wall_hours=costs.wall_seconds / 3600,
         run_folder=str(folder),
-        last_error=_last_error(events, state, reason),
         **_place(known, state),
         **_progress(folder, state, saved, events, log, done),
     )
@@ -246,17 +236,6 @@ def _progress(
     if updates is not None and log.updates_per_second:
         progress["eta_seconds"] = max(0, updates - log.update) / log.updates_per_second
     return progress
-
-
-def _last_error(events: list[Event], state: State, reason: str) -> str:
-    """Return the newest failure: the present state's reason, or an earlier attempt's; '' if none
-    failed.
-    """
-    if state in ERROR_STATES:
-        return reason
-    ends = [event for event in events if isinstance(event, Ended)]
-    failures = [event.reason for event in ends if event.outcome in ERROR_STATES]
-    return failures[-1] if failures else ""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

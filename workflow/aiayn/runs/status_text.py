@@ -88,10 +88,8 @@ def render_status(status: RunStatus) -> str:
     for event in status.events:
         lines += wrapped(describe_event(event), "", INDENT)
     parts.append(("", lines))
-    if status.last_error:
-        of_earlier = "" if status.state in ERROR_STATES else ", of an earlier attempt"
-        error = f"Last error{of_earlier}: {status.last_error}"
-        parts.append(("", [error, f"Its log: aiayn logs {status.run}"]))
+    if status.state in ERROR_STATES:
+        parts.append(("", [f"Its log: aiayn logs {status.run}"]))
     return sections(*parts)
 
 

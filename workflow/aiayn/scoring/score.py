@@ -75,11 +75,10 @@ def score_hypotheses(
     target_language: str,
     testset: str,
     hypotheses_sha256: str | None = None,
-    references_sha256: str | None = None,
 ) -> list[ScoreRecord]:
     """Return a record for each metric, in the given order; values are in percent.
 
-    The two digests are the files' SHA-256, by default `lines_sha256` of the lines.
+    `hypotheses_sha256` is the SHA-256 of their file, by default `lines_sha256` of the lines.
 
     Raises:
         ScoreError: if the two sides differ in their number of lines or are empty; if a metric is
@@ -93,7 +92,7 @@ def score_hypotheses(
     for metric in metrics:
         _check_metric(metric, target_language)
     hypotheses_sha256 = hypotheses_sha256 or lines_sha256(hypotheses)
-    references_sha256 = references_sha256 or lines_sha256(references)
+    references_sha256 = lines_sha256(references)
     sides = Text(hypotheses, target_language), Text(references, target_language)
     records = []
     for metric in metrics:

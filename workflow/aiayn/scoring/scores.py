@@ -67,23 +67,17 @@ def training_key(evaluation: Evaluation) -> TrainingKey:
 
 
 def read_trainings(
-    keys: Iterable[TrainingKey],
-    results_folder: Path,
-    scale: str,
-    *,
-    runs_folder: Path,
-    so_far: bool,
+    keys: Iterable[TrainingKey], results_folder: Path, scale: str, runs_folder: Path
 ) -> dict[TrainingKey, TrainRecord]:
-    """Read the records of finished trainings; with `so_far`, leave out missing records.
+    """Read the records of finished trainings; a training without a record is left out.
 
     Raises:
-        RecordError: if a record is missing (without `so_far`), torn, or of another training.
+        RecordError: if a record is torn, or belongs to another training than its path names.
     """
     train_by_key: dict[TrainingKey, TrainRecord] = {}
     for key in keys:
-        corpus, system, seed = key
-        path = train_record(results_folder, scale, corpus, system, seed)
-        if so_far and not path.exists():
+        path = train_record(results_folder, scale, *key)
+        if not path.exists():
             continue
         train = read_train_record(path, runs_folder)
         recorded_key = (train.corpus, train.system, train.seed)

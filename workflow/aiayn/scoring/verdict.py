@@ -238,13 +238,11 @@ def reaches(standard_error: float, degrees_of_freedom: int) -> tuple[float, floa
     return one_sided * standard_error, two_sided * standard_error
 
 
-def outcome_of(
-    distance: float, reach: float, half_width: float, margin: float = MARGIN_BLEU
-) -> Outcome:
+def outcome_of(distance: float, reach: float, half_width: float) -> Outcome:
     """Return the outcome for a distance from the printed number and the two `reaches`."""
-    if distance + reach < margin:
+    if distance + reach < MARGIN_BLEU:
         return Outcome.REPRODUCED
-    return Outcome.NOT_REPRODUCED if distance - half_width > margin else Outcome.UNDECIDED
+    return Outcome.NOT_REPRODUCED if distance - half_width > MARGIN_BLEU else Outcome.UNDECIDED
 
 
 def fewest_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) -> int | None:

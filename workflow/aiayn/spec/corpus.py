@@ -1,8 +1,8 @@
 """Defines and checks a corpus file: language pair, source of the text, test sets and segmentation.
 
 For published archives (kind `archives`) it states sizes, checksums, members, counts and addresses.
-An unpublished count is `unknown`; the observed count is then recorded and logged, but cannot be
-verified. `aiayn.spec.system.read_corpus` reads the file.
+A count that nobody published is null; the observed count is then recorded and logged, but cannot
+be verified. `aiayn.spec.system.read_corpus` reads the file.
 
 To add a corpus, write workflow/config/corpora/<name>.yaml and name it in a scale
 (`en_de_corpus: <name>`). A corpus without `clean` and `subword` comes in pieces, with `@@ ` inside
@@ -28,7 +28,6 @@ import msgspec
 
 from aiayn.spec.training import Count, Spec
 
-UNKNOWN: Literal["unknown"] = "unknown"
 # For one side, with LF; newstest's sides have 111 to 148 bytes per line.
 ESTIMATED_BYTES_PER_LINE = 200
 ESTIMATED_UNPACKED_PER_PACKED = 4  # if the number of lines is not published
@@ -41,7 +40,6 @@ Checksum = Annotated[
 _Url = Annotated[str, msgspec.Meta(pattern="^(https?|file)://")]
 _NOT_EMPTY = msgspec.Meta(min_length=1)
 
-Published = int | Literal["unknown"]
 ArchiveFormat = Literal["tgz", "tar", "zip"]
 
 
@@ -73,21 +71,6 @@ class CleanSpec(Spec, frozen=True, kw_only=True):
     max_length_ratio: float | None
     deduplicate: bool
     max_word_characters: int | None = None
-
-    def length_reason(self, num_source: int, num_target: int) -> str | None:
-        """Return why a pair of these lengths is dropped, or None.
-
-        The reasons are `empty_side`, `too_long` and `length_ratio`. The ratio is the longer side's
-        length over the shorter side's. A pair exactly at a limit stays, as in clean-corpus-n.perl.
-        """
-        shorter, longer = min(num_source, num_target), max(num_source, num_target)
-        if shorter == 0:
-            return "empty_side"
-        if self.max_words is not None and longer > self.max_words:
-            return "too_long"
-        if self.max_length_ratio is not None and longer / shorter > self.max_length_ratio:
-            return "length_ratio"
-        return None
 
 
 class PublicFile(Spec, frozen=True, kw_only=True):
@@ -140,17 +123,12 @@ class ArchiveSpec(Spec, frozen=True, kw_only=True):
     """A published archive: the members of its text and the files that contain them.
 
     Any of the files may be used. Members named `.gz` are unpacked. `num_lines` is the published
-    number of lines of each side.
+    number of lines of each side, or null.
     """
 
-    num_lines: Published
+    num_lines: int | None
     member_by_language: dict[str, str]
     file_by_format: Annotated[dict[ArchiveFormat, PackedFile], _NOT_EMPTY]
-
-    @property
-    def published_lines(self) -> int | None:
-        """The number of lines of each side, None if it is not published."""
-        return None if self.num_lines == UNKNOWN else self.num_lines
 
     @property
     def first_file(self) -> PackedFile:
@@ -160,9 +138,9 @@ class ArchiveSpec(Spec, frozen=True, kw_only=True):
     @property
     def text_bytes(self) -> int:
         """An estimate of the bytes of both sides, unpacked."""
-        if self.published_lines is None:
+        if self.num_lines is None:
             return ESTIMATED_UNPACKED_PER_PACKED * self.first_file.num_bytes
-        return 2 * ESTIMATED_BYTES_PER_LINE * self.published_lines
+        return 2 * ESTIMATED_BYTES_PER_LINE * self.num_lines
 
 
 class PlainText(Spec, frozen=True, kw_only=True):
@@ -290,9 +268,9 @@ def split_checksum(checksum: str) -> tuple[str, str]:
 def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedCheck) -> None:
     """Check the rules on the archives of a recipe that its types do not express."""
     known = list(source.archive_by_name)
-    for archive_index, name in enumerate(source.archives):
-        expected = f"a name in archive_by_name: {', '.join(known)}"
-        check(f"source.archives[{archive_index}]", name in known, name, expected)
+    unknown = [name for name in source.archives if name not in known]
+    expected = f"names in archive_by_name: {', '.join(known)}"
+    check("source.archives", not unknown, unknown, expected)
     languages = sorted(corpus.languages)
     for name, archive in source.archive_by_name.items():
         key = f"source.archive_by_name.{name}"

@@ -36,13 +36,12 @@ class SourcedValue(Spec, frozen=True, kw_only=True):
 class GpuSpec(Spec, frozen=True, kw_only=True):
     """One kind of GPU; all values count for a single GPU, though a K80 board carries two.
 
-    The first two rates are in single precision; `tf32_` and `bf16_flops_per_second` are the rates
-    of the tensor cores, None if the GPU's do not support the precision. `link_bytes_per_second` is
-    the speed of one direction of the link between the GPUs of a node, None if it is not known.
+    The first rate is in single precision; `tf32_` and `bf16_flops_per_second` are the rates of the
+    tensor cores, None if the GPU's do not support the precision. `link_bytes_per_second` is the
+    speed of one direction of the link between the GPUs of a node, None if it is not known.
     """
 
     sustained_flops_per_second: SourcedValue
-    peak_flops_per_second: SourcedValue
     tf32_flops_per_second: SourcedValue | None
     bf16_flops_per_second: SourcedValue | None
     memory_bytes_per_second: SourcedValue

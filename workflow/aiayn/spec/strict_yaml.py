@@ -17,7 +17,6 @@ from aiayn.removed import explain_removed_key
 _Spec = TypeVar("_Spec", bound=msgspec.Struct)
 _MISSING_FIELD = re.compile(r"missing required field `(?P<key>[^`]+)`")
 _NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?")
-_LAST_STEP = re.compile(r"(\.|\[)[^.\[]*$")
 _STRING_TAG = "tag:yaml.org,2002:str"
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 # CSafeLoader is SafeLoader over libyaml, ten times as fast. PyYAML may be built without it.
@@ -27,7 +26,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class Document(msgspec.Struct, frozen=True):
     """A parsed mapping, with `location_by_path` from a key's dotted path to its `file:line`.
 
-    Paths look like `training.p_drop` and `seeds[0]`; the empty path is the document.
+    Paths look like `training.p_drop`; the empty path is the document.
     """
 
     path: Path
@@ -37,8 +36,7 @@ class Document(msgspec.Struct, frozen=True):
     def location(self, dotted_path: str) -> str:
         """Return `file:line` of a key, or of the nearest enclosing key."""
         while dotted_path and dotted_path not in self.location_by_path:
-            shorter = _LAST_STEP.sub("", dotted_path)
-            dotted_path = shorter if shorter != dotted_path else ""
+            dotted_path = dotted_path.rpartition(".")[0]
         return self.location_by_path.get(dotted_path, str(self.path))
 
     def require(self, dotted_path: str, is_right: bool, value: object, expected: str) -> None:
@@ -114,9 +112,8 @@ def _record_locations(
             " YAML, which counts by sixties; write the plain number, or put text in quotes"
         )
     if isinstance(node, yaml.SequenceNode):
-        for index, item_node in enumerate(node.value):
-            location_by_path[f"{prefix}[{index}]"] = f"{path}:{item_node.start_mark.line + 1}"
-            _record_locations(item_node, f"{prefix}[{index}]", path, location_by_path)
+        for item_node in node.value:
+            _record_locations(item_node, prefix, path, location_by_path)
     if not isinstance(node, yaml.MappingNode):
         return
     first_location_by_key: dict[str, str] = {}
@@ -184,10 +181,6 @@ def _explain(
         for key, inner_type in type_by_key.items()
         if key in value
     ]
-    if isinstance(value, list):
-        item_types = [get_args(t)[0] for t in _members(type_) if get_origin(t) is list]
-        for index, item in enumerate(value if item_types else ()):
-            parts.append((f"{path}[{index}]", item, item_types[0]))
     for part_path, part, part_type in parts:
         try:
             msgspec.convert(part, part_type, strict=strict)
@@ -246,7 +239,5 @@ def _type_by_key(mapping: dict[str, Any], type_: Any) -> dict[str, Any]:
 
 def _choices(type_: Any) -> list[str]:
     """Return the words that a type allows."""
-    members = _members(type_)
-    literals = [member for member in members if get_origin(member) is Literal]
-    words = [str(word) for literal in literals for word in get_args(literal)]
-    return [*words, "a whole number"] if words and int in members else words
+    literals = [member for member in _members(type_) if get_origin(member) is Literal]
+    return [str(word) for literal in literals for word in get_args(literal)]

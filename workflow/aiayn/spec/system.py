@@ -11,7 +11,6 @@ another system, and name it in a list of the scale (`ablation_systems` or `varia
     training: {num_heads: 4, d_k: 128, d_v: 128}
 """
 
-import difflib
 import functools
 import hashlib
 import re
@@ -277,20 +276,12 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
     """
     if path.exists():
         return read_document(path)
-    here = {
-        other.stem: str(
-            other.relative_to(Path.cwd()) if other.is_relative_to(Path.cwd()) else other
-        )
-        for other in sorted(config_folder.glob("[!.]*.yaml"))
-        if "\nscale:" in f"\n{other.read_text(encoding='utf-8')}"
-    }
-    near = difflib.get_close_matches(path.stem, here, n=1)
-    advice = (
-        f"did you mean {here[near[0]]}?"
-        if near
-        else f"existing configs: {', '.join(here.values())}"
-    )
-    raise ConfigError(f"{path}: no such file; {advice}")
+    existing = []
+    for other in sorted(config_folder.glob("[!.]*.yaml")):
+        if "\nscale:" in f"\n{other.read_text(encoding='utf-8')}":
+            is_below = other.is_relative_to(Path.cwd())
+            existing.append(str(other.relative_to(Path.cwd()) if is_below else other))
+    raise ConfigError(f"{path}: no such file; existing configs: {', '.join(existing)}")
 
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:

@@ -24,13 +24,13 @@ import torch
 from aiayn.cost import FULL_CHECKPOINTS_KEPT
 from aiayn.errors import CheckpointError, SpaceError
 from aiayn.provenance import replace_on_success
+from aiayn.runs.checkpoint_names import CHECKPOINT_NAME, checkpoint_path, list_checkpoints
 from aiayn.train import compat
 
 compat.install()
 
 logger = logging.getLogger(__name__)
 
-_NAME = re.compile(r"(?P<kind>model|full)_(?P<update>\d{8})\.pt")
 DICTIONARIES_KEY = "dictionary_sha256s"
 # fairseq's checkpoints of the winter of 2020/21 hold their config as an object; later ones hold its
 # values.
@@ -146,27 +146,6 @@ class CheckpointKeeper:
             self._writer.shutdown()
 
 
-def checkpoint_path(folder: Path, kind: str, update: int) -> Path:
-    """Return the path of a checkpoint; `kind` is `model` or `full`."""
-    return folder / f"{kind}_{update:08d}.pt"
-
-
-def update_of(path: Path) -> int:
-    """Return the update in a checkpoint's name."""
-    match = _NAME.fullmatch(path.name)
-    if match is None:
-        raise CheckpointError(
-            f"{path}: not a checkpoint's name; expected model_<update>.pt or full_<update>.pt"
-        )
-    return int(match["update"])
-
-
-def list_checkpoints(folder: Path, kind: str) -> list[Path]:
-    """Return the checkpoints of a kind, oldest first."""
-    paths = [path for path in folder.glob(f"{kind}_*.pt") if _NAME.fullmatch(path.name)]
-    return sorted(paths, key=update_of)
-
-
 def is_whole(path: Path) -> bool:
     """Return whether every byte of a checkpoint is as written: torch's files are zip archives with
     checksums.
@@ -272,7 +251,7 @@ def _why_not_loaded(path: Path, error: Exception) -> str:
         "torn or not a checkpoint"
         f" ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
     )
-    is_ours = _NAME.fullmatch(path.name) is not None
+    is_ours = CHECKPOINT_NAME.fullmatch(path.name) is not None
     next_step = "delete it, then rerun its stage"
     return f"{what}; {next_step if is_ours else 'copy it again, or run again what wrote it'}"
 

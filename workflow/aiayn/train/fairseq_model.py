@@ -33,18 +33,7 @@ class AiaynTransformerConfig(TransformerConfig, FairseqDataclass):  # type: igno
     )
 
 
-class _NamedAsFairseqs:
-    """Omits from a checkpoint of fairseq's own transformer the tensors that are not parameters."""
-
-    def upgrade_state_dict_named(
-        self, state_dict: dict[str, Tensor], name: str
-    ) -> dict[str, Tensor]:
-        for key in ("version", "embed_positions._float_tensor"):
-            state_dict.pop(f"{name}.{key}", None)
-        return state_dict
-
-
-class AiaynEncoder(_NamedAsFairseqs, Encoder, FairseqEncoder):  # type: ignore[misc]
+class AiaynEncoder(Encoder, FairseqEncoder):  # type: ignore[misc]
     """The encoder with a dictionary and fairseq's arguments."""
 
     def __init__(self, dictionary: Dictionary, *parts: Any) -> None:
@@ -58,7 +47,7 @@ class AiaynEncoder(_NamedAsFairseqs, Encoder, FairseqEncoder):  # type: ignore[m
         return Encoder.forward(self, src_tokens, needs_weights=needs_weights)
 
 
-class AiaynDecoder(_NamedAsFairseqs, Decoder, FairseqDecoder):  # type: ignore[misc]
+class AiaynDecoder(Decoder, FairseqDecoder):  # type: ignore[misc]
     """The decoder with a dictionary and fairseq's arguments."""
 
     def __init__(self, dictionary: Dictionary, *parts: Any) -> None:

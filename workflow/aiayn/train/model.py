@@ -1,29 +1,21 @@
-"""Loads a trained model with its dictionaries, to translate or to be measured; saves one before its
-first update.
-"""
+"""Loads a trained model with its dictionaries, to translate or to be measured."""
 
 from pathlib import Path
 from typing import Any
 
-import fairseq.utils
 from fairseq import models, tasks
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble_and_task
-from omegaconf import OmegaConf
 
 from aiayn.errors import CheckpointError
-from aiayn.spec.system import TrainingSpec
-from aiayn.train import compat, plugin
+from aiayn.train import plugin
 from aiayn.train.checkpoints import (
     DICTIONARIES_KEY,
     dictionary_sha256s,
     load_checkpoint,
-    model_only_state,
-    save_whole,
 )
 from aiayn.train.device import evaluated_on
-from aiayn.train.fairseq_args import TrainingData, train_flags
 
-__all__ = ["load_model", "plugin", "save_untrained"]
+__all__ = ["load_model", "plugin"]
 
 
 def load_model(checkpoint_path: Path, data_folder: Path, *, device: str) -> tuple[Any, Any]:
@@ -79,16 +71,3 @@ def _check_dictionaries(
             f"{checkpoint_path}: embeds {rows} symbols, as many as the data-bin has, but"
             f" {next_step}"
         )
-
-
-def save_untrained(training: TrainingSpec, data: TrainingData, *, seed: int, into: Path) -> None:
-    """Write the checkpoint of a freshly initialised model, as a training with this seed would
-    begin.
-    """
-    flags = train_flags(training, data, seed=seed, save_folder=str(into.parent), device="cpu")
-    cfg = compat.training_config(flags)
-    fairseq.utils.set_torch_seed(seed)
-    task = tasks.setup_task(cfg.task)
-    model = task.build_model(cfg.model)
-    container = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
-    save_whole(model_only_state(container, model.state_dict(), 0, dictionary_sha256s(task)), into)

@@ -102,11 +102,11 @@ def _problem_of(check: Callable[[], None], what: str) -> str:
     return ""
 
 
-def _wave(size: int, phase: float, *shape: int, device: str, dtype: torch.dtype) -> Tensor:
+def _wave(phase: float, *shape: int, device: str, dtype: torch.dtype) -> Tensor:
     """Return numbers between -1 and 1 without a random generator, the same on every device to
     rounding.
     """
-    angles = torch.arange(size, dtype=torch.float64) * 0.7 + phase
+    angles = torch.arange(math.prod(shape), dtype=torch.float64) * 0.7 + phase
     return torch.sin(angles).reshape(*shape).to(device=device, dtype=dtype)
 
 
@@ -115,24 +115,15 @@ def layer_step(device: str, dtype: torch.dtype = torch.float32) -> tuple[float, 
     backward pass.
     """
     tokens, width = 16, 32
-    x_TD = _wave(
-        tokens * width, 0.0, tokens, width, device=device, dtype=dtype
-    )  # T tokens, D the width
-    weights = [
-        _wave(width * width, k, width, width, device=device, dtype=dtype) / width**0.5
-        for k in (1, 2, 3, 4)
-    ]
-    for weight_DD in weights:
-        weight_DD.requires_grad_()
-    query_DD, key_DD, inner_DD, output_DD = weights
-    attention_TT = ((x_TD @ query_DD) @ (x_TD @ key_DD).T / width**0.5).softmax(dim=-1)
+    x_TD = _wave(0.0, tokens, width, device=device, dtype=dtype)  # T tokens, D the width
+    weight_DD = _wave(1.0, width, width, device=device, dtype=dtype) / width**0.5
+    weight_DD.requires_grad_()
+    attention_TT = ((x_TD @ weight_DD) @ x_TD.T / width**0.5).softmax(dim=-1)
     h_TD = torch.nn.functional.layer_norm(x_TD + attention_TT @ x_TD, (width,))
-    y_TD = torch.relu(h_TD @ inner_DD) @ output_DD
+    y_TD = torch.relu(h_TD @ weight_DD) @ weight_DD.T
     loss = (y_TD - x_TD).square().mean()
-    gradients = torch.autograd.grad(loss, weights)
-    return float(loss.detach()), math.sqrt(
-        sum(float(gradient_DD.square().sum()) for gradient_DD in gradients)
-    )
+    (gradient_DD,) = torch.autograd.grad(loss, [weight_DD])
+    return float(loss.detach()), float(gradient_DD.norm())
 
 
 def _check_layer(device: str) -> None:

@@ -15,7 +15,7 @@ from typing import Self
 
 import msgspec
 
-from aiayn.records import Beginning, Prediction
+from aiayn.records import Beginning
 from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import TrainingSpec
 from aiayn.train.fairseq_args import TrainingData
@@ -27,9 +27,8 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     `training`, `seed` and the data-bin decide its tensors. On a cluster, `num_earlier_jobs` of this
     training ran before this job, and at most `max_num_jobs` may run; each node must have
     `gpus_per_node`, and the job must run the code in `code_folder`, unless that is None.
-    `prediction` goes into its record, and so does `beginning`, which is None unless the training
-    continues a shorter training, of the system `begins_from`, from the checkpoint at
-    `beginning_path`.
+    `beginning` goes into its record; it is None unless the training continues a shorter training,
+    of the system `begins_from`, from the checkpoint at `beginning_path`.
     """
 
     run: str
@@ -49,7 +48,6 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_num_jobs: int | None = None
     gpus_per_node: int = 0
     code_folder: str | None = None
-    prediction: Prediction | None = None
     begins_from: str | None = None
     beginning: Beginning | None = None
     beginning_path: str | None = None

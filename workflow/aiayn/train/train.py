@@ -17,6 +17,7 @@ from aiayn.errors import LaunchError
 from aiayn.provenance import utc_now
 from aiayn.records import write_record
 from aiayn.runs.attempts import Outcome, Started
+from aiayn.runs.checkpoint_names import update_of
 from aiayn.runs.run_folder import describe_error, describe_rank_error
 from aiayn.train import compat, plugin
 from aiayn.train.checkpoints import (
@@ -24,7 +25,6 @@ from aiayn.train.checkpoints import (
     load_checkpoint,
     newest_whole_full,
     remove_partial_files,
-    update_of,
 )
 from aiayn.train.device import (
     available_device,

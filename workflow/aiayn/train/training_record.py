@@ -12,14 +12,13 @@ from aiayn.model.attention import chosen_kernels
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import Hardware, SavedModel, TrainRecord
 from aiayn.runs.attempts import Started, summarise_attempts
+from aiayn.runs.checkpoint_names import list_checkpoints, update_of
 from aiayn.spec.training import TrainingSpec
 from aiayn.train.checkpoints import (
     count_parameters,
-    list_checkpoints,
     load_checkpoint,
     newest_whole_full,
     tensors_sha256,
-    update_of,
 )
 from aiayn.train.request import TrainingRequest
 from aiayn.train.task import AiaynTranslationTask
@@ -93,7 +92,6 @@ def make_record(
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
         kernels=kernels,
-        prediction=request.prediction,
         beginning=request.beginning,
     )
 

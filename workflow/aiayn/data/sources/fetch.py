@@ -187,7 +187,7 @@ def _append(
     name: str, archive: ArchiveSpec, file: FoundFile, into: Mapping[str, BinaryIO]
 ) -> FetchedArchive:
     """Append an archive's sides to the files of their languages, and describe the archive."""
-    began, published = time.monotonic(), archive.published_lines
+    began, published = time.monotonic(), archive.num_lines
     num_lines = append_archive(file.path, archive.member_by_language, into)
     if published is None:
         _LOG.warning("%s: its number of pairs is not published; %d were read", name, num_lines)
@@ -198,11 +198,5 @@ def _append(
         )
     _LOG.info("%s: %d pairs read in %.0f s", file.path, num_lines, time.monotonic() - began)
     return FetchedArchive(
-        path=file.path,
-        url=file.url,
-        num_bytes=file.num_bytes,
-        sha256=file.sha256,
-        checked_by=file.checked_by,
-        num_lines=num_lines,
-        published_num_lines=published,
+        **msgspec.structs.asdict(file), num_lines=num_lines, published_num_lines=published
     )

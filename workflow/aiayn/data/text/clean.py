@@ -1,10 +1,10 @@
 """Turns raw text into the recipe's text: tokenised, and filtered for training.
 
 Training text is processed in chunks by several processes; the output does not depend on the number
-of either. Test sets are never filtered, and are copied if nothing is tokenised.
-Where duplicates are dropped, memory grows by some 100 bytes for each pair.
+of either. Test sets are never filtered. Where duplicates are dropped, memory grows by some 100
+bytes for each pair.
 
-The length limits are those of Moses' clean-corpus-n.perl. That script also deletes `|` from every
+The length limits follow Moses' clean-corpus-n.perl. That script also deletes `|` from every
 line (unless the first pair has it) and turns a no-break space into a blank. Here a pair is kept
 unchanged or dropped.
 """
@@ -14,7 +14,6 @@ import functools
 import hashlib
 import io
 import itertools
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from aiayn.data.text.lines import (
     unchanged_paths,
     write_lines,
 )
-from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.data.text.tokenize_moses import tokenize_line
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.provenance import replace_outputs_on_success
 from aiayn.records import ParallelText, RawCorpus
@@ -80,11 +79,8 @@ def clean_corpus(
                     )
             else:  # prepared like training text, but never filtered
                 for language, path in path_by_language.items():
-                    if spec.tokenise == "none":
-                        shutil.copyfile(path, new_paths[language])
-                    else:
-                        prepare = preprocessor(spec.tokenise, language)
-                        write_lines(map(prepare, read_lines(path)), new_paths[language])
+                    prepare = preprocessor(spec.tokenise, language)
+                    write_lines(map(prepare, read_lines(path)), new_paths[language])
             pair_by_split[split] = text_pair(new_paths, record_path.parent)
     return ParallelText(
         provenance=text_provenance(raw.pair_by_split.values()),
@@ -129,7 +125,6 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
     return CleanedChunk(texts, digests, num_dropped_by_reason)
 
 
-@functools.cache
 def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
     """Return the function that prepares a line of a language before it is split into pieces.
 
@@ -138,27 +133,34 @@ def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
     `aiayn.data.text.detokenise`. Tokens are joined by single blanks.
 
     Example: `preprocessor("moses", "de")("Ja, gut.")` returns `Ja , gut .`. For another tokenizer,
-    add its name to `CorpusSpec.tokenise` and its class here.
+    add its name to `CorpusSpec.tokenise` and its function here.
     """
     if tokenise == "none":
         return lambda line: line
-    tokenizer = Tokenizer(language)
     # a last `.'` leaves double blanks
-    return lambda line: " ".join(tokenizer.tokenize(line).split())
+    return lambda line: " ".join(tokenize_line(line, language).split())
 
 
 def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
-    """Return the first of REASONS that drops a pair, or None; duplicates are found elsewhere."""
+    """Return the first of REASONS that drops a pair, or None; duplicates are found elsewhere.
+
+    The ratio is the longer side's length over the shorter side's. A pair exactly at a limit stays,
+    as in clean-corpus-n.perl.
+    """
     if not source.strip() or not target.strip():
         return "empty_side"
-    reason = clean.length_reason(num_words(source), num_words(target))
+    shorter, longer = sorted((num_words(source), num_words(target)))
+    if clean.max_words is not None and longer > clean.max_words:
+        return "too_long"
+    if clean.max_length_ratio is not None and longer / shorter > clean.max_length_ratio:
+        return "length_ratio"
     most = clean.max_word_characters
-    if reason is None and most is not None:
+    if most is not None:
         for line in (source, target):
             # Few lines are that long, so few are split.
             if len(line) > most and max(map(len, line.split(" "))) > most:
                 return "long_word"
-    return reason
+    return None
 
 
 def num_words(line: str) -> int:

@@ -41,31 +41,26 @@ _ASCII_BY_PUNCTUATION = {
 } | {0xFF11: '"'}
 
 
-class Tokenizer:
-    """Tokenises as `tokenizer.perl -l language` does, with escapes."""
-
-    def __init__(self, language: str) -> None:
-        """Prepare the rules of a language."""
-        self._moses = MosesTokenizer(lang=language)
-
-    def tokenize(self, line: str) -> str:
-        """Return the tokens joined by blanks.
-
-        After a final `.'` there is a surplus blank, as in the original.
-        """
-        text: str = self._moses.tokenize(line.translate(_DELETED), return_str=True)
-        return text
-
-
-def tokenize_lines(lines: Sequence[str], language: str) -> list[str]:
-    """Return each line's tokens joined by blanks, as `tokenizer.perl -l language` prints them.
+def tokenize_line(line: str, language: str) -> str:
+    """Return the tokens joined by blanks, as `tokenizer.perl -l language` prints them.
 
     The characters & | < > ' " [ ] become entities (`&quot;`), so the reference must be escaped,
     too: against an unescaped reference about a point of BLEU is lost. All Unicode white space,
-    including no-break spaces, separates tokens. A soft hyphen is a separate token.
+    including no-break spaces, separates tokens. A soft hyphen is a separate token. After a final
+    `.'` there is a surplus blank, as in the original.
     """
-    tokenizer = Tokenizer(language)
-    return [tokenizer.tokenize(line) for line in lines]
+    text: str = _tokenizer(language).tokenize(line.translate(_DELETED), return_str=True)
+    return text
+
+
+@functools.cache
+def _tokenizer(language: str) -> MosesTokenizer:
+    return MosesTokenizer(lang=language)
+
+
+def tokenize_lines(lines: Sequence[str], language: str) -> list[str]:
+    """Return each line's tokens, as `tokenize_line`."""
+    return [tokenize_line(line, language) for line in lines]
 
 
 def detokenize_line(line: str, language: str) -> str:

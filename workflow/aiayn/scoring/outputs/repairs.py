@@ -20,8 +20,13 @@ from aiayn.scoring.outputs.system_output import form_of
 
 MIN_GAIN, MIN_FACTOR = 2.0, 1.1  # a repair must raise BLEU by 2 points and by 10 %
 MIN_CHANGED = 0.01  # of the lines of a side; below it a repair is not tried
+COLUMN_SEPARATORS = ("\t", " ||| ")
+FRAME_SHARE = 0.95  # of the lines, which share a frame
+MAX_SHIFT = 5  # lines that a translation may be away from its reference
+MIN_MOVED_WORDS = 10  # that a move of all following lines must gain
 Score = Callable[[Sequence[str], Sequence[str]], float]
 Lines = Sequence[str]
+_DIGITS = re.compile(r"\d+")
 _TAG = re.compile(
     r"^(>>\S{2,12}<<|<2\w{2,7}>|__\w{2,7}__|\[\w{2}_[A-Z]{2}\]|<(?:lang:)?\w{2}>|\w{2}_[A-Z]{2})\s+"
 )
@@ -81,19 +86,48 @@ def _without_symbols(line: str) -> str:
     return " ".join(re.sub(r"</?s>|<pad>|<(?:bos|eos)>|\[(?:CLS|SEP|PAD)\]", " ", line).split())
 
 
-def _without_numbers(lines: Lines, language: str) -> Lines | None:
-    found = [re.match(r"\s*(\d{1,9})(?:\t| \|\|\| |[:.)] |\s{2,})", line) for line in lines]
-    numbers = [int(one[1]) for one in found if one]
-    if len(numbers) < len(lines) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+def _without_frame(lines: Lines, language: str) -> Lines | None:
+    """Return the lines without the beginning and the end that nearly all of them share, with any
+    numbers: `PRED 17: `, `(3) `, a time, a quotation mark. Marks that end a sentence stay.
+    """
+    shapes = [_DIGITS.sub("0", line) for line in lines]
+    start = _shared_start(shapes)
+    end = _shared_start([shape[len(start) :][::-1] for shape in shapes])[::-1].lstrip(".!?")
+    if not start and not end:
         return None
-    return [line[one.end() :] for line, one in zip(lines, found, strict=True) if one]
+    before, after = (re.escape(text).replace("0", r"\d+") for text in (start, end))
+    frame = re.compile(f"^{before}|{after}$")
+    return [frame.sub("", line) for line in lines]
+
+
+def _shared_start(shapes: Sequence[str]) -> str:
+    """Return the longest beginning that at least `FRAME_SHARE` of the texts have."""
+    start = ""
+    while True:
+        longer = [shape for shape in shapes if shape.startswith(start) and shape != start]
+        following = [shape[len(start)] for shape in longer]
+        [(character, number)] = Counter(following).most_common(1) or [("", 0)]
+        if number < FRAME_SHARE * len(shapes):
+            return start
+        start += character
 
 
 def _last_column(lines: Lines, language: str) -> Lines | None:
-    for separator in ("\t", " ||| "):
+    for separator in COLUMN_SEPARATORS:
         if all(separator in line for line in lines):
             return [line.rpartition(separator)[2] for line in lines]
     return None
+
+
+def _first_column(lines: Lines, language: str) -> Lines | None:
+    for separator in COLUMN_SEPARATORS:
+        if all(separator in line for line in lines):
+            return [line.partition(separator)[0] for line in lines]
+    return None
+
+
+def _join_compounds(line: str) -> str:
+    return line.replace(" ##AT##-##AT## ", "-")
 
 
 def _of_json(lines: Lines, language: str) -> Lines | None:
@@ -105,7 +139,8 @@ def _of_json(lines: Lines, language: str) -> Lines | None:
             return None
         if isinstance(value, dict):
             words = [text for text in value.values() if isinstance(text, str)]
-            known = [value[key] for key in JSON_KEYS if isinstance(value.get(key), str)]
+            keys = (*JSON_KEYS, language)
+            known = [value[key] for key in keys if isinstance(value.get(key), str)]
             value = (known or words or [None])[0]
         if not isinstance(value, str):
             return None
@@ -128,10 +163,10 @@ JSON_KEYS = (
 
 
 def _of_csv(lines: Lines, language: str) -> Lines | None:
-    if not all(line.startswith('"') and line.rstrip(",").endswith('"') for line in lines if line):
+    if not all(line.rstrip(",").endswith('"') for line in lines if line):
         return None
     rows = [next(csv.reader([line]), [""]) for line in lines]
-    return [row[0] if row else "" for row in rows]
+    return [row[-1] for row in rows] if len({len(row) for row in rows}) == 1 else None
 
 
 def detokenised(lines: Lines, language: str) -> Lines | None:
@@ -145,12 +180,14 @@ def detokenised(lines: Lines, language: str) -> Lines | None:
 REPAIRS = (
     Repair("json", "the texts of JSON lines", _of_json),
     Repair("csv", "the quotes of CSV removed", _of_csv),
-    Repair("numbers", "the line numbers removed", _without_numbers),
     Repair("column", "the last column only", _last_column),
+    Repair("first-column", "the first column only", _first_column),
     Repair("pieces", "pieces joined to words", _each(_join)),
     Repair("tags", "language tags removed", _each(lambda line: _TAG.sub("", line))),
     Repair("symbols", "<s>, </s>, <pad> and the like removed", _each(_without_symbols)),
+    Repair("frame", "what begins or ends each line alike removed", _without_frame),
     Repair("detokenise", "tokens detokenised (Moses)", detokenised),
+    Repair("compounds", "the split of compounds undone", _each(_join_compounds)),
     Repair("entities", "HTML entities resolved", _each(html.unescape)),
     Repair("invisible", "zero-width and soft characters removed", _each(_without_invisible)),
     Repair("nfc", "composed to NFC", _each(lambda line: unicodedata.normalize("NFC", line))),
@@ -159,7 +196,8 @@ REPAIRS = (
 PAIRS = (
     ("json", "pieces"),
     ("column", "pieces"),
-    ("numbers", "pieces"),
+    ("frame", "pieces"),
+    ("frame", "entities"),
     ("pieces", "detokenise"),
     ("pieces", "entities"),
     ("symbols", "pieces"),
@@ -226,40 +264,32 @@ def best_repair(
 
 
 def _shifted(hypotheses: Lines, references: Lines) -> Lines:
-    """Return translations with a shift by one line undone from the place on where that fits the
-    references best.
+    """Return translations moved back to the references that they fit best, in words in common.
 
-    A line was lost, so that those after it are one too early, or doubled, so that they are one too
-    late.
+    Where a line was lost or doubled, those after it are too early or too late. The offsets of all
+    lines are found together (Viterbi): each change of the offset must gain `MIN_MOVED_WORDS`.
     """
-    bags = (
-        [Counter(line.split()) for line in hypotheses],
-        [Counter(line.split()) for line in references],
-    )
-    size = len(bags[0])
-
-    def fits(offset: int) -> list[int]:
-        return [
-            (bags[0][index + offset] & bags[1][index]).total() if 0 <= index + offset < size else 0
-            for index in range(size)
-        ]
-
-    here = fits(0)
-    best, moved = 0, hypotheses
-    for offset in (-1, 1):
-        # From `begin` on the line at index + offset belongs to a reference.
-        there, gain, best_gain, begin = fits(offset), 0, 0, None
-        for index in reversed(range(size)):
-            gain += there[index] - here[index]
-            if gain > best_gain:
-                best_gain, begin = gain, index
-        if begin is not None and best_gain > best:
-            best = best_gain
-            moved = [*hypotheses[:begin], *_moved(hypotheses, begin, offset)]
-    return moved
-
-
-def _moved(hypotheses: Lines, begin: int, offset: int) -> list[str]:
-    lines = hypotheses[max(0, begin + offset) :]
-    wanted = len(hypotheses) - begin
-    return [*lines[:wanted], *[""] * (wanted - len(lines))]
+    bags = [Counter(line.split()) for line in hypotheses]
+    offsets = range(-MAX_SHIFT, MAX_SHIFT + 1)
+    words_by_offset = {offset: 0 if offset == 0 else -MIN_MOVED_WORDS for offset in offsets}
+    came_from: list[dict[int, int]] = []
+    for index, reference in enumerate(references):
+        bag = Counter(reference.split())
+        best = max(offsets, key=words_by_offset.__getitem__)
+        after_move = words_by_offset[best] - MIN_MOVED_WORDS
+        previous, words = {}, {}
+        for offset in offsets:
+            stays = words_by_offset[offset] >= after_move
+            previous[offset] = offset if stays else best
+            place = index + offset
+            shared = (bags[place] & bag).total() if 0 <= place < len(bags) else 0
+            words[offset] = max(words_by_offset[offset], after_move) + shared
+        came_from.append(previous)
+        words_by_offset = words
+    offset = max(offsets, key=words_by_offset.__getitem__)
+    moved = []
+    for index in reversed(range(len(references))):
+        place = index + offset
+        moved.append(hypotheses[place] if 0 <= place < len(hypotheses) else "")
+        offset = came_from[index][offset]
+    return moved[::-1]

@@ -173,16 +173,14 @@ def _refuse_trainer_json(path: Path, lines: Sequence[str]) -> None:
         )
 
 
-def read_text(
-    path: Path, *, may_be_blank: bool = False, expected: str = "one line a segment"
-) -> str:
+def read_text(path: Path, *, may_be_blank: bool = False) -> str:
     """Return a file's text.
 
     Raises:
         ScoreError: as `read_output`.
     """
     if not path.exists():
-        raise ScoreError(f"{path}: no such file; give {expected}, UTF-8")
+        raise ScoreError(f"{path}: no such file; give one line a segment, UTF-8")
     try:
         with open_unpacked(path) as unpacked:
             content = unpacked.read()
@@ -196,8 +194,8 @@ def read_text(
         line = content.count(b"\n", 0, error.start) + 1
         raise ScoreError(
             f"{path}:{line}: byte {error.start}, {content[error.start]:#04x}, is not UTF-8;"
-            f" expected text, {expected}; is it cut? Else convert it: iconv -f ITS_ENCODING -t"
-            " UTF-8"
+            " expected text, one line a segment; is it cut? Else convert it: iconv -f ITS_ENCODING"
+            " -t UTF-8"
         ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -205,7 +203,7 @@ def read_text(
             f"{path}:{line}: a NUL character: binary, or another encoding; expected text in UTF-8"
         )
     if not (text if may_be_blank else text.strip()):
-        raise ScoreError(f"{path}: empty; expected {expected}")
+        raise ScoreError(f"{path}: empty; expected one line a segment")
     return text
 
 
@@ -265,28 +263,21 @@ def form_of(lines: Sequence[str]) -> Form:
 
 
 def unlike_forms(lines_by_name: Mapping[str, Sequence[str]], *, is_as_given: bool) -> str:
-    """Return the forms for which texts cannot be scored as requested, in the words of a signature:
-    `hyp-tokens`.
+    """Return the forms that forbid a score as requested, in the words of a signature: `hyp-tokens`.
 
     '' means that they can. With `is_as_given` tokens of the same kind on both sides can.
     """
-    forms = [form_of(lines) for lines in lines_by_name.values()]
-    is_pieces, is_tokens, is_lower = False, False, False
+    form_by_name = {name: form_of(lines) for name, lines in lines_by_name.items()}
+    forms = form_by_name.values()
+    is_alike = len({form.token_kinds for form in forms}) == 1
     tags = []
-    for name, form in zip(lines_by_name, forms, strict=True):
+    for name, form in form_by_name.items():
         if form.is_pieces:
-            is_pieces = True
             tags.append(f"{name}-pieces")
-        if form.is_tokens:
-            is_tokens = True
+        if form.is_tokens and not (is_as_given and is_alike):
             tags.append(f"{name}-tokens")
         if any(form.is_lower_beside(other) for other in forms):
-            is_lower = True
             tags.append(f"{name}-lower")
-    is_alike = len({form.token_kinds for form in forms}) == 1
-    is_ready = (is_as_given and is_alike) or not is_tokens
-    if is_ready and not is_pieces and not is_lower:
-        return ""
     return "+".join(tags)
 
 
