@@ -18,7 +18,7 @@ from aiayn.scoring.outputs.line_match import (
     match_lines,
     variety,
 )
-from aiayn.scoring.outputs.repairs import Repaired, best_repair
+from aiayn.scoring.outputs.repairs import SHIFT, Repaired, best_repair
 from aiayn.scoring.outputs.system_output import form_of
 from analysis.doctor.check_settings import decoding_judgements, settled
 from analysis.doctor.types import (
@@ -77,9 +77,11 @@ def _repaired(
 
 
 def sides_of(case: Case, output: Translation) -> tuple[Lines, Lines]:
-    """Return translations and references, repaired where a repair raises the score."""
+    """Return translations and references in their order, repaired where a repair of the text raises
+    the score.
+    """
     helpful = repaired(case, output)
-    if helpful is None:
+    if helpful is None or helpful[0].name == SHIFT:
         return output.lines, output.references or ()
     return helpful[0].hypotheses, helpful[0].references
 
@@ -114,7 +116,7 @@ def check_pieces(case: Case) -> Answer:
 
 def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
     helpful = repaired(case, output)
-    if helpful is not None:
+    if helpful is not None and helpful[0].name != SHIFT:
         repair, cost = helpful
         names = repair.name.split("+")
         evidence = [fact(output.path, "text", "as given", repair.words)]
@@ -154,8 +156,8 @@ def check_reference_order(case: Case) -> Answer:
 
 
 def _misfit(case: Case, output: Translation) -> Finding | None:
-    """Return a finding if translations fit their references no better than other lines: BLEU is
-    then near 1.
+    """Return a finding if translations fit their references no better than other lines (BLEU is
+    then near 1), or if a part of them is shifted.
 
     Lines that repeat themselves or have few words come from a model that does not read its source.
     In a log of fairseq-generate each hypothesis has the number of its reference, so that the order
@@ -164,7 +166,11 @@ def _misfit(case: Case, output: Translation) -> Finding | None:
     lines, references = sides_of(case, output)
     share = match_lines(lines, references).share
     if share <= MAX_OUT_OF_ORDER:
-        return None
+        helpful = repaired(case, output)
+        if helpful is None or helpful[0].name != SHIFT:
+            return None
+        evidence = [fact(output.path, "lines", "as given", helpful[0].words)]
+        return make_finding("different-orders", evidence, cost=helpful[1])
     is_one_log = output.references_path == output.path
     name = "other-sentences"
     if is_varied(lines, references) and not is_one_log:

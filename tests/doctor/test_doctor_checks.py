@@ -195,6 +195,17 @@ def test_a_bleu_near_one_is_told_apart_by_what_the_translations_are(clean: Case)
         assert finding.title.startswith(title)
 
 
+def test_a_part_that_is_shifted_is_out_of_order(clean: Case) -> None:
+    shifted = (*ANIMALS[:40], *ANIMALS[41:], "")
+    case = small(clean, lines=shifted, references=ANIMALS)
+    (finding,) = check_reference_order(case).findings
+    assert (finding.quantity, finding.expected) == (
+        "reference_order",
+        "lines moved back to their places",
+    )
+    assert CHECKS["pieces"](case).findings == ()
+
+
 def test_references_of_another_number_are_found(clean: Case) -> None:
     references = (clean.translations[0].references or ())[:-1]
     assert titles(check_reference_order(with_translation(clean, references=references))) == [
