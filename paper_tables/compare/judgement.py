@@ -109,7 +109,7 @@ def judge(
     **fields: Any,
 ) -> Judgement:
     """Return a judgement on a quantity of quantities.csv, whose line is the log's first. `fields`
-    replace what the table says; its reason is that of a difference.
+    replace what the table says. The table has the reason of a difference only.
     """
     known = msgspec.structs.asdict(QUANTITIES[quantity])
     if verdict not in ("different", "contradictory"):

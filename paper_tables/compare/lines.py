@@ -272,8 +272,8 @@ def _taken_apart(
 def _conflicts(
     check: str, name: str, members: Sequence[JudgedTraining], findings: dict[str, list[Finding]]
 ) -> dict[str, Finding]:
-    """Return the trainings that fail a check next to others, by path: a copy of an earlier one, a
-    version unlike the others, or a repeated seed. Add them to `findings`.
+    """Return the trainings that fail a check next to others, by path: copies of an earlier
+    training, mixed versions, or repeated seeds. Add them to `findings`.
     """
     groups: dict[object, list[JudgedTraining]] = {}
     for judged in members:

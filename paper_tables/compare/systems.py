@@ -59,7 +59,7 @@ def read_systems(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> 
         pairs_by_system.setdefault(join.system, {})[join.language_pair] = None
         averages.setdefault(join.system, {})[f"{join.role}_{join.language_pair}"] = join.average
     systems = []
-    for scale in scales:
+    for scale in sorted(scales, key=lambda scale: scale != PAPER_SCALE):
         for name, pairs in pairs_by_system.items():
             if not (config_folder / "systems" / scale / f"{name}.yaml").exists():
                 continue  # a smaller scale may lack a row

@@ -198,8 +198,8 @@ FORK = (
 def judge_arguments(
     program: str, arguments: Mapping[str, Argument], path: str, line: int
 ) -> Iterator[Judgement]:
-    """Yield a judgement on each argument that is neither one of the symbols nor harmless, by
-    arguments.csv.
+    """Yield a judgement on each argument that arguments.csv compares and whose value is not
+    allowed; symbols are judged apart.
     """
     default: Group = "model" if program == "train" else "search"
     for key, value in arguments.items():

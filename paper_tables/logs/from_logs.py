@@ -17,9 +17,7 @@ from aiayn.logs.evidence import join_logs
 from aiayn.logs.findings import Finding
 from aiayn.logs.listing import LeftOut, Listing, list_folder
 from aiayn.logs.reader import read_log
-from aiayn.logs.symbols import is_ours
 from aiayn.logs.types import LogFile, TrainingLog
-from aiayn.printed import PAPER_SCALE
 from aiayn.provenance import commit_label, utc_now
 from aiayn.records import TrainRecord
 from aiayn.spec.hardware import read_hardware
@@ -73,9 +71,7 @@ def make_page_of_logs(
         ConfigError: if a system or the hardware file cannot be read.
     """
     root, file_by_path, left_out = _read_files(listing_by_folder)
-    judged = judge_folder(
-        join_logs(root, file_by_path), read_systems(_scales_of(file_by_path), config_folder)
-    )
+    judged = judge_folder(join_logs(root, file_by_path), read_systems(SCALES, config_folder))
     recorded_by_path = _recorded_by_path(judged.trainings, recorded_by_scale)
     alone = [training for training in judged.trainings if training.path not in recorded_by_path]
     lines, findings_by_path = average_trainings(alone)
@@ -167,7 +163,7 @@ def _read_files(
 def averaged_lines(folder: Path) -> list[AveragedLine]:
     """Return the lines of Tables 2 and 3 that the logs below a folder fill."""
     root, file_by_path, _ = _read_files({folder: list_folder(folder)})
-    systems = read_systems(_scales_of(file_by_path))
+    systems = read_systems(SCALES)
     return average_trainings(judge_folder(join_logs(root, file_by_path), systems).trainings)[0]
 
 
@@ -186,19 +182,6 @@ def _contradictions(log: TrainingLog, train: TrainRecord) -> Iterator[Finding]:
                 "logged": logged,
             }
             yield broken("log-and-record-agree", line=log.last_line, **values)
-
-
-def _scales_of(file_by_path: Mapping[str, LogFile]) -> list[str]:
-    """Return the scales whose rows are searched: the paper's, and the others only if a log is
-    ours.
-    """
-    entries = (entry for log_file in file_by_path.values() for entry in log_file.entries)
-    has_ours = any(isinstance(entry, TrainingLog) and is_ours(entry.arguments) for entry in entries)
-    return (
-        [PAPER_SCALE, *(scale for scale in SCALES if scale != PAPER_SCALE)]
-        if has_ours
-        else [PAPER_SCALE]
-    )
 
 
 def render_faults(faults: Iterable[RecordFault]) -> str:

@@ -26,8 +26,8 @@ MODEL = (
     " )\n)"
 )
 
-# fairseq-train's arguments for base (Table 3), as `fairseq-train --arch transformer_wmt_en_de ...`
-# has them, and those of `aiayn train`.
+# Arguments of base (Table 3), as `fairseq-train --arch transformer_wmt_en_de ...` prints them, and as
+# `aiayn train` prints them.
 _ARGUMENTS = json.loads(Path(__file__).with_name("base_arguments.json").read_text(encoding="utf-8"))
 BASE: dict[str, Any] = _ARGUMENTS["base"]
 OURS: dict[str, Any] = _ARGUMENTS["ours"]
