@@ -120,8 +120,8 @@ def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None)
     return curves
 
 
-def curves_of_files(named_paths: Iterable[tuple[str, str, int | None, Path]]) -> list[Curve]:
-    """Return the curves of logs, given as (run, series, seed, path).
+def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
+    """Return the curves of logs, given as (run, path).
 
     If a file holds several trainings, each is a run.
 
@@ -129,8 +129,8 @@ def curves_of_files(named_paths: Iterable[tuple[str, str, int | None, Path]]) ->
         RecordError: if a log cannot be read, or holds no training.
     """
     curves = []
-    for run, series, seed, path in named_paths:
-        found = _read(path, None)
+    for run, path in named_paths:
+        found, (series, seed) = _read(path, None), _series_of_path(str(path))
         if not found:
             raise RecordError(
                 f"{path}: no training in it; expected a log of fairseq-train or `aiayn train`"

@@ -1,17 +1,11 @@
-"""Lists pairs of beam size and alpha to try on a dev set (section 6.1), and tabulates their scores.
+"""Tabulates the scores of pairs of beam size and alpha on a dev set (section 6.1).
 
 The paper's pair, beam 4 and alpha 0.6, was "chosen after experimentation on the development set".
 This module repeats that experiment. No other table uses its results.
 """
 
-import itertools
-from collections.abc import Sequence
-
 import msgspec
 from tabulate import tabulate
-
-from aiayn.errors import UsageError
-from aiayn.spec.system import DecodingSpec
 
 PAPERS_CHOICE = (4, 0.6)  # section 6.1
 
@@ -30,31 +24,6 @@ class SearchTable(msgspec.Struct, frozen=True, kw_only=True):
     metric: str
     signature: str
     value_by_pair: dict[tuple[int, float], float]
-
-
-def pairs_to_try(
-    decoding: DecodingSpec, beam_sizes: Sequence[int], alphas: Sequence[float]
-) -> list[DecodingSpec]:
-    """Return a search for each pair, beam by beam; everything else is as in `decoding`.
-
-    Raises:
-        UsageError: if a value is invalid, or occurs twice.
-    """
-    for flag, values, least in (("--beam-sizes", beam_sizes, 1), ("--alphas", alphas, 0)):
-        if not values or len(set(values)) != len(values):
-            raise UsageError(
-                f"{flag} is {list(values)}; expected one or more different values; correct the flag"
-            )
-        for value in values:
-            if not value >= least:
-                raise UsageError(
-                    f"{flag} has {value!r}; expected {least} or more; correct the flag"
-                )
-    searches = []
-    for size, alpha in itertools.product(beam_sizes, alphas):
-        pair = {"beam_size": size, "length_penalty_alpha": alpha}
-        searches.append(msgspec.structs.replace(decoding, **pair))
-    return searches
 
 
 def render_markdown(table: SearchTable) -> str:

@@ -21,6 +21,8 @@ from paper_tables.compare.judgement import DECODING_GROUPS, TRAINING_GROUPS, Jud
 from paper_tables.compare.systems import Match, PaperSystem, find_system, systems_for
 from paper_tables.compare.training import compare_training
 
+# What sets a BLEU apart, the definition, and a mark or the name of the translation.
+ScoreKey = tuple[tuple[str, ...], str, str]
 MAX_OTHERS = 3  # logs that are named in a message about several
 
 
@@ -193,16 +195,22 @@ class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
     configuration: tuple[str, ...]
     trainings: tuple[JudgedTraining, ...]
 
-    def scored(self, role: str) -> dict[tuple[tuple[str, ...], str, str], list[JudgedGeneration]]:
+    @property
+    def generations(self) -> list[JudgedGeneration]:
+        """The translations of its trainings that have a BLEU."""
+        generations = [one for training in self.trainings for one in training.generations]
+        return [one for one in generations if one.value is not None]
+
+    def scored(self, role: str) -> dict[ScoreKey, list[JudgedGeneration]]:
         """Return the translations of a role by (labels, metric, mark): `labels` say how they were
         searched, averaged or scored otherwise. Each entry is averaged, and has a training once.
         """
-        groups: dict[tuple[tuple[str, ...], str, str], list[JudgedGeneration]] = {}
-        for judged in (one for training in self.trainings for one in training.generations):
-            if judged.generation.role == role and judged.value is not None:
+        groups: dict[ScoreKey, list[JudgedGeneration]] = {}
+        for judged in self.generations:
+            if judged.generation.role == role:
                 mark = "average by name" if judged.is_by_name else ""
                 groups.setdefault((judged.labels, judged.metric, mark), []).append(judged)
-        listed: dict[tuple[tuple[str, ...], str, str], list[JudgedGeneration]] = {}
+        listed: dict[ScoreKey, list[JudgedGeneration]] = {}
         for (labels, metric, mark), members in groups.items():
             if len({judged.generation.training_path for judged in members}) == len(members):
                 listed[labels, metric, mark] = members

@@ -5,6 +5,7 @@ A line is named by its differences from the system. A logged BLEU is not subtrac
 one: fairseq's own BLEU has another definition.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from aiayn.cost import training_flops
@@ -67,16 +68,12 @@ def _harmless_notes(lines: Sequence[AveragedLine]) -> list[str]:
     """
     systems_by_text: dict[str, dict[str, None]] = {}
     for line in lines:
-        judgements = [one for training in line.trainings for one in training.judgements]
-        for training in line.trainings:
-            for generation in training.generations:
-                judgements += () if generation.value is None else generation.judgements
-        for one in judgements:
-            if one.verdict == "harmless":
-                source = f" ({one.source})" if one.source else ""
-                name = one.words or one.quantity
-                text = f"{name} {one.found} for {one.expected}: {one.reason}{source}"
-                systems_by_text.setdefault(text, {})[line.system.system] = None
+        judgements = [one.judgements for one in line.trainings]
+        judgements += [one.judgements for one in line.generations]
+        for one in (one for one in itertools.chain(*judgements) if one.verdict == "harmless"):
+            source = f" ({one.source})" if one.source else ""
+            text = f"{one.words or one.quantity} {one.found} for {one.expected}: {one.reason}"
+            systems_by_text.setdefault(text + source, {})[line.system.system] = None
     return [f"{', '.join(systems)}: {text}." for text, systems in systems_by_text.items()]
 
 
@@ -87,12 +84,8 @@ def _parts(lines: Sequence[AveragedLine]) -> list[tuple[AveragedLine, tuple[str,
     """
     parts = []
     for line in lines:
-        labels: dict[tuple[str, ...], None] = {(): None}
-        for training in line.trainings:
-            labels[training.perplexity_labels] = None
-        for training in line.trainings:
-            for generation in training.generations:
-                labels[generation.labels] = None
+        labels = dict.fromkeys([(), *(one.perplexity_labels for one in line.trainings)])
+        labels |= dict.fromkeys(one.labels for one in line.generations)
         parts += [(line, one) for one in labels]
     parts.sort(
         key=lambda part: (

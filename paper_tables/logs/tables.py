@@ -7,8 +7,7 @@ from aiayn.logs.findings import Finding
 from aiayn.logs.listing import LeftOut
 from aiayn.logs.reader import OTHER_TOOLKIT
 from aiayn.logs.symbols import Symbol
-from aiayn.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, TrainingLog
-from paper_tables.compare.judgement import Judgement
+from aiayn.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile
 from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
 from paper_tables.layout import DASH, Column, Row, Table, anchor_of, format_value, text_cell
 
@@ -34,37 +33,32 @@ def lay_out_logs(
         Column("fills", "Fills", side="label"),
         Column("why_not", "Set apart or not filled, and why", side="label"),
     )
-    training_by_path = {judged.path: judged for judged in folder.trainings}
-    scored = [generation for judged in folder.trainings for generation in judged.generations]
-    generation_by_path = {one.generation.path: one for one in (*scored, *folder.others)}
+    judged_by_name: dict[str, JudgedTraining | JudgedGeneration] = {}
+    for training in folder.trainings:
+        for generation in training.generations:
+            judged_by_name[generation.generation.path] = generation
+        judged_by_name[training.path] = training
+    judged_by_name |= {generation.generation.path: generation for generation in folder.others}
     rows = []
     for path, log_file in sorted(folder.logs.file_by_path.items()):
         if problem := file_problem(path, log_file):
             rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", problem))
         for name, entry in entries_by_name(path, log_file).items():
-            found = list(findings_by_path.get(name, ()))
-            judgements: tuple[Judgement, ...] = ()
-            if isinstance(entry, TrainingLog):
-                training = training_by_path[name]
-                row, fills, judgements = (
-                    _row_words(training),
-                    _fills(training, found),
-                    training.judgements,
-                )
+            judged, found = judged_by_name.get(name), findings_by_path.get(name, [])
+            row = fills = ""
+            texts = []
+            if isinstance(judged, JudgedTraining):
+                row, fills = _row_words(judged), _fills(judged, found)
                 if name in scale_by_path:
                     fills = f"the tables of scale {scale_by_path[name]}, by its records"
-                found = [*training.findings, *found]
-            elif isinstance(entry, GenerationLog):
-                generation = generation_by_path[name]
-                row, fills = (
-                    generation.generation.training_path,
-                    _fills_bleu(training_by_path, generation),
-                )
-                found, judgements = [*generation.findings, *found], generation.judgements
-            else:
-                row, fills = "", ""
-            texts = [finding.text(path) for finding in found]
-            texts += [one.text for one in judgements if one.verdict != "equal"]
+            elif judged is not None:
+                row = judged.generation.training_path
+                trained = judged_by_name.get(row)
+                has_row = isinstance(trained, JudgedTraining) and trained.system is not None
+                fills = _bleu_words(judged) if has_row and judged.value is not None else ""
+            if judged is not None:
+                texts += [finding.text(path) for finding in (*judged.findings, *found)]
+                texts += [one.text for one in judged.judgements if one.verdict != "equal"]
             rows.append(_log_row(name, describe_entry(entry), row, fills, _numbered(texts)))
     rows += [_log_row(one.path, one.what, "", "", one.why) for one in left_out]
     return Table(
@@ -164,13 +158,6 @@ def _fills(judged: JudgedTraining, found: Sequence[Finding]) -> str:
         if one.generation.path == judged.path and one.value is not None
     ]
     return "; ".join([*values, *(_bleu_words(one) for one in own)])
-
-
-def _fills_bleu(training_by_path: Mapping[str, JudgedTraining], judged: JudgedGeneration) -> str:
-    training = training_by_path.get(judged.generation.training_path)
-    if training is None or training.system is None or judged.value is None:
-        return ""
-    return _bleu_words(judged)
 
 
 def _bleu_words(judged: JudgedGeneration) -> str:

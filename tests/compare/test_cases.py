@@ -23,9 +23,6 @@ AVERAGING = averaging_text(
 )
 FIRST_CHECKPOINT, LAST_WHOLE = 11, 10
 
-JSON_LINES = "".join(
-    f'{{"epoch": {n}, "valid_bleu": 25.1, "num_updates": {n * 1000}}}\n' for n in range(30)
-)
 GLUON = (
     "INFO:root:Namespace(average_checkpoint=False, batch_size=2700, bleu='13a', epochs=30, lr=2.0,"
     " optimizer='adam', save_dir='transformer_en_de_u512', warmup_steps=4000)\n[Epoch 29] test"
@@ -81,10 +78,8 @@ def test_a_training_that_diverges_is_set_apart_and_the_others_fill(tmp_path: Pat
         )
     folder = of(tmp_path, bad=text, a=BASE.changed(seed=2).text(), av="", g="")
     assert labels(folder, "bad") == ("diverged after update 55,000",)
-    assert [one.configuration for one in lines_of(folder)] == [
-        (),
-        ("diverged after update 55,000",),
-    ] or [one.configuration for one in lines_of(folder)] == [("diverged after update 55,000",), ()]
+    configurations = {one.configuration for one in lines_of(folder)}
+    assert configurations == {(), ("diverged after update 55,000",)}
 
 
 def test_a_number_of_five_thousand_digits_is_a_torn_line(tmp_path: Path) -> None:
@@ -94,7 +89,7 @@ def test_a_number_of_five_thousand_digits_is_a_torn_line(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    (PREPROCESS, "no training log"), (GLUON, "another toolkit"), (JSON_LINES, "no training log"),
+    (PREPROCESS, "no training log"), (GLUON, "another toolkit"),
 ])  # fmt: skip
 def test_what_is_no_log_of_a_fairseq_training_is_not_judged(
     text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

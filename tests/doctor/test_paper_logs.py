@@ -23,6 +23,7 @@ BIG = BASE | {
     **{f"{side}_ffn_embed_dim": 4096 for side in ("encoder", "decoder")},
     **{f"{side}_attention_heads": 16 for side in ("encoder", "decoder")},
 }  # fmt: skip
+SYSTEMS = read_systems(["paper"])
 ROWS = tomllib.loads(Path(__file__).with_name("paper_logs.toml").read_text(encoding="utf-8"))["log"]
 
 
@@ -31,8 +32,8 @@ def log_of(row: dict[str, Any]) -> str:
     arguments = (BIG if row["system"] == "big" else BASE) | row.get("changes", {})
     asked = arguments["max_update"]
     last = row.get("last_update", asked)
-    symbols = symbols_of_arguments(arguments)
-    num_parameters = count_parameters(symbols, (37_000, 37_000), read_systems(["paper"])[0])
+    (system,) = [one for one in SYSTEMS if one.system == row["system"]]
+    num_parameters = count_parameters(symbols_of_arguments(arguments), (37_000, 37_000), system)
     assert num_parameters is not None
     form = TrainingText(
         arguments=arguments | {"max_update": last}, num_epochs=20, num_parameters=num_parameters

@@ -75,7 +75,9 @@ def settings(
     `tokens` are the real target tokens of an update, None where the thread does not state them.
     """
     symbols = of_system(system, **(changes or {}))
-    updates = int(symbols["updates"] or 0)
+    updates = int(symbols["updates"])
+    if not updates:
+        del symbols["updates"]  # the thread does not state them
     if num_epochs is not None and tokens is not None:
         updates = round(num_epochs * EPOCH_TOKENS / tokens)
     training = LoggedTraining(

@@ -1,15 +1,6 @@
-"""A search over beam and alpha: which pairs are tried, and a table that marks the best and the
-paper's pair.
-"""
+"""The table of a search over beam and alpha, which marks the best and the paper's pair."""
 
-import msgspec
-import pytest
-
-from aiayn.errors import UsageError
-from aiayn.spec.system import read_system
-from analysis.tools.search import SearchTable, pairs_to_try, render_markdown
-
-BASE = read_system("base", "paper").decoding
+from analysis.tools.search import SearchTable, render_markdown
 
 
 def make_table(value_by_pair: dict[tuple[int, float], float]) -> SearchTable:
@@ -23,34 +14,6 @@ def make_table(value_by_pair: dict[tuple[int, float], float]) -> SearchTable:
         signature="nrefs:1|tok:13a|beam:ROW|alpha:COLUMN",
         value_by_pair=value_by_pair,
     )
-
-
-def test_all_pairs_are_tried_and_nothing_else_changes() -> None:
-    tried = pairs_to_try(BASE, [4, 1], [0.6, 0.0])
-    assert [(search.beam_size, search.length_penalty_alpha) for search in tried] == [
-        (4, 0.6),
-        (4, 0.0),
-        (1, 0.6),
-        (1, 0.0),
-    ]
-    assert tried[0] == BASE
-    assert tried[3] == msgspec.structs.replace(BASE, beam_size=1, length_penalty_alpha=0.0)
-
-
-@pytest.mark.parametrize(
-    ("beam_sizes", "alphas", "message"),
-    [
-        ([4], [0.6, -0.2], r"--alphas has -0\.2; expected 0 or more; correct the flag"),
-        ([4], [float("nan")], r"--alphas has nan; expected 0 or more"),
-        ([4, 4], [0.6], r"--beam-sizes is \[4, 4\]; expected one or more"),
-        ([4], [], r"--alphas is \[\]; expected one or more"),
-    ],
-)
-def test_values_that_cannot_be_are_refused(
-    beam_sizes: list[int], alphas: list[float], message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        pairs_to_try(BASE, beam_sizes, alphas)
 
 
 def test_the_table_is_read_at_a_glance() -> None:

@@ -73,7 +73,7 @@ DAMAGES: dict[str, tuple[str, Callable[[str], str]]] = {
     "mojibake": ("mojibake", lambda line: line.encode().decode("cp1252", "replace")),
     "sentence ends": ("symbols", "<s> {} </s>".format),
     "padding": ("symbols", "{} <pad> <pad> <pad> <pad>".format),
-    "language tags": ("tags", ">>deu<< {}".format),
+    "language tags": ("frame", ">>deu<< {}".format),
     "subword-nmt": ("pieces", in_pieces),
     "underscores": ("pieces", lambda line: f"_{line.replace(' ', ' _')}"),
     "line numbers": ("frame", "(NEXT) {}".format),

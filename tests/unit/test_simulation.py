@@ -19,7 +19,7 @@ SD = 0.27
 ALONE, POOLED = (SD,), (SD,) * 4
 NUM_TRIALS = 800
 Noise = Callable[[np.random.Generator, tuple[int, int]], npt.NDArray[np.float64]]
-# Of mean 0 and variance 1; the tails of `laplace` are heavier than the normal's.
+# Each has mean 0 and variance 1; the tails of `laplace` are heavier than the normal's.
 NOISE_BY_SHAPE: Mapping[str, Noise] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "uniform": lambda rng, shape: rng.uniform(-math.sqrt(3), math.sqrt(3), shape),

@@ -12,7 +12,6 @@ from aiayn.cli.flags import RUNS_FOLDER, flag
 from aiayn.errors import StateError
 from aiayn.packed import find_packed
 from aiayn.runs.attempts import LOG_NAME
-from aiayn.runs.names import split_run_name
 from aiayn.runs.status import find_run_folder
 
 EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2"
@@ -41,11 +40,11 @@ def run(args: Flags) -> None:
     )
     from paper_tables.render.figure import FigureError, write_figure
 
-    named: list[tuple[str, str, int | None, Path]] = []
+    named: list[tuple[str, Path]] = []
     for name in args.runs:
         path = Path(name)
         if path.is_file():
-            named.append((name, name, None, path))
+            named.append((name, path))
             continue
         folder = path if path.is_dir() else find_run_folder(args.runs_folder, name)
         log_path = find_packed(folder / LOG_NAME)
@@ -54,10 +53,7 @@ def run(args: Flags) -> None:
                 f"{folder}: holds no {LOG_NAME}, packed or not; name a run's folder, or a log"
                 " itself"
             )
-        series, seed = folder.name, None
-        if parts := split_run_name(folder.name):
-            series, seed = f"{parts.system}, {parts.corpus}", parts.seed
-        named.append((folder.name, series, seed, log_path))
+        named.append((folder.name, log_path))
     frame = curve_frame(curves_of_files(named))
     output_folder = args.output or Path("results") / "plots" / Path(named[0][0]).name
     reasons = []

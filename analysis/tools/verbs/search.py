@@ -6,21 +6,24 @@ search is as in the run's system. Scores use the definition of BLEU that judges 
 Test sets are not used, and the tables read nothing of this.
 """
 
+import itertools
 import re
 from pathlib import Path
 
+import msgspec
 from tqdm import tqdm
 
-from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, THREADS, Device, flag
+from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, THREADS, Device, flag, positive
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
+from aiayn.errors import UsageError
 from aiayn.paths import corpus_record
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.records import RawCorpus, read_record
 from aiayn.runs.finished import FinishedRun, find_finished
 from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import CorpusSpec, read_corpus
-from analysis.tools.search import SearchTable, pairs_to_try, render_markdown
+from analysis.tools.search import SearchTable, render_markdown
 
 EXAMPLE = (
     "aiayn search demo_en_de-base-seed1 --beam-sizes 1 2 4 8 --alphas 0 0.2 0.4 0.6 0.8 1.0 >"
@@ -30,7 +33,7 @@ EXAMPLE = (
 
 class Flags:
     run: str = flag("a run's name, or any unique beginning of it", "RUN", is_positional=True)
-    beam_sizes: list[int] = flag("default: 1 2 4 8", "N", default=(1, 2, 4, 8))
+    beam_sizes: list[int] = flag("default: 1 2 4 8", "N", parse=positive, default=(1, 2, 4, 8))
     alphas: list[float] = flag(
         "default: 0 0.2 0.4 0.6 0.8 1.0", "ALPHA", default=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     )
@@ -45,12 +48,17 @@ def run(args: Flags) -> None:
 
     Raises:
         RecordError: if the record of fetch, which has the references, is missing.
+        UsageError: if an alpha is negative or not a number.
+        ConfigError: if a beam is too large for the vocabulary.
     """
     from aiayn.decode.decode import Translator, decoding_signature, load_source_lines
     from aiayn.train.device import limit_threads, resolve_device
 
+    for alpha in args.alphas:
+        if not alpha >= 0:
+            raise UsageError(f"--alphas has {alpha}; expected 0 or more; correct the flag")
+    pairs = list(dict.fromkeys(itertools.product(args.beam_sizes, args.alphas)))
     finished = find_finished(args.results, args.run, args.average)
-    searches = pairs_to_try(finished.decoding, args.beam_sizes, args.alphas)
     limit_threads(args.threads)
     corpus = read_corpus(finished.data.corpus)
     testset, references = corpus.dev_testset, _references(args.results, finished, corpus)
@@ -60,14 +68,16 @@ def run(args: Flags) -> None:
         metric = defined[0]
     device = resolve_device(args.device)
     translator = Translator(
-        finished.checkpoint.path, finished.data.folder, searches[0], device=device
+        finished.checkpoint.path, finished.data.folder, finished.decoding, device=device
     )
     sources = load_source_lines(translator.task, finished.data.split_of(testset))
     value_by_pair, signature = {}, ""
-    with tqdm(total=len(searches) * len(sources), unit="line", desc="search", disable=None) as bar:
-        for decoding in searches:
-            pair = (decoding.beam_size, decoding.length_penalty_alpha)
-            bar.set_postfix_str("beam {}, alpha {:g}".format(*pair))
+    with tqdm(total=len(pairs) * len(sources), unit="line", desc="search", disable=None) as bar:
+        for beam_size, alpha in pairs:
+            bar.set_postfix_str(f"beam {beam_size}, alpha {alpha:g}")
+            decoding = msgspec.structs.replace(
+                finished.decoding, beam_size=beam_size, length_penalty_alpha=alpha
+            )
             translator.search_as(decoding)
             hypotheses = translator.translate(sources, bar)
             (scored,) = score_hypotheses(
@@ -77,7 +87,7 @@ def run(args: Flags) -> None:
                 target_language=corpus.target_language,
                 testset=testset,
             )
-            value_by_pair[pair] = scored.value
+            value_by_pair[beam_size, alpha] = scored.value
             signature = f"{scored.signature}|{decoding_signature(decoding)}"
     signature = re.sub(r"\|beam:[^|]+", "|beam:ROW", signature)
     table = SearchTable(

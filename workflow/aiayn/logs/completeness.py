@@ -13,6 +13,7 @@ from typing import Any
 from aiayn.logs.evidence import (
     LoggedTraining,
     dev_subset,
+    dev_validations,
     final_validation,
     whole_number,
 )
@@ -159,10 +160,7 @@ def _missing_validations(training: TrainingLog) -> list[int]:
     arguments = training.arguments
     if arguments.get("disable_validation") is True or not training.validations:
         return []
-    subset = dev_subset(training)
-    updates = {
-        validation.update for validation in training.validations if validation.subset == subset
-    }
+    updates = {validation.update for validation in dev_validations(training)}
     due: list[int] = []
     for key in ("validate_interval_updates", "save_interval_updates"):
         interval = whole_number(arguments.get(key)) or 0

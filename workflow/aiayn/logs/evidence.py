@@ -69,7 +69,9 @@ class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def language_pair(self) -> str:
         """`en-de`, from the arguments or from the order of the dictionaries; '' without either."""
-        return language_pair_of(self.log)
+        stated = [self.log.arguments.get(key) for key in ("source_lang", "target_lang")]
+        languages = stated if all(stated) else self.log.languages[:2]
+        return "-".join(map(str, languages)) if len(languages) == 2 else ""
 
     @property
     def seed(self) -> int | None:
@@ -106,12 +108,8 @@ class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
         """GPU seconds of all starts; None where the log does not hold them all, or names no GPU."""
         if self.events is not None:
             return summarise_attempts(self.events).gpu_seconds or None
-        seconds = _wall_seconds(self.log)
-        return (
-            seconds * self.log.num_gpus or None
-            if seconds is not None and self.log.num_gpus
-            else None
-        )
+        seconds = _wall_seconds(self.log) or 0.0
+        return seconds * (self.log.num_gpus or 0) or None
 
     @property
     def value_by_metric(self) -> dict[str, float]:
@@ -150,7 +148,14 @@ def join_logs(folder: Path, file_by_path: Mapping[str, LogFile]) -> LoggedFolder
     ):
         for name, entry in entries_by_name(path, log_file).items():
             if isinstance(entry, TrainingLog):
-                trainings.append(_logged_training(name, entry, (folder / path).parent))
+                trainings.append(
+                    LoggedTraining(
+                        path=name,
+                        log=entry,
+                        events=_events(entry, (folder / path).parent),
+                        symbols=symbols_of_arguments(entry.arguments, entry.num_gpus),
+                    )
+                )
             elif isinstance(entry, GenerationLog):
                 generations.append(msgspec.structs.replace(entry, path=name))
             else:
@@ -181,14 +186,9 @@ def file_of(entry: _Entry) -> str:
     return entry.path.removesuffix(f"@{entry.first_line}")
 
 
-def _logged_training(name: str, log: TrainingLog, folder: Path) -> LoggedTraining:
+def _events(log: TrainingLog, folder: Path) -> list[Event] | None:
     has_events = is_ours(log.arguments) and (folder / ATTEMPTS_NAME).exists()
-    return LoggedTraining(
-        path=name,
-        log=log,
-        events=read_events(folder) if has_events else None,
-        symbols=symbols_of_arguments(log.arguments, log.num_gpus),
-    )
+    return read_events(folder) if has_events else None
 
 
 def _above(generation: GenerationLog, entries: Sequence[_AnyEntry]) -> list[_AnyEntry]:
@@ -397,28 +397,23 @@ def _validation_bleu(training: LoggedTraining) -> Iterator[GenerationLog]:
     )
 
 
-def language_pair_of(training: TrainingLog) -> str:
-    """Return `en-de`, from the arguments or from the order of the dictionaries; '' without
-    either.
-    """
-    source, target = training.arguments.get("source_lang"), training.arguments.get("target_lang")
-    if source and target:
-        return f"{source}-{target}"
-    return "-".join(training.languages[:2]) if len(training.languages) >= 2 else ""
-
-
 def dev_subset(training: TrainingLog) -> str:
     """Return the subset whose perplexity counts: the first of `--valid-subset`."""
     return str(training.arguments.get("valid_subset") or "valid").split(",")[0]
 
 
+def dev_validations(training: TrainingLog) -> list[Measured]:
+    """Return the validations of the dev set, in the order of their updates."""
+    subset = dev_subset(training)
+    return [one for one in training.validations if one.subset == subset]
+
+
 def final_validation(training: TrainingLog) -> Measured | None:
     """Return the validation of the weights that the training ended with."""
-    subset = dev_subset(training)
-    validations = [
-        v for v in training.validations if v.subset == subset and v.update == training.last_update
-    ]
-    return validations[-1] if validations else None
+    for newest in dev_validations(training)[-1:]:
+        if newest.update == training.last_update:
+            return newest
+    return None
 
 
 def diverged_after(training: TrainingLog) -> int | None:
@@ -426,11 +421,10 @@ def diverged_after(training: TrainingLog) -> int | None:
 
     Returns None if the final loss is possible.
     """
-    subset = dev_subset(training)
-    validations = [v for v in training.validations if v.subset == subset and v.nll_bits is not None]
+    validations = [one for one in dev_validations(training) if one.nll_bits is not None]
+    good = [one.update for one in validations if perplexity_of(one.nll_bits) is not None]
     if not validations or perplexity_of(validations[-1].nll_bits) is not None:
         return None
-    good = [v.update for v in validations if perplexity_of(v.nll_bits) is not None]
     return good[-1] if good else 0
 
 

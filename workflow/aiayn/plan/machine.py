@@ -56,7 +56,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """The machine of one training, in words."""
-        return f"{self.num_devices} {self.gpu or ('CPU core' if self.num_devices == 1 else 'CPU cores')}"  # noqa: E501
+        if self.gpu:
+            return f"{self.num_devices} {self.gpu}"
+        return f"{self.num_devices} CPU core{'' if self.num_devices == 1 else 's'}"
 
     @property
     def device(self) -> str:

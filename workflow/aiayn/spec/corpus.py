@@ -259,12 +259,6 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         _check_archives(corpus, corpus.source, check)
 
 
-def split_checksum(checksum: str) -> tuple[str, str]:
-    """Return algorithm and digest of `algorithm:digest`."""
-    algorithm, _, digest = checksum.partition(":")
-    return algorithm, digest
-
-
 def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedCheck) -> None:
     """Check the rules on the archives of a recipe that its types do not express."""
     known = list(source.archive_by_name)

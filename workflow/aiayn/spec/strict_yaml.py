@@ -72,14 +72,12 @@ def read_document(path: Path) -> Document:
         root = loader.get_single_node()
         _record_locations(root, "", path, location_by_path)
         values = None if root is None else loader.construct_document(root)
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+    except yaml.YAMLError as error:  # a character that YAML forbids has no mark
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", "") or " ".join(str(error).split())
         raise ConfigError(
-            f"{path}{line}: not YAML: {error.problem}; look for a colon, quote or indent"
-        ) from error
-    except yaml.YAMLError as error:
-        raise ConfigError(
-            f"{path}: not YAML: {' '.join(str(error).split())}; write it as plain text"
+            f"{path}{line}: not YAML: {problem}; look for a colon, quote, indent or odd character"
         ) from error
     if not isinstance(values, dict):
         kind = "nothing" if values is None else type(values).__name__

@@ -88,8 +88,8 @@ def _find_store(port_path: Path, job: str, deadline: float) -> TCPStore:
     while time.monotonic() < deadline:
         # A listed folder is read again where a network file system caches absent names.
         if port_path.parent.is_dir() and port_path.name in os.listdir(port_path.parent):
-            # The port may be of a process that has ended. torch reports a refused connection with a
-            # long trace; so a plain socket tries first.
+            # The port may belong to a process that has ended. torch reports a refused connection
+            # with a long trace; so a plain socket tries first.
             with contextlib.suppress(OSError, RuntimeError):
                 port = int(port_path.read_text(encoding="utf-8"))
                 socket.create_connection((address, port), timeout=_PROBE_SECONDS).close()

@@ -12,7 +12,6 @@ unchanged or dropped.
 import contextlib
 import functools
 import hashlib
-import io
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -94,7 +93,7 @@ def clean_corpus(
 class CleanedChunk(msgspec.Struct, frozen=True):
     """A chunk's kept pairs, and a digest of each pair if duplicates are to be dropped."""
 
-    text_by_language: dict[str, bytes]
+    lines_by_language: dict[str, list[bytes]]
     digests: list[bytes]
     num_dropped_by_reason: dict[str, int]
 
@@ -108,21 +107,20 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
     assert spec.clean is not None  # clean_corpus has refused the others
     num_dropped_by_reason = dict.fromkeys(REASONS, 0)
     digests = []
-    kept: tuple[list[str], list[str]] = ([], [])
-    languages = spec.languages
-    sides = (map(preprocessor(spec.tokenise, k), chunk.lines(k)) for k in languages)
+    kept: tuple[list[bytes], list[bytes]] = ([], [])
+    sides = (map(preprocessor(spec.tokenise, k), chunk.lines(k)) for k in spec.languages)
     for source, target in zip(*sides, strict=True):
         reason = reason_to_drop(source, target, spec.clean)
         if reason is not None:
             num_dropped_by_reason[reason] += 1
             continue
-        kept[0].append(source)
-        kept[1].append(target)
-        if spec.clean.deduplicate:  # a line holds no LF, so no two pairs give the same bytes
-            pair = f"{source}\n{target}".encode()
+        kept[0].append(f"{source}\n".encode())
+        kept[1].append(f"{target}\n".encode())
+        if spec.clean.deduplicate:  # a line holds no other LF, so no two pairs give the same bytes
+            pair = kept[0][-1] + kept[1][-1]
             digests.append(hashlib.blake2b(pair, digest_size=_DIGEST_BYTES).digest())
-    texts = {k: "\n".join([*lines, ""]).encode() for k, lines in zip(languages, kept, strict=True)}
-    return CleanedChunk(texts, digests, num_dropped_by_reason)
+    lines_by_language = dict(zip(spec.languages, kept, strict=True))
+    return CleanedChunk(lines_by_language, digests, num_dropped_by_reason)
 
 
 def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
@@ -188,8 +186,7 @@ def _write_train(
                 is_first.append(digest not in seen)
                 seen.add(digest)
             num_dropped_by_reason["duplicate"] += is_first.count(False)
-            for language, text in chunk.text_by_language.items():
-                lines = io.BytesIO(text)
+            for language, lines in chunk.lines_by_language.items():
                 texts[language].writelines(
                     itertools.compress(lines, is_first) if is_first else lines
                 )

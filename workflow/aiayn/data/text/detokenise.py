@@ -32,20 +32,12 @@ def join_line(pieces: str, method: str, tokenise: str, language: str) -> str:
     return line if tokenise == "none" else detokenize_line(line, language)
 
 
-# The marks of pieces, each with its name in messages: subword-nmt, sentencepiece, OpenNMT, word
-# pieces, byte-level BPE.
-PIECE_MARKS = {
-    "@@": "`@@ `",
-    "\u2581": "\\u2581",
-    "\uffed": "\\uffed",
-    "##": "`##`",
-    "\u0120": "\\u0120",
-}
+# The marks of pieces: subword-nmt, sentencepiece, OpenNMT, word pieces, byte-level BPE.
 PIECE_PATTERN = "@@(?= |$)|\u2581|\uffed|(?<= )##(?=[^\\s#])|(?:(?<=[ \\t])|^)\u0120"
 
 
 def join_any_pieces(pieces: str) -> str:
-    """Join pieces that have any of `PIECE_MARKS`; a line without marks stays."""
+    """Join pieces that have any of these marks; a line without marks stays."""
     if "\u2581" in pieces:
         return join_pieces(pieces).strip()
     if "\uffed" in pieces:

@@ -23,13 +23,10 @@ MIN_CHANGED = 0.01  # of the lines of a side; below it a repair is not tried
 COLUMN_SEPARATORS = ("\t", " ||| ")
 FRAME_SHARE = 0.95  # of the lines, which share a frame
 MAX_SHIFT = 5  # lines that a translation may be away from its reference
-MIN_MOVED_WORDS = 10  # that a move of all following lines must gain
+MIN_MOVED_WORDS = 30  # that a move of all following lines must gain: several sentences
 Score = Callable[[Sequence[str], Sequence[str]], float]
 Lines = Sequence[str]
 _DIGITS = re.compile(r"\d+")
-_TAG = re.compile(
-    r"^(>>\S{2,12}<<|<2\w{2,7}>|__\w{2,7}__|\[\w{2}_[A-Z]{2}\]|<(?:lang:)?\w{2}>|\w{2}_[A-Z]{2})\s+"
-)
 
 
 class Repair(NamedTuple):
@@ -88,7 +85,9 @@ def _without_symbols(line: str) -> str:
 
 def _without_frame(lines: Lines, language: str) -> Lines | None:
     """Return the lines without the beginning and the end that nearly all of them share, with any
-    numbers: `PRED 17: `, `(3) `, a time, a quotation mark. Marks that end a sentence stay.
+    numbers: `PRED 17: `, `(3) `, a time, a language tag, a quotation mark.
+
+    Marks that end a sentence stay.
     """
     shapes = [_DIGITS.sub("0", line) for line in lines]
     start = _shared_start(shapes)
@@ -112,18 +111,16 @@ def _shared_start(shapes: Sequence[str]) -> str:
         start += character
 
 
-def _last_column(lines: Lines, language: str) -> Lines | None:
-    for separator in COLUMN_SEPARATORS:
-        if all(separator in line for line in lines):
-            return [line.rpartition(separator)[2] for line in lines]
-    return None
+def _column(index: int) -> Callable[[Lines, str], Lines | None]:
+    """Return the repair that keeps one column of lines that all have several."""
 
+    def change(lines: Lines, language: str) -> Lines | None:
+        for separator in COLUMN_SEPARATORS:
+            if all(separator in line for line in lines):
+                return [line.split(separator)[index] for line in lines]
+        return None
 
-def _first_column(lines: Lines, language: str) -> Lines | None:
-    for separator in COLUMN_SEPARATORS:
-        if all(separator in line for line in lines):
-            return [line.partition(separator)[0] for line in lines]
-    return None
+    return change
 
 
 def _join_compounds(line: str) -> str:
@@ -180,10 +177,9 @@ def detokenised(lines: Lines, language: str) -> Lines | None:
 REPAIRS = (
     Repair("json", "the texts of JSON lines", _of_json),
     Repair("csv", "the quotes of CSV removed", _of_csv),
-    Repair("column", "the last column only", _last_column),
-    Repair("first-column", "the first column only", _first_column),
+    Repair("column", "the last column only", _column(-1)),
+    Repair("first-column", "the first column only", _column(0)),
     Repair("pieces", "pieces joined to words", _each(_join)),
-    Repair("tags", "language tags removed", _each(lambda line: _TAG.sub("", line))),
     Repair("symbols", "<s>, </s>, <pad> and the like removed", _each(_without_symbols)),
     Repair("frame", "what begins or ends each line alike removed", _without_frame),
     Repair("detokenise", "tokens detokenised (Moses)", detokenised),
@@ -201,7 +197,6 @@ PAIRS = (
     ("pieces", "detokenise"),
     ("pieces", "entities"),
     ("symbols", "pieces"),
-    ("tags", "pieces"),
     ("invisible", "nfc"),
     ("mojibake", "nfc"),
     ("entities", "detokenise"),
