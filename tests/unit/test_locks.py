@@ -56,7 +56,7 @@ def test_a_disk_that_fails_is_no_file_system_without_locks(
 def test_without_locks_a_run_starts_again_unless_it_is_being_trained(
     run_folder: Path, tmp_path: Path
 ) -> None:
-    """A launcher that there is not is refused once the earlier run is set aside."""
+    """An unknown launcher, which the command line refuses, stops it once the run is set aside."""
     request: TrainingRequest = msgspec.structs.replace(
         make_request(run_folder), command="aiayn train"
     )
@@ -67,6 +67,6 @@ def test_without_locks_a_run_starts_again_unless_it_is_being_trained(
         ):
             drive(request, launcher="local", record_path=tmp_path / "seed1.json", fresh=True)
         assert not (run_folder / "aside-1").exists()
-        with pytest.raises(KeyError, match="none"):  # past the lock; no launcher has this name
+        with pytest.raises(KeyError, match="none"):
             drive(request, launcher="none", record_path=tmp_path / "seed1.json", fresh=True)
     assert (run_folder / "aside-1" / RANK_LOCK_NAME).exists()
