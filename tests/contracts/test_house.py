@@ -44,9 +44,6 @@ def name_of(path: Path) -> str:
     return path.relative_to(CHECKOUT).as_posix()
 
 
-# Python 3.12 and later split an f-string, whose text is then a token of its own.
-
-
 def forbidden_words(text: str) -> list[str]:
     """Return `line: word` for each forbidden word of a text."""
     for phrase in ALLOWED_PHRASES:

@@ -273,11 +273,11 @@ class Copy:
             "--from-logs",
             str(MULTI30K),
             "--output",
-            "again",
+            "build/again",
         )
         gone = {table.name for name in absent for table in present_wings()[name].tables}
         for path in sorted((CHECKOUT / MULTI30K / "tables").iterdir()):
-            again = self.folder / "again" / "multi30k" / "tables" / path.name
+            again = self.folder / "build" / "again" / "multi30k" / "tables" / path.name
             if path.stem in gone:
                 assert not again.exists()
             else:

@@ -5,7 +5,7 @@ the clean lines.
 import json
 import random
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -118,6 +118,11 @@ def damaged(damage: str) -> list[str]:
     return numbered
 
 
+def shared_lines(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Return how many percent of the references' lines are hypotheses."""
+    return 100 * len(set(hypotheses) & set(references)) / len(references)
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damage_is_named_with_both_scores_and_its_repair(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -160,6 +165,15 @@ def test_clean_translations_have_no_repair() -> None:
 
     assert best_repair(CLEAN, REFERENCES, "de", never, 90.0) is None
     assert repair_sides(["pieces"], CLEAN, REFERENCES, "de") is None
+
+
+def test_blank_lines_have_no_repair() -> None:
+    blank = [""] * len(REFERENCES)
+    assert best_repair(blank, REFERENCES, "de", lambda *sides: 0.0, 0.0) is None
+    rows = [f'{number},"{line}"' for number, line in enumerate(CLEAN)]
+    found = best_repair([*rows[:9], "", *rows[10:]], CLEAN, "de", shared_lines, 1.0)
+    assert found is not None
+    assert found[0].hypotheses == [*CLEAN[:9], "", *CLEAN[10:]]
 
 
 def test_there_are_at_most_twenty_repairs_and_pairs_are_of_them() -> None:

@@ -162,8 +162,10 @@ JSON_KEYS = (
 def _of_csv(lines: Lines, language: str) -> Lines | None:
     if not all(line.rstrip(",").endswith('"') for line in lines if line):
         return None
-    rows = [next(csv.reader([line]), [""]) for line in lines]
-    return [row[-1] for row in rows] if len({len(row) for row in rows}) == 1 else None
+    rows = [next(csv.reader([line]), []) for line in lines]
+    if len({len(row) for row in rows if row}) != 1:
+        return None
+    return [row[-1] if row else "" for row in rows]
 
 
 def detokenised(lines: Lines, language: str) -> Lines | None:
