@@ -10,7 +10,7 @@ from analysis.doctor.types import WORDS_BY_CHECK, Answer, Cost, Diagnosis, Findi
 LABEL = 11  # columns of the labels of a finding
 CHECK_COLUMN = 40
 NEXT_STEP = (
-    "What a BLEU means beside the paper's, with no run at all: `aiayn explain --bleu 26.9 --system"
+    "What a BLEU means next to the paper's, without any run: `aiayn explain --bleu 26.9 --system"
     " base`."
 )
 
