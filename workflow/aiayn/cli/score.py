@@ -49,7 +49,7 @@ EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-
 
 
 class TextFlags:
-    """What `score` and `evaluate` ask of references and of the text's form."""
+    """The flags of `score` and `evaluate` on the references and on the form of the text."""
 
     testset: str | None = flag(
         "newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...),"

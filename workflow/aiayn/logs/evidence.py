@@ -325,7 +325,9 @@ def _is_in_a_row(names: Sequence[str], training: LoggedTraining) -> bool:
     steps = {after - before for before, after in pairwise(ordered)}
     key = "save_interval_updates" if is_by_update else "save_interval"
     interval = training.log.arguments.get(key)
-    return steps <= {interval} if interval else len(steps) <= 1 and 0 not in steps
+    if interval:
+        return steps <= {interval}
+    return len(steps) <= 1 and 0 not in steps
 
 
 def _is_newest(name: str, training: LoggedTraining) -> bool:
