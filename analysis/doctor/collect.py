@@ -27,7 +27,7 @@ from aiayn.logs.evidence import (
     join_logs,
     metric_of_generation,
 )
-from aiayn.logs.listing import LeftOut, list_folder
+from aiayn.facts.listing import LeftOut, list_folder
 from aiayn.logs.reader import OTHER_TOOLKIT, read_log
 from aiayn.logs.types import Argument, GenerationLog
 from aiayn.packed import find_packed

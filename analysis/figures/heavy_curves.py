@@ -3,7 +3,7 @@ updates and hours.
 
 A frame of curves has a line for each point: run, series, seed, measure, update, hours, value. The
 runs of a series (a system on a corpus, or a configuration) share a colour; their seeds make a band.
-`aiayn.logs.curves` defines the measures.
+`aiayn.facts.curves` defines the measures.
 """
 
 import logging
@@ -16,14 +16,14 @@ import altair as alt
 import pandas as pd
 
 from aiayn.errors import RecordError
-from aiayn.logs.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
-from aiayn.logs.evidence import entries_by_name
-from aiayn.logs.reader import read_log
-from aiayn.logs.types import LogFile, TrainingLog
+from aiayn.facts.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
+from aiayn.facts.jobs import Training, name_of
+from aiayn.facts.reader import read_log
+from aiayn.facts.types import LogFile
+from aiayn.known_good.rows import AveragedLine
 from aiayn.printed import PAPER_SCALE
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
-from paper_tables.compare.lines import AveragedLine
 from paper_tables.frame import Frame
 from paper_tables.render.figure import (
     FAINT,
@@ -135,8 +135,8 @@ def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
             raise RecordError(
                 f"{path}: no training in it; expected a log of fairseq-train or `aiayn train`"
             )
-        for index, (log, points) in enumerate(found):
-            suffix = f"@{log.first_line}" if index else ""
+        for index, (training, points) in enumerate(found):
+            suffix = f":{training.first.line}" if index else ""
             curves.append(Curve(run + suffix, series + suffix, seed, points))
     return curves
 
@@ -155,24 +155,20 @@ def curves_of_folder(
     """
     series_by_name: dict[str, tuple[str, int | None]] = {}
     for line in lines:
-        scale = "" if line.system.scale == PAPER_SCALE else f" ({line.system.scale})"
-        parts = (f"{line.system.system}{scale}", line.language_pair, *line.configuration)
-        series = ", ".join(parts)
-        for training in line.trainings:
-            seed = training.seed
-            series_by_name[training.path] = (series, seed if isinstance(seed, int) else None)
-    names_by_path: dict[str, dict[int, str]] = {}
+        for judged in line.trainings:
+            series_by_name[judged.name] = (line.target.name, judged.training.seed)
+    names_by_path: dict[str, set[str]] = {}
     for path, log_file in file_by_path.items():
-        for name, entry in entries_by_name(path, log_file).items():
-            if isinstance(entry, TrainingLog) and (name in series_by_name or not series_by_name):
-                names_by_path.setdefault(path, {})[entry.first_line] = name
+        for section in log_file.sections:
+            name = name_of(section)
+            if section.program == "train" and (name in series_by_name or not series_by_name):
+                names_by_path.setdefault(path, set()).add(name)
     if len(names_by_path) > MAX_LOGS:
         logger.info(f"curves: the first {MAX_LOGS:,} of {len(names_by_path):,} logs are drawn")
     curves = []
     for path, names in list(names_by_path.items())[:MAX_LOGS]:
-        for log, points in _read(folder / path, file_by_path[path]):
-            if log.first_line in names:
-                name = names[log.first_line]
+        for training, points in _read(folder / path, file_by_path[path]):
+            if (name := training.name) in names:
                 curves.append(Curve(name, *series_by_name.get(name, _series_of_path(name)), points))
     return curves
 
@@ -186,7 +182,7 @@ def _series_of_path(path: str) -> tuple[str, int | None]:
     return (f"{parts.system}, {parts.corpus}", parts.seed) if parts else (path, None)
 
 
-def _read(path: Path, log_file: LogFile | None) -> list[tuple[TrainingLog, list[CurvePoint]]]:
+def _read(path: Path, log_file: LogFile | None) -> list[tuple[Training, list[CurvePoint]]]:
     try:
         return read_curves(path, log_file or read_log(path))
     except OSError as error:

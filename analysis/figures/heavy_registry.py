@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from aiayn.logs.types import LogFile
+from aiayn.facts.types import LogFile
+from aiayn.known_good.rows import AveragedLine
 from analysis.figures import heavy_attention as attention
 from analysis.figures import heavy_curves as curves
 from analysis.figures import heavy_results as results
-from paper_tables.compare.lines import AveragedLine
 from paper_tables.frame import Frame
 from paper_tables.render.figure import Drawable, FigureError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import RecordError, UsageError
-from aiayn.logs.listing import list_folder
+from aiayn.facts.listing import list_folder
 from aiayn.printed import (
     EDITION_WORDS,
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
@@ -278,26 +278,24 @@ def question_of_folder(
 def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) -> SeedQuestion:
     """Return a system's values in fairseq's logs, a value for each training."""
     place = f"{folder}: {printed.system}, {printed.role}"
-    scored: dict[tuple[str, ...], dict[tuple[str, str], list[float]]] = {}
+    scored: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
     for line in averaged_lines(folder):
-        is_system = line.system.system == printed.system
-        if is_system and line.language_pair == printed.language_pair:
-            for (labels, name, settings), judged in line.scored(printed.role).items():
-                configuration = (line.system.scale, *line.configuration, *labels)
-                values = [score.value for score in judged if score.value is not None]
-                scored.setdefault(configuration, {})[name, settings] = values
+        target = line.target
+        if (target.system, target.language_pair) == (printed.system, printed.language_pair):
+            for definition, translations in line.scored(printed.role).items():
+                values = [one.value for one in translations if one.value is not None]
+                scored.setdefault((target.scale, line.version), {})[definition] = values
     if not scored:
         raise RecordError(
-            f"{place}: no BLEU in these logs; `aiayn tables --from-logs` lists the system of each"
-            " log"
+            f"{place}: no BLEU in these logs fills the row; `aiayn tables --from-logs` lists the"
+            " system of each log, and what keeps a number out"
         )
     if len(scored) > 1:
-        named = " and ".join("; ".join(labels) or "as the row" for _, *labels in scored)
+        named = " and ".join(f"{scale}, {version}" for scale, version in scored)
         raise RecordError(
-            f"{place}: values of several configurations, {named}; give a folder with a single"
-            " configuration"
+            f"{place}: values of several versions, {named}; give a folder with a single version"
         )
-    (((scale, *_), values_by_definition),) = scored.items()
+    (((scale, _), values_by_definition),) = scored.items()
     chosen = [key for key in values_by_definition if metric in (None, key[0])]
     if len(chosen) != 1:
         named = " and ".join(" ".join(key).rstrip() for key in values_by_definition)

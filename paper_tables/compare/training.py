@@ -22,7 +22,7 @@ from aiayn.logs.evidence import (
     real_number,
     whole_number,
 )
-from aiayn.logs.symbols import (
+from aiayn.facts.symbols import (
     MAX_FIRST_RATE,
     MIN_POSITIONS,
     OURS_ONLY,

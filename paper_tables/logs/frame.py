@@ -1,20 +1,20 @@
-"""Fills the frame of Tables 2 and 3 from logs: a line for each configuration, its numbers over
+"""Fills the frame of Tables 2 and 3 from logs: a line for each row and version, its numbers over
 seeds.
 
-A line is named by its differences from the system. A logged BLEU is not subtracted from a printed
-one: fairseq's own BLEU has another definition.
+Only numbers without problems are shown. A logged BLEU is not subtracted from a printed one:
+fairseq's own BLEU has a different definition.
 """
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from aiayn.cost import training_flops
+from aiayn.facts.derived import dict_of_symbols
+from aiayn.known_good.judge import Problem
+from aiayn.known_good.rows import AveragedLine, gpu_of
 from aiayn.paths import CellKey
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC, read_cells
 from aiayn.scoring.runs import RunState
 from aiayn.spec.hardware import HardwareSpec
-from paper_tables.compare.judgement import label_of_texts
-from paper_tables.compare.lines import AveragedLine
 from paper_tables.frame import Frame, Line, Number, Run
 from paper_tables.layout import MARK_BY_SCALE
 
@@ -26,8 +26,8 @@ METRIC_BY_COLUMN = {
 DEFINITION_NOTES = (
     (
         "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as they stand, compounds"
-        " unsplit; on text that was tokenised otherwise it is another number. fairseq's length"
-        " penalty is n^alpha, not GNMT's ((5 + n) / 6)^alpha."
+        " unsplit. On text that was tokenised differently it is a different number. fairseq's"
+        " length penalty is n^alpha, not GNMT's ((5 + n) / 6)^alpha."
     ),
     (
         "bleu_sacre_13a_of_detokenised: sacreBLEU 13a of --eval-bleu, hypothesis and reference both"
@@ -38,20 +38,21 @@ CORPUS_NOTE = (
     "That a training read WMT14's text no log can prove: its numbers of pairs and types, and of"
     " reference tokens, are compared."
 )
-COST_NOTE = "Cost: seconds of all starts x GPUs x sustained rate of the GPU that the log names."
+COST_NOTE = "Cost: seconds of all starts x GPUs x sustained rate of the GPU that the log states."
+MAX_NOTES = 12  # of unusual facts; the table of logs has all
 
 
 def frame_of_logs(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Frame:
-    """Return what logs fill of Tables 2 and 3; harmless differences are footnotes."""
-    gpus = {one.training.log.gpu for line in lines for one in line.trainings}
+    """Return what logs fill of Tables 2 and 3; what is unusual in their logs is a footnote."""
+    gpus = {gpu_of(judged) for line in lines for judged in line.trainings}
     unknown = []
     for gpu in sorted(gpus - {""}):
         if hardware.find_gpu(gpu) is None:
             unknown.append(
                 f"{gpu}: not in hardware.yaml, so no cost; add its sustained rate there."
             )
-    notes = [*DEFINITION_NOTES, *_harmless_notes(lines)]
-    if any(line.system.has_papers_corpus for line in lines):
+    notes = [*DEFINITION_NOTES, *_notes(lines)]
+    if any(line.target.scale == PAPER_SCALE for line in lines):
         notes.append(CORPUS_NOTE)
     return Frame(
         scale=PAPER_SCALE,
@@ -62,39 +63,25 @@ def frame_of_logs(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Fram
     )
 
 
-def _harmless_notes(lines: Sequence[AveragedLine]) -> list[str]:
-    """Return a footnote for each harmless difference, with the lines that have it and the published
-    reason.
-    """
-    systems_by_text: dict[str, dict[str, None]] = {}
+def _notes(lines: Sequence[AveragedLine]) -> list[str]:
+    """Return a footnote for each unusual fact of the shown numbers, with the rows that have it."""
+    rows_by_text: dict[str, dict[str, None]] = {}
     for line in lines:
-        judgements = [one.judgements for one in line.trainings]
-        judgements += [one.judgements for one in line.generations]
-        for one in (one for one in itertools.chain(*judgements) if one.verdict == "harmless"):
-            source = f" ({one.source})" if one.source else ""
-            text = f"{one.words or one.quantity} {one.found} for {one.expected}: {one.reason}"
-            systems_by_text.setdefault(text + source, {})[line.system.system] = None
-    return [f"{', '.join(systems)}: {text}." for text, systems in systems_by_text.items()]
+        shown: list[Problem] = []
+        for judged in line.trainings:
+            shown += judged.notes
+            for translation in judged.translations:
+                shown += translation.notes if translation.value is not None else []
+        for note in shown:
+            text = f"{note.label}, usually {note.expected}: {note.why}"
+            rows_by_text.setdefault(text, {})[line.target.system] = None
+    texts = [f"{', '.join(rows)}: {text}." for text, rows in rows_by_text.items()]
+    more = len(texts) - MAX_NOTES
+    return texts[:MAX_NOTES] + ([f"{more} more notes: the table of logs."] if more > 0 else [])
 
 
-def _parts(lines: Sequence[AveragedLine]) -> list[tuple[AveragedLine, tuple[str, ...]]]:
-    """Return each line with () for its trainings' own numbers, and with the labels of each
-    perplexity and BLEU that differs in something of its own; the paper's scale and few labels
-    first.
-    """
-    parts = []
-    for line in lines:
-        labels = dict.fromkeys([(), *(one.perplexity_labels for one in line.trainings)])
-        labels |= dict.fromkeys(one.labels for one in line.generations)
-        parts += [(line, one) for one in labels]
-    parts.sort(
-        key=lambda part: (
-            part[0].system.scale != PAPER_SCALE,
-            part[0].system.scale,
-            len(part[0].configuration) + len(part[1]),
-        )
-    )
-    return parts
+def _ordered(lines: Sequence[AveragedLine]) -> list[AveragedLine]:
+    return sorted(lines, key=lambda line: (line.target.scale != PAPER_SCALE, line.target.scale))
 
 
 def _lines_of_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Iterator[Line]:
@@ -103,73 +90,74 @@ def _lines_of_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> I
     """
     rows = dict.fromkeys((join.row, join.system) for join in read_cells() if join.table == 2)
     for row, system in rows:
-        for line, labels in _parts([one for one in lines if one.system.system == system]):
-            pair = line.language_pair.replace("-", "_")
-            bleu = _bleu(line, "test", labels)
-            if not labels:
-                cost = _training_cost(line, hardware)
-                numbers = {f"bleu_{pair}_ours": bleu, f"flops_{pair}_ours": (cost,)}
-                yield _line(2, row, line, labels, numbers)
-            elif bleu[0].values:
-                yield _line(2, row, line, labels, {f"bleu_{pair}_ours": bleu})
+        for line in _ordered([line for line in lines if line.target.system == system]):
+            pair = line.target.language_pair.replace("-", "_")
+            cost = _training_cost(line, hardware)
+            numbers = {
+                f"bleu_{pair}_ours": _bleu(line, "test"),
+                f"flops_{pair}_ours": (cost,),
+            }
+            yield _line(2, row, line, lines, numbers)
 
 
 def _training_cost(line: AveragedLine, hardware: HardwareSpec) -> Number:
     costs = {}
-    for one in line.trainings:
-        gpu = hardware.find_gpu(one.training.log.gpu) if one.training.log.gpu else None
-        seconds = one.training.gpu_seconds
+    for judged in line.trainings:
+        name = gpu_of(judged)
+        gpu = hardware.find_gpu(name) if name and judged.fills("cost") else None
+        seconds = judged.gpu_seconds
         if gpu is not None and seconds is not None:
-            costs[one.path] = training_flops(seconds, gpu.sustained_flops_per_second.value)
+            costs[judged.name] = training_flops(seconds, gpu.sustained_flops_per_second.value)
     return _number(line, "training_flops", "training cost", costs)
 
 
 def _lines_of_table3(lines: Sequence[AveragedLine]) -> Iterator[Line]:
     """Yield the lines below each row of Table 3: a dev set's BLEU, and the training's numbers."""
-    for line, labels in _parts([one for one in lines if one.language_pair == "en-de"]):
-        numbers = {"bleu_dev": _bleu(line, "dev", labels)}
+    for line in _ordered([line for line in lines if line.target.language_pair == "en-de"]):
+        numbers = {"bleu_dev": _bleu(line, "dev")}
         for column, metric in METRIC_BY_COLUMN.items():
             values = {}
-            for one in line.trainings:
-                if labels == (one.perplexity_labels if metric == PERPLEXITY_METRIC else ()):
-                    values[one.path] = one.training.value_by_metric.get(metric)
+            for judged in line.trainings:
+                values[judged.name] = judged.value_by_metric.get(metric)
             numbers[column] = (_number(line, metric, metric, values),)
-        if not labels or numbers["bleu_dev"][0].values or numbers["ppl_dev"][0].values:
-            yield _line(3, line.system.system, line, labels, numbers)
+        yield _line(3, line.target.system, line, lines, numbers)
 
 
 def _line(
     table: int,
     row: str,
     line: AveragedLine,
-    labels: tuple[str, ...],
+    lines: Sequence[AveragedLine],
     numbers: dict[str, tuple[Number, ...]],
 ) -> Line:
-    differences = label_of_texts((*line.configuration, *labels))
-    label = "; ".join(filter(None, (line.system.system, differences)))
+    same = [other for other in lines if other.target == line.target]
+    version = f"; {line.version}" if len(same) > 1 else ""
     return Line(
         table=table,
         row=row,
-        label=f"logs: {label}",
+        label=f"logs: {line.target.system}{version}",
         marks=tuple(filter(None, [_mark(line)])),
-        settings=dict(line.trainings[0].training.symbols),
+        settings=dict(dict_of_symbols(line.trainings[0].training.last)),
         numbers=dict(numbers),
     )
 
 
 def _mark(line: AveragedLine) -> str:
-    return "" if line.system.scale == PAPER_SCALE else MARK_BY_SCALE[line.system.scale]
+    return "" if line.target.scale == PAPER_SCALE else MARK_BY_SCALE[line.target.scale]
 
 
-def _bleu(line: AveragedLine, role: str, labels: tuple[str, ...]) -> tuple[Number, ...]:
+def _bleu(line: AveragedLine, role: str) -> tuple[Number, ...]:
     """Return the BLEU of a role, a number for each definition or mark; a number without values if
     there is none.
     """
     numbers = []
-    for (label, metric, settings), members in line.scored(role).items():
-        if label == labels:
-            values = {member.generation.training_path: member.value for member in members}
-            numbers.append(_number(line, metric, f"BLEU ({role})", values, settings))
+    for (metric, settings), members in line.scored(role).items():
+        values: dict[str, float | None] = {}
+        for member in members:
+            training = member.translation.training
+            if training is not None:
+                values[training.name] = member.value
+        numbers.append(_number(line, metric, f"BLEU ({role})", values, settings))
     return tuple(numbers) or (_number(line, "bleu_as_given", f"BLEU ({role})", {}),)
 
 
@@ -177,20 +165,21 @@ def _number(
     line: AveragedLine,
     metric: str,
     what: str,
-    value_by_path: Mapping[str, float | None],
+    value_by_name: Mapping[str, float | None],
     settings: str = "",
 ) -> Number:
     """Return a number over the trainings that have a value, each with its own; seed and GPU are
     those of the training.
     """
-    system = line.system.system
+    system = line.target.system
     values = []
     for judged in line.trainings:
-        value = value_by_path.get(judged.path)
+        value = value_by_name.get(judged.name)
         if value is not None:
-            state = RunState(status="finished", run=judged.path, update=0, updates=0)
-            hardware = judged.training.log.gpu
-            run = Run(corpus="", system=system, seed=judged.seed, hardware=hardware, state=state)
+            state = RunState(status="finished", run=judged.name, update=0, updates=0)
+            seed = judged.training.seed
+            hardware = gpu_of(judged)
+            run = Run(corpus="", system=system, seed=seed, hardware=hardware, state=state)
             values.append((run, value))
     return Number(
         key=CellKey(
@@ -199,12 +188,12 @@ def _number(
             average="",
             testset="",
             role="",
-            language_pair=line.language_pair,
+            language_pair=line.target.language_pair,
         ),
         metric=metric,
         mark=_mark(line),
         values=tuple(values),
         settings=settings,
-        quantity=f"{what} of {system}, {line.language_pair}, from logs",
+        quantity=f"{what} of {system}, {line.target.language_pair}, from logs",
         missing=("",) * (len(line.trainings) - len(values)),
     )

@@ -8,28 +8,28 @@ import html
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from aiayn.logs.completeness import broken
-from aiayn.logs.evidence import join_logs
-from aiayn.logs.findings import Finding
-from aiayn.logs.listing import LeftOut, Listing, list_folder
-from aiayn.logs.reader import read_log
-from aiayn.logs.types import LogFile, TrainingLog
+from aiayn.errors import RecordError
+from aiayn.facts.derived import model_parameters
+from aiayn.facts.jobs import Training, join_jobs
+from aiayn.facts.listing import LeftOut, Listing, list_folder
+from aiayn.facts.reader import read_log
+from aiayn.facts.types import Fact, LogFile
+from aiayn.known_good.judge import Problem, problems
+from aiayn.known_good.rows import (
+    AveragedLine,
+    JudgedJobs,
+    JudgedTraining,
+    average_trainings,
+    judge_jobs,
+)
+from aiayn.known_good.targets import read_targets
 from aiayn.provenance import commit_label, utc_now
 from aiayn.records import TrainRecord
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import SCALES
-from paper_tables.compare.lines import (
-    AveragedLine,
-    JudgedFolder,
-    JudgedTraining,
-    average_trainings,
-    judge_folder,
-)
-from paper_tables.compare.systems import read_systems
 from paper_tables.layout import compact
 from paper_tables.logs.frame import frame_of_logs
 from paper_tables.logs.tables import file_problem, lay_out_logs
@@ -45,7 +45,7 @@ from paper_tables.tables.table3 import lay_out_table3
 MAX_LINES = 6  # that the first look names
 LOGS_PAGE_NAME = "logs.html"  # the page of the logs, if report.html is the page of a scale
 LEAD = (
-    "Every number below is from a log; the table of logs lists what each is, what it fills, what"
+    "Every number below is from a log. The table of logs lists what each is, what it fills, what"
     " not and why."
 )
 NO_VERDICT = "A log's BLEU is of another definition than the printed one"
@@ -70,18 +70,19 @@ def make_page_of_logs(
         RecordError: if a folder cannot be read.
         ConfigError: if a system or the hardware file cannot be read.
     """
-    root, file_by_path, left_out = _read_files(listing_by_folder)
-    judged = judge_folder(join_logs(root, file_by_path), read_systems(SCALES, config_folder))
-    recorded_by_path = _recorded_by_path(judged.trainings, recorded_by_scale)
-    alone = [training for training in judged.trainings if training.path not in recorded_by_path]
-    lines, findings_by_path = average_trainings(alone)
-    for training in judged.trainings:
-        if training.path in recorded_by_path:
-            train = recorded_by_path[training.path][1]
-            contradictions = _contradictions(training.training.log, train)
-            findings_by_path.setdefault(training.path, []).extend(contradictions)
-    scale_by_path = {path: scale for path, (scale, _) in recorded_by_path.items()}
-    tables = [lay_out_logs(judged, findings_by_path, scale_by_path, left_out)]
+    root, files, left_out = _read_files(listing_by_folder)
+    _require_logs(listing_by_folder, files, left_out, recorded_by_scale)
+    judged = judge_jobs(join_jobs(files), read_targets(SCALES, config_folder), root)
+    recorded_by_name = _recorded_by_name(judged.trainings, recorded_by_scale)
+    alone = [training for training in judged.trainings if training.name not in recorded_by_name]
+    lines = average_trainings(alone)
+    scale_by_name: dict[str, str] = {}
+    contradictions: dict[str, list[Problem]] = {}
+    for one in judged.trainings:
+        if one.name in recorded_by_name:
+            scale_by_name[one.name], train = recorded_by_name[one.name]
+            contradictions[one.name] = problems(_contradictions(one.training, train), {}, "train")
+    tables = [lay_out_logs(judged, scale_by_name, contradictions, left_out)]
     if alone or not recorded_by_scale:
         frame = frame_of_logs(lines, read_hardware(config_folder / "hardware.yaml"))
         tables = [lay_out_table2(frame), lay_out_table3(frame), *tables]
@@ -89,7 +90,7 @@ def make_page_of_logs(
     for table in tables:
         write_table(table, output_folder / "tables")
     figures = draw_figures(
-        "logs_figures", output_folder / FIGURES_FOLDER, root, file_by_path, lines
+        "logs_figures", output_folder / FIGURES_FOLDER, root, judged.jobs.file_by_path, lines
     )
     # Runs of one scale, and no number that comes from a log alone: the scale's page answers first.
     is_first_page = len(recorded_by_scale) != 1 or bool(lines or judged.others)
@@ -98,7 +99,7 @@ def make_page_of_logs(
         page = f"{scale}/{REPORT_NAME}" if is_first_page else REPORT_NAME
         num_runs = len(recorded.results.train_by_key)
         links.append(f'<a href="{page}">Scale {scale}: {num_runs:,} runs with records</a>')
-    not_read = _not_read(file_by_path, left_out)
+    not_read = _not_read(files, left_out)
     title = f"Tables from logs alone: {', '.join(map(_name, listing_by_folder))}"
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     opening = f'<p class="lead">{LEAD}</p>\n{render_faults(faults)}'
@@ -114,74 +115,97 @@ def _name(folder: Path) -> str:
     return folder.name or str(folder)
 
 
-def _recorded_by_path(
+def _require_logs(
+    listing_by_folder: Mapping[Path, Listing],
+    files: Sequence[LogFile],
+    left_out: Sequence[LeftOut],
+    recorded_by_scale: Mapping[str, RecordedResults],
+) -> None:
+    """Require that the folders have something of fairseq's, or records.
+
+    Raises:
+        RecordError: with the kinds of file that are there.
+    """
+    if recorded_by_scale or any(file.sections for file in files):
+        return
+    seen = [file_problem(file) for file in files]
+    seen += [left.why for left in left_out]
+    kinds = "; ".join(list(dict.fromkeys(seen))[:MAX_LINES]) or "it is empty"
+    more = f"; and {len(seen) - MAX_LINES:,} more" if len(seen) > MAX_LINES else ""
+    names = ", ".join(str(folder) for folder in listing_by_folder)
+    raise RecordError(
+        f"{names}: no log of fairseq; expected the output of fairseq-train or fairseq-generate;"
+        f" found {len(seen):,} kinds of file: {kinds}{more}"
+    )
+
+
+def _recorded_by_name(
     trainings: Sequence[JudgedTraining], recorded_by_scale: Mapping[str, RecordedResults]
 ) -> dict[str, tuple[str, TrainRecord]]:
-    """Return the scale and the record of each training that has a record, by the path of its
+    """Return the scale and the record of each training that has a record, by the name of its
     log.
     """
     record_by_run: dict[str, tuple[str, TrainRecord]] = {}
     for scale, recorded in recorded_by_scale.items():
         for train in recorded.results.train_by_key.values():
             record_by_run[train.run] = scale, train
-    recorded_by_path = {}
-    for training in trainings:
-        run = posixpath.basename(posixpath.dirname(training.path))  # a run's folder has its name
+    recorded_by_name = {}
+    for judged in trainings:
+        path = judged.training.first.path
+        run = posixpath.basename(posixpath.dirname(path))  # a run's folder has its name
         if run in record_by_run:
-            recorded_by_path[training.path] = record_by_run[run]
-    return recorded_by_path
+            recorded_by_name[judged.name] = record_by_run[run]
+    return recorded_by_name
 
 
-def _not_read(file_by_path: Mapping[str, LogFile], left_out: Sequence[LeftOut]) -> tuple[str, ...]:
+def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> tuple[str, ...]:
     """Return a sentence for each file that could not be read; counted files have no sentence."""
     sentences = []
-    for path, log_file in sorted(file_by_path.items()):
-        if log_file.refusal is not None:
-            sentences.append(file_problem(path, log_file))
-    sentences += [one.why for one in left_out if not one.is_count]
+    for file in sorted(files, key=lambda file: file.path):
+        if file.refusal is not None:
+            sentences.append(file_problem(file))
+    sentences += [left.why for left in left_out if not left.is_count]
     return tuple(sentences)
 
 
 def _read_files(
     listing_by_folder: Mapping[Path, Listing],
-) -> tuple[Path, dict[str, LogFile], list[LeftOut]]:
-    """Return the root of the logs ('.' for several folders), each log by its path below, and what
-    is not read.
-    """
+) -> tuple[Path, list[LogFile], list[LeftOut]]:
+    """Return the root of the logs ('.' for several folders), each log, and what is not read."""
     is_single = len(listing_by_folder) == 1
     left_out: list[LeftOut] = []
-    file_by_path: dict[str, LogFile] = {}
+    files: list[LogFile] = []
     for folder, listing in listing_by_folder.items():
         prefix = "" if is_single else f"{folder.as_posix()}/"
         for path in listing.log_paths:
-            file_by_path[f"{prefix}{path}"] = read_log(folder / path)
-        for one in listing.left_out:
-            left_out.append(msgspec.structs.replace(one, path=f"{prefix}{one.path}"))
-    return next(iter(listing_by_folder)) if is_single else Path(), file_by_path, left_out
+            files.append(read_log(folder / path, f"{prefix}{path}"))
+        for left in listing.left_out:
+            left_out.append(msgspec.structs.replace(left, path=f"{prefix}{left.path}"))
+    return next(iter(listing_by_folder)) if is_single else Path(), files, left_out
 
 
 def averaged_lines(folder: Path) -> list[AveragedLine]:
     """Return the lines of Tables 2 and 3 that the logs below a folder fill."""
-    root, file_by_path, _ = _read_files({folder: list_folder(folder)})
-    systems = read_systems(SCALES)
-    return average_trainings(judge_folder(join_logs(root, file_by_path), systems).trainings)[0]
+    return average_trainings(judged_folder(folder).trainings)
 
 
-def _contradictions(log: TrainingLog, train: TrainRecord) -> Iterator[Finding]:
+def judged_folder(folder: Path) -> JudgedJobs:
+    """Return all jobs below a folder, with their rows and problems."""
+    root, files, _ = _read_files({folder: list_folder(folder)})
+    return judge_jobs(join_jobs(files), read_targets(SCALES), root)
+
+
+def _contradictions(training: Training, train: TrainRecord) -> Iterator[Fact]:
     """Yield the numbers of updates and of parameters in which a run's record and log differ."""
     pairs = {
-        "updates": (train.updates, log.last_update),
-        "parameters": (train.num_parameters, log.num_parameters),
+        "updates": (train.updates, training.last_update),
+        "parameters": (train.num_parameters, model_parameters(training)),
     }
+    section = training.last
     for name, (recorded, logged) in pairs.items():
         if logged is not None and recorded != logged:
-            values: dict[str, Any] = {
-                "run": train.run,
-                "recorded": recorded,
-                "name": name,
-                "logged": logged,
-            }
-            yield broken("log-and-record-agree", line=log.last_line, **values)
+            text = f"{recorded:,} {name} of {train.run}; the log has {logged:,}"
+            yield Fact("record", text, section.path, section.last_line)
 
 
 def render_faults(faults: Iterable[RecordFault]) -> str:
@@ -190,7 +214,7 @@ def render_faults(faults: Iterable[RecordFault]) -> str:
 
 
 def _cards(
-    judged: JudgedFolder,
+    judged: JudgedJobs,
     lines: Sequence[AveragedLine],
     links: Sequence[str],
     num_not_read: int,
@@ -200,15 +224,13 @@ def _cards(
     `links` lead to the pages of the scales.
     """
     num_averaged = sum(len(line.trainings) for line in lines)
-    num_logs = len(judged.logs.file_by_path)
     kinds = [
         f"{len(judged.trainings):,} trainings",
-        f"{len(judged.logs.generations):,} translations",
+        f"{len(judged.translations):,} translations",
     ]
     filled: dict[str, None] = {}
     for line in lines:
-        row = f"{line.system.system}, {line.language_pair}: {len(line.trainings)}"
-        filled[html.escape(row)] = None
+        filled[html.escape(f"{line.target.name}: {len(line.trainings)}")] = None
     shown = [*links, *list(filled)[:MAX_LINES]]
     if len(filled) > MAX_LINES:
         shown.append(f"and {len(filled) - MAX_LINES} more rows")
@@ -217,7 +239,7 @@ def _cards(
         text = f"{num_not_read:,} files or folders are not read, named in the table of logs"
         missing = card_words(text, [], "bad")
     return [
-        ("Asked", card_words(f"{num_logs:,} logs", kinds)),
+        ("Asked", card_words(f"{len(judged.jobs.file_by_path):,} logs", kinds)),
         ("Came out", card_words(f"{num_averaged:,} trainings in the tables", shown)),
         ("Verdict", card_words("None is judged", [NO_VERDICT])),
         ("Missing", missing),

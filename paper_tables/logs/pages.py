@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from aiayn.logs.listing import Listing, list_folder
+from aiayn.facts.listing import Listing, list_folder
 from aiayn.packed import unpacked_name
 from aiayn.provenance import commit_label, utc_now
 from aiayn.runs.attempts import LOG_NAME

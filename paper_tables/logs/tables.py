@@ -2,29 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 
-from aiayn.logs.evidence import entries_by_name
-from aiayn.logs.findings import Finding
-from aiayn.logs.listing import LeftOut
-from aiayn.logs.reader import OTHER_TOOLKIT
-from aiayn.logs.symbols import Symbol
-from aiayn.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile
-from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
+from aiayn.facts.jobs import Training, Translation, inputs_of, name_of
+from aiayn.facts.listing import LeftOut
+from aiayn.facts.types import LogFile, Section
+from aiayn.known_good.judge import Problem
+from aiayn.known_good.rows import JudgedJobs, JudgedTraining, JudgedTranslation
+from aiayn.known_good.table import show
+from aiayn.printed import PERPLEXITY_METRIC
 from paper_tables.layout import DASH, Column, Row, Table, anchor_of, format_value, text_cell
 
+MAX_PROBLEMS = 25  # of one log, that are written out
 MAX_DIFFERENCES = 6  # from a row, that are named
 
 
 def lay_out_logs(
-    folder: JudgedFolder,
-    findings_by_path: dict[str, list[Finding]],
-    scale_by_path: Mapping[str, str],
+    judged: JudgedJobs,
+    scale_by_name: Mapping[str, str],
+    contradictions: Mapping[str, Sequence[Problem]],
     left_out: Sequence[LeftOut] = (),
 ) -> Table:
     """Return the table of the logs: what each is, its row or the nearest, what it fills, and what
     not and why.
 
-    Files that are not logs, or not read, come last. A log in `scale_by_path` belongs to a run of
-    ours whose records are in the tables of that scale.
+    Files that are not logs, or not read, come last. A log in `scale_by_name` is that of a run of
+    ours whose records are in the tables of that scale. `contradictions` to the records are by name.
     """
     columns = (
         Column("file", "File", side="label"),
@@ -33,75 +34,72 @@ def lay_out_logs(
         Column("fills", "Fills", side="label"),
         Column("why_not", "Set apart or not filled, and why", side="label"),
     )
-    judged_by_name: dict[str, JudgedTraining | JudgedGeneration] = {}
-    for training in folder.trainings:
-        for generation in training.generations:
-            judged_by_name[generation.generation.path] = generation
-        judged_by_name[training.path] = training
-    judged_by_name |= {generation.generation.path: generation for generation in folder.others}
-    rows = []
-    for path, log_file in sorted(folder.logs.file_by_path.items()):
-        if problem := file_problem(path, log_file):
-            rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", problem))
-        for name, entry in entries_by_name(path, log_file).items():
-            judged, found = judged_by_name.get(name), findings_by_path.get(name, [])
-            row = fills = ""
-            texts = []
-            if isinstance(judged, JudgedTraining):
-                row, fills = _row_words(judged), _fills(judged, found)
-                if name in scale_by_path:
-                    fills = f"the tables of scale {scale_by_path[name]}, by its records"
-            elif judged is not None:
-                row = judged.generation.training_path
-                trained = judged_by_name.get(row)
-                has_row = isinstance(trained, JudgedTraining) and trained.system is not None
-                fills = _bleu_words(judged) if has_row and judged.value is not None else ""
-            if judged is not None:
-                texts += [finding.text(path) for finding in (*judged.findings, *found)]
-                texts += [one.text for one in judged.judgements if one.verdict != "equal"]
-            rows.append(_log_row(name, describe_entry(entry), row, fills, _numbered(texts)))
-    rows += [_log_row(one.path, one.what, "", "", one.why) for one in left_out]
+    rows: list[tuple[str, Row]] = []
+    for file in judged.jobs.file_by_path.values():
+        if problem := file_problem(file):
+            rows.append((file.path, _log_row(file.path, f"{file.num_lines:,} lines", "", "", problem)))
+    for one in judged.trainings:
+        fills, apart = _numbers(one)
+        if one.name in scale_by_name:
+            fills = f"the tables of scale {scale_by_name[one.name]}, by its records"
+        problems = [*apart, *(one.text for one in contradictions.get(one.name, ()))]
+        problems += [problem.text for problem in one.all_problems]
+        why = _why(problems, one.notes)
+        row = _log_row(one.name, describe_training(one.training), _row_words(one), fills, why)
+        rows.append((one.name, row))
+        for copy in one.training.copies:
+            text = f"{copy}: the same training as {one.name}: it counts once"
+            rows.append((copy, _log_row(copy, "copy of a training", "", "", text)))
+        for section in one.training.sections[1:]:
+            if section.path != one.training.first.path:
+                text = f"a further start of {one.name}"
+                rows.append((section.path, _log_row(name_of(section), text, "", "", "")))
+    for translation in judged.translations:
+        rows.append((translation.name, _translation_row(translation)))
+    for averaging in judged.jobs.averagings:
+        name = name_of(averaging)
+        rows.append((name, _log_row(name, describe_averaging(averaging), "", "", "")))
+    listed = [row for _, row in sorted(rows, key=lambda entry: entry[0])]
+    listed += [_log_row(left.path, left.what, "", "", left.why) for left in left_out]
     return Table(
         name="logs",
         title="Logs",
         caption=(
-            "Each log: what it is, its row or the nearest one with what differs (log's value, row's"
-            " value), the numbers that it fills, every check that it fails, and every quantity that"
-            " is not the system's."
+            "Each log: what it is, its row or the nearest one with what differs, the numbers that"
+            " it fills, and for every other number each fact that keeps it out. Notes keep nothing"
+            " out."
         ),
         columns=columns,
-        rows=tuple(rows),
+        rows=tuple(listed),
     )
 
 
-def file_problem(path: str, log_file: LogFile) -> str:
+def file_problem(file: LogFile) -> str:
     """Return why a file holds nothing: it cannot be read, or is not a log; '' without a reason."""
-    refusal = log_file.refusal
+    refusal = file.refusal
     if refusal is not None:
-        place = f"{path}:{refusal.line}" if refusal.line else path
+        place = f"{file.path}:{refusal.line}" if refusal.line else file.path
         return f"{place}: {refusal.text}; {refusal.next_step}"
-    if not log_file.num_lines:
-        return "is empty: copy the log again"
-    return "" if log_file.entries else _what_else(log_file)
-
-
-def _what_else(log_file: LogFile) -> str:
-    """Return what a file without a training or translation is, by the arguments that it prints."""
-    if not log_file.other_programs:
-        return "not a log of fairseq"
+    if not file.num_lines:
+        return f"{file.path}: is empty; copy the log again"
+    if file.sections:
+        return ""
+    if not file.other_programs:
+        return f"{file.path}: not a log of fairseq"
     names = [
-        f"fairseq-{name}" if name != OTHER_TOOLKIT else "another toolkit"
-        for name in log_file.other_programs
+        name if name == "another toolkit" else f"fairseq-{name}" for name in file.other_programs
     ]
-    return f"a log of {', '.join(names)}: no training and no translation with a score"
+    return f"{file.path}: a log of {', '.join(names)}: no training and no translation with a score"
 
 
-def _numbered(texts: Sequence[str]) -> str:
-    return (
-        texts[0]
-        if len(texts) == 1
-        else " ".join(f"({number}) {text}." for number, text in enumerate(texts, start=1))
-    )
+def _why(problems: Sequence[str], notes: Sequence[Problem]) -> str:
+    texts = list(dict.fromkeys(problems))
+    more = len(texts) - MAX_PROBLEMS
+    texts = texts[:MAX_PROBLEMS] + ([f"and {more} more"] if more > 0 else [])
+    texts += [f"note: {note.text}" for note in notes[:MAX_PROBLEMS]]
+    if len(texts) == 1:
+        return texts[0]
+    return " ".join(f"({number}) {text}." for number, text in enumerate(texts, start=1))
 
 
 def _log_row(name: str, what: str, row: str, fills: str, why: str) -> Row:
@@ -111,64 +109,80 @@ def _log_row(name: str, what: str, row: str, fills: str, why: str) -> Row:
     return Row(cells, "ours" if fills else "printed", anchor=anchor_of(name))
 
 
-def describe_entry(entry: LogEntry) -> str:
-    """Return in a line what a log is."""
-    if isinstance(entry, AveragingLog):
-        return f"average of {len(entry.input_paths)} checkpoints: {entry.output_path}"
-    if isinstance(entry, GenerationLog):
-        number = entry.num_sentences or entry.num_hypotheses
-        size = f"{number:,} sentences" if number else "sentences not counted"
-        return f"generation, {size}, {entry.model_path or 'model not named'}"
-    words = ["training", f"update {entry.last_update:,}"]
-    words += [f"seed {entry.arguments['seed']}"] if "seed" in entry.arguments else []
-    if entry.num_gpus is not None:
-        words.append({0: "CPU", 1: "1 GPU"}.get(entry.num_gpus, f"{entry.num_gpus} GPUs"))
-    words += [f"{len(entry.starts)} starts"] if len(entry.starts) > 1 else []
-    words += [entry.log_format or "no statistics"]
+def _translation_row(judged: JudgedTranslation) -> Row:
+    translation = judged.translation
+    training = translation.training
+    fills = apart = ""
+    if judged.value is not None:
+        fills = _bleu_words(judged)
+    elif judged.bleu is not None:
+        apart = f"{_bleu_words(judged)} is set apart"
+    problems = [apart] if apart else []
+    problems += [problem.text for problem in judged.problems]
+    row = training.name if training is not None else ""
+    why = _why(problems, judged.notes)
+    return _log_row(judged.name, describe_translation(translation), row, fills, why)
+
+
+def _bleu_words(judged: JudgedTranslation) -> str:
+    role = judged.translation.role or "test set not stated"
+    return f"{judged.metric} ({role}) {judged.bleu:.2f}"
+
+
+def describe_averaging(averaging: Section) -> str:
+    """Return in a line what an averaging made."""
+    output = averaging.value("output") or "no file"
+    return f"average of {len(inputs_of(averaging))} checkpoints: {output}"
+
+
+def describe_translation(translation: Translation) -> str:
+    """Return in a line what a translation is."""
+    section = translation.section
+    number = section.value("num_sentences") or section.num_hypotheses
+    size = f"{show(number)} sentences" if number else "sentences not counted"
+    return f"generation, {size}, {translation.model_path or 'model not named'}"
+
+
+def describe_training(training: Training) -> str:
+    """Return in a line what a training is."""
+    words = ["training", f"update {training.last_update:,}"]
+    words += [f"seed {training.seed}"] if training.seed is not None else []
+    num_gpus = training.last.value("num_gpus")
+    if training.arguments.get("cpu") is True:
+        words.append("CPU")
+    elif isinstance(num_gpus, int):
+        words.append("1 GPU" if num_gpus == 1 else f"{num_gpus} GPUs")
+    num_starts = len(training.sections)
+    words += [f"{num_starts} starts"] if num_starts > 1 else []
+    words += [training.last.log_format or "no statistics"]
     return ", ".join(words)
 
 
 def _row_words(judged: JudgedTraining) -> str:
-    match, training = judged.match, judged.training
-    if match.system is not None:
-        return f"{match.system.system} ({training.language_pair}, {match.system.scale})"
-    if not training.log.arguments:
+    row = judged.row
+    if row.target is not None:
+        return f"{row.target.name}, {row.target.scale}"
+    if not judged.training.arguments:
         return "unknown: no hyper-parameters in the log"
-    if match.nearest is None:
+    if row.nearest is None:
         return "none"
-    if not match.differences:
-        return (
-            f"none: {match.nearest.system}'s hyper-parameters, but"
-            f" {training.language_pair or 'unknown languages'}"
-        )
-    differences = describe_differences(match.differences)
-    return f"none; nearest {match.nearest.system} ({match.nearest.scale}): {differences}"
-
-
-def _fills(judged: JudgedTraining, found: Sequence[Finding]) -> str:
-    if judged.system is None or any(finding.severity == "error" for finding in found):
-        return ""
-    values = [
-        f"{name} {format_value(value, name)}{' million' if name == 'num_parameters' else ''}"
-        for name, value in judged.training.value_by_metric.items()
-    ]
-    own = [
-        one
-        for one in judged.generations
-        if one.generation.path == judged.path and one.value is not None
-    ]
-    return "; ".join([*values, *(_bleu_words(one) for one in own)])
-
-
-def _bleu_words(judged: JudgedGeneration) -> str:
-    return f"{judged.metric} ({judged.generation.role}) {judged.value:.2f}"
-
-
-def describe_differences(differences: Sequence[tuple[str, Symbol | None, Symbol]]) -> str:
-    """Return `d_model 256, not 512`, and so on; at most MAX_DIFFERENCES of them in full."""
     texts = []
-    for symbol, value, expected in differences[:MAX_DIFFERENCES]:
-        texts.append(f"{symbol} {'not known' if value is None else value}, not {expected}")
-    if len(differences) > MAX_DIFFERENCES:
-        texts.append(f"and {len(differences) - MAX_DIFFERENCES} more")
-    return "; ".join(texts)
+    for problem in row.problems[:MAX_DIFFERENCES]:
+        texts.append(f"{problem.label}, not {problem.expected}")
+    if len(row.problems) > MAX_DIFFERENCES:
+        texts.append(f"and {len(row.problems) - MAX_DIFFERENCES} more")
+    return f"none; nearest {row.nearest.name}: {'; '.join(texts)}"
+
+
+def _numbers(judged: JudgedTraining) -> tuple[str, list[str]]:
+    """Return the numbers that fill, and a sentence with those that do not."""
+    filling = judged.value_by_metric
+    fills, others = [], []
+    for name, value in judged.stated.items():
+        unit = " million" if name == "num_parameters" else ""
+        words = f"{name} {format_value(value, name)}{unit}"
+        (fills if name in filling else others).append(words)
+    if PERPLEXITY_METRIC not in judged.stated:
+        others.append(f"no {PERPLEXITY_METRIC}")
+    apart = [f"set apart: {', '.join(others)}"] if others else []
+    return "; ".join(fills), apart

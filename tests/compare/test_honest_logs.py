@@ -60,7 +60,7 @@ def training_text(name: str, form: Form) -> str:
 
 
 def parameters_of(arguments: dict[str, Any]) -> int:
-    from aiayn.logs.symbols import symbols_of_arguments
+    from aiayn.facts.symbols import symbols_of_arguments
 
     return count_parameters(symbols_of_arguments(arguments), (37_000, 37_000), SYSTEMS[0]) or 0
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.logs.symbols import symbols_of_arguments
+from aiayn.facts.symbols import symbols_of_arguments
 from aiayn.printed import read_table
 from analysis.doctor.costs import read_costs
 from paper_tables.compare.systems import read_systems

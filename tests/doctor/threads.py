@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aiayn.logs.evidence import LoggedTraining
-from aiayn.logs.symbols import Symbols, symbols_of_spec
+from aiayn.facts.symbols import Symbols, symbols_of_spec
 from aiayn.logs.types import Argument, GenerationLog, Measured, Start, TrainingLog
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Translation

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from aiayn.logs.evidence import join_logs
-from aiayn.logs.listing import list_folder
+from aiayn.facts.listing import list_folder
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import LogFile
 from paper_tables.compare.lines import JudgedFolder, judge_folder
@@ -86,7 +86,7 @@ class TrainingText:
     num_valid_pairs: int = 3000
     vocabulary_size: int = 37_000
     gpu: str = "Tesla P100-SXM2-16GB"
-    seconds: float = 43_200.0
+    seconds: float | None = None
     is_done: bool = True
     lines_per_epoch: int = 2
 
@@ -111,8 +111,11 @@ class TrainingText:
         for epoch in range(self.first_epoch, self.first_epoch + self.num_epochs):
             lines += self.epoch_lines(epoch)
         if self.is_done:
+            seconds = self.seconds
+            if seconds is None:  # as `wall` states it
+                seconds = (self.first_epoch - 1 + self.num_epochs) * self.updates_per_epoch * 0.432
             lines.append(
-                self._tagged("fairseq_cli.train", f"done training in {self.seconds:.1f} seconds")
+                self._tagged("fairseq_cli.train", f"done training in {seconds:.1f} seconds")
             )
         return lines
 
@@ -174,7 +177,7 @@ class TrainingText:
         return [*lines, end, validation] if self.form == "print" else [*lines, validation, end]
 
     def _inner(self, epoch: int, update: int, nll: float) -> str:
-        values = _values(update, nll) | {
+        values = self._values(update, nll) | {
             "lr": self._rate(update),
             "gnorm": "0.4",
             "wall": str(update),
@@ -208,7 +211,7 @@ class TrainingText:
         return f"{peak * min(update / warmup, (warmup / update) ** 0.5):.6g}"
 
     def _statistics(self, kind: str, epoch: int, update: int, nll: float) -> str:
-        values = _values(update, nll)
+        values = self._values(update, nll)
         if kind == "train":
             values |= {
                 "lr": self._rate(update),
@@ -223,6 +226,18 @@ class TrainingText:
         subset = " | valid on 'valid' subset" if kind == "valid" else ""
         return self._tagged(kind, f"epoch {epoch:03d}{subset} | {words}")
 
+    def _values(self, update: int, nll: float) -> dict[str, str]:
+        return {
+            "loss": f"{nll + 1.6:.3f}",
+            "nll_loss": f"{nll:.3f}",
+            "ppl": f"{2**nll:.2f}",
+            "wps": "57000",
+            "ups": "2.3",
+            "wpb": "24900.5",
+            "bsz": f"{self.num_train_pairs / self.updates_per_epoch:.1f}",
+            "num_updates": str(update),
+        }
+
     def _loaded(self, path: str, number: int) -> str:
         count = f"{number:,}" if self.form == "config" else f"{number}"
         return self._tagged("fairseq.data.data_utils", f"loaded {count} examples from: {path}")
@@ -231,19 +246,6 @@ class TrainingText:
         if self.form == "print":
             return text if is_bare else f"| {text}"
         return f"2024-03-01 12:00:00 | INFO | {tag} | {text}"
-
-
-def _values(update: int, nll: float) -> dict[str, str]:
-    return {
-        "loss": f"{nll + 1.6:.3f}",
-        "nll_loss": f"{nll:.3f}",
-        "ppl": f"{2**nll:.2f}",
-        "wps": "57000",
-        "ups": "2.3",
-        "wpb": "24900.5",
-        "bsz": "800.1",
-        "num_updates": str(update),
-    }
 
 
 @dataclass(frozen=True)
@@ -271,7 +273,7 @@ class GenerationText:
     beam_size: int = 4
     value: str = "27.31"
     score: str = (
-        "BLEU4 = {value}, 58.6/33.4/21.5/14.4 (BP=1.000, ratio=1.031, syslen=66501, reflen=64512)"
+        "BLEU4 = {value}, {precisions} (BP=1.000, ratio=1.031, syslen=66501, reflen=64512)"
     )
     has_start: bool = True
 
@@ -310,8 +312,16 @@ class GenerationText:
                 " 1132.9 tokens/s)"
             )
         bar = "| " if self.form == "print" else ""
-        score = self.score.format(value=self.value)
+        score = self.score.format(value=self.value, precisions=_precisions(self.value))
         return [*lines, f"{bar}Generate {self.subset} with beam={self.beam_size}: {score}"]
+
+
+def _precisions(value: str) -> str:
+    """Return four precisions whose geometric mean is a BLEU."""
+    bleu = float(value)
+    if not bleu > 0:
+        return "58.6/33.4/21.5/14.4"
+    return "/".join(f"{bleu * factor:.1f}" for factor in (2.0, 1.25, 0.8, 0.5))
 
 
 def averaging_text(inputs: list[str], output: str) -> str:

@@ -128,7 +128,7 @@ def test_an_unreadable_file_is_named_and_the_others_are_read(
             raise PermissionError(13, "Permission denied", str(path))
         return open_unpacked(path)
 
-    monkeypatch.setattr("aiayn.logs.lines.open_unpacked", opens)
+    monkeypatch.setattr("aiayn.facts.text.open_unpacked", opens)
     rows = rows_of_logs(folder)
     assert rows["a.log"]["row"] == "base (en-de, paper)"
     assert "closed.log: cannot be read (Permission denied)" in rows["closed.log"]["why_not"]

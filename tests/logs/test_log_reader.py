@@ -10,7 +10,7 @@ import pytest
 
 from aiayn.logs.arguments import parse_arguments
 from aiayn.logs.reader import read_log
-from aiayn.logs.statistics import parse_statistics
+from aiayn.facts.statistics import parse_statistics
 from aiayn.logs.types import GenerationLog, LogFile, TrainingLog
 from tests.logs.factory import BASE, GenerationText, TrainingText, namespace
 
@@ -91,7 +91,7 @@ def test_carriage_returns_colours_and_rank_labels_change_nothing(tmp_path: Path)
 def test_a_bar_that_is_rewritten_for_hours_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiayn.logs.lines.MAX_LINE_BYTES", 10_000)
+    monkeypatch.setattr("aiayn.facts.text.MAX_LINE_BYTES", 10_000)
     bar = "".join(
         f"\repoch 001:  {n:3d}/1000 [00:05<00:05, loss=8, num_updates={n}]" for n in range(1, 1000)
     )
@@ -171,7 +171,7 @@ def test_the_same_training_twice_in_one_file_is_two(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiayn.logs.lines.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("aiayn.facts.text.MAX_LINE_BYTES", 1000)
     log_file = read(tmp_path, "a\n" + "b" * 300_000)
     assert log_file.refusal is not None
     assert (log_file.refusal.line, log_file.refusal.text) == (

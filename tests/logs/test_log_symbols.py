@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aiayn.logs.completeness import LANGUAGE_PAIRS
-from aiayn.logs.symbols import (
+from aiayn.facts.symbols import (
     SYMBOL_RULES,
     Symbols,
     are_equal,

@@ -22,8 +22,8 @@ from typing import TypeVar
 
 import msgspec
 
-from aiayn.logs.statistics import seconds_between
-from aiayn.logs.symbols import Symbols, is_ours, symbols_of_arguments
+from aiayn.facts.statistics import seconds_between
+from aiayn.facts.symbols import Symbols, is_ours, symbols_of_arguments
 from aiayn.logs.types import (
     Argument,
     AveragingLog,

@@ -12,8 +12,8 @@ import msgspec
 
 from aiayn.data.text.detokenise import PIECE_PATTERN
 from aiayn.logs.arguments import ParsedArguments, is_open, parse_arguments
-from aiayn.logs.lines import LogText
-from aiayn.logs.statistics import parse_statistics
+from aiayn.facts.text import LogText
+from aiayn.facts.statistics import parse_statistics
 from aiayn.logs.training import (
     DICTIONARY,
     EVENT_WORDS,

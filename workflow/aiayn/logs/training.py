@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from aiayn.logs.statistics import RATE, UPDATE, Statistics, parse_statistics
+from aiayn.facts.statistics import RATE, UPDATE, Statistics, parse_statistics
 from aiayn.logs.types import LoggedRate, Measured, Printed, Refusal, Start, TrainingLog
 
 _CHECKPOINT = re.compile(rb"[Ll]oaded checkpoint (.+?) \(epoch (\d{1,9}) @ (\d{1,15}) updates\)")

@@ -8,6 +8,8 @@ from 1, at line feeds alone.
 
 import msgspec
 
+from aiayn.facts.types import Refusal
+
 Argument = bool | int | float | str | None
 # a subword; a training that diverged prints thousands, and a uniform guess costs about 15
 MAX_BITS = 100.0
@@ -37,16 +39,6 @@ class LoggedRate(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     update: int
     rate: float
-
-
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a file, the rest of it, or a training is not read or not trusted; `line` is 0 for a file
-    that could not be opened or read at all.
-    """
-
-    line: int
-    text: str
-    next_step: str = "copy the log again"
 
 
 class Dictionaries(msgspec.Struct, kw_only=True):

@@ -21,7 +21,7 @@ from typing import Literal
 import msgspec
 
 from aiayn.cost import target_tokens_per_full_update
-from aiayn.logs.types import Argument
+from aiayn.facts.types import Value as Argument
 from aiayn.printed import read_rows
 from aiayn.schedule import learning_rate
 from aiayn.spec.system import TrainingSpec

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from aiayn.data.text.prefixes import find_prefix, without_prefix
-from aiayn.logs.types import Refusal
+from aiayn.facts.types import Refusal
 from aiayn.packed import UNPACK_ERRORS, open_unpacked
 
 BLOCK_BYTES = 1 << 18

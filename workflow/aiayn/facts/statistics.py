@@ -130,3 +130,20 @@ def seconds_between(first_line: bytes, last_line: bytes) -> float | None:
         return None
     passed = datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)
     return passed.total_seconds()
+
+
+_VALUE = rb"(?:-?[\d.][\d.e+-]*|nan|-?inf)%?"
+_WHOLE = re.compile(
+    rb"^(?:.{0,60}\|\s|)epoch \d{3,}"
+    rb"(?:: +(?:\d+ / \d+ |\d+%\|[^|]*\| *\d+/\d+ \[[^,\]]*,[^,\]]*(?:, )?)"
+    rb"(?:[\w.@/-]+=" + _VALUE + rb"(?:, ?)?)++\]?"
+    rb"|(?: \| valid on '[^']*' subset)?(?: \| [\w.@/-]+ " + _VALUE + rb")++)\s*$"
+)
+_JSON_HEAD = re.compile(rb"^(?:.{0,60}\|\s|)\{\"epoch\"")
+
+
+def is_whole(line: bytes) -> bool:
+    """Return whether a line is nothing but one line of statistics, with its head."""
+    if b'{"epoch"' in line:
+        return _JSON_HEAD.match(line) is not None
+    return _WHOLE.match(line) is not None

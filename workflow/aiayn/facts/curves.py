@@ -1,8 +1,8 @@
 """Reads the curves of trainings from their logs: loss, dev perplexity, learning rate and speed at
 each line printed.
 
-`reader.py` assigns lines to trainings and starts. This module reads the same lines again for what
-`LogFile` omits: statistics within an epoch. A curve may be read while its log grows.
+`reader.py` assigns lines to sections, and `jobs.py` sections to trainings. This module reads the
+same lines again for what a section only summarises: statistics within an epoch. A curve may be read while its log grows.
 
 If a start resumed before the newest update of an earlier start, its own lines replace the earlier
 lines. Hours count from the first line of each start and are summed over the starts. They include
@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.logs.evidence import dev_subset
-from aiayn.logs.lines import LogText
-from aiayn.logs.statistics import UPDATE, Statistics, parse_statistics, seconds_between, time_of
-from aiayn.logs.types import LogFile, Start, TrainingLog, perplexity_of
+from aiayn.facts.jobs import Training, join_jobs
+from aiayn.facts.statistics import UPDATE, Statistics, parse_statistics, seconds_between, time_of
+from aiayn.facts.text import LogText
+from aiayn.facts.types import LogFile, Section, perplexity_of, whole
 
 # What fairseq prints within an epoch, by the name of its curve. Its loss is smoothed over labels,
 # in base 2.
@@ -43,17 +43,17 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
     value: float
 
 
-def read_curves(path: Path, log_file: LogFile) -> list[tuple[TrainingLog, list[CurvePoint]]]:
+def read_curves(path: Path, log_file: LogFile) -> list[tuple[Training, list[CurvePoint]]]:
     """Return the points of each training of a file, in order of its lines; `log_file` is its
     earlier reading.
 
     Raises:
         OSError: if the file cannot be opened or read.
     """
-    trainings = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
+    trainings = join_jobs([log_file]).trainings
     start_by_line: dict[int, _Start] = {}
     for training in trainings:
-        start_by_line |= {start.line: _Start(training, start) for start in training.starts}
+        start_by_line |= {one.line: _Start(training, one) for one in training.sections}
     current: _Start | None = None
     for block in LogText(path).blocks():
         for number, line in block:
@@ -62,7 +62,7 @@ def read_curves(path: Path, log_file: LogFile) -> list[tuple[TrainingLog, list[C
                 current.read(line)
     curves = []
     for training in trainings:
-        curves.append((training, _join([start_by_line[one.line] for one in training.starts])))
+        curves.append((training, _join([start_by_line[one.line] for one in training.sections])))
     return curves
 
 
@@ -94,12 +94,12 @@ def _join(starts: Iterable["_Start"]) -> list[CurvePoint]:
 class _Start:
     """What one start printed; hours count from its first line."""
 
-    def __init__(self, training: TrainingLog, start: Start) -> None:
-        self.resumed_update = start.resumed_update
+    def __init__(self, training: Training, section: Section) -> None:
+        self.resumed_update = whole(section.value("resumed_updates"))
         self.points: list[CurvePoint] = []
-        self._subset, self._num_updates = dev_subset(training), max(1, training.last_update)
+        self._subset, self._num_updates = training.dev_subset, max(1, training.last_update)
         self._first_line = b""  # with a time
-        self._last_update = start.resumed_update or 0
+        self._last_update = self.resumed_update or 0
         self._last_hours: float | None = None
         self._last_slot = -1
 

@@ -1,0 +1,163 @@
+"""Parses the arguments that a program of fairseq prints at its start. No code is evaluated.
+
+Two forms are read: `Namespace(adam_eps=1e-09, arch='transformer', ...)` up to 0.10, and the config
+`{'_name': None, 'common': {'seed': 1, ...}, 'model': Namespace(...), ...}` after it. A config has
+groups that its program does not use, which are left out: fairseq-train prints `beam`, and
+fairseq-generate the model group of any architecture, while the checkpoint decides (fairseq 0.12
+prints `wav2vec2` there). The `_name` of a group is the value of the group: `lr_scheduler` is the
+`_name` of that group. Below the model's `encoder`, `decoder` and `quant_noise`, `embed_dim` becomes
+`encoder_embed_dim`.
+"""
+
+import ast
+import functools
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from aiayn.facts.types import Value
+
+# The groups of a config that a program does not use. A group that no fairseq has is not left out.
+_OTHER_GROUPS: dict[str, frozenset[str]] = {
+    "train": frozenset(
+        ("common_eval", "generation", "eval_lm", "interactive", "scoring", "bpe", "tokenizer")
+    ),
+    "generate": frozenset(
+        (
+            "model",
+            "optimization",
+            "bmuf",
+            "criterion",
+            "optimizer",
+            "lr_scheduler",
+            "ema",
+            "eval_lm",
+            "interactive",
+        )
+    ),
+}
+_NESTED = ("encoder", "decoder", "quant_noise")
+_MAX_CHARACTERS = 200  # of a value; `data` may be a long list of shards
+_STRING = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
+# `<ChoiceEnum.ddp: 'ddp'>` and `???` are no Python: they become strings.
+_NO_PYTHON = re.compile(rf"({_STRING})|<[^<>]*>|\?\?\?")
+
+
+class Arguments(NamedTuple):
+    """The arguments of a start line.
+
+    `pairs` has a key twice if two groups state it with different values. `digest` covers all of
+    them, whatever their order.
+    """
+
+    program: str
+    is_config: bool
+    pairs: tuple[tuple[str, Value], ...]
+    digest: str
+
+    def by_key(self) -> dict[str, Value]:
+        """Return the first value of each key."""
+        values: dict[str, Value] = {}
+        for key, value in self.pairs:
+            values.setdefault(key, value)
+        return values
+
+
+def is_open(text: str) -> bool:
+    """Return whether more brackets open than close: the arguments go on in the next line, or were
+    cut.
+    """
+    num_opened = text.count("(") + text.count("{") + text.count("[")
+    return num_opened > text.count(")") + text.count("}") + text.count("]")
+
+
+@functools.lru_cache(maxsize=64)  # each rank of fairseq 0.9 prints the same line
+def parse_arguments(text: str) -> Arguments:
+    """Return the program and its arguments; the program is '' if it is not fairseq's.
+
+    Raises:
+        ValueError: if the text is not a whole Namespace or config.
+    """
+    python = _NO_PYTHON.sub(lambda found: found[1] or repr(found[0]), text.strip())
+    try:
+        tree = ast.parse(python, mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
+        raise ValueError(f"the arguments are cut or changed: {error}") from error
+    stated = list(_flatten(tree))
+    is_config = isinstance(tree, ast.Dict)
+    values: dict[str, Value] = {}
+    for _, key, value in stated:
+        values.setdefault(key, value)
+    program = _program_of(values, is_config=is_config)
+    others = _OTHER_GROUPS.get(program, frozenset()) if is_config else frozenset()
+    pairs = {(key, str(value)): (key, value) for group, key, value in stated if group not in others}
+    deciding = "\n".join(sorted("=".join(pair) for pair in pairs))
+    digest = hashlib.blake2b(deciding.encode(errors="replace"), digest_size=8).hexdigest()
+    return Arguments(program, is_config, tuple(pairs.values()), digest)
+
+
+def _flatten(tree: ast.expr, group: str = "", inner: str = "") -> Iterator[tuple[str, str, Value]]:
+    """Yield group, key and value of a config with its groups, or of a Namespace."""
+    for key, value in _items(tree):
+        if _is_group(value):
+            nested = key if group and key in _NESTED else ""
+            yield from _flatten(value, group or key, nested)
+            continue
+        found = _value(value)
+        if key != "_name":
+            yield group, f"{inner}_{key}" if inner else key, found
+        elif found is not None and group:
+            yield group, "arch" if group == "model" else group, found
+
+
+def _items(tree: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(tree, ast.Dict):
+        for name, value in zip(tree.keys, tree.values, strict=True):
+            yield (str(name.value) if isinstance(name, ast.Constant) else ast.dump(tree)), value
+    elif isinstance(tree, ast.Call):
+        for keyword in tree.keywords:
+            yield keyword.arg or "", keyword.value
+
+
+def _is_group(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "Namespace"
+    return isinstance(value, ast.Dict) and bool(value.keys)
+
+
+def _value(tree: ast.expr) -> Value:
+    """Return a printed value. A list with a single element is that element, and what is neither a
+    number nor a string is its text: `PosixPath('x')`, `torch.float32`.
+    """
+    if isinstance(tree, ast.List | ast.Tuple) and len(tree.elts) == 1:
+        return _value(tree.elts[0])
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        number = _value(tree.operand)
+        return -number if isinstance(number, int | float) else ast.unparse(tree)
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
+        # Older versions print switches as text.
+        switches = {"True": True, "False": False}
+        return switches.get(tree.value, tree.value[:_MAX_CHARACTERS])
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, bool | int | float | None):
+        return tree.value
+    text = ast.unparse(tree)[:_MAX_CHARACTERS]
+    return {"inf": float("inf"), "nan": float("nan"), "true": True, "false": False, "null": None}.get(
+        text, text
+    )
+
+
+def _program_of(values: dict[str, Value], *, is_config: bool) -> str:
+    """Return the program that prints such arguments; '' for a program that is not fairseq's."""
+    if "trainpref" in values and "destdir" in values:
+        return "preprocess"
+    if "inputs" in values and "output" in values:
+        return "average"
+    if "sys" in values and "ref" in values:
+        return "score"
+    if values.get("path") not in (None, ""):
+        if "beam" not in values:
+            return "validate"
+        return "interactive" if "buffer_size" in values and not is_config else "generate"
+    is_training = bool({"criterion", "task", "lr_scheduler", "max_update"} & values.keys())
+    return "train" if "arch" in values and is_training else ""

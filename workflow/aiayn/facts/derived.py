@@ -1,0 +1,567 @@
+"""Derives facts that follow from several others: of a training, and of a translation.
+
+Each derived fact has the file and line of the statement that it depends on most. A statement that
+contradicts a different statement is a derived fact, too: `bleu_error` is the difference between a
+printed BLEU and the BLEU of the precisions next to it.
+"""
+
+import functools
+import math
+import posixpath
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from aiayn.cost import num_parameters
+from aiayn.facts.averages import average_of
+from aiayn.facts.jobs import (
+    LAST_CHECKPOINT,
+    Training,
+    Translation,
+    gpu_names,
+    language_pair_of,
+    models_of,
+    normal_path,
+    wall_seconds,
+)
+from aiayn.facts.symbols import OURS_ONLY, is_ours, symbols_of_arguments
+from aiayn.facts.types import Fact, Section, Value, real, whole
+from aiayn.spec.system import TrainingSpec, read_system
+
+NEVER = 10**6  # an interval of so many updates or more never comes: `aiayn train` gives 10^9
+SIZES = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
+RATE_TOLERANCE = 0.05
+CLOCK_SECONDS = 120.0  # fairseq's lines before and after the measured time
+MIN_PIECE_SHARE = 0.05  # of the hypotheses: more marks than in a text about such marks
+# fairseq's prepare-wmt14en2de.sh without --icml17 reads WMT17's text; the number is its output.
+WMT17_PAIRS = 3_961_179
+_YEAR = re.compile(r"wmt[_-]?(?:20)?(\d\d)(?!\d)", re.IGNORECASE)
+
+
+def facts_of_training(training: Training) -> list[Fact]:
+    """Return all facts of a training: stated, printed, and derived."""
+    return [*training.facts, *_derived_of_training(training)]
+
+
+def facts_of_translation(translation: Translation) -> list[Fact]:
+    """Return all facts of a translation, without those of its training."""
+    return [*translation.section.facts, *_derived_of_translation(translation)]
+
+
+def _derived_of_training(training: Training) -> Iterator[Fact]:
+    for section in training.sections:
+        yield from _symbols(section)
+        yield from _unknown_lines(section)
+        yield from _torn_lines(section)
+    yield from _history(training)
+    yield from _end(training)
+    yield from _corpus(training)
+    yield from _batches(training)
+    yield from _rates(training)
+    yield from _parameters(training)
+    yield from _matrices(training)
+    yield from _costs(training)
+
+
+def _place(section: Section, quantity: str) -> tuple[str, int]:
+    """Return the file and line of a fact, or those of the section's beginning."""
+    fact = section.find(quantity)
+    return (section.path, section.line) if fact is None else (fact.path, fact.line)
+
+
+def _symbols(section: Section) -> Iterator[Fact]:
+    """Yield the paper's symbols of the arguments of one start."""
+    if not section.arguments:
+        return
+    arguments = dict(section.arguments)
+    gpus = whole(section.value("num_gpus"))
+    stated = whole(arguments.get("distributed_world_size"))
+    if gpus is not None:
+        arguments["distributed_world_size"] = gpus
+    has_gpus = gpus is not None or stated is not None
+    symbols = symbols_of_arguments(arguments, gpus)
+    for symbol, value in symbols.items():
+        is_other = symbol in OURS_ONLY and not is_ours(arguments)
+        if symbol not in ("updates", "precision") and not is_other:
+            if has_gpus or symbol != "tokens_per_update":
+                yield Fact(symbol, value, section.path, section.line)
+    if stated and gpus and stated != gpus and not arguments.get("cpu"):
+        path, line = _place(section, "num_gpus")
+        yield Fact("contradicting_gpus", f"{stated} and {gpus}", path, line)
+
+
+def _unknown_lines(section: Section) -> Iterator[Fact]:
+    for unknown in section.unknown_lines:
+        if unknown.is_serious:
+            yield Fact("unknown_line", unknown.text.strip(), section.path, unknown.line)
+        else:
+            yield Fact("other_line", unknown.text.strip(), section.path, unknown.line)
+
+
+def _torn_lines(section: Section) -> Iterator[Fact]:
+    for line in section.broken_lines[:1]:
+        yield Fact("broken_lines", len(section.broken_lines), section.path, line)
+    for line, text in section.conflicts[:1]:
+        yield Fact("conflict", text, section.path, line)
+    for measured in (*section.validations.values(), *section.epochs.values()):
+        if not measured.is_consistent:
+            text = "perplexity and loss contradict each other"
+            yield Fact("conflict", text, section.path, measured.line)
+            return
+
+
+def _history(training: Training) -> Iterator[Fact]:
+    """Yield where each start began: nothing, its own checkpoint, or weights that are not known."""
+    yield from training.breaks
+    home = posixpath.basename(normal_path(training.arguments.get("save_dir") or "checkpoints"))
+    reached = 0
+    is_whole = not training.breaks
+    for section in training.sections:
+        path, line = _place(section, "resumed_updates")
+        loaded = normal_path(section.value("loaded_path") or "")
+        updates = whole(section.value("resumed_updates"))
+        restored = str(section.arguments.get("restore_file") or LAST_CHECKPOINT)
+        folder = posixpath.basename(posixpath.dirname(loaded))
+        is_own = folder == home or 0 < (updates or 0) <= reached
+        if loaded != "." and not (is_own and updates):
+            yield Fact("history", f"the weights of {loaded}", path, line)
+            is_whole = False
+        elif loaded == "." and restored != LAST_CHECKPOINT and not _is_in(restored, home):
+            yield Fact("history", f"the weights of {restored}", section.path, section.line)
+            is_whole = False
+        reached = section.last_update
+    if is_whole and training.first.arguments:
+        path, line = _place(training.first, "resumed_updates")
+        yield Fact("history", "whole", path, line)
+    folders = {normal_path(one.arguments.get("data")) for one in training.sections if one.arguments}
+    if len(folders) > 1:
+        text = " then ".join(sorted(folders))
+        yield Fact("data_of_starts", text, training.last.path, training.last.line)
+
+
+def _is_in(path: str, home: str) -> bool:
+    return posixpath.basename(posixpath.dirname(normal_path(path))) in (home, "")
+
+
+def _end(training: Training) -> Iterator[Fact]:
+    """Yield how far the training went, and which epochs and validations are missing."""
+    last = training.last
+    path, line = last.path, last.last_line
+    if training.last_update:
+        yield Fact("updates", training.last_update, path, line)
+    if last.cut_line is not None:
+        yield Fact("cut_line", last.cut_line, path, last.cut_line)
+    epochs = {one.epoch for one in training.epochs}
+    missing = [number for number in range(1, max(epochs, default=0)) if number not in epochs]
+    yield Fact("missing_epochs", len(missing), path, line)
+    due = _missing_validations(training)
+    yield Fact("missing_validations", len(due), path, line)
+    final = training.final_validation
+    yield Fact("validated_last_update", final is not None, path, final.line if final else line)
+    if final is not None:
+        yield Fact("final_nll_bits", final.nll_bits, path, final.line)
+
+
+def _missing_validations(training: Training) -> list[int]:
+    """Return the updates at which a validation was due and is not in the log."""
+    arguments = training.arguments
+    if arguments.get("disable_validation") is True or not training.validations:
+        return []
+    made = {one.update for one in training.dev_validations}
+    begin = whole(arguments.get("validate_after_updates")) or 0
+    due: set[int] = set()
+    for key in ("validate_interval_updates", "save_interval_updates"):
+        interval = whole(arguments.get(key)) or 0
+        if 0 < interval < NEVER:
+            due |= set(range(interval, training.last_update + 1, interval))
+    every = whole(arguments.get("validate_interval")) or 1
+    if every < NEVER:
+        due |= {one.update for one in training.epochs if one.epoch % every == 0}
+    return sorted(update for update in due - made if update >= begin)
+
+
+def _corpus(training: Training) -> Iterator[Fact]:
+    """Yield languages, pairs and dictionaries."""
+    last = training.last
+    if training.language_pair:
+        yield Fact("language_pair", training.language_pair, last.path, last.line)
+    for section in training.sections:
+        # The newest line of each part counts: fairseq reads train, train1, ... as one corpus.
+        pairs: dict[str, Fact] = {}
+        for fact in section.facts:
+            name = fact.quantity.removeprefix("pairs_")
+            if name != fact.quantity and name.rstrip("0123456789") == "train":
+                known = pairs.get(name)
+                if known is None or (real(fact.value) or 0) >= (real(known.value) or 0):
+                    pairs[name] = fact
+        if pairs:
+            number = sum(whole(fact.value) or 0 for fact in pairs.values())
+            newest = list(pairs.values())[-1]
+            yield Fact("train_pairs", number, newest.path, newest.line)
+            yield from _year(section, number, newest)
+        dev = section.find(f"pairs_{training.dev_subset}")
+        if dev is not None:
+            yield Fact("dev_pairs", dev.value, dev.path, dev.line)
+        sizes = section.values("num_types")
+        if len(sizes) >= 2:
+            path, line = _place(section, "num_types")
+            yield Fact("num_dictionaries", len(set(sizes[:2])), path, line)
+        data = str(section.arguments.get("data") or "").replace(":\\", "")
+        if data:
+            yield Fact("num_data_folders", data.count(":") + 1, section.path, section.line)
+
+
+def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
+    """Yield the year of WMT that paths state, or that a published number of pairs shows."""
+    texts = [str(section.arguments.get("data") or ""), *map(str, section.values("data_path"))]
+    years = {int(found[1]) for text in texts for found in _YEAR.finditer(text)}
+    if number == WMT17_PAIRS:
+        years.add(17)
+    for year in sorted(years):
+        yield Fact("wmt_year", year, newest.path, newest.line)
+
+
+def _batches(training: Training) -> Iterator[Fact]:
+    """Yield the printed size of a batch, against the arguments and against the corpus."""
+    ends = [one for one in training.epochs if one.target_tokens_per_update]
+    if not ends:
+        return
+    previous, tokens, pairs, num_updates = 0, 0.0, 0.0, 0
+    for end in ends:
+        updates = max(1, end.update - previous)
+        tokens += (end.target_tokens_per_update or 0.0) * updates
+        pairs += (end.pairs_per_update or 0.0) * updates
+        num_updates += updates
+        previous = end.update
+    path, line = training.last.path, ends[-1].line
+    yield Fact("target_tokens", tokens / num_updates, path, line)
+    section = training.last
+    positions = dict_of_symbols(section).get("tokens_per_update")
+    if isinstance(positions, int) and positions:
+        yield Fact("batch_fill", tokens / num_updates / positions, path, line)
+    if pairs:
+        yield Fact("tokens_per_pair", tokens / pairs, path, line)
+    total = sum(
+        whole(section.value(f"pairs_{name}")) or 0
+        for name in ("train", "train1", "train2", "train3")
+    )
+    lengths = [after.update - before.update for before, after in zip(ends, ends[1:], strict=False)]
+    if pairs and total and lengths:
+        read = pairs / num_updates * max(lengths)
+        yield Fact("pairs_of_an_epoch", read / total, path, line)
+
+
+def dict_of_symbols(section: Section) -> dict[str, Value]:
+    """Return the symbols of one start by name."""
+    return {fact.quantity: fact.value for fact in _symbols(section)}
+
+
+def _rates(training: Training) -> Iterator[Fact]:
+    """Yield the share of the printed learning rates that are not those of the arguments."""
+    num_wrong = num_rates = 0
+    worst: tuple[float, str, int] = (0.0, "", 0)
+    for section in training.sections:
+        symbols = dict_of_symbols(section)
+        peak = real(symbols.get("peak_learning_rate")) or 0.0
+        warmup = whole(symbols.get("warmup_steps"))
+        if symbols.get("schedule") != "inverse_sqrt" or warmup is None or peak <= 0:
+            continue
+        first = max(0.0, real(section.arguments.get("warmup_init_lr")) or 0.0)
+        for rate in section.rates:
+            # fairseq's versions print the rate of this update or of the next update.
+            expected = [_rate(peak, warmup, first, rate.update + more) for more in (0, 1)]
+            error = min(abs(rate.rate / one - 1) for one in expected)
+            num_rates += 1
+            num_wrong += error > RATE_TOLERANCE
+            worst = max(worst, (error, section.path, rate.line))
+    if num_rates:
+        path, line = worst[1] or training.last.path, worst[2] or training.last.line
+        yield Fact("wrong_rates", num_wrong / num_rates, path, line)
+
+
+def _rate(peak: float, warmup: int, first: float, update: int) -> float:
+    """Return the rate of inverse_sqrt at an update."""
+    if update < warmup:
+        return first + (peak - first) * update / warmup
+    return peak * math.sqrt(max(warmup, 1) / update)
+
+
+@functools.cache
+def _base() -> TrainingSpec:
+    return read_system("base", "paper").training
+
+
+def counted_parameters(section: Section) -> int | None:
+    """Return the parameters of fairseq's transformer by arguments and dictionaries; None if its
+    sizes are not known.
+    """
+    symbols = dict_of_symbols(section)
+    sizes: dict[str, Any] = {name: whole(symbols.get(name)) for name in SIZES}
+    types = [whole(value) or 0 for value in section.values("num_types")[:2]]
+    if symbols.get("architecture") != "transformer" or None in sizes.values() or len(types) < 2:
+        return None
+    tied = symbols.get("tied_embeddings")
+    sizes |= {name: symbols.get(name) for name in ("norm_order", "positions")}
+    training = msgspec.structs.replace(
+        _base(),
+        architecture="fairseq_transformer",
+        attention="scaled",
+        attention_biases=True,
+        tied_embeddings=bool(tied),
+        **sizes,
+    )
+    return num_parameters(training, types[0], tied is True, types[1])
+
+
+def _twice(section: Section) -> int:
+    """Return the parameters that fairseq 0.12.2 counts twice: its encoder layers hold attention and
+    feed-forward a second time, for a faster kernel.
+    """
+    symbols = dict_of_symbols(section)
+    d_model, d_ff, layers = (whole(symbols.get(name)) or 0 for name in ("d_model", "d_ff", "num_layers"))
+    attention = 4 * (d_model * d_model + d_model)
+    feed_forward = 2 * d_model * d_ff + d_ff + d_model
+    return layers * (attention + feed_forward)
+
+
+def model_parameters(training: Training) -> int | None:
+    """Return the number of the model's parameters, each once; None if no line states it."""
+    section = training.last
+    printed = whole(section.value("num_parameters"))
+    counted = counted_parameters(section)
+    if printed and counted and section.form == "config":
+        if math.isclose(printed - _twice(section), counted, rel_tol=0.005):
+            return printed - _twice(section)
+    return printed
+
+
+def _parameters(training: Training) -> Iterator[Fact]:
+    """Yield the printed number of parameters against the arguments, and how many are frozen."""
+    for section in training.sections:
+        printed, trained = section.find("num_parameters"), section.find("num_trained")
+        if printed is None:
+            continue
+        counted = counted_parameters(section)
+        number = whole(printed.value) or 0
+        if counted:
+            is_twice = section.form == "config" and math.isclose(
+                number - _twice(section), counted, rel_tol=0.005
+            )
+            ratio = (number - _twice(section) if is_twice else number) / counted
+            yield Fact("parameters_of_arguments", ratio, printed.path, printed.line)
+        if trained is not None:
+            frozen = number - (whole(trained.value) or 0)
+            yield Fact("frozen_parameters", frozen, trained.path, trained.line)
+        if (whole(section.value("num_experts")) or 0) > 0:
+            yield Fact("expert_parameters", section.value("num_experts"), printed.path, printed.line)
+
+
+def _matrices(training: Training) -> Iterator[Fact]:
+    """Yield printed matrices and layers that the arguments do not make."""
+    for section in training.sections:
+        symbols = dict_of_symbols(section)
+        d_model, d_ff = whole(symbols.get("d_model")), whole(symbols.get("d_ff"))
+        types = set(section.values("num_types"))
+        if d_model is None or d_ff is None or is_ours(section.arguments):
+            continue
+        allowed = {f"Linear {d_model} x {d_model}", f"Linear {d_model} x {d_ff}"}
+        allowed |= {f"Linear {d_ff} x {d_model}", f"Linear {d_model} x {3 * d_model}"}
+        allowed |= {f"Linear {d_model} x {size}" for size in types}
+        allowed |= {f"Embedding {size} x {d_model}" for size in types}
+        for fact in section.facts:
+            if fact.quantity == "matrix" and fact.value not in allowed:
+                is_positions = str(fact.value).startswith("Embedding") and (
+                    symbols.get("positions") == "learned"
+                )
+                if not is_positions:
+                    yield Fact("other_matrix", fact.value, fact.path, fact.line)
+        for side in ("encoder", "decoder"):
+            printed = sum(whole(value) or 0 for value in section.values(f"layer_{side}"))
+            if printed and printed != symbols.get("num_layers"):
+                path, line = _place(section, f"layer_{side}")
+                yield Fact("other_layers", f"{printed} layers of the {side}", path, line)
+
+
+def _costs(training: Training) -> Iterator[Fact]:
+    """Yield what a cost needs: seconds that agree with the clock, and one kind of GPU."""
+    last = training.last
+    names = gpu_names(training)
+    if names:
+        path, line = _place(last, "gpu")
+        yield Fact("gpu_kinds", len(names), path, line)
+    for section in training.sections:
+        done = section.find("done_seconds")
+        if done is None or not section.first_time or not section.last_time:
+            continue
+        passed = seconds_between(section.first_time, section.last_time)
+        walls = [one.wall_seconds or 0.0 for one in section.epochs.values()]
+        clock = max(passed, max(walls, default=0.0) if len(training.sections) == 1 else 0.0)
+        stated = real(done.value) or 0.0
+        if clock:
+            slack = CLOCK_SECONDS + 0.05 * clock
+            yield Fact("wrong_clock", abs(clock - stated) > slack, done.path, done.line)
+    if wall_seconds(training) is not None:
+        yield Fact("wall_seconds", wall_seconds(training), last.path, last.last_line)
+
+
+def seconds_between(first: str, second: str) -> float:
+    """Return the seconds from one ISO time to a later time."""
+    passed = datetime.fromisoformat(second) - datetime.fromisoformat(first)
+    return passed.total_seconds()
+
+
+# Translations
+
+
+def _derived_of_translation(translation: Translation) -> Iterator[Fact]:
+    section = translation.section
+    yield from _unknown_lines(section)
+    if section.cut_line is not None and section.value("bleu") is None:
+        yield Fact("cut_line", section.cut_line, section.path, section.cut_line)
+    if translation.repeats:
+        yield Fact("repeats", translation.repeats, section.path, section.line)
+    yield from _search(translation)
+    yield from _score(section)
+    yield from _model(translation)
+
+
+def _search(translation: Translation) -> Iterator[Fact]:
+    section, arguments = translation.section, translation.section.arguments
+    path, line = section.path, section.line
+    printed, stated = section.find("printed_beam"), whole(arguments.get("beam"))
+    beam = stated if printed is None else whole(printed.value)
+    if beam is not None:
+        yield Fact("beam_size", beam, path, printed.line if printed else line)
+    if printed is not None and stated is not None and stated != printed.value:
+        text = f"{stated} and {printed.value}"
+        yield Fact("contradicting_beam", text, printed.path, printed.line)
+    if arguments.get("lenpen") is not None:
+        yield Fact("length_penalty_alpha", arguments["lenpen"], path, line)
+    if arguments:
+        yield Fact("least_length_limit", _least_limit(arguments), path, line)
+    if translation.model_path:
+        yield Fact("num_models", len(models_of(translation.model_path)), path, line)
+
+
+def _least_limit(arguments: dict[str, Value]) -> float:
+    """Return the limit of output tokens for a source of 20 tokens: longer sentences than the limit
+    are cut. The paper's is input + 50.
+    """
+    by_input, fixed = real(arguments.get("max_len_a")), real(arguments.get("max_len_b"))
+    return (by_input or 0.0) * 20 + (200.0 if fixed is None else fixed)
+
+
+def _score(section: Section) -> Iterator[Fact]:
+    """Yield what a line of BLEU shows: its arithmetic, whether it counts words, and how many
+    sentences.
+    """
+    bleu = section.find("bleu")
+    if bleu is None:
+        return
+    error = bleu_error(section)
+    if error is not None:
+        yield Fact("bleu_error", error, bleu.path, bleu.line)
+    yield Fact("counts", _unit(section), bleu.path, bleu.line)
+    number = section.value("num_sentences") or section.num_hypotheses or None
+    if number is not None:
+        yield Fact("num_scored", number, bleu.path, bleu.line)
+    translated = whole(section.value("num_sentences"))
+    if section.num_hypotheses and translated not in (None, section.num_hypotheses):
+        text = f"{section.num_hypotheses:,} hypotheses of {translated:,} sentences"
+        yield Fact("contradicting_sentences", text, bleu.path, bleu.line)
+
+
+def bleu_error(section: Section) -> float | None:
+    """Return by how much a printed BLEU leaves the range that its precisions, brevity penalty and
+    lengths allow, which are printed with few digits; None if they are not stated.
+    """
+    bleu = real(section.value("bleu"))
+    try:
+        precisions = [float(text) for text in str(section.value("precisions")).split("/")]
+    except ValueError:
+        return None
+    penalty = real(section.value("brevity_penalty"))
+    if bleu is None or penalty is None or len(precisions) != 4:
+        return None
+    low = high = 0.0
+    for precision in precisions:
+        low += math.log(max(1e-9, precision - 0.0501)) / 4
+        high += math.log(precision + 0.0501) / 4
+    least, most = math.exp(low) * (penalty - 0.00051), math.exp(high) * (penalty + 0.00051)
+    error = max(0.0, least - bleu - 0.0051, bleu - most - 0.0051)
+    hypothesis, reference = (
+        real(section.value(name)) for name in ("hypothesis_tokens", "reference_tokens")
+    )
+    if hypothesis and reference:
+        expected = min(1.0, math.exp(1 - reference / hypothesis))
+        error = max(error, 100 * max(0.0, abs(expected - penalty) - 0.00051))
+        ratio = real(section.value("length_ratio"))
+        if ratio is not None:
+            error = max(error, 100 * max(0.0, abs(hypothesis / reference - ratio) - 0.00051))
+    return round(error, 4)
+
+
+def _unit(section: Section) -> str:
+    """Return what BLEU counts: words, pieces, plain text, or not stated."""
+    arguments = section.arguments
+    name = str(section.value("bleu_name"))
+    if section.num_marked > MIN_PIECE_SHARE * section.num_hypotheses:
+        return "pieces"
+    if name == "BLEU4" and arguments.get("tokenizer") == "moses":
+        return "plain text, not tokens"  # fairseq undoes the tokens of both sides
+    keys = ("remove_bpe", "post_process")
+    is_joined = any(arguments.get(key) not in (None, False, "", "none") for key in keys)
+    is_decoded = arguments.get("bpe") is not None and name != "BLEU4"
+    return "words" if is_joined or is_decoded or section.num_hypotheses else "not stated"
+
+
+def _model(translation: Translation) -> Iterator[Fact]:
+    """Yield which training made the checkpoint, when, and whether data and dictionaries are its."""
+    section, training = translation.section, translation.training
+    path, line = section.path, section.line
+    if training is None:
+        return
+    yield Fact("training", training.name, path, line)
+    text, source = average_of(translation, training)
+    yield Fact("average", text, path, line)
+    yield Fact("average_known_by", source, path, line)
+    if not translation.averagings:
+        yield from _order_of_time(translation, training)
+    pair = language_pair_of([section])
+    stated = [section.arguments.get(key) for key in ("source_lang", "target_lang")]
+    for language, own in zip(stated, training.language_pair.split("-"), strict=False):
+        if language is not None and language != own:
+            pair = "-".join(str(one or "?") for one in stated)
+    if pair:
+        yield Fact("translates", pair == training.language_pair, path, line)
+    printed = dict(zip(section.values("language"), section.values("num_types"), strict=False))
+    trained = dict(
+        zip(training.last.values("language"), training.last.values("num_types"), strict=False)
+    )
+    for language, size in printed.items():
+        if trained and trained.get(language) != size:
+            text = f"[{language}] {size:,} types" if isinstance(size, int) else str(language)
+            yield Fact("other_dictionary", text, path, line)
+
+
+def _order_of_time(translation: Translation, training: Training) -> Iterator[Fact]:
+    """Yield whether a checkpoint whose name does not say its update is that of the whole training.
+
+    Clocks of two hosts may differ, so that the order is known only where no host is stated, or one.
+    """
+    name = posixpath.basename(normal_path(translation.model_path))
+    if re.search(r"\d", name):
+        return
+    section = translation.section
+    begin, end = section.first_time, training.last.last_time
+    hosts = {str(fact.value) for fact in (*training.facts, *section.facts) if fact.quantity == "host"}
+    if section.path == training.last.path:
+        return
+    if begin and end and len(hosts) <= 1:
+        is_later = begin >= end
+        yield Fact("decoded_after_training", is_later, section.path, section.line)
+    else:
+        yield Fact("time_unknown", "no two clocks of one host", section.path, section.line)

@@ -1,0 +1,449 @@
+"""Joins the sections of a folder's files into jobs: trainings, averagings and translations.
+
+The unit is a job, not a file. A training may be requeued with one output each time, copied by `tee`,
+and averaged and translated in files of their own. Sections are joined by save folder and update. A
+relative save folder counts within the folder of the log, because everybody's is called
+`checkpoints`.
+"""
+
+import ast
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from aiayn.facts.types import Fact, LogFile, Measured, Section, Value, real, whole
+
+LAST_CHECKPOINT = "checkpoint_last.pt"
+MIN_COMMON = 2  # equal statistics that make one section the copy of another
+
+
+class Training(msgspec.Struct, kw_only=True):
+    """One training with all of its starts, in the order of their updates.
+
+    `facts` are those of all sections. `validations` and `epochs` are those of the weights that the
+    training ended with: a restart discards what came after its checkpoint. `breaks` says where the
+    history is not whole.
+    """
+
+    sections: list[Section]
+    validations: list[Measured] = []
+    epochs: list[Measured] = []
+    breaks: list[Fact] = []
+    copies: list[str] = []
+
+    @property
+    def first(self) -> Section:
+        """The section that the training began with."""
+        return self.sections[0]
+
+    @property
+    def last(self) -> Section:
+        """The section that the training ended with."""
+        return self.sections[-1]
+
+    @property
+    def name(self) -> str:
+        """The file that it begins in, with the line if it is not the first section there."""
+        return name_of(self.first)
+
+    @property
+    def arguments(self) -> dict[str, Value]:
+        """The arguments of the last start."""
+        return self.last.arguments
+
+    @property
+    def facts(self) -> list[Fact]:
+        """What all of its lines state."""
+        return [fact for section in self.sections for fact in section.facts]
+
+    @property
+    def last_update(self) -> int:
+        """The newest update of any statistics."""
+        return self.last.last_update
+
+    @property
+    def dev_subset(self) -> str:
+        """The subset whose perplexity counts: the first of `--valid-subset`."""
+        return str(self.arguments.get("valid_subset") or "valid").split(",")[0]
+
+    @property
+    def dev_validations(self) -> list[Measured]:
+        """The validations of the dev set, in the order of their updates."""
+        return [one for one in self.validations if one.subset == self.dev_subset]
+
+    @property
+    def final_validation(self) -> Measured | None:
+        """The validation of the weights that the training ended with."""
+        newest = self.dev_validations[-1:]
+        return newest[0] if newest and newest[0].update == self.last_update else None
+
+    @property
+    def language_pair(self) -> str:
+        """`en-de`, from the arguments or from the order of the dictionaries; '' without either."""
+        return language_pair_of(self.sections)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed, None if the arguments state none."""
+        return whole(self.arguments.get("seed"))
+
+    @property
+    def places(self) -> set[tuple[str, str]]:
+        """The folders of its logs and of its copies, each with the save folder."""
+        save_folder = normal_path(self.arguments.get("save_dir") or "checkpoints")
+        files = [section.path for section in self.sections]
+        copies = [path for section in self.sections for path in section.copied_in]
+        return {(posixpath.dirname(path), save_folder) for path in (*files, *copies)}
+
+
+class Translation(msgspec.Struct, kw_only=True):
+    """One translation, its training if that is known, and the averagings that made its checkpoint."""
+
+    section: Section
+    training: Training | None = None
+    averagings: list[Section] = []
+    repeats: str = ""
+
+    @property
+    def name(self) -> str:
+        """The file that it is in, with the line if it is not the first section there."""
+        return name_of(self.section)
+
+    @property
+    def model_path(self) -> str:
+        """The checkpoint, '' if no line states it."""
+        return str(self.section.value("model_path") or self.section.arguments.get("path") or "")
+
+    @property
+    def role(self) -> str:
+        """`dev` or `test`, or the subset's own name."""
+        subset = str(self.section.value("subset") or self.section.arguments.get("gen_subset") or "")
+        return "dev" if subset == "valid" else subset
+
+
+class Jobs(msgspec.Struct, kw_only=True):
+    """What a folder holds: files by their path below it, trainings, translations, averagings."""
+
+    file_by_path: dict[str, LogFile]
+    trainings: list[Training]
+    translations: list[Translation]
+    averagings: list[Section]
+
+
+def name_of(section: Section) -> str:
+    """Return the place of a section: its file, and its line if it is not at the beginning."""
+    return section.path if section.line == 1 else f"{section.path}:{section.line}"
+
+
+def normal_path(path: Value) -> str:
+    """Return a path with slashes and without `./`, also a path of Windows."""
+    text = str(path)
+    return posixpath.normpath(text if "/" in text else text.replace("\\", "/"))
+
+
+def models_of(model_path: str) -> list[str]:
+    """Return the checkpoints of `--path`: several are separated by colons, but `C:` begins a path
+    of Windows.
+    """
+    return re.split(r"(?<!^[A-Za-z]):|(?<=:[A-Za-z]):(?![\\/])", model_path)
+
+
+def language_pair_of(sections: Sequence[Section]) -> str:
+    """Return the languages that arguments state, or else dictionaries in their order."""
+    last = sections[-1]
+    stated = [last.arguments.get(key) for key in ("source_lang", "target_lang")]
+    printed = list(dict.fromkeys(value for one in sections for value in one.values("language")))
+    languages = stated if all(stated) else printed[:2]
+    return "-".join(map(str, languages)) if len(languages) == 2 else ""
+
+
+def join_jobs(files: Iterable[LogFile]) -> Jobs:
+    """Return the jobs of a folder's files."""
+    file_by_path = {file.path: file for file in sorted(files, key=_depth_and_name)}
+    sections = [section for file in file_by_path.values() for section in file.sections]
+    starts = _without_copies([one for one in sections if one.program == "train"])
+    averagings = [one for one in sections if one.program == "average"]
+    trainings = [_joined(group) for group in _grouped(starts)]
+    translations = []
+    for section in sections:
+        if section.program == "generate":
+            translation = Translation(section=section)
+            translation.training = _training_of(translation, trainings)
+            translation.averagings = _averagings_of(translation, averagings)
+            translation.repeats = _repeats(translation, translations)
+            translations.append(translation)
+    return Jobs(
+        file_by_path=file_by_path,
+        trainings=trainings,
+        translations=_with_files_of_results(translations),
+        averagings=averagings,
+    )
+
+
+def _depth_and_name(file: LogFile) -> tuple[int, str]:
+    return file.path.count("/"), file.path
+
+
+# Trainings
+
+
+def _without_copies(sections: list[Section]) -> list[Section]:
+    """Return the sections without those that another file holds as well, as `tee` or --log-file
+    write them. The longest counts.
+    """
+    distinct: list[Section] = []
+    for section in sorted(sections, key=lambda one: -one.num_inner - len(one.validations)):
+        for kept in distinct:
+            if _is_copy(section, kept):
+                kept.copied_in.append(section.path)
+                break
+        else:
+            distinct.append(section)
+    order = {id(section): number for number, section in enumerate(sections)}
+    return sorted(distinct, key=lambda one: order[id(one)])
+
+
+def _is_copy(section: Section, kept: Section) -> bool:
+    """Return whether a section repeats a longer one: arguments, and all common statistics."""
+    if section.path == kept.path or section.digest != kept.digest:
+        return False
+    if section.first_time != kept.first_time or section.first_update != kept.first_update:
+        return False
+    common = section.validations.keys() & kept.validations.keys()
+    pairs = [(section.validations[key], kept.validations[key]) for key in common]
+    is_equal = all(_losses(first) == _losses(second) for first, second in pairs)
+    if len(common) >= MIN_COMMON or (common and section.first_time):
+        return is_equal
+    # Without validations, only equal clocks show that two sections are one.
+    return is_equal and bool(section.first_time) and section.last_time <= kept.last_time
+
+
+def _losses(measured: Measured) -> tuple[float | None, float | None]:
+    return measured.loss_bits, measured.nll_bits
+
+
+def _grouped(starts: Sequence[Section]) -> list[list[Section]]:
+    """Return the starts of each training, in the order of their updates."""
+    groups: list[list[Section]] = []
+    for start in sorted(starts, key=_begin_update):
+        before = [group for group in groups if _continues(start, group[-1])]
+        if before:
+            before[-1].append(start)
+        else:
+            groups.append([start])
+    order = {id(start): number for number, start in enumerate(starts)}
+    return sorted(groups, key=lambda group: order[id(group[0])])
+
+
+def _begin_update(section: Section) -> int:
+    return whole(section.value("resumed_updates")) or 0
+
+
+def _save_place(section: Section) -> tuple[str, str]:
+    """Return the save folder, and the folder of the log if it is relative."""
+    folder = normal_path(section.arguments.get("save_dir") or "checkpoints")
+    is_absolute = folder.startswith("/") or folder[1:2] == ":"
+    return ("" if is_absolute else posixpath.dirname(section.path)), folder
+
+
+def _continues(start: Section, before: Section) -> bool:
+    """Return whether a start is a further start of the training of an earlier section.
+
+    It resumes from a checkpoint of the same save folder, at an update that the earlier section had
+    reached. A start from nothing repeats a start of the same file that did not end.
+    """
+    if not start.arguments or not before.arguments:
+        return not start.arguments and start.path == before.path
+    if _save_place(start) != _save_place(before):
+        return False
+    resumed = _begin_update(start)
+    if resumed:
+        return resumed <= before.last_update and not _contradict(start, before)
+    is_same_file = start.path == before.path and start.line > before.line
+    is_later = is_same_file or (
+        before.last_time != "" and before.last_time <= start.first_time and before.last_update > 0
+    )
+    return is_later and before.value("done_seconds") is None
+
+
+def _contradict(start: Section, before: Section) -> bool:
+    """Return whether two sections validated the same weights with different losses."""
+    resumed = _begin_update(start)
+    for key in start.validations.keys() & before.validations.keys():
+        first, second = start.validations[key], before.validations[key]
+        if key[1] <= resumed and _losses(first) != _losses(second):
+            return True
+    return False
+
+
+def _joined(sections: list[Section]) -> Training:
+    """Return a training of its starts, with the statistics that its last weights have."""
+    validations: dict[tuple[str, int], Measured] = {}
+    epochs: dict[int, Measured] = {}
+    breaks: list[Fact] = []
+    reached = 0
+    for section in sections:
+        fact = section.find("resumed_updates")
+        resumed = whole(fact.value) if fact is not None else None
+        if resumed is None and section.first_epoch not in (None, 1):
+            breaks.append(Fact("history", "not stated", section.path, section.line))
+        elif resumed and fact is not None and resumed > reached:
+            text = f"update {resumed:,} of a log that is not here"
+            breaks.append(Fact("history", text, fact.path, fact.line))
+        if resumed is not None:
+            validations = {key: one for key, one in validations.items() if one.update <= resumed}
+            epochs = {number: one for number, one in epochs.items() if one.update <= resumed}
+        validations |= section.validations
+        epochs |= section.epochs
+        reached = section.last_update
+    return Training(
+        sections=sections,
+        validations=sorted(validations.values(), key=lambda one: (one.update, one.line)),
+        epochs=sorted(epochs.values(), key=lambda one: (one.epoch, one.line)),
+        breaks=breaks,
+        copies=sorted({path for section in sections for path in section.copied_in}),
+    )
+
+
+# Translations
+
+
+def _training_of(translation: Translation, trainings: Sequence[Training]) -> Training | None:
+    """Return the training that made a translation's checkpoint; None if it cannot be told."""
+    path = translation.section.path
+    model_folder = posixpath.dirname(normal_path(models_of(translation.model_path)[0])) or "."
+    candidates = []
+    for training in trainings:
+        if translation.model_path and _has_saved_into(training, model_folder, path):
+            candidates.append(training)
+    if not candidates and not translation.model_path:
+        candidates = [one for one in trainings if _is_above(one, translation.section)][-1:]
+    above = [one for one in candidates if _is_above(one, translation.section)]
+    if above:
+        return above[-1]
+    here = posixpath.dirname(path)
+    beside = [one for one in candidates if here in {folder for folder, _ in one.places}]
+    near = beside or candidates
+    return near[0] if len(near) == 1 else None
+
+
+def _is_above(training: Training, section: Section) -> bool:
+    """Return whether a training is above a section in its file: a job writes them in this order."""
+    return any(
+        one.path == section.path and one.line < section.line
+        for one in training.sections
+    )
+
+
+def _has_saved_into(training: Training, model_folder: str, path: str) -> bool:
+    """Return whether a training saved into the folder of a checkpoint.
+
+    Paths in a log are relative to where its command started, so that one may be the end of the
+    other. A relative save folder is that of logs in the same folder, or in a folder around it.
+    """
+    here = posixpath.dirname(path)
+    for folder, save_folder in training.places:
+        if not is_same_place(save_folder, model_folder):
+            continue
+        is_absolute = save_folder.startswith("/") and model_folder.startswith("/")
+        is_around = here == folder or _is_inside(here, folder) or _is_inside(folder, here)
+        if is_absolute or is_around:
+            return True
+    return False
+
+
+def _is_inside(folder: str, outer: str) -> bool:
+    return outer == "" or folder.startswith(f"{outer}/")
+
+
+def is_same_place(first: str, second: str) -> bool:
+    """Return whether a path is the other or its end."""
+    if "." in (first, second):
+        return first == second
+    return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
+
+
+def _averagings_of(translation: Translation, averagings: Sequence[Section]) -> list[Section]:
+    """Return the averagings that wrote a translation's checkpoint, the nearest if there are more."""
+    path, section = normal_path(translation.model_path), translation.section
+    here = posixpath.dirname(section.path)
+    made = []
+    for averaging in averagings:
+        folder = posixpath.dirname(averaging.path)
+        is_around = folder == here or _is_inside(here, folder) or _is_inside(folder, here)
+        output = normal_path(str(averaging.value("output") or "").rstrip("."))
+        if is_same_place(output, path) and (is_around or output.startswith("/")):
+            made.append(averaging)
+    above = [one for one in made if one.path == section.path and one.line < section.line]
+    beside = [one for one in made if posixpath.dirname(one.path) == here]
+    return above[-1:] or beside or made
+
+
+def inputs_of(averaging: Section) -> list[str]:
+    """Return the checkpoints that an averaging read; empty if its line is torn."""
+    try:
+        inputs = ast.literal_eval(str(averaging.value("inputs")))
+    except (ValueError, SyntaxError):
+        return []
+    return [str(path) for path in inputs] if isinstance(inputs, list | tuple) else []
+
+
+def _repeats(translation: Translation, earlier: Sequence[Translation]) -> str:
+    """Return the earlier translation that has the same content in a different place, '' without."""
+    facts = [(fact.quantity, fact.value) for fact in translation.section.facts]
+    for other in earlier:
+        is_scored = translation.section.value("bleu") is not None and translation.model_path
+        same = [(fact.quantity, fact.value) for fact in other.section.facts]
+        if is_scored and facts == same and other.training is translation.training:
+            return other.name
+    return ""
+
+
+def _with_files_of_results(translations: list[Translation]) -> list[Translation]:
+    """Join generate-test.txt, which --results-path wrote, to the log that has its arguments."""
+    joined = []
+    for translation in translations:
+        section = translation.section
+        log = None
+        if not section.arguments:
+            here = posixpath.dirname(section.path)
+            for other in translations:
+                names = ("subset", "bleu", "precisions", "reference_tokens")
+                is_same = all(
+                    other.section.value(name) == section.value(name) for name in names
+                ) and bool(other.section.arguments)
+                results = normal_path(other.section.arguments.get("results_path") or "")
+                folder = posixpath.dirname(other.section.path)
+                is_near = _is_inside(here, folder) or here == folder
+                if is_same and is_near and results != ".":
+                    log = other
+        if log is None:
+            joined.append(translation)
+            continue
+        log.section.num_hypotheses = log.section.num_hypotheses or section.num_hypotheses
+        log.section.num_marked = log.section.num_marked or section.num_marked
+    return joined
+
+
+def gpu_names(training: Training) -> list[str]:
+    """Return the names of all GPUs that its lines state, each once."""
+    names = [str(fact.value).strip() for fact in training.facts if fact.quantity == "gpu"]
+    return list(dict.fromkeys(names))
+
+
+def wall_seconds(training: Training) -> float | None:
+    """Return the seconds of all starts; None if a start does not state its own."""
+    if training.breaks:
+        return None  # what came before is in a log that is not here
+    total = 0.0
+    for section in training.sections:
+        seconds = real(section.value("done_seconds"))
+        if seconds is None:
+            walls = [one.wall_seconds for one in section.epochs.values() if one.wall_seconds]
+            seconds = walls[-1] if walls else None
+        if seconds is None:
+            return None
+        total += seconds
+    return total

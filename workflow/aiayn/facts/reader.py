@@ -1,0 +1,488 @@
+"""Reads a log into sections, line by line: of fairseq 0.6 to 0.12, of its fork, or of ours.
+
+The lines decide what a file is, never its name. A start line prints a program's arguments and begins
+a section. Every other line is a statistic, a sentence of a translation, a part of the printed model,
+or a message, which templates.csv knows or does not know. Lines of statistics are checked as they
+come, and only a summary is kept, so that memory does not grow with the file.
+"""
+
+import re
+from pathlib import Path
+
+from aiayn.data.text.detokenise import PIECE_PATTERN
+from aiayn.facts.arguments import Arguments, is_open, parse_arguments
+from aiayn.facts.foreign import find_foreign_form
+from aiayn.facts.statistics import RATE, UPDATE, Statistics, is_whole, parse_statistics
+from aiayn.facts.templates import read_templates
+from aiayn.facts.text import LogText
+from aiayn.facts.types import (
+    LogFile,
+    Measured,
+    PrintedRate,
+    Program,
+    Refusal,
+    Section,
+    UnknownLine,
+)
+
+MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
+MAX_ARGUMENT_BYTES = 1 << 18
+MAX_RATES = 2000  # of a longer log every second, every fourth and so on is kept
+MAX_KEPT_LINES = 20  # unknown or torn lines of a section; more add nothing
+MAX_LINES_LOOKED_AT = 5000  # for the form of a log that is not fairseq's
+# fairseq's, hydra's and Python's default form of time, level and logger; `| ` up to 0.8.
+_HEAD = re.compile(
+    rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[,.]\d+)? \| (\w+) \| ([\w.]+) \| "
+    rb"|\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.]\d+\]\[([\w.]+)\]\[(\w+)\] - "
+    rb"|(DEBUG|INFO|WARNING|ERROR|CRITICAL):([\w.]+):"
+)
+_START = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
+_SENTENCE = re.compile(rb"([STHDPAIE])-(\d+)(?:_\d+)?\t")
+_PIECE = re.compile(PIECE_PATTERN.encode())
+_SCORE = re.compile(
+    r"Generate (?P<subset>\S+) with beam=(?P<printed_beam>\d{1,9}): (?P<bleu_name>BLEU4?)"
+    r"(?:\|[^=]*)? = (?P<bleu>-?\d+(?:\.\d+)?|nan),? (?P<precisions>[\d./]+|nan(?:/nan)*)"
+    r" \(BP ?= ?(?P<brevity_penalty>\d+(?:\.\d+)?),? ratio ?= ?(?P<length_ratio>\d+(?:\.\d+)?),?"
+    r" (?:syslen|hyp_len) ?= ?(?P<hypothesis_tokens>\d{1,15}),?"
+    r" (?:reflen|ref_len) ?= ?(?P<reference_tokens>\d{1,15})\)\s*"
+)
+_BEFORE_SCORE = re.compile(rb"Generate \S+ with beam=\d+:\s*$")  # a terminal has broken the line
+_ENDS_WHOLE = re.compile(
+    rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$"
+)
+_MODEL_BEGIN = re.compile(rb"\w+\($")
+_MODULE = re.compile(rb"\s+\((\S+)\): (?:(\d+) x )?(\w+)\((.*?)\)?$")
+_SIZES = re.compile(rb"(?:in_features=)?(\d+), (?:out_features=)?(\d+)")
+_MLPERF = b":::ML"  # begins each line of MLPerf's logging, in all of its versions
+# Words of messages that decide a number: an unknown line with one of these is not passed over.
+_SERIOUS = re.compile(
+    rb"checkpoint|epoch|loss|nll|ppl|bleu|dictionar|examples|samples|model|task|criterion|optimizer"
+    rb"|param|train|valid|data|load|frozen|freez|skip|resum|restor|reset|init|weight|update|averag"
+    rb"|distill|ensembl|\blr\b|layer|embed|batch|token|sentence|vocab|dropout|prun|quanti|noise",
+    re.IGNORECASE,
+)
+# The same for a line without a logger, which a shell, a module system or a user's script may print.
+_SERIOUS_BARE = re.compile(
+    rb"num_updates|nll_loss|BLEU4? ?=|(?:loaded|loading|saved|restor\w+|resum\w+|averag\w+)[^|]*"
+    rb"checkpoint|froze|freez|pretrained|warm.?start|model params|dictionary:|examples from"
+    rb"|(?:model|task|criterion|optimizer): |skipping|\| epoch ",
+    re.IGNORECASE,
+)
+_LOUD = (b"WARNING", b"WARN", b"ERROR", b"CRITICAL", b"FATAL")
+_DIGITS = b"0123456789"
+TEMPLATES = read_templates()
+
+
+def read_log(path: Path, name: str = "") -> LogFile:
+    """Return the content of a file; `name` is what its facts call it.
+
+    The content of a file that is not a log of fairseq has no sections, and a refusal that says
+    which form of log was seen.
+    """
+    text = LogText(path)
+    reader = _Reader(name or path.name)
+    for block in text.blocks():
+        for number, line in block:
+            reader.read(number, line)
+    reader.finish(text.num_lines, text.cut_piece)
+    refusal = text.fault or reader.refusal
+    if refusal is None and not reader.sections:
+        refusal = reader.foreign
+    has_content = text.fault is None and not reader.is_mlperf
+    return LogFile(
+        path=reader.path,
+        num_lines=text.num_lines,
+        sections=tuple(reader.sections) if has_content else (),
+        refusal=refusal,
+        other_programs=tuple(reader.other_programs),
+    )
+
+
+class _Reader:
+    """Passes each line to the section that it is a part of."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.sections: list[Section] = []
+        self.refusal: Refusal | None = None
+        self.foreign: Refusal | None = None
+        self.is_mlperf = False
+        self.other_programs: dict[str, None] = {}
+        self._section: Section | None = None
+        self._known_shapes: set[bytes] = set()  # lines of statistics without their digits
+        self._harmless_shapes: set[bytes] = set()
+        self._pending: list[bytes] = []  # the lines of arguments that are not yet closed
+        self._pending_line = 0
+        self._is_in_model = False
+        self._is_other_program = False
+        self._last_sentence = b""
+        self._before_score = b""
+        self._num_looked_at = 0
+
+    def read(self, number: int, line: bytes) -> None:
+        """Take in one line."""
+        if self._pending:
+            self._read_pending(number, line)
+        elif b"num_updates" in line or b'{"epoch"' in line:
+            self._read_statistics(number, line)
+        elif line[1:2] == b"-" and _SENTENCE.match(line):
+            self._read_sentence(number, line)
+        elif line.translate(None, _DIGITS) not in self._harmless_shapes:
+            self._read_message(number, line)
+
+    # Statistics
+
+    def _read_statistics(self, number: int, line: bytes) -> None:
+        section = self._of_program("train", number)
+        section.last_line = number
+        if section.num_inner % 64 == 0 or section.first_update is None:
+            self._keep_time(section, line)
+        # Lines within an epoch are most of a log. Their form is checked once for each form.
+        shape = line.translate(None, _DIGITS)
+        if shape not in self._known_shapes:
+            statistics = parse_statistics(line)
+            if statistics is None or not is_whole(line):
+                _keep(section.broken_lines, number)
+                return
+            if statistics.kind != "inner":
+                self._keep_time(section, line)
+                _keep_statistics(section, number, statistics, line)
+                return
+            self._known_shapes.add(shape)
+        found = UPDATE.search(line)
+        if found is None:
+            _keep(section.broken_lines, number)
+            return
+        update = int(found[1])
+        if section.first_update is None or section.num_inner % 256 == 0:
+            statistics = parse_statistics(line)
+            if statistics is not None and not _is_consistent(statistics):
+                _conflict(section, number, "perplexity and loss contradict each other")
+        if section.first_update is None:
+            section.first_update = update
+            section.first_epoch = None if statistics is None else statistics.epoch
+            section.log_format = "json" if b'{"epoch"' in line else "simple"
+        if update < section.last_update:
+            _conflict(section, number, f"update {update:,} follows update {section.last_update:,}")
+        section.last_update = max(section.last_update, update)
+        section.num_inner += 1
+        if section.num_inner % section.rate_step == 0 and update:
+            _keep_rate(section, number, update, line)
+
+    # Translations
+
+    def _read_sentence(self, number: int, line: bytes) -> None:
+        section = self._of_program("generate", number)
+        section.last_line = number
+        found = _SENTENCE.match(line)
+        if found is None or found[1] != b"H" or found[2] == self._last_sentence:
+            return  # other hypotheses of a sentence follow the best
+        self._last_sentence = found[2]
+        section.num_hypotheses += 1
+        section.num_marked += _PIECE.search(line, found.end()) is not None
+
+    def _read_score(self, number: int, line: bytes) -> None:
+        text = line.decode("utf-8", errors="replace").strip()
+        found = _SCORE.search(text)
+        if found is None or found.end() != len(text):
+            section = self._of_program("generate", number)
+            _unknown(section, number, line, is_serious=True)
+            return
+        section = self._of_program("generate", number)
+        score = found.groupdict()
+        known = section.find("bleu")
+        if known is not None and (known.value, section.value("precisions")) != (
+            float(score["bleu"]),
+            score["precisions"],
+        ):
+            # A second score below one start line: its arguments are not known.
+            section = self._begin("generate", number, None, b"")
+        section.last_line = number
+        for quantity, value in score.items():
+            is_text = quantity in ("subset", "bleu_name", "precisions")
+            section.state(quantity, value if is_text else _number(value), number)
+
+    # Messages
+
+    def _read_message(self, number: int, line: bytes) -> None:
+        if self._before_score:
+            line, self._before_score = self._before_score + b" " + line.strip(), b""
+        if self._is_in_model:
+            if line.startswith((b" ", b")")):
+                self._read_module(number, line)
+                return
+            self._is_in_model = False
+        if _START.search(line):
+            self._pending, self._pending_line = [line], number
+            self._close_pending(is_forced=False)
+            return
+        if _BEFORE_SCORE.search(line):
+            self._before_score = line
+            return
+        if b" with beam=" in line and b"Generate " in line:
+            self._read_score(number, line)
+            return
+        head = _HEAD.match(line)
+        message = line[head.end() :] if head else line.removeprefix(b"| ")
+        level = (head[2] or head[6] or head[7]) if head else b""
+        if b"averaging checkpoints:" in message:
+            self._begin("average", number, None, b"")
+        section = self._section
+        if section is None:
+            self._look_at_form(number, line)
+            return
+        section.last_line = number
+        if head:
+            self._keep_time(section, line)
+        if _MODEL_BEGIN.fullmatch(message) and section.program == "train":
+            self._is_in_model = True
+            section.state("printed_model", message[:-1].decode(), number)
+            return
+        self._read_known(section, number, line, message, level, bool(head) or line[:2] == b"| ")
+
+    def _read_known(
+        self,
+        section: Section,
+        number: int,
+        line: bytes,
+        message: bytes,
+        level: bytes,
+        is_tagged: bool,
+    ) -> None:
+        """State the facts of a message that a template matches, or keep it as unknown."""
+        match = TEMPLATES.match(message.decode("utf-8", errors="replace").strip())
+        if match is None:
+            if not message.strip():
+                return
+            pattern = _SERIOUS if is_tagged else _SERIOUS_BARE
+            is_serious = level in _LOUD or pattern.search(message) is not None
+            _unknown(section, number, line, is_serious=is_serious)
+        elif match.kind == "harmless" or not match.fields:
+            self._harmless_shapes.add(line.translate(None, _DIGITS))
+            if b"o existing checkpoint found" in message:
+                section.state("resumed_updates", 0, number)
+        else:
+            named = dict(match.fields)
+            if "num_types" in named:
+                section.state("language", named["language"], number)
+                section.state("num_types", named["num_types"], number)
+            elif "num_examples" in named:
+                path = str(named["data_path"])
+                split = named.get("split") or path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+                section.state(f"pairs_{split}", named["num_examples"], number)
+                section.state("data_path", path, number)
+            else:
+                for quantity, value in named.items():
+                    section.state(quantity, value, number)
+            if "output" in named:
+                self._section = None
+
+    def _read_module(self, number: int, line: bytes) -> None:
+        """State the classes of the printed model, each once, and the sizes of its matrices."""
+        section = self._section
+        if line.startswith(b")"):
+            self._is_in_model = False
+        found = _MODULE.match(line)
+        if section is None or found is None:
+            if section is not None and line.strip() not in (b")", b"("):
+                _unknown(section, number, line, is_serious=True)
+            return
+        names = found[3].decode()
+        if names not in section.values("module"):
+            section.state("module", names, number)
+        sizes = _SIZES.match(found[4])
+        if names in ("Linear", "Embedding", "QuantLinear") and sizes:
+            text = f"{names} {int(sizes[1])} x {int(sizes[2])}"
+            if text not in section.values("matrix"):
+                section.state("matrix", text, number)
+        if names.startswith(("TransformerEncoderLayer", "TransformerDecoderLayer")):
+            section.state("layer_" + names[11:18].lower(), int(found[2] or 1), number)
+
+    def _look_at_form(self, number: int, line: bytes) -> None:
+        self._num_looked_at += 1
+        if line.startswith(_MLPERF):
+            self.is_mlperf = True
+        if self.foreign is None and self._num_looked_at <= MAX_LINES_LOOKED_AT:
+            self.foreign = find_foreign_form(number, line)
+        if self.is_mlperf:
+            self.refusal = self.foreign
+
+    # Starts
+
+    def _read_pending(self, number: int, line: bytes) -> None:
+        """Go on with arguments that a terminal wrapped, unless a line of the log begins."""
+        is_next = b"num_updates" in line or _HEAD.match(line) is not None
+        is_next = is_next or line[:2] in (b"| ", b"  ") or line[-1:] == b"("
+        if is_next:
+            self._close_pending(is_forced=True)
+            self.read(number, line)
+            return
+        self._pending.append(line)
+        num_bytes = sum(map(len, self._pending))
+        is_long = len(self._pending) > MAX_ARGUMENT_LINES or num_bytes > MAX_ARGUMENT_BYTES
+        self._close_pending(is_forced=is_long)
+
+    def _close_pending(self, *, is_forced: bool) -> None:
+        first_line, number = self._pending[0], self._pending_line
+        content = b"".join(self._pending)
+        found = _START.search(content)
+        text = content[found.start() if found else 0 :].decode("utf-8", errors="replace")
+        if is_open(text) and not is_forced:
+            return
+        self._pending = []
+        try:
+            arguments = parse_arguments(text)
+        except ValueError as error:
+            self.refusal = self.refusal or Refusal(line=number, text=str(error))
+            self._begin("train", number, None, first_line)  # what follows states no arguments
+            return
+        self._begin_program(number, arguments, first_line)
+
+    def _begin_program(self, number: int, arguments: Arguments, line: bytes) -> None:
+        if arguments.program not in ("train", "generate"):
+            if arguments.program != "average":
+                self.other_programs[arguments.program or "another toolkit"] = None
+                self._section = None
+            return
+        last = self._section
+        if (
+            last is not None
+            and last.program == arguments.program == "train"
+            and last.digest == arguments.digest
+            and last.first_update is None
+            and last.value("num_parameters") is None
+        ):
+            return  # another rank of the same start
+        program: Program = "train" if arguments.program == "train" else "generate"
+        self._begin(program, number, arguments, line)
+
+    def _begin(
+        self, program: Program, number: int, arguments: Arguments | None, line: bytes
+    ) -> Section:
+        section = Section(path=self.path, program=program, line=number, last_line=number)
+        self._section, self._is_in_model, self._last_sentence = section, False, b""
+        self.sections.append(section)
+        if arguments is not None:
+            head = _HEAD.match(line)
+            form = "namespace" if head else "print"
+            section.form = "config" if arguments.is_config else form
+            section.arguments = arguments.by_key()
+            section.digest = arguments.digest
+            for key, value in arguments.pairs:
+                section.state(f"{program}.{key}", value)
+            self._keep_time(section, line)
+        return section
+
+    def _of_program(self, program: Program, number: int) -> Section:
+        """Return the section of a line, a new one without arguments if none has begun."""
+        section = self._section
+        if section is None or section.program != program:
+            section = self._begin(program, number, None, b"")
+        return section
+
+    def _keep_time(self, section: Section, line: bytes) -> None:
+        head = _HEAD.match(line)
+        time = (head[1] or head[4]) if head else None
+        if time:
+            section.last_time = time.decode().replace("T", " ")
+            section.first_time = section.first_time or section.last_time
+
+    def finish(self, num_lines: int, cut_piece: bytes) -> None:
+        """End the last section; `cut_piece` is the last line if it has no end."""
+        if cut_piece and _ENDS_WHOLE.search(cut_piece):
+            self.read(num_lines, cut_piece)
+        elif cut_piece and self._section is not None:
+            self._section.cut_line = num_lines
+        if self._pending:
+            self._close_pending(is_forced=True)
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.isdigit() else float(text)
+
+
+def _keep(lines: list[int], number: int) -> None:
+    if len(lines) < MAX_KEPT_LINES:
+        lines.append(number)
+
+
+def _conflict(section: Section, number: int, text: str) -> None:
+    if len(section.conflicts) < MAX_KEPT_LINES:
+        section.conflicts.append((number, text))
+
+
+def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) -> None:
+    """Keep an unknown line; serious lines are never the ones that are dropped."""
+    section.num_unknown += 1
+    text = line[:200].decode("utf-8", errors="replace")
+    num_kept = sum(known.is_serious == is_serious for known in section.unknown_lines)
+    if num_kept < MAX_KEPT_LINES:
+        section.unknown_lines.append(UnknownLine(number, text, is_serious))
+
+
+def _keep_rate(section: Section, number: int, update: int, line: bytes) -> None:
+    """Keep a learning rate; once there are MAX_RATES, every second is dropped."""
+    found = RATE.search(line)
+    if found is None:
+        return
+    try:
+        section.rates.append(PrintedRate(number, update, float(found[1])))
+    except ValueError:
+        return
+    if len(section.rates) >= MAX_RATES:
+        section.rates = section.rates[1::2]
+        section.rate_step *= 2
+
+
+def _is_consistent(statistics: Statistics) -> bool:
+    """Return whether the perplexity is 2 to the loss, within the precision of their digits.
+
+    fairseq computes it from nll_loss if there is one. It prints two decimals up to 0.12.
+    """
+    values = statistics.value_by_name
+    bits = values.get("nll_loss", values.get("loss"))
+    ppl = values.get("ppl")
+    if bits is None or ppl is None or not 0 <= bits < 30 or ppl != ppl or ppl == float("inf"):
+        return True
+    # Three decimals of bits are a relative 0.00035 of the perplexity; two digits if it is rounded.
+    slack = 0.0051 + 0.0007 * 2.0**bits
+    return abs(2.0**bits - ppl) <= slack
+
+
+def _keep_statistics(section: Section, number: int, statistics: Statistics, line: bytes) -> None:
+    """Keep a validation or the end of an epoch, and note a line that contradicts an earlier one."""
+    values = statistics.value_by_name
+    update = section.last_update if statistics.update is None else statistics.update
+    section.log_format = section.log_format or ("json" if b'{"epoch"' in line else "simple")
+    if section.first_update is None:
+        section.first_update, section.first_epoch = update, statistics.epoch
+    section.last_update = max(section.last_update, update)
+    measured = Measured(
+        line=number,
+        epoch=statistics.epoch,
+        update=update,
+        subset=statistics.subset,
+        loss_bits=values.get("loss"),
+        nll_bits=values.get("nll_loss"),
+        bleu=values.get("bleu"),
+        target_tokens_per_update=values.get("wpb"),
+        pairs_per_update=values.get("bsz"),
+        wall_seconds=values.get("wall"),
+        is_consistent=_is_consistent(statistics),
+    )
+    if statistics.kind == "valid":
+        known = section.validations.setdefault((measured.subset, update), measured)
+        what = f"the validation on {measured.subset!r} at update {update:,}"
+    else:
+        known = section.epochs.setdefault(measured.epoch, measured)
+        what = f"the end of epoch {measured.epoch}"
+    if known is measured:
+        return
+    if (known.loss_bits, known.nll_bits, known.update) == (
+        measured.loss_bits,
+        measured.nll_bits,
+        measured.update,
+    ):
+        section.num_repeated += 1
+    else:
+        _conflict(section, number, f"{what} has other numbers than line {known.line}: two trainings")

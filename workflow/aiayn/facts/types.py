@@ -1,0 +1,172 @@
+"""Types of what a log says: facts, the sections of a file, and the reasons why a file is not read.
+
+fairseq prints losses in base 2: `loss_bits` and `nll_bits` are per target subword, end of sentence
+included, and the perplexity of Table 3 is 2 to the `nll_bits` of a validation. Line numbers count
+from 1, at line feeds alone.
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+Value = bool | int | float | str | None
+Program = Literal["train", "generate", "average"]
+# a subword; a training that diverged prints thousands, and a uniform guess costs about 15
+MAX_BITS = 100.0
+
+
+class Fact(NamedTuple):
+    """A quantity, its value, and the file and line that state it.
+
+    Arguments are called `train.KEY` and `generate.KEY`. What a line prints has the name of its
+    field in templates.csv, and what follows from several facts has a name in `derived.py`.
+    """
+
+    quantity: str
+    value: Value
+    path: str
+    line: int
+
+
+class UnknownLine(NamedTuple):
+    """A line that no template matches; `is_serious` if it is about what decides a number."""
+
+    line: int
+    text: str
+    is_serious: bool
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a file, or the rest of it, is not read; `line` is 0 for a file that could not be opened
+    or read at all.
+    """
+
+    line: int
+    text: str
+    next_step: str = "copy the log again"
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """The statistics of one validation of a subset, or of a whole epoch, whose subset is ''.
+
+    `bleu`, by `--eval-bleu`, is in percent. `target_tokens_per_update` is fairseq's wpb, without
+    padding, and `pairs_per_update` its bsz. `is_consistent` is False if perplexity and loss
+    contradict each other.
+    """
+
+    line: int
+    epoch: int
+    update: int
+    subset: str = ""
+    loss_bits: float | None = None
+    nll_bits: float | None = None
+    bleu: float | None = None
+    target_tokens_per_update: float | None = None
+    pairs_per_update: float | None = None
+    wall_seconds: float | None = None
+    is_consistent: bool = True
+
+
+class PrintedRate(NamedTuple):
+    """A learning rate, with the line and the update of its statistics."""
+
+    line: int
+    update: int
+    rate: float
+
+
+class Section(msgspec.Struct, kw_only=True):
+    """The lines from one start of a program to the next: its arguments, the facts that it prints,
+    and a summary of the lines that repeat.
+
+    `form` is the style of the arguments: `print` (up to 0.9), `namespace` (0.10) or `config` (after
+    0.10, up to 0.12 and the fork). `arguments` has the first value of each key, and `digest` covers
+    all of them. `validations` are by subset and update, `epochs` by number. Every `rate_step`-th
+    learning rate is kept. `broken_lines` are torn lines of statistics, and `conflicts` lines that
+    contradict an earlier line. `first_time` and `last_time` are ISO times without zone, '' without.
+    """
+
+    path: str
+    program: Program
+    line: int
+    last_line: int = 0
+    form: str = ""
+    arguments: dict[str, Value] = {}
+    digest: str = ""
+    facts: list[Fact] = []
+    validations: dict[tuple[str, int], Measured] = {}
+    epochs: dict[int, Measured] = {}
+    log_format: str = ""
+    first_update: int | None = None
+    first_epoch: int | None = None
+    last_update: int = 0
+    num_inner: int = 0
+    updates_per_epoch: int | None = None
+    rates: list[PrintedRate] = []
+    rate_step: int = 1
+    num_repeated: int = 0
+    broken_lines: list[int] = []
+    conflicts: list[tuple[int, str]] = []
+    unknown_lines: list[UnknownLine] = []
+    num_unknown: int = 0
+    first_time: str = ""
+    last_time: str = ""
+    num_hypotheses: int = 0
+    num_marked: int = 0
+    cut_line: int | None = None
+    copied_in: list[str] = []
+
+    def find(self, quantity: str) -> Fact | None:
+        """Return the newest fact about a quantity, None if no line states it."""
+        for fact in reversed(self.facts):
+            if fact.quantity == quantity:
+                return fact
+        return None
+
+    def value(self, quantity: str) -> Value:
+        """Return the newest value of a quantity, None if no line states it."""
+        fact = self.find(quantity)
+        return None if fact is None else fact.value
+
+    def values(self, quantity: str) -> list[Value]:
+        """Return all values of a quantity, in the order of their lines."""
+        return [fact.value for fact in self.facts if fact.quantity == quantity]
+
+    def state(self, quantity: str, value: Value, line: int | None = None) -> None:
+        """Add a fact; without a line it is of the section's first line."""
+        self.facts.append(Fact(quantity, value, self.path, self.line if line is None else line))
+
+
+class LogFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of one file. `refusal` says why nothing, or not all of it, is read.
+
+    `other_programs` are the programs of fairseq, besides training and generation, whose arguments
+    the file prints: `preprocess`, `score` and so on.
+    """
+
+    path: str
+    num_lines: int
+    sections: tuple[Section, ...] = ()
+    refusal: Refusal | None = None
+    other_programs: tuple[str, ...] = ()
+
+
+def perplexity_of(nll_bits: float | None) -> float | None:
+    """Return the perplexity of a loss in bits a subword; None for a loss that is absent, negative
+    or beyond numbers.
+    """
+    if nll_bits is None or not 0 <= nll_bits < MAX_BITS:
+        return None
+    return float(2.0**nll_bits)
+
+
+def whole(value: Value) -> int | None:
+    """Return a value that is a whole number, None for any other."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def real(value: Value) -> float | None:
+    """Return a value that is a number, None for any other."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)

@@ -1,0 +1,419 @@
+"""Decides for all jobs of a folder which numbers fill which row, and which trainings are averaged.
+
+One training is one seed. Trainings of one row and version are averaged if their seeds differ. A
+translation needs what its training needs.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from aiayn.facts.derived import facts_of_training, facts_of_translation, model_parameters
+from aiayn.facts.jobs import Jobs, Training, Translation, gpu_names, wall_seconds
+from aiayn.facts.symbols import is_ours
+from aiayn.facts.types import Fact, Section, perplexity_of, real
+from aiayn.known_good.judge import Problem, Row, find_row, notes, problems
+from aiayn.known_good.targets import Target
+from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
+from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, summarise_attempts
+
+VALIDATION_BLEU = "validation BLEU"  # the name of a BLEU that --eval-bleu printed
+VERSION_BY_FORM = {
+    "print": "fairseq 0.9 or before",
+    "namespace": "fairseq 0.10",
+    "config": "fairseq 1.0.0a0 to 0.12",
+    "": "fairseq, version unknown",
+}
+
+
+class JudgedTranslation(msgspec.Struct, kw_only=True):
+    """A translation with its facts, the problems of its BLEU, and its notes.
+
+    `problems` include those of its training. Without a training there is no target.
+    """
+
+    translation: Translation
+    facts: list[Fact]
+    target: Target | None
+    has_row: bool
+    problems: list[Problem] = []
+    notes: list[Problem] = []
+
+    @property
+    def name(self) -> str:
+        """The place of its log."""
+        return self.translation.name
+
+    @property
+    def bleu(self) -> float | None:
+        """Its BLEU in percent, whether it fills or not."""
+        return real(self.translation.section.value("bleu"))
+
+    @property
+    def value(self) -> float | None:
+        """Its BLEU in percent if it fills its row."""
+        return self.bleu if self.has_row and not self.problems else None
+
+    @property
+    def metric(self) -> str:
+        """The definition of its BLEU."""
+        return metric_of(self.translation.section)
+
+
+class JudgedTraining(msgspec.Struct, kw_only=True):
+    """A training with its facts, its row or the nearest, and the problems of each number.
+
+    `events` come from the attempts.jsonl next to our own log; None for other logs.
+    """
+
+    training: Training
+    facts: list[Fact]
+    row: Row
+    events: list[Event] | None = None
+    problems_by_number: dict[str, list[Problem]] = {}
+    notes: list[Problem] = []
+    translations: list[JudgedTranslation] = []
+
+    @property
+    def name(self) -> str:
+        """The place of its log."""
+        return self.training.name
+
+    @property
+    def target(self) -> Target | None:
+        """The target that it is compared with: its row, or the nearest."""
+        return self.row.target or self.row.nearest
+
+    @property
+    def version(self) -> str:
+        """Our commit, or fairseq's version as far as the log shows it."""
+        commits = commits_of(self.events)
+        if commits and is_ours(self.training.arguments):
+            commit, plus, dirty = commits[-1].partition("+")
+            return f"commit {commit[:12]}{plus}{dirty}"
+        return VERSION_BY_FORM[self.training.last.form]
+
+    @property
+    def gpu_seconds(self) -> float | None:
+        """GPU seconds of all starts; None where the log does not hold them all."""
+        if self.events is not None:
+            return summarise_attempts(self.events).gpu_seconds or None
+        seconds = wall_seconds(self.training)
+        num_gpus = real(self.training.last.value("num_gpus"))
+        is_on_cpu = self.training.arguments.get("cpu") is True
+        return None if is_on_cpu or not seconds or not num_gpus else seconds * num_gpus
+
+    def fills(self, number: str) -> bool:
+        """Return whether `train`, `ppl` or `cost` fills its row."""
+        wanted = ("row", "train", number)
+        return self.row.target is not None and not any(
+            self.problems_by_number[one] for one in wanted
+        )
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """Its numbers by metric, whether they fill or not."""
+        values = {"steps": float(self.training.last_update)}
+        parameters = model_parameters(self.training)
+        if parameters is not None:
+            values["num_parameters"] = float(parameters)
+        final = self.training.final_validation
+        perplexity = None if final is None else perplexity_of(final.nll_bits)
+        return values if perplexity is None else values | {PERPLEXITY_METRIC: perplexity}
+
+    @property
+    def value_by_metric(self) -> dict[str, float]:
+        """The numbers that fill its row, by metric."""
+        if not self.fills("train"):
+            return {}
+        values = self.stated
+        if not self.fills("ppl"):
+            values.pop(PERPLEXITY_METRIC, None)
+        return values
+
+    @property
+    def all_problems(self) -> list[Problem]:
+        """The problems of all of its numbers, each once."""
+        found = [one for listed in self.problems_by_number.values() for one in listed]
+        return list(dict.fromkeys(found))
+
+
+class JudgedJobs(msgspec.Struct, kw_only=True):
+    """The jobs of a folder after comparison; `others` are translations without a training."""
+
+    jobs: Jobs
+    trainings: list[JudgedTraining]
+    others: list[JudgedTranslation]
+
+    @property
+    def translations(self) -> list[JudgedTranslation]:
+        """All translations, those of a training in its order."""
+        found = [one for training in self.trainings for one in training.translations]
+        return [*found, *self.others]
+
+
+def judge_jobs(jobs: Jobs, targets: Sequence[Target], root: Path | None = None) -> JudgedJobs:
+    """Return which numbers of a folder's jobs fill which row.
+
+    `root` is the folder of the logs, where attempts.jsonl of our own runs may be.
+
+    Raises:
+        RecordError: if an attempts.jsonl is malformed.
+    """
+    judged = []
+    for training in jobs.trainings:
+        events = None if root is None else _events(training, root)
+        facts = [*facts_of_training(training), *_facts_of_events(training, events)]
+        row = find_row(facts, _targets_for(training, targets))
+        one = JudgedTraining(training=training, facts=facts, row=row, events=events)
+        _judge_training(one)
+        judged.append(one)
+    _compare_seeds(judged)
+    others = []
+    for translation in jobs.translations:
+        owner = next((one for one in judged if one.training is translation.training), None)
+        if owner is None:
+            others.append(_judged_translation(translation, None, targets))
+        else:
+            owner.translations.append(_judged_translation(translation, owner, targets))
+    for one in judged:
+        if (validated := validation_translation(one.training)) is not None:
+            one.translations.append(_judged_translation(validated, one, targets))
+    found = JudgedJobs(jobs=jobs, trainings=judged, others=others)
+    _compare_translations(found)
+    return found
+
+
+def _targets_for(training: Training, targets: Sequence[Target]) -> list[Target]:
+    """Return the targets of a training: only our own trainings are compared with smaller scales."""
+    ours = is_ours(training.arguments)
+    return [target for target in targets if ours or target.scale == PAPER_SCALE]
+
+
+def _events(training: Training, root: Path) -> list[Event] | None:
+    folder = (root / training.last.path).parent
+    has_events = is_ours(training.arguments) and (folder / ATTEMPTS_NAME).exists()
+    return read_events(folder) if has_events else None
+
+
+def commits_of(events: list[Event] | None) -> list[str]:
+    """Return the commits of a run of ours, in their order; empty for other logs."""
+    started = [event.commit for event in events or () if isinstance(event, Started)]
+    return list(dict.fromkeys(started))
+
+
+def _facts_of_events(training: Training, events: list[Event] | None) -> Iterator[Fact]:
+    """Yield what the record of the attempts states."""
+    path, line = training.last.path, training.last.line
+    commits = commits_of(events)
+    if commits:
+        yield Fact("num_commits", len(commits), path, line)
+    for commit in commits:
+        if commit.endswith("+dirty"):
+            yield Fact("dirty_commit", commit, path, line)
+
+
+def _judge_training(judged: JudgedTraining) -> None:
+    target = judged.target
+    values = {} if target is None else target.values
+    judged.problems_by_number = {
+        number: problems(judged.facts, values, number) for number in ("row", "train", "ppl", "cost")
+    }
+    judged.notes = notes(judged.facts, values)
+
+
+def _judged_translation(
+    translation: Translation, owner: JudgedTraining | None, targets: Sequence[Target]
+) -> JudgedTranslation:
+    target = owner.target if owner is not None else (targets[0] if targets else None)
+    judged = JudgedTranslation(
+        translation=translation,
+        facts=facts_of_translation(translation),
+        target=target,
+        has_row=owner is not None and owner.row.target is not None,
+    )
+    _judge_translation(judged, owner)
+    return judged
+
+
+def _judge_translation(judged: JudgedTranslation, owner: JudgedTraining | None) -> None:
+    target, translation = judged.target, judged.translation
+    values = {} if target is None else target.values_of_role(translation.role)
+    own = problems(judged.facts, values, "bleu")
+    inherited: list[Problem] = []
+    if owner is not None:
+        inherited = owner.problems_by_number["row"] + owner.problems_by_number["train"]
+    judged.problems = list(dict.fromkeys([*own, *inherited]))
+    judged.notes = notes(judged.facts, values)
+
+
+# Several seeds
+
+
+def _compare_seeds(judged: Sequence[JudgedTraining]) -> None:
+    """Add what is wrong with a training next to others: its seed, or its losses, are another's."""
+    whole = [one for one in judged if one.fills("train")]
+
+    def seed_of(one: JudgedTraining) -> object:
+        target = one.target
+        seed = one.training.seed
+        return None if seed is None or target is None else (target.name, one.version, seed)
+
+    _state_equals(whole, "same_seed", seed_of)
+    _state_equals(whole, "same_losses", _losses)
+
+
+def _losses(judged: JudgedTraining) -> object:
+    """Return the losses of all validations; None if there are fewer than two."""
+    validations = judged.training.dev_validations
+    if len(validations) < 2:
+        return None
+    return tuple((one.update, one.loss_bits, one.nll_bits) for one in validations)
+
+
+def _state_equals(
+    judged: Sequence[JudgedTraining], quantity: str, key: Callable[[JudgedTraining], object]
+) -> None:
+    groups: dict[object, list[JudgedTraining]] = {}
+    for one in judged:
+        if (value := key(one)) is not None:
+            groups.setdefault(value, []).append(one)
+    for group in groups.values():
+        for one in group if len(group) > 1 else ():
+            others = ", ".join(other.name for other in group if other is not one)
+            section = one.training.last
+            one.facts.append(Fact(quantity, f"that of {others}", section.path, section.line))
+            _judge_training(one)
+
+
+def _compare_translations(found: JudgedJobs) -> None:
+    """Add to translations of different trainings with one and the same score that they are copies."""
+    names = ("bleu", "precisions", "hypothesis_tokens", "reference_tokens", "brevity_penalty")
+    groups: dict[object, list[tuple[JudgedTraining, JudgedTranslation]]] = {}
+    for owner in found.trainings:
+        for judged in owner.translations:
+            section = judged.translation.section
+            score = tuple(section.value(name) for name in names)
+            if section.value("precisions") is not None and not judged.problems:
+                groups.setdefault(score, []).append((owner, judged))
+    for group in groups.values():
+        if len({id(owner) for owner, _ in group}) > 1:
+            for owner, judged in group:
+                others = ", ".join(other.name for _, other in group if other is not judged)
+                section = judged.translation.section
+                fact = Fact("same_translation", f"that of {others}", section.path, section.line)
+                judged.facts.append(fact)
+                _judge_translation(judged, owner)
+
+
+class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a table: the trainings of one row and version, some of whose numbers fill it."""
+
+    target: Target
+    version: str
+    trainings: tuple[JudgedTraining, ...]
+
+    def scored(self, role: str) -> dict[tuple[str, str], list[JudgedTranslation]]:
+        """Return the translations of a role that fill, by metric and a mark.
+
+        Each entry has a training once: a second translation of one training has its name as a mark.
+        """
+        groups: dict[tuple[str, str], list[JudgedTranslation]] = {}
+        for training in self.trainings:
+            filling: dict[tuple[str, str], list[JudgedTranslation]] = {}
+            for judged in training.translations:
+                if judged.translation.role == role and judged.value is not None:
+                    filling.setdefault((judged.metric, _mark(judged)), []).append(judged)
+            for (metric, mark), members in filling.items():
+                for judged in members:
+                    name = f"the translation of {judged.name}" if len(members) > 1 else ""
+                    key = metric, "; ".join(filter(None, (mark, name)))
+                    groups.setdefault(key, []).append(judged)
+        return groups
+
+
+def _mark(judged: JudgedTranslation) -> str:
+    words = {"average_known_by": "average by name", "time_unknown": "time unknown"}
+    found = {words[note.quantity] for note in judged.notes if note.quantity in words}
+    return "; ".join(sorted(found))
+
+
+def average_trainings(trainings: Sequence[JudgedTraining]) -> list[AveragedLine]:
+    """Return the lines of all trainings that fill a row, in the order of their logs."""
+    groups: dict[tuple[str, str], list[JudgedTraining]] = {}
+    for judged in trainings:
+        if judged.row.target is not None and judged.fills("train"):
+            groups.setdefault((judged.row.target.name, judged.version), []).append(judged)
+    lines = []
+    for (_, version), members in groups.items():
+        target = members[0].target
+        if target is not None:
+            lines.append(AveragedLine(target=target, version=version, trainings=tuple(members)))
+    return lines
+
+
+# BLEU
+
+
+def metric_of(section: Section) -> str:
+    """Return the definition of a translation's BLEU.
+
+    `bleu_as_given` is fairseq's arithmetic on the tokens of the data. `bleu_sacre_13a` is
+    sacreBLEU's on detokenised text, and `bleu_sacre_on_tokens` on text that may still be tokens.
+    """
+    arguments, name = section.arguments, section.value("bleu_name") or "BLEU4"
+    if name == "BLEU4":
+        return "bleu_as_given"
+    if name == VALIDATION_BLEU:
+        is_joined = arguments.get("eval_bleu_detok") not in (None, "space")
+        is_joined = is_joined and not arguments.get("eval_tokenized_bleu")
+        return "bleu_sacre_13a_of_detokenised" if is_joined else "bleu_sacre_on_tokens"
+    is_joined = bool(arguments.get("tokenizer")) or arguments.get("bpe") in (
+        "sentencepiece",
+        "gpt2",
+    )
+    is_13a = arguments.get("sacrebleu_tokenizer") in (None, "13a")
+    is_13a = is_13a and not arguments.get("sacrebleu_lowercase")
+    return "bleu_sacre_13a" if is_joined and is_13a else "bleu_sacre_on_tokens"
+
+
+def validation_translation(training: Training) -> Translation | None:
+    """Return the BLEU of `--eval-bleu` at the last update as a translation of the dev set; None
+    without it.
+    """
+    arguments, final = training.arguments, training.final_validation
+    if final is None or final.bleu is None:
+        return None
+    text = str(arguments.get("eval_bleu_args") or "{}")
+    try:
+        search = json.loads(text)
+    except ValueError:
+        search = {"eval_bleu_args": text}
+    # What fairseq's validation uses if the arguments do not state it.
+    stated = {"beam": 1, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200} | dict(search)
+    stated["remove_bpe"] = arguments.get("eval_bleu_remove_bpe")
+    path = training.last.path
+    section = Section(path=path, program="generate", line=final.line, last_line=final.line)
+    for key, value in stated.items():
+        plain = value if isinstance(value, bool | int | float | str | None) else json.dumps(value)
+        section.arguments[key] = plain
+        section.state(f"generate.{key}", plain)
+    for key in ("eval_bleu_detok", "eval_tokenized_bleu"):
+        section.arguments[key] = arguments.get(key)
+    folder = re.sub(r"/+$", "", str(arguments.get("save_dir") or "checkpoints"))
+    section.state("model_path", f"{folder}/checkpoint_last.pt")
+    section.state("subset", "valid")
+    section.state("bleu_name", VALIDATION_BLEU)
+    section.state("bleu", final.bleu)
+    dev = training.last.value(f"pairs_{training.dev_subset}")
+    section.state("num_sentences", dev)
+    return Translation(section=section, training=training)
+
+
+def gpu_of(judged: JudgedTraining) -> str:
+    """Return the GPU that a log states, '' without any or with several kinds."""
+    names = gpu_names(judged.training)
+    return names[0] if len(names) == 1 else ""
