@@ -64,10 +64,7 @@ VERDICT_COLUMNS = [
     "ci_low",
     "ci_high",
     "outcome",
-    "outcome_by_pooled_sd",
     "reason",
-    "judging_sd",
-    "judging_df",
     "largest_equivalent_difference",
     "num_seeds_to_decide",
     "sd",
@@ -89,6 +86,9 @@ VERDICT_COLUMNS = [
     "num_judged",
     "chance_wrongly_reproduced",
     "chance_wrongly_not_reproduced",
+    "judging_sd",
+    "judging_df",
+    "outcome_by_pooled_sd",
 ]
 # Columns of whole numbers with empty cells.
 COUNTS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
@@ -378,7 +378,8 @@ def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
 def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
     """Return the frame of verdicts.tsv, one line per cell; values that do not apply are empty.
 
-    Its last three columns describe the family of all cells and are the same in every line.
+    The columns from `num_judged` on describe the family of all cells and are the same in every
+    line; the last three have the sd that the rule took and the outcome by the former rule.
     """
     family, lines = judge_family([cell.verdict for cell in cells]), []
     for cell in cells:

@@ -45,6 +45,7 @@ MARGIN_BLEU = 0.5  # a smaller difference counts as equivalent
 ALPHA = 0.05  # for each of the two one-sided tests, and for the two-sided interval
 MIN_SEEDS = 3
 MAX_SEEDS_ADVISED = 1000
+ROUNDING = 1e-9  # two sds that differ by less are equal
 
 
 class Outcome(enum.StrEnum):
@@ -197,7 +198,8 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
     undecided = msgspec.structs.replace(undecided, mean=mean, difference=difference, pooled=pooled)
     if pooled is None:
         return undecided
-    judging = own if own is not None and own.sd > pooled.sd else pooled
+    is_own_larger = own is not None and own.sd > pooled.sd * (1 + ROUNDING)
+    judging = own if own is not None and is_own_larger else pooled
     degrees_of_freedom = judging.degrees_of_freedom
     _, predicted = reaches(judging.sd * math.sqrt(1 + 1 / num_seeds), degrees_of_freedom)
     undecided = msgspec.structs.replace(
