@@ -93,7 +93,7 @@ class Maker:
                 continue
             self.work_folder.mkdir(parents=True, exist_ok=True)
             text = self.text_folder
-            command = f"fairseq-preprocess --source-lang en --target-lang de --joined-dictionary"
+            command = "fairseq-preprocess --source-lang en --target-lang de --joined-dictionary"
             command += f" --trainpref {text}/{train} --validpref {text}/pieces.valid"
             command += f" --testpref {text}/pieces.test --destdir data-bin/{name} --workers 1"
             self.shell(command, self.work_folder)
@@ -237,7 +237,9 @@ class Maker:
     def ranks(self) -> None:
         """Two ranks (gloo, CPU), started by torch.distributed.launch."""
         folder = self.form_folder("ranks")
-        launch = "python -m torch.distributed.launch --use_env --nproc_per_node=2 --master_port 29517"
+        launch = (
+            "python -m torch.distributed.launch --use_env --nproc_per_node=2 --master_port 29517"
+        )
         flags = "--distributed-backend gloo --distributed-no-spawn --log-format simple"
         flags += " --ddp-backend no_c10d"
         training = f"{launch} $(which fairseq-train) {SHORT} {flags}"
@@ -261,7 +263,9 @@ class Maker:
     def base(self) -> None:
         """The paper's base in 30 updates: transformer_wmt_en_de, the paper's rate at 4,000 warm-up updates."""
         folder = self.form_folder("base")
-        arch = "--arch transformer_wmt_en_de --lr 0.0007 --warmup-updates 4000 --warmup-init-lr 1e-7"
+        arch = (
+            "--arch transformer_wmt_en_de --lr 0.0007 --warmup-updates 4000 --warmup-init-lr 1e-7"
+        )
         flags = f"data-bin/short {PAPER} {arch} --max-tokens 500 --max-update 30 --seed 1"
         flags += " --log-interval 5 --log-format simple --no-epoch-checkpoints"
         flags += " --save-interval-updates 5 --keep-interval-updates 5"
@@ -301,6 +305,7 @@ model:
   decoder: {embed_dim: 64, ffn_embed_dim: 256, layers: 3, attention_heads: 4}
   dropout: 0.1
   share_all_embeddings: true
+  base_layers: 0
 """
 
 FORMS = (
