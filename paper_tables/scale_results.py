@@ -7,7 +7,7 @@ translations, plain or packed, are next to the record of decode and have the dig
 of score names. Other scores are left out; their record is named.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -328,33 +328,54 @@ def _read_request(
     config_folder: Path,
 ) -> tuple[ScaleSpec, list[Training]]:
     """Return the request and its trainings: a single folder's asked.json, else what is there."""
-    path = results_folders[0] / scale / REQUEST_NAME
-    if len(results_folders) == 1 and path.exists():
-        try:
-            request = convert_scale(
-                msgspec.json.decode(path.read_bytes(), type=dict[str, object]), str(path)
-            )
-        except (msgspec.DecodeError, msgspec.ValidationError, ConfigError) as error:
-            raise RecordError(
-                f"{path}: not the config of a scale ({error}); pack the scale again"
-            ) from error
-        return request, expand_trainings(request)
+    requests = []
+    for folder in results_folders:
+        request = _packed_request(folder / scale)
+        if request is not None:
+            requests.append(request)
+    if len(results_folders) == 1 and requests:
+        return requests[0], expand_trainings(requests[0])
+    later: set[TrainingKey] = set()
+    for request in requests:
+        later |= {training.key for training in expand_later_trainings(request)}
     has_baselines = False
     for folder in results_folders:
         has_baselines |= any((folder / scale / "baselines").glob("*/*.json"))
-    request = _request_of_trained(scale, found, config_folder)
+    request = _request_of_trained(scale, found, config_folder, later)
     request = msgspec.structs.replace(request, has_baselines=has_baselines)
     return request, [training for training in expand_trainings(request) if training.key in found]
 
 
-def _request_of_trained(scale: str, found: Iterable[TrainingKey], config_folder: Path) -> ScaleSpec:
+def _packed_request(folder: Path) -> ScaleSpec | None:
+    """Return the config that a pack keeps; None for a folder that is not a pack."""
+    path = folder / REQUEST_NAME
+    if not path.exists():
+        return None
+    try:
+        return convert_scale(
+            msgspec.json.decode(path.read_bytes(), type=dict[str, object]), str(path)
+        )
+    except (msgspec.DecodeError, msgspec.ValidationError, ConfigError) as error:
+        raise RecordError(
+            f"{path}: not the config of a scale ({error}); pack the scale again"
+        ) from error
+
+
+def _request_of_trained(
+    scale: str,
+    found: Iterable[TrainingKey],
+    config_folder: Path,
+    packed_later: Collection[TrainingKey] = (),
+) -> ScaleSpec:
     """Return a config for the trainings found, with each system in the list of its table.
+
+    Trainings in `packed_later` are `later_seeds` of a pack, and stay later seeds.
 
     The corpus of a language pair is the corpus that the scale's own file names, if it was trained
     on; else the first corpus of that pair.
     """
     default = read_scale(config_folder / f"{scale}.yaml")
-    later = _later_among(found, default, config_folder)
+    later = _later_among(found, default, config_folder).union(packed_later)
     seeds_by_system_by_corpus: dict[str, dict[str, list[int]]] = {}
     later_by_system: dict[str, list[str]] = {}
     for corpus, system, seed in sorted(found):

@@ -68,7 +68,7 @@ def read_welch(values: ValuesBySystem, rows: Iterable[str], control: str, name: 
 
     def estimate(difference: float, pooled: PooledSd, *numbers: int) -> Estimate:
         assert own is not None  # a control with two seeds has an sd
-        return _estimate_welch(difference, numbers, pooled, own)
+        return estimate_welch(difference, numbers, pooled, own)
 
     reading = Reading(kind="variance", name=name)
     return _read(reading, values, rows, control, _pool(others), estimate)
@@ -139,7 +139,7 @@ def _pool(values: ValuesBySystem) -> PooledSd | None:
     return pool_sd(lists, with_bartlett=False)
 
 
-def _estimate_welch(
+def estimate_welch(
     difference: float, numbers: Sequence[int], pooled_rows: PooledSd, own: PooledSd
 ) -> Estimate:
     """Return the estimate by two variances, with the degrees of freedom of Welch and Satterthwaite.

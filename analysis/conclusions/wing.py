@@ -27,6 +27,24 @@ WING = Wing(
             place=14,
         ),
         WingTable(
+            "recurrence",
+            "analysis.conclusions.tables.fresh:lay_out_recurrence",
+            chapter="results",
+            place=24,
+        ),
+        WingTable(
+            "heads",
+            "analysis.conclusions.tables.fresh:lay_out_heads",
+            chapter="variations",
+            place=16,
+        ),
+        WingTable(
+            "model_readings",
+            "analysis.conclusions.tables.fresh:lay_out_model_readings",
+            chapter="variations",
+            place=18,
+        ),
+        WingTable(
             "testsets",
             "analysis.conclusions.tables.testsets:lay_out_testsets",
             chapter="variations",

@@ -15,6 +15,7 @@ from aiayn.scoring.verdict import (
     Outcome,
     Verdict,
     judge_family,
+    largest_reproducible_sd,
 )
 from paper_tables.frame import Frame, PrintedCell
 from paper_tables.layout import (
@@ -40,10 +41,10 @@ from paper_tables.public_seeds import noise_sentence, seeds_by_public_noise
 from paper_tables.tables.ours import complete, our_cell
 
 P_DECIMALS = 3
-# measured: bench_verdicts.py of commit 437dd98, a system of four times the others' sd
+# measured by tests/unit/test_simulation.py
 UNEQUAL_SPREADS = (
-    " The systems do not share one spread: verdicts on those that vary more than the pool are"
-    f" wrong more often than {ALPHA}."
+    " The systems do not share one spread: by the pooled sd alone, verdicts on those that vary more"
+    f" than the pool are wrong more often than {ALPHA}."
 )
 
 VERDICT_COLUMNS = [
@@ -85,6 +86,9 @@ VERDICT_COLUMNS = [
     "num_judged",
     "chance_wrongly_reproduced",
     "chance_wrongly_not_reproduced",
+    "judging_sd",
+    "judging_df",
+    "outcome_by_pooled_sd",
 ]
 # Columns of whole numbers with empty cells.
 COUNTS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
@@ -168,6 +172,7 @@ def lay_out_verdicts(frame: Frame) -> Table:
         return Aside(name_of(cell), cell.verdict.reason.rstrip("."))
 
     notes = [*_meanings(frame.judged), *_family_notes(frame.judged), *_spread_notes(frame.judged)]
+    notes += _rule_notes(frame.judged)
     if frame.scale == PAPER_SCALE:
         notes.append(Note(noise_sentence()))
     table = Table(
@@ -175,8 +180,9 @@ def lay_out_verdicts(frame: Frame) -> Table:
         title="Verdicts",
         caption=(
             f"The rule, fixed beforehand: margin {MARGIN_BLEU} BLEU, two one-sided t-tests at"
-            f" {ALPHA}, at least {MIN_SEEDS} seeds, standard deviation pooled over the systems of"
-            " this scale in one definition. The printed number is taken as a constant. Differences"
+            f" {ALPHA}, at least {MIN_SEEDS} seeds, the larger of the cell's own standard deviation"
+            " and that pooled over the systems of this scale in one definition (decision 0014;"
+            " formerly always the pooled). The printed number is taken as a constant. Differences"
             " with 95 % interval; p-values, and by Holm's correction over all judged cells."
         ),
         columns=columns_of(fields),
@@ -204,6 +210,7 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
         our_field("ours", "ours", lambda cell: our_cell(cell.number)),
         our_field("difference", "difference", _difference),
         our_field("verdict", "verdict", lambda cell: text_cell(cell.verdict.outcome.value, "ours")),
+        our_field("verdict_by_pooled_sd", "by the former rule (pooled sd)", _former_cell),
         label_field("reason", "reason", lambda cell: cell.verdict.reason),
         our_field("prediction", "printed as one run (95 % prediction)", _prediction),
         our_field(
@@ -229,6 +236,12 @@ def _seeds_to_decide(cell: PrintedCell) -> str:
     if cell.table == "replications":
         return "not known"
     return seeds_by_public_noise(cell.verdict) or "not known"
+
+
+def _former_cell(cell: PrintedCell) -> Cell:
+    """Return the outcome by the pooled sd alone; blank where no rule was applied."""
+    former = cell.verdict.outcome_by_pooled_sd
+    return blank_cell() if former is None else text_cell(former.value, "ours")
 
 
 def _difference(cell: PrintedCell) -> Cell:
@@ -313,6 +326,34 @@ def _family_notes(judged: Sequence[PrintedCell]) -> list[Note]:
     return [Note(chance), Note(correction)]
 
 
+def _rule_notes(judged: Sequence[PrintedCell]) -> list[Note]:
+    """Return a note on the cells whose verdict the former rule would change, each with its reason,
+    and on the sds that are too large for a REPRODUCED.
+    """
+    changed, limits = [], []
+    for cell in judged:
+        verdict, judging = cell.verdict, cell.verdict.judging
+        if verdict.outcome_by_pooled_sd is None or judging is None or verdict.pooled is None:
+            continue
+        limits.append((verdict.num_seeds, judging.degrees_of_freedom))
+        if verdict.outcome is not verdict.outcome_by_pooled_sd:
+            changed.append(
+                f"{name_of(cell)} ({verdict.outcome_by_pooled_sd.value} to {verdict.outcome.value},"
+                f" because its own sd {format_value(judging.sd, cell.metric)} is above the pooled"
+                f" {format_value(verdict.pooled.sd, cell.metric)})"
+            )
+    if not limits:
+        return []
+    texts = [f"Against the former rule changed: {'; '.join(changed) or 'none'}."]
+    for num_seeds, degrees_of_freedom in sorted(set(limits)):
+        largest = largest_reproducible_sd(num_seeds, degrees_of_freedom)
+        texts.append(
+            f"With {num_seeds} seeds and an sd of {degrees_of_freedom} degrees of freedom, no"
+            f" difference can be {Outcome.REPRODUCED.value} if the sd is {largest:.2f} or more."
+        )
+    return list(map(Note, texts))
+
+
 def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
     """Return a note per definition: the pooled standard deviation, and the range over systems."""
     texts: dict[str, None] = {}
@@ -337,7 +378,8 @@ def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
 def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
     """Return the frame of verdicts.tsv, one line per cell; values that do not apply are empty.
 
-    Its last three columns describe the family of all cells and are the same in every line.
+    The columns from `num_judged` on describe the family of all cells and are the same in every
+    line; the last three have the sd that the rule took and the outcome by the former rule.
     """
     family, lines = judge_family([cell.verdict for cell in cells]), []
     for cell in cells:
@@ -348,6 +390,10 @@ def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
                 line |= msgspec.structs.asdict(struct)
         line["testset"] = cell.number.key.testset if cell.number else None
         line["outcome"] = verdict.outcome.value
+        line["outcome_by_pooled_sd"] = verdict.outcome_by_pooled_sd
+        if verdict.judging is not None:
+            line["judging_sd"] = verdict.judging.sd
+            line["judging_df"] = verdict.judging.degrees_of_freedom
         line["ci_low"], line["ci_high"] = verdict.interval or (None, None)
         prediction = verdict.prediction_interval or (None, None)
         line["prediction_low"], line["prediction_high"] = prediction

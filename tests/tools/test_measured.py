@@ -2,6 +2,8 @@
 it is small. `test_core_alone` renders one without torch.
 """
 
+import csv
+import hashlib
 import json
 import lzma
 import re
@@ -68,6 +70,35 @@ def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(
     )
     assert sorted(made) == sorted(shipped)
     assert [name for name in shipped if made[name] != shipped[name]] == []
+
+
+# Of the sorted lines `key value`, at full precision, as commit d02d6d88 shipped them: 51 trainings.
+NUM_SCORES, NUM_MEANS = 4_551, 1_783
+SCORES_SHA256 = "9b3af1f8df12079bd6b4c973a6fc0a9ef2c0d0662a2d7230dc99400e92400ccb"
+MEANS_SHA256 = "03fd8ae7d5e3a77dbf4a1461529724db093ee132a9a2c18418cdd42168cdfa3f"
+
+
+def digest_of_numbers(path: Path, key: tuple[str, ...], values: tuple[str, ...]) -> tuple[int, str]:
+    """Return how many lines a table of the pack has for its first 51 trainings, and the sha256 of
+    their keys and values; En-Fr was trained later.
+    """
+    lines = []
+    with path.open(encoding="utf-8", newline="") as text:
+        for line in csv.DictReader(text, delimiter="\t"):
+            if line["corpus"] != "multi30k_en_fr" and line[values[0]]:
+                lines.append(" ".join(line[column] for column in (*key, *values)))
+    return len(lines), hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+def test_every_number_that_was_shipped_first_is_found_again_under_its_key() -> None:
+    """If it fails: `git diff d02d6d88 -- paper_tables/measured/multi30k/scores.tsv` shows where."""
+    pack, key = MEASURED_FOLDER / "multi30k", ("corpus", "system", "average", "testset", "metric")
+    scores = digest_of_numbers(pack / "scores.tsv", ("seed", *key), ("value",))
+    assert scores == (NUM_SCORES, SCORES_SHA256)
+    means = digest_of_numbers(
+        pack / "summary.tsv", key, ("mean", "num_seeds", "sd", "ci_low", "ci_high")
+    )
+    assert means == (NUM_MEANS, MEANS_SHA256)
 
 
 def test_the_readme_is_made_again_from_the_folder_alone_byte_for_byte(

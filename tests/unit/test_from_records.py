@@ -67,6 +67,24 @@ def test_records_of_two_machines_make_one_table(site: Site, tmp_path: Path) -> N
     assert {name: table(output, name) for name in expected} == expected
 
 
+def test_later_seeds_of_a_second_pack_stay_out_of_the_printed_rows(
+    site: Site, tmp_path: Path
+) -> None:
+    expected = table(make(site, site.results_folder)[1], "table3")
+    later = make_site(
+        tmp_path / "later", en_de_systems=[], en_fr_systems=[], ablation_systems=[],
+        later_seeds=["base:21,22"], has_baselines=False, has_layer_timing=False,
+    )  # fmt: skip
+    write_left(later)
+    request = later.results_folder / "demo" / "asked.json"
+    request.write_bytes(msgspec.json.encode(later.scale))
+    _, output = make(site, site.results_folder, later.results_folder)
+    assert table(output, "table3") == expected
+    request.unlink()
+    _, output = make(site, site.results_folder, later.results_folder)
+    assert "n=4" in dev_row(output, "base")["bleu_dev"]  # without a request all seeds are alike
+
+
 def test_two_runs_of_one_training_are_refused(site: Site, tmp_path: Path) -> None:
     other = train_record(tmp_path / "other", "demo", "demo_en_de", "base", 1)
     train = read_record(training_path(site, "base", 1), TrainRecord)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from aiayn.printed import read_cells, read_replications
-from aiayn.scoring.verdict import judge
+from aiayn.scoring.verdict import judge, pool_sd
 from paper_tables.frame import Frame
 from paper_tables.make_frame import corrected, make_frame
 from paper_tables.scale_results import ScaleResults
@@ -51,9 +51,15 @@ def test_at_a_smaller_scale_no_cell_is_judged_and_none_can_be_wrong(demo: Frame)
     assert "the rule was applied to no cell" in notes_of(lay_out_verdicts(demo))
 
 
-def frame_with(frame: Frame, values: list[float]) -> Frame:
-    """Return the frame with base's verdict on Table 2 replaced by that on these values, unpooled."""
-    first = msgspec.structs.replace(frame.cells[0], verdict=judge(27.3, values, None))
+def frame_with(
+    frame: Frame, values: list[float], other_values: tuple[list[float], ...] = ()
+) -> Frame:
+    """Return the frame with base's verdict on Table 2 replaced by that on these values, pooled with
+    other systems' values.
+    """
+    systems = {str(index): some for index, some in enumerate([values, *other_values])}
+    verdict = judge(27.3, values, pool_sd(systems))
+    first = msgspec.structs.replace(frame.cells[0], verdict=verdict)
     return msgspec.structs.replace(frame, cells=tuple(corrected([first, *frame.cells[1:]])))
 
 
@@ -84,3 +90,21 @@ def test_a_note_warns_of_systems_with_different_spreads(paper: ScaleResults) -> 
     scores.loc[is_wild, "value"] = scores["seed"] * 10.0
     wild = notes_of(lay_out_verdicts(make_frame(msgspec.structs.replace(paper, scores=scores))))
     assert "The systems do not share one spread" in wild
+
+
+def test_both_rules_are_shown_and_a_changed_verdict_is_listed_with_its_reason(
+    paper: ScaleResults,
+) -> None:
+    calm = [[20.0, 20.05, 20.1]] * 3
+    table = lay_out_verdicts(
+        frame_with(make_frame(paper), [26.9, 27.3, 27.7], other_values=tuple(calm))
+    )
+    ours = row_of(table, "Table 2: base, bleu_en_de")
+    assert (ours["verdict"], ours["verdict_by_pooled_sd"]) == ("UNDECIDED", "REPRODUCED")
+    notes = notes_of(table)
+    assert (
+        "Table 2: base, bleu_en_de (REPRODUCED to UNDECIDED, because its own sd 0.40 is above the"
+        " pooled 0.20)" in notes
+    )
+    assert "With 3 seeds and an sd of 2 degrees of freedom, no difference can be" in notes
+    assert "if the sd is 0.30 or more" in notes

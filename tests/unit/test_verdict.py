@@ -13,6 +13,7 @@ from aiayn.scoring.verdict import (
     find_condition_mismatch,
     holm_adjusted,
     judge,
+    largest_reproducible_sd,
     not_comparable,
     pool_sd,
 )
@@ -114,6 +115,15 @@ def test_each_verdict_is_what_its_p_value_says(hundredths: int) -> None:
     assert verdict.interval is not None
     low, high = verdict.interval
     assert ((verdict.p_difference or 0) < 0.05) == (not low <= 0 <= high)
+
+
+def test_three_seeds_never_reproduce_from_the_largest_reproducible_sd_on() -> None:
+    """By hand: 0.5 x 3^0.5 / 2.920, t(0.95, 2 df) = 2.920; with 8 df, t = 1.860."""
+    largest = largest_reproducible_sd(3, 2)
+    assert largest == pytest.approx(0.2966, abs=0.0001)
+    assert largest_reproducible_sd(3, 8) == pytest.approx(0.4657, abs=0.0001)
+    for sd, outcome in ((largest - 0.001, Outcome.REPRODUCED), (largest, Outcome.UNDECIDED)):
+        assert judge(27.3, [27.3 - sd, 27.3, 27.3 + sd], None).outcome is outcome
 
 
 # Many verdicts together

@@ -2,10 +2,13 @@
 
 The rule is a margin of 0.5 BLEU and two one-sided t-tests at 0.05. The printed number is taken as a
 constant, because the paper gives no spread. A system has few seeds, so the standard deviation is
-pooled over the systems of a scale and definition, which have similar standard deviations.
+pooled over the systems of a scale and definition. A system may vary more than the others. So the
+rule takes the larger of the pooled sd and the system's own sd, with the degrees of freedom of the
+one that it takes (decision 0014). The former rule took the pooled sd always; its outcome is kept as
+`outcome_by_pooled_sd`.
 
 A verdict has three p-values. Let d be the difference, e its standard error and t a Student variable
-with the pooled degrees of freedom:
+with the degrees of freedom of the sd:
 
 | p | null hypothesis | value |
 |---|---|---|
@@ -42,6 +45,7 @@ MARGIN_BLEU = 0.5  # a smaller difference counts as equivalent
 ALPHA = 0.05  # for each of the two one-sided tests, and for the two-sided interval
 MIN_SEEDS = 3
 MAX_SEEDS_ADVISED = 1000
+ROUNDING = 1e-9  # two sds that differ by less are equal
 
 
 class Outcome(enum.StrEnum):
@@ -87,7 +91,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """An outcome with its reason in a sentence; differences are ours minus printed, in BLEU.
 
     The p-values are explained above; they are None if the rule was not applied, because the numbers
-    are not comparable or the seeds too few. `largest_equivalent_difference` is the largest
+    are not comparable or the seeds too few. `pooled` is the sd over all systems, `judging` the sd
+    that the rule takes. `outcome_by_pooled_sd` is the outcome by `pooled` alone, the former rule;
+    None if no rule was applied. `largest_equivalent_difference` is the largest
     difference that these seeds could have called equivalent (None: no difference).
     `num_seeds_to_decide` is the total number of seeds that would decide if mean and sd did not
     change (None: no number would). `prediction_interval` is the 95 % interval of a further run of
@@ -102,6 +108,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     difference: float | None = None
     interval: tuple[float, float] | None = None
     pooled: PooledSd | None = None
+    judging: PooledSd | None = None
+    outcome_by_pooled_sd: Outcome | None = None
     p_difference: float | None = None
     p_equivalent: float | None = None
     p_outside: float | None = None
@@ -176,38 +184,44 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
     """Judge seeds measured under the printed number's own conditions.
 
     `pooled` comes from `pool_sd` over the systems of this scale and definition, including this
-    system if it has 2 seeds. If it is None, this system's own sd is taken. With fewer than
-    MIN_SEEDS values, the verdict is UNDECIDED.
+    system if it has 2 seeds. If it is None, or smaller than this system's own sd, the own sd is
+    taken. With fewer than MIN_SEEDS values, the verdict is UNDECIDED.
     """
     num_seeds = len(values)
     undecided = Verdict(outcome=Outcome.UNDECIDED, num_seeds=num_seeds, reason=TOO_FEW_SEEDS)
     if num_seeds == 0:
         return undecided
-    pooled = pooled if pooled is not None else pool_sd({"own": values})
+    own = pool_sd({"own": values})
+    pooled = pooled if pooled is not None else own
     mean = statistics.mean(values)
     difference = mean - printed
     undecided = msgspec.structs.replace(undecided, mean=mean, difference=difference, pooled=pooled)
     if pooled is None:
         return undecided
-    degrees_of_freedom = pooled.degrees_of_freedom
-    _, predicted = reaches(pooled.sd * math.sqrt(1 + 1 / num_seeds), degrees_of_freedom)
+    is_own_larger = own is not None and own.sd > pooled.sd * (1 + ROUNDING)
+    judging = own if own is not None and is_own_larger else pooled
+    degrees_of_freedom = judging.degrees_of_freedom
+    _, predicted = reaches(judging.sd * math.sqrt(1 + 1 / num_seeds), degrees_of_freedom)
     undecided = msgspec.structs.replace(
         undecided,
+        judging=judging,
         prediction_interval=(mean - predicted, mean + predicted),
         prediction_half_width=predicted,
-        num_seeds_to_decide=fewest_seeds_to_decide(difference, num_seeds, pooled),
+        num_seeds_to_decide=fewest_seeds_to_decide(difference, num_seeds, judging),
     )
     if num_seeds < MIN_SEEDS:
         return undecided
     distance = abs(difference)
-    standard_error = pooled.sd / math.sqrt(num_seeds)
+    standard_error = judging.sd / math.sqrt(num_seeds)
     reach, half_width = reaches(standard_error, degrees_of_freedom)
     outcome = outcome_of(distance, reach, half_width)
+    pooled_reaches = reaches(pooled.sd / math.sqrt(num_seeds), pooled.degrees_of_freedom)
     p_above = tail(distance, standard_error, degrees_of_freedom)
     p_outside = tail(distance - MARGIN_BLEU, standard_error, degrees_of_freedom)
     return msgspec.structs.replace(
         undecided,
         outcome=outcome,
+        outcome_by_pooled_sd=outcome_of(distance, *pooled_reaches),
         reason=REASON_BY_OUTCOME[outcome],
         interval=(difference - half_width, difference + half_width),
         p_difference=min(1.0, 2 * p_above),
@@ -215,6 +229,15 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
         p_outside=min(1.0, 2 * p_outside),
         largest_equivalent_difference=None if reach >= MARGIN_BLEU else MARGIN_BLEU - reach,
     )
+
+
+def largest_reproducible_sd(num_seeds: int, degrees_of_freedom: int) -> float:
+    """Return the sd, in BLEU, from which on no mean of these seeds can be called REPRODUCED.
+
+    At this sd the reach of the one-sided test equals the margin, even without any difference.
+    """
+    reach, _ = reaches(1 / math.sqrt(num_seeds), degrees_of_freedom)
+    return MARGIN_BLEU / reach
 
 
 def tail(distance: float, standard_error: float, degrees_of_freedom: float) -> float:

@@ -1,0 +1,368 @@
+"""Answers decision 0013's questions: recurrence and convolution, heads or d_k, other readings.
+
+All seeds are fresh: none was used before the decision. The quantity is bits a subword on dev, as
+the mean of a run's last three validations. A contrast is a system minus its control. Two variances:
+base's own, and one that is pooled over the other systems of the family. A contrast without base has
+the pooled variance on both sides.
+
+Each contrast has two questions: is there a difference (two-sided t-test), and is it smaller than
+MARGIN_OF_ABSENCE (two one-sided t-tests)? Holm's correction runs within a family, once over each
+question. The rule runs on a family when all of its trainings have ended. Until then its numbers are
+shown without answers, and the missing trainings are named. A contrast with fewer than two seeds on
+a side, or with two kinds of device, has a sentence instead of a number.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from aiayn.printed import COMPARED_AVERAGE, PUBLISHED_FOLDER, REFERENCE_SYSTEM, read_rows
+from aiayn.scoring.scores import BITS_METRIC
+from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, pool_sd
+from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Estimate, estimate_difference
+from analysis.conclusions.rates import PRINTED_RATE, RateProbes
+from analysis.conclusions.readings import estimate_welch
+from analysis.conclusions.runs import seed_runs
+from paper_tables.frame import Frame, Run
+
+FIRST_FRESH_SEED = 21
+NUM_BASE_SEEDS = 6
+MIN_SEEDS = 2
+# One thread's CPU seconds, measured apart from the trainings, in interleaved rounds.
+SECONDS_PATH = PUBLISHED_FOLDER.parent / "measured" / "attention" / "seconds.csv"
+BETTER_RATE_BITS = 0.020  # by more than this, a better rate of base is said next to the answers
+UNDECIDED = "undecided"
+
+
+class Contrast(NamedTuple):
+    """A question of the decision: a system minus its control, and what was predicted."""
+
+    system: str
+    control: str = REFERENCE_SYSTEM
+    predicted: str = ""
+
+    @property
+    def name(self) -> str:
+        """The contrast in words."""
+        return f"{self.system} minus {self.control}"
+
+
+class Family(NamedTuple):
+    """Contrasts that Holm's correction joins, and the number of seeds of each system but base."""
+
+    contrasts: tuple[Contrast, ...]
+    num_seeds_by_system: Mapping[str, int]
+
+    @property
+    def trainings(self) -> list[tuple[str, int]]:
+        """The system and seed of every training of the family, base's first."""
+        numbers = {REFERENCE_SYSTEM: NUM_BASE_SEEDS, **self.num_seeds_by_system}
+        trainings = []
+        for system, num_seeds in numbers.items():
+            for seed in range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + num_seeds):
+                trainings.append((system, seed))
+        return trainings
+
+
+RECURRENCE = Family(
+    (Contrast("lstm", predicted="higher"), Contrast("fconv", predicted="higher")),
+    {"lstm": 3, "fconv": 3},
+)
+H1, H4 = "table3_a_h1", "table3_a_h4"
+MORE_D_K, FEWER_HEADS = "cross_h8_dk32", "cross_h4_dk16"
+HEADS = Family(
+    (
+        Contrast(MORE_D_K, predicted="lower (about -0.06)"),
+        Contrast(FEWER_HEADS, predicted="not lower"),
+        Contrast(H4),
+        Contrast(H1),
+        Contrast(H1, H4),
+    ),
+    dict.fromkeys((MORE_D_K, FEWER_HEADS, H4, H1), 3),
+)
+_TWO_SEEDS = (
+    "unscaled_attention",
+    "additive_attention",
+    "sqrt_d_model_attention",
+    "no_attention_biases",
+    "untied",
+    "attention_dropout",
+    "ffn_dropout",
+    "batch_norm",
+    "learned_temperature",
+    "seed_jadore",
+    "seed_annotated",
+    "seed_torch_nn",
+    "standard_normal_embeddings",
+)
+MODEL_READINGS = Family(
+    tuple(Contrast(system) for system in ("pre_norm", *_TWO_SEEDS)),
+    {"pre_norm": 3, **dict.fromkeys(_TWO_SEEDS, 2)},
+)
+# What the decision says of the crossing systems, by whether each of the two is lower.
+HEADS_OR_D_K = {
+    (True, False): "The effect follows d_k: more numbers in a query help, fewer heads do not.",
+    (False, True): "The effect follows the number of heads.",
+    (True, True): "Either helps alone; rows (A) show both.",
+    (False, False): (
+        "The gain of 4 heads needs both together, or was chance: 4 heads minus base decides which."
+    ),
+}
+
+
+class FreshRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished training with a fresh seed.
+
+    `bits` is the mean of the last three validations, `last_bits` the last validation. `device` is
+    the kind of device that it was trained on.
+    """
+
+    seed: int
+    bits: float
+    last_bits: float
+    device: str
+    bits_by_update: Mapping[int, float] = {}
+    has_started: bool | None = None
+
+
+RunsBySystem = Mapping[str, Sequence[FreshRun]]
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """A contrast with its numbers: without an estimate, `problem` says why.
+
+    `answer` is '' until all trainings of the family have ended. The p-values are corrected by Holm
+    within the family.
+    """
+
+    contrast: Contrast
+    estimate: Estimate | None = None
+    problem: str = ""
+    answer: str = ""
+    holm_difference: float | None = None
+    holm_within: float | None = None
+
+
+def fresh_runs(frame: Frame) -> dict[str, list[FreshRun]]:
+    """Return the finished runs with fresh seeds on the En-De corpus, by system and in order of
+    seed.
+    """
+    corpus = frame.corpus_by_pair["en-de"]
+    found: dict[str, dict[int, FreshRun]] = {}
+    for numbers in (frame.numbers, frame.later_numbers):
+        for (key, metric), number in numbers.items():
+            is_dev = (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, "dev")
+            if not is_dev or metric != BITS_METRIC:
+                continue
+            devices = {run.seed: _device(run) for run, _ in number.values}
+            for run in seed_runs(frame, number, numbers):
+                bits = run.mean_of_last
+                if run.seed < FIRST_FRESH_SEED or bits is None:
+                    continue
+                found.setdefault(key.system, {})[run.seed] = FreshRun(
+                    seed=run.seed,
+                    bits=bits,
+                    last_bits=run.bits_by_update[max(run.bits_by_update)],
+                    device=devices[run.seed],
+                    bits_by_update=run.bits_by_update,
+                    has_started=run.has_started,
+                )
+    return {
+        system: [by_seed[seed] for seed in sorted(by_seed)] for system, by_seed in found.items()
+    }
+
+
+def _device(run: Run) -> str:
+    """Return the kind of device of a training: the name of the GPU, or CPU."""
+    return run.train.hardware.gpu if run.train and run.train.hardware.num_gpus else "CPU"
+
+
+def missing_trainings(family: Family, runs_by_system: RunsBySystem) -> dict[str, list[int]]:
+    """Return the seeds of a family's trainings that have not ended, by system."""
+    missing: dict[str, list[int]] = {}
+    for system, seed in family.trainings:
+        if all(run.seed != seed for run in runs_by_system.get(system, ())):
+            missing.setdefault(system, []).append(seed)
+    return missing
+
+
+def compare_family(family: Family, runs_by_system: RunsBySystem) -> list[Compared]:
+    """Return every contrast of a family by the rule of decision 0013, in the family's order."""
+    runs: dict[str, list[FreshRun]] = {}
+    for system, seed in family.trainings:
+        asked = [run for run in runs_by_system.get(system, ()) if run.seed == seed]
+        runs.setdefault(system, []).extend(asked)
+    started = {system: _started(system_runs) for system, system_runs in runs.items()}
+    values = {system: [run.bits for run in some] for system, some in started.items()}
+    own = pool_sd({REFERENCE_SYSTEM: values[REFERENCE_SYSTEM]}, with_bartlett=False)
+    others = {system: bits for system, bits in values.items() if system != REFERENCE_SYSTEM}
+    pooled = pool_sd(others, with_bartlett=False)
+    compared = []
+    for contrast in family.contrasts:
+        problem = _problem(contrast, started)
+        if problem or pooled is None:
+            compared.append(Compared(contrast=contrast, problem=problem))
+        else:
+            estimate = _estimate(contrast, values, pooled, own)
+            compared.append(Compared(contrast=contrast, estimate=estimate))
+    if missing_trainings(family, runs_by_system):
+        return compared
+    return _answer(compared, runs)
+
+
+def _started(runs: Sequence[FreshRun]) -> list[FreshRun]:
+    return [run for run in runs if run.has_started is not False]
+
+
+def _problem(contrast: Contrast, runs_by_system: RunsBySystem) -> str:
+    """Return why a contrast has no number, in one sentence; '' if it has one."""
+    devices: set[str] = set()
+    for system in (contrast.system, contrast.control):
+        runs = runs_by_system[system]
+        if len(runs) < MIN_SEEDS:
+            return f"No number: {system} has {len(runs)} seed(s), expected {MIN_SEEDS} or more."
+        devices |= {run.device for run in runs}
+    if len(devices) > 1:
+        return (
+            f"No number: trained on {' and '.join(sorted(devices))}, expected one kind of device."
+        )
+    return ""
+
+
+def _estimate(
+    contrast: Contrast,
+    values: Mapping[str, Sequence[float]],
+    pooled: PooledSd,
+    own: PooledSd | None,
+) -> Estimate:
+    """Return the estimate of a contrast whose sides have two seeds or more."""
+    sides = values[contrast.system], values[contrast.control]
+    difference = statistics.mean(sides[0]) - statistics.mean(sides[1])
+    numbers = len(sides[0]), len(sides[1])
+    if contrast.control != REFERENCE_SYSTEM or own is None:
+        return estimate_difference(difference, pooled, *numbers)
+    return estimate_welch(difference, numbers, pooled, own)
+
+
+def _answer(
+    compared: Sequence[Compared], runs_by_system: Mapping[str, Sequence[FreshRun]]
+) -> list[Compared]:
+    """Return the contrasts of a finished family with their answers.
+
+    A contrast with a run that did not start is not answered, and has no part in the correction.
+    """
+    asked = {}
+    unstarted = {}
+    for index, line in enumerate(compared):
+        for system in (line.contrast.system, line.contrast.control):
+            runs = runs_by_system[system]
+            num_unstarted = len(runs) - len(_started(runs))
+            if num_unstarted:
+                unstarted[index] = f"{system} did not start ({num_unstarted} of {len(runs)})"
+        if line.estimate is not None and index not in unstarted:
+            asked[index] = line.estimate
+    p_difference = [estimate.p_difference for estimate in asked.values()]
+    p_within = [estimate.p_within(MARGIN_OF_ABSENCE) for estimate in asked.values()]
+    holm_difference = dict(zip(asked, holm_adjusted(p_difference), strict=True))
+    holm_within = dict(zip(asked, holm_adjusted(p_within), strict=True))
+    answered = []
+    for index, line in enumerate(compared):
+        if index in unstarted:
+            answered.append(msgspec.structs.replace(line, answer=unstarted[index]))
+        elif index in asked:
+            with_answer = msgspec.structs.replace(
+                line,
+                answer=_answer_words(asked[index], holm_difference[index], holm_within[index]),
+                holm_difference=holm_difference[index],
+                holm_within=holm_within[index],
+            )
+            answered.append(with_answer)
+        else:
+            answered.append(line)
+    return answered
+
+
+def _answer_words(estimate: Estimate, holm_difference: float, holm_within: float) -> str:
+    is_within = holm_within < ALPHA
+    if holm_difference < ALPHA:
+        direction = "lower" if estimate.difference < 0 else "higher"
+        return f"{direction}, within {MARGIN_OF_ABSENCE}" if is_within else direction
+    return f"equal within {MARGIN_OF_ABSENCE}" if is_within else UNDECIDED
+
+
+def heads_sentence(compared: Sequence[Compared]) -> str:
+    """Return what decision 0013 says of the two crossing systems; '' until both are answered.
+
+    An undecided system counts as not lower.
+    """
+    is_lower = {}
+    for line in compared:
+        if line.contrast.system in (MORE_D_K, FEWER_HEADS) and line.holm_difference is not None:
+            is_lower[line.contrast.system] = line.answer.startswith("lower")
+    if len(is_lower) < 2:
+        return ""
+    return HEADS_OR_D_K[is_lower[MORE_D_K], is_lower[FEWER_HEADS]]
+
+
+def final_bits(runs: Sequence[FreshRun]) -> float:
+    """Return the mean over runs of the bits at the last validation."""
+    return statistics.mean(run.last_bits for run in runs)
+
+
+def updates_until(bits_by_update: Mapping[int, float], target_bits: float) -> float | None:
+    """Return the update at which a run first has the target, by straight lines between validations.
+
+    None if it never has. A run that has it at its first validation is given that update.
+    """
+    before: tuple[int, float] | None = None
+    for update, bits in sorted(bits_by_update.items()):
+        if bits <= target_bits:
+            if before is None or before[1] == bits:
+                return float(update)
+            share = (before[1] - target_bits) / (before[1] - bits)
+            return before[0] + share * (update - before[0])
+        before = (update, bits)
+    return None
+
+
+class TimedUpdates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The CPU seconds of some updates of a system, in one round of the measurement of speed."""
+
+    system: str
+    round: int
+    updates: int
+    cpu_seconds: float
+
+
+def read_seconds_an_update(path: Path = SECONDS_PATH) -> dict[str, list[float]]:
+    """Return the CPU seconds of an update by system, a value for each round; empty without a file.
+
+    Raises:
+        TableError: the file is malformed.
+    """
+    seconds: dict[str, list[float]] = {}
+    for _, timed in read_rows(path, TimedUpdates) if path.exists() else ():
+        seconds.setdefault(timed.system, []).append(timed.cpu_seconds / timed.updates)
+    return seconds
+
+
+def better_rate_sentence(probes: RateProbes | None) -> str:
+    """Return a sentence if base was better by more than BETTER_RATE_BITS at another rate than
+    equation (3)'s, else ''.
+
+    Base's own probe at equation (3)'s rate is needed.
+    """
+    bits_by_rate = {} if probes is None else probes.bits_by_system.get(REFERENCE_SYSTEM, {})
+    if PRINTED_RATE not in bits_by_rate:
+        return ""
+    best = min(bits_by_rate, key=bits_by_rate.__getitem__)
+    gain = bits_by_rate[PRINTED_RATE] - bits_by_rate[best]
+    if gain <= BETTER_RATE_BITS:
+        return ""
+    return (
+        f"Base itself is better by {gain:.3f} bits at {best:g} times equation (3)'s rate (seed 101,"
+        " probe), but keeps equation (3)'s."
+    )

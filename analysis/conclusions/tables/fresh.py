@@ -1,0 +1,422 @@
+"""Lays out decision 0013's tables: `recurrence`, `heads` and `model_readings`.
+
+`analysis.conclusions.fresh` has the rule. Each table has a line for each contrast of a family. A
+contrast without a number has the sentence that says why, and a note names the missing trainings.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+
+from aiayn.paths import CellKey
+from aiayn.printed import COMPARED_AVERAGE, METRIC_BY_PAIR, REFERENCE_SYSTEM
+from aiayn.scoring.scores import BITS_METRIC
+from aiayn.scoring.seeds import MIN_SEEDS_OF_INTERVAL, t_half_width
+from aiayn.scoring.verdict import ALPHA, PooledSd, pool_sd
+from aiayn.spec.system import read_system
+from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Estimate, estimate_difference
+from analysis.conclusions.contrasts import started_runs
+from analysis.conclusions.fresh import (
+    FIRST_FRESH_SEED,
+    H4,
+    HEADS,
+    MODEL_READINGS,
+    RECURRENCE,
+    Compared,
+    Contrast,
+    Family,
+    FreshRun,
+    RunsBySystem,
+    better_rate_sentence,
+    compare_family,
+    final_bits,
+    fresh_runs,
+    heads_sentence,
+    missing_trainings,
+    read_seconds_an_update,
+    updates_until,
+)
+from analysis.conclusions.rates import read_rate_probes
+from analysis.conclusions.runs import seed_runs
+from paper_tables.frame import Frame, Number
+from paper_tables.layout import (
+    BITS_DECIMALS,
+    PLUS_MINUS,
+    Cell,
+    Field,
+    Note,
+    Table,
+    blank_cell,
+    columns_of,
+    label_field,
+    our_field,
+    rows_of,
+    text_cell,
+)
+from paper_tables.tables.ours import complete, difference_provenance, our_cell
+
+SCALE = "multi30k"  # of decision 0013
+BLEU_METRIC = METRIC_BY_PAIR["en-de"]
+SECONDS_DECIMALS = 4
+# Rows (A) and (B) of Table 3 without fresh seeds; 8 heads with d_k 16 are base's.
+EARLIER_ROWS = ("table3_a_h16", "table3_a_h32", "table3_b_dk16", "table3_b_dk32")
+RULE_NOTE = (
+    "Rule (decision 0013, fixed before the first of these trainings): fresh seeds on both sides;"
+    " bits a subword on dev, mean of the last three validations; two variances, base's own and that"
+    " pooled over the other systems of the family (a contrast without base has the pooled one on"
+    f" both sides). Higher, lower: the two-sided test passes Holm's correction at {ALPHA} within"
+    f" the family. Equal within {MARGIN_OF_ABSENCE}: the two one-sided tests pass it, and the test"
+    " of difference does not. Intervals are at 95 %, without correction."
+)
+SPEED_NOTE = (
+    "Updates until base's final bits: the update at which a run first has the mean of base's last"
+    " validations, by straight lines between validations. CPU seconds were measured apart from the"
+    " trainings, in interleaved rounds on one thread. One thread shows the arithmetic of an update"
+    " and the cost of its many small steps. It does not show parallelism: the steps of an LSTM wait"
+    " for each other, and only a machine that could do them at once loses time by this."
+)
+HEADS_NOTE = (
+    "Rows (A) of Table 3 change the number of heads and d_k together, rows (B) change d_k alone."
+    " The two crossing systems are the cases that both lack. Seeds below"
+    f" {FIRST_FRESH_SEED} were looked at before decision 0013: their columns are exploratory, in"
+    " bits at the last update, by the sd pooled over all systems of the test set."
+    f" {H4} was chosen as the best of rows (A) after a look."
+)
+
+
+class Line(NamedTuple):
+    """A contrast, and the fresh runs of its system; base's own line has no contrast."""
+
+    frame: Frame
+    system: str
+    compared: Compared | None
+    runs: Sequence[FreshRun]
+
+
+def lay_out_recurrence(frame: Frame) -> Table | None:
+    """Return base, recurrence and convolution in quality and speed; None without a fresh run of the
+    latter two.
+    """
+    runs = _runs_of(frame, RECURRENCE)
+    if not runs:
+        return None
+    base_runs = runs.get(REFERENCE_SYSTEM, [])
+    target = final_bits(base_runs) if base_runs else None
+    seconds_by_system = read_seconds_an_update()
+
+    def updates_of(line: Line) -> list[float]:
+        """Return the update at which each run reaches base's final bits, if it does."""
+        if target is None:
+            return []
+        reached = [updates_until(run.bits_by_update, target) for run in line.runs]
+        return [update for update in reached if update is not None]
+
+    def until_words(line: Line) -> str:
+        updates = updates_of(line)
+        if line.runs and len(updates) == len(line.runs):
+            return _mean_words(updates, 0)
+        return f"reached by {len(updates)} of {len(line.runs)}" if target is not None else ""
+
+    def seconds_until_words(line: Line) -> str:
+        updates, seconds = updates_of(line), seconds_by_system.get(line.system, [])
+        if not seconds or not updates or len(updates) < len(line.runs):
+            return ""
+        return f"{statistics.mean(updates) * statistics.mean(seconds):,.0f}"
+
+    fields: list[Field[Line]] = [
+        label_field("system", "system", lambda line: line.system),
+        _number_field("params", "params x10^6", "num_parameters"),
+        *_contrast_fields(),
+        _words_field("updates", "updates until base's final bits", until_words),
+        _words_field(
+            "cpu_seconds",
+            "CPU seconds an update",
+            lambda line: _mean_words(seconds_by_system.get(line.system, []), SECONDS_DECIMALS),
+        ),
+        _words_field(
+            "cpu_seconds_until", "CPU seconds until base's final bits", seconds_until_words
+        ),
+    ]
+    lines = [Line(frame, REFERENCE_SYSTEM, None, base_runs)]
+    lines += _lines(frame, RECURRENCE, runs)
+    table = Table(
+        name="recurrence",
+        title="Attention, recurrence, convolution",
+        caption=(
+            "Base, fairseq's LSTM and its convolutional model, of nearly one size, on the same"
+            " batches for as many updates: quality and speed."
+        ),
+        columns=columns_of(fields),
+        rows=rows_of(fields, lines, "ours"),
+        notes=_notes(RECURRENCE, runs, SPEED_NOTE, better_rate_sentence(read_rate_probes(SCALE))),
+    )
+    return complete(frame, table, has_states=False)
+
+
+def lay_out_model_readings(frame: Frame) -> Table | None:
+    """Return other readings of the paper's model against base; None without a fresh run of any."""
+    runs = _runs_of(frame, MODEL_READINGS)
+    if not runs:
+        return None
+    fields: list[Field[Line]] = [
+        label_field("system", "system minus base", lambda line: line.system),
+        *_contrast_fields(),
+    ]
+    table = Table(
+        name="model_readings",
+        title="Other readings of the paper's model",
+        caption="The paper's model as others read it, each against base.",
+        columns=columns_of(fields),
+        rows=rows_of(fields, _lines(frame, MODEL_READINGS, runs), "ours"),
+        notes=_notes(MODEL_READINGS, runs),
+    )
+    return complete(frame, table, has_states=False)
+
+
+def lay_out_heads(frame: Frame) -> Table | None:
+    """Return the number of heads against d_k: what was predicted, and what was found.
+
+    None if neither earlier nor fresh seeds of these systems were trained.
+    """
+    runs = _runs_of(frame, HEADS)
+    earlier = _Earlier.of(frame)
+    lines = _lines(frame, HEADS, runs)
+    for system in EARLIER_ROWS:
+        lines.append(Line(frame, system, Compared(contrast=Contrast(system)), []))
+    if not runs and not any(earlier.cell(line, earlier.dev).shows for line in lines):
+        return None
+
+    def sizes(line: Line) -> str:
+        training = read_system(line.system, SCALE).training
+        return f"{training.num_heads}, {training.d_k}, {training.d_v}"
+
+    fields: list[Field[Line]] = [
+        label_field("contrast", "contrast", _contrast_name),
+        label_field("sizes", "h, d_k, d_v", sizes),
+        *(earlier.field(testset) for testset in earlier.testsets),
+        label_field(
+            "predicted",
+            "predicted",
+            lambda line: line.compared.contrast.predicted if line.compared else "",
+        ),
+        *_contrast_fields(),
+    ]
+    compared = [line.compared for line in lines if line.compared is not None]
+    table = Table(
+        name="heads",
+        title="Heads or d_k",
+        caption="Whether the effect of rows (A) of Table 3 follows the number of heads or d_k.",
+        columns=columns_of(fields),
+        rows=rows_of(fields, lines, "ours"),
+        notes=_notes(HEADS, runs, HEADS_NOTE, heads_sentence(compared)),
+    )
+    return complete(frame, table, has_states=False)
+
+
+class _Earlier(NamedTuple):
+    """The bits of seeds that were looked at before decision 0013, by test set and system, each with
+    the number that they belong to.
+    """
+
+    testsets: tuple[str, ...]
+    values: Mapping[str, Mapping[str, Sequence[float]]]
+    numbers: Mapping[tuple[str, str], Number]
+    pooled: Mapping[str, PooledSd | None]
+
+    @classmethod
+    def of(cls, frame: Frame) -> "_Earlier":
+        """Return the earlier seeds of a scale, without runs that did not start."""
+        values: dict[str, dict[str, list[float]]] = {}
+        numbers: dict[tuple[str, str], Number] = {}
+        for key in frame.keys:
+            is_last = (key.corpus, key.average) == (_corpus(frame), COMPARED_AVERAGE)
+            if not is_last or key.role not in ("dev", "further"):
+                continue
+            number = frame.numbers[key, BITS_METRIC]
+            runs = started_runs(seed_runs(frame, number))
+            bits = [run.value for run in runs if run.seed < FIRST_FRESH_SEED]
+            values.setdefault(key.testset, {})[key.system] = bits
+            numbers[key.testset, key.system] = number
+        pooled = {name: pool_sd(some, with_bartlett=False) for name, some in values.items()}
+        return cls(tuple(values), values, numbers, pooled)
+
+    @property
+    def dev(self) -> str:
+        """The first test set; '' without any."""
+        return next(iter(self.testsets), "")
+
+    def estimate(self, contrast: Contrast, testset: str) -> Estimate | None:
+        """Return a contrast on a test set by decision 0009's sd; None without a value or an sd."""
+        values, pooled = self.values.get(testset, {}), self.pooled.get(testset)
+        row, control = values.get(contrast.system), values.get(contrast.control)
+        if not row or not control or pooled is None:
+            return None
+        difference = statistics.mean(row) - statistics.mean(control)
+        return estimate_difference(difference, pooled, len(row), len(control))
+
+    def field(self, testset: str) -> Field[Line]:
+        """Return the column of a test set."""
+        heading = f"seeds below {FIRST_FRESH_SEED}, {testset} (exploratory)"
+        return our_field(f"earlier_{testset}", heading, lambda line: self.cell(line, testset))
+
+    def cell(self, line: Line, testset: str) -> Cell:
+        """Return a line's contrast on a test set, with the numbers of seeds; blank without a
+        value.
+        """
+        contrast = Contrast("") if line.compared is None else line.compared.contrast
+        estimate = self.estimate(contrast, testset)
+        if estimate is None:
+            return blank_cell()
+        sides = [self.numbers[testset, name] for name in (contrast.system, contrast.control)]
+        counts = [len(self.values[testset][number.key.system]) for number in sides]
+        text = f"{_estimate_words(estimate)} (n={counts[0]} and {counts[1]})"
+        return replace(
+            text_cell(text, "ours", *sides[0].marks),
+            provenance=difference_provenance(sides[0], sides[1]),
+            shows=tuple(sides),
+        )
+
+
+def _corpus(frame: Frame) -> str:
+    return frame.corpus_by_pair["en-de"]
+
+
+def _runs_of(frame: Frame, family: Family) -> dict[str, list[FreshRun]]:
+    """Return the fresh runs, by system; empty unless a system of the family has one."""
+    if frame.scale != SCALE:
+        return {}
+    runs = fresh_runs(frame)
+    return runs if any(runs.get(system) for system in family.num_seeds_by_system) else {}
+
+
+def _lines(frame: Frame, family: Family, runs: RunsBySystem) -> list[Line]:
+    """Return a line for each contrast of a family."""
+    lines = []
+    for compared in compare_family(family, runs):
+        system = compared.contrast.system
+        lines.append(Line(frame, system, compared, runs.get(system, [])))
+    return lines
+
+
+def _notes(family: Family, runs: RunsBySystem, *texts: str) -> tuple[Note, ...]:
+    """Return the rule, further texts, and the trainings that are missing."""
+    notes = [RULE_NOTE, *filter(None, texts)]
+    missing = missing_trainings(family, runs)
+    if missing:
+        names = []
+        for system, seeds in missing.items():
+            names.append(f"{system} {', '.join(map(str, seeds))}")
+        notes.append(
+            "No answers, as trainings of the family are not among these runs (seeds):"
+            f" {'; '.join(names)}."
+        )
+    return tuple(map(Note, notes))
+
+
+def _contrast_name(line: Line) -> str:
+    return line.system if line.compared is None else line.compared.contrast.name
+
+
+def _contrast_fields() -> list[Field[Line]]:
+    """Return the columns that all three tables have."""
+    return [
+        _words_field("seeds", "seeds", lambda line: ", ".join(str(run.seed) for run in line.runs)),
+        _number_field("bleu_dev", "BLEU (dev)", BLEU_METRIC),
+        _words_field(
+            "bits",
+            "bits, mean of the last three validations",
+            lambda line: _mean_words([run.bits for run in line.runs], BITS_DECIMALS),
+        ),
+        our_field("difference", "difference in bits", _difference_cell),
+        our_field("answer", "answer", _answer_cell),
+        _words_field("holm", "p by Holm: difference; within the margin", _holm_words),
+    ]
+
+
+def _words_field(name: str, heading: str, words_of: Callable[[Line], str]) -> Field[Line]:
+    """Return a field of words of ours; blank without words."""
+
+    def cell(line: Line) -> Cell:
+        words = words_of(line)
+        return text_cell(words, "ours") if words else blank_cell()
+
+    return our_field(name, heading, cell)
+
+
+def _number_field(name: str, heading: str, metric: str) -> Field[Line]:
+    """Return the field of a metric over the fresh seeds; blank without a fresh run."""
+
+    def cell(line: Line) -> Cell:
+        number = _number(line.frame, line.system, metric)
+        return our_cell(number) if number is not None and number.values else blank_cell()
+
+    return our_field(name, heading, cell)
+
+
+def _number(frame: Frame, system: str, metric: str) -> Number | None:
+    """Return the number of a system on dev with its fresh seeds only."""
+    for numbers in (frame.later_numbers, frame.numbers):
+        for (key, name), number in numbers.items():
+            if name != metric or not _is_on_dev(frame, key, system):
+                continue
+            values = [
+                (run, value)
+                for run, value in number.values
+                if run.seed is not None and run.seed >= FIRST_FRESH_SEED
+            ]
+            if values:
+                return msgspec.structs.replace(number, values=tuple(values), missing=())
+    return None
+
+
+def _is_on_dev(frame: Frame, key: CellKey, system: str) -> bool:
+    place = (key.corpus, key.system, key.average, key.role)
+    return place == (_corpus(frame), system, COMPARED_AVERAGE, "dev")
+
+
+def _difference_cell(line: Line) -> Cell:
+    """Return the difference with its interval, or the sentence that says why there is none."""
+    if line.compared is None:
+        return blank_cell()
+    if line.compared.estimate is None:
+        problem = line.compared.problem if line.runs else ""
+        return text_cell(problem, "state") if problem else blank_cell()
+    contrast = line.compared.contrast
+    row = _number(line.frame, contrast.system, BITS_METRIC)
+    control = _number(line.frame, contrast.control, BITS_METRIC)
+    if row is None or control is None:
+        return blank_cell()
+    return replace(
+        text_cell(_estimate_words(line.compared.estimate), "ours", *row.marks),
+        provenance=difference_provenance(row, control),
+        shows=(row, control),
+    )
+
+
+def _answer_cell(line: Line) -> Cell:
+    if line.compared is None or not line.compared.answer:
+        return blank_cell()
+    return text_cell(line.compared.answer, "ours")
+
+
+def _holm_words(line: Line) -> str:
+    compared = line.compared
+    if compared is None or compared.holm_difference is None or compared.holm_within is None:
+        return ""
+    return f"{compared.holm_difference:.2g}; {compared.holm_within:.2g}"
+
+
+def _estimate_words(estimate: Estimate) -> str:
+    difference, reach = estimate.difference, estimate.reach
+    return f"{difference:+.{BITS_DECIMALS}f} {PLUS_MINUS} {reach:.{BITS_DECIMALS}f}"
+
+
+def _mean_words(values: Sequence[float], decimals: int) -> str:
+    """Return a mean with its 95 % t-interval; of fewer than three values the values themselves."""
+    if len(values) < MIN_SEEDS_OF_INTERVAL:
+        return ", ".join(f"{value:,.{decimals}f}" for value in values)
+    half_width = t_half_width(values)
+    return f"{statistics.mean(values):,.{decimals}f} {PLUS_MINUS} {half_width:,.{decimals}f}"
