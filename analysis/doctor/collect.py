@@ -56,7 +56,7 @@ from analysis.doctor.types import (
     Scorer,
     Translation,
 )
-from paper_tables.logs.tables import file_problem
+from analysis.doctor.old_files import file_problem
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)

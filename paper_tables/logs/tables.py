@@ -177,7 +177,8 @@ def _row_words(judged: JudgedTraining) -> str:
 def _numbers(judged: JudgedTraining) -> tuple[str, list[str]]:
     """Return the numbers that fill, and a sentence with those that do not."""
     filling = judged.value_by_metric
-    fills, others = [], []
+    fills: list[str] = []
+    others: list[str] = []
     for name, value in judged.stated.items():
         unit = " million" if name == "num_parameters" else ""
         words = f"{name} {format_value(value, name)}{unit}"

@@ -52,8 +52,14 @@ def facts_of_translation(translation: Translation) -> list[Fact]:
 
 
 def _derived_of_training(training: Training) -> Iterator[Fact]:
+    names = {fact.quantity for section in training.sections for fact in _symbols(section)}
     for section in training.sections:
-        yield from _symbols(section)
+        symbols = list(_symbols(section))
+        yield from symbols
+        # What one start states, each start has to state.
+        missing = names - {fact.quantity for fact in symbols}
+        for name in sorted(missing if section.arguments else ()):
+            yield Fact(name, None, section.path, section.line)
         yield from _unknown_lines(section)
         yield from _torn_lines(section)
     yield from _history(training)
@@ -94,11 +100,16 @@ def _symbols(section: Section) -> Iterator[Fact]:
 
 
 def _unknown_lines(section: Section) -> Iterator[Fact]:
+    """Yield each serious line that no template matches, and the number of all others."""
+    others = []
     for unknown in section.unknown_lines:
         if unknown.is_serious:
             yield Fact("unknown_line", unknown.text.strip(), section.path, unknown.line)
         else:
-            yield Fact("other_line", unknown.text.strip(), section.path, unknown.line)
+            others.append(unknown)
+    if others:
+        text = f"{len(others)} or more, the first {others[0].text.strip()[:80]!r}"
+        yield Fact("other_lines", text, section.path, others[0].line)
 
 
 def _torn_lines(section: Section) -> Iterator[Fact]:

@@ -166,7 +166,7 @@ def join_jobs(files: Iterable[LogFile]) -> Jobs:
     starts = _without_copies([one for one in sections if one.program == "train"])
     averagings = [one for one in sections if one.program == "average"]
     trainings = [_joined(group) for group in _grouped(starts)]
-    translations = []
+    translations: list[Translation] = []
     for section in sections:
         if section.program == "generate":
             translation = Translation(section=section)

@@ -36,6 +36,7 @@ _HEAD = re.compile(
     rb"|\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.]\d+\]\[([\w.]+)\]\[(\w+)\] - "
     rb"|(DEBUG|INFO|WARNING|ERROR|CRITICAL):([\w.]+):"
 )
+_LIKE_STATISTICS = re.compile(rb"epoch \d{3}|\{\"epoch\"|\| loss |loss=|nll_loss")
 _START = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
 _SENTENCE = re.compile(rb"([STHDPAIE])-(\d+)(?:_\d+)?\t")
 _PIECE = re.compile(PIECE_PATTERN.encode())
@@ -133,6 +134,8 @@ class _Reader:
     # Statistics
 
     def _read_statistics(self, number: int, line: bytes) -> None:
+        if self._is_other_program:
+            return
         section = self._of_program("train", number)
         section.last_line = number
         if section.num_inner % 64 == 0 or section.first_update is None:
@@ -141,6 +144,9 @@ class _Reader:
         shape = line.translate(None, _DIGITS)
         if shape not in self._known_shapes:
             statistics = parse_statistics(line)
+            if statistics is None and not _LIKE_STATISTICS.search(line):
+                self._read_message(number, line)
+                return
             if statistics is None or not is_whole(line):
                 _keep(section.broken_lines, number)
                 return
@@ -154,6 +160,7 @@ class _Reader:
             _keep(section.broken_lines, number)
             return
         update = int(found[1])
+        statistics = None
         if section.first_update is None or section.num_inner % 256 == 0:
             statistics = parse_statistics(line)
             if statistics is not None and not _is_consistent(statistics):
@@ -172,6 +179,8 @@ class _Reader:
     # Translations
 
     def _read_sentence(self, number: int, line: bytes) -> None:
+        if self._is_other_program:
+            return
         section = self._of_program("generate", number)
         section.last_line = number
         found = _SENTENCE.match(line)
@@ -219,7 +228,7 @@ class _Reader:
         if _BEFORE_SCORE.search(line):
             self._before_score = line
             return
-        if b" with beam=" in line and b"Generate " in line:
+        if b" with beam=" in line and b"Generate " in line and not self._is_other_program:
             self._read_score(number, line)
             return
         head = _HEAD.match(line)
@@ -342,7 +351,7 @@ class _Reader:
         if arguments.program not in ("train", "generate"):
             if arguments.program != "average":
                 self.other_programs[arguments.program or "another toolkit"] = None
-                self._section = None
+                self._section, self._is_other_program = None, True
             return
         last = self._section
         if (
@@ -361,6 +370,7 @@ class _Reader:
     ) -> Section:
         section = Section(path=self.path, program=program, line=number, last_line=number)
         self._section, self._is_in_model, self._last_sentence = section, False, b""
+        self._is_other_program = False
         self.sections.append(section)
         if arguments is not None:
             head = _HEAD.match(line)
@@ -446,7 +456,7 @@ def _is_consistent(statistics: Statistics) -> bool:
         return True
     # Three decimals of bits are a relative 0.00035 of the perplexity; two digits if it is rounded.
     slack = 0.0051 + 0.0007 * 2.0**bits
-    return abs(2.0**bits - ppl) <= slack
+    return bool(abs(2.0**bits - ppl) <= slack)
 
 
 def _keep_statistics(section: Section, number: int, statistics: Statistics, line: bytes) -> None:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -393,7 +394,7 @@ def validation_translation(training: Training) -> Translation | None:
     except ValueError:
         search = {"eval_bleu_args": text}
     # What fairseq's validation uses if the arguments do not state it.
-    stated = {"beam": 1, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200} | dict(search)
+    stated: dict[str, Any] = {"beam": 1, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200} | dict(search)
     stated["remove_bpe"] = arguments.get("eval_bleu_remove_bpe")
     path = training.last.path
     section = Section(path=path, program="generate", line=final.line, last_line=final.line)

@@ -14,9 +14,10 @@ _OWN = (
     rb"(?=\d{4}-\d\d-\d\d \d|\||\{|Namespace|[STHDPAIE]-\d|epoch |Generate |Translated |averaging"
     rb" |INFO)"
 )
+_MODEL = rb"(?= *\(\w+\): |\w+\($| *\)$)"  # lines of a printed model
 PREFIXES = (
     re.compile(
-        rb"^\s*\[?(?:rank ?|default)?(?P<rank>\d{1,5})\]?: ?" + _OWN
+        rb"^\s*\[?(?:rank ?|default)?(?P<rank>\d{1,5})\]?: ?(?:" + _OWN + rb"|" + _MODEL + rb")"
     ),  # srun --label, torchrun
     re.compile(
         rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err)"

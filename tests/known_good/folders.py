@@ -1,0 +1,79 @@
+"""Folders of logs for the tests of the judge: a complete training of base, its average and its
+translation, and what of them fills.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from aiayn.facts.jobs import join_jobs
+from aiayn.facts.listing import list_folder
+from aiayn.facts.reader import read_log
+from aiayn.known_good.rows import JudgedJobs, JudgedTraining, JudgedTranslation, judge_jobs
+from aiayn.known_good.targets import read_targets
+from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
+
+TARGETS = read_targets(["paper", "demo"])
+PLACE = "checkpoints/base"
+AVERAGED = f"{PLACE}/checkpoint.avg5.pt"
+BASE = replace(TrainingText(), num_epochs=20)
+GENERATION = GenerationText().changed(path=AVERAGED)
+AVERAGING = averaging_text(
+    [f"{PLACE}/checkpoint{epoch}.pt" for epoch in range(20, 15, -1)], AVERAGED
+)
+
+
+def judge(folder: Path) -> JudgedJobs:
+    """Return the jobs below a folder, compared with the paper's rows."""
+    files = [read_log(folder / path, path) for path in list_folder(folder).log_paths]
+    return judge_jobs(join_jobs(files), TARGETS, folder)
+
+
+def judge_texts(folder: Path, texts: Mapping[str, str]) -> JudgedJobs:
+    """Write texts by file name, and return the judged folder."""
+    return judge(write(folder, texts))
+
+
+def judge_base(folder: Path, **texts: str) -> JudgedJobs:
+    """Return the judged folder of base's training `a`, its average `av` and its translation `g`.
+
+    `texts` replace them, or add further logs. An empty text leaves a log out.
+    """
+    written = {"a": BASE.text(), "av": AVERAGING, "g": GENERATION.text()} | texts
+    named = {f"{name}.log": text for name, text in written.items() if text}
+    return judge_texts(folder, named)
+
+
+def training(judged: JudgedJobs, name: str = "a.log") -> JudgedTraining:
+    """Return the training whose log is called so."""
+    return next(one for one in judged.trainings if one.name.startswith(name))
+
+
+def translation(judged: JudgedJobs, name: str = "g.log") -> JudgedTranslation:
+    """Return the translation whose log is called so."""
+    return next(one for one in judged.translations if one.name.startswith(name))
+
+
+def problems_of(judged: JudgedJobs, name: str) -> set[str]:
+    """Return the quantities that keep the numbers of a log out of their row; `nothing` stands for
+    a log without problems that has no row.
+    """
+    for one in judged.trainings:
+        if one.name.startswith(name):
+            return {problem.quantity for problem in one.all_problems}
+    return {problem.quantity for problem in translation(judged, name).problems}
+
+
+def filled(judged: JudgedJobs) -> dict[str, list[str]]:
+    """Return which numbers of each log fill a row."""
+    numbers: dict[str, list[str]] = {}
+    for one in judged.trainings:
+        names = [*one.value_by_metric, *(["cost"] if one.fills("cost") and one.gpu_seconds else [])]
+        numbers.setdefault(one.name, []).extend(names)
+    for judged_translation in judged.translations:
+        if judged_translation.value is not None:
+            numbers.setdefault(judged_translation.name, []).append("bleu")
+    return numbers
+
+
+WHOLE = ["steps", "num_parameters", "ppl_per_subword", "cost"]

@@ -1,0 +1,522 @@
+"""What is in other people's folders: each case once filled a row without a word, or kept an honest
+number out.
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from aiayn.known_good.rows import JudgedJobs
+from tests.known_good.folders import (
+    AVERAGED,
+    AVERAGING,
+    BASE,
+    GENERATION,
+    PLACE,
+    WHOLE,
+    filled,
+    judge_base,
+    judge_texts,
+    problems_of,
+    training,
+    translation,
+)
+from tests.logs.factory import TrainingText, averaging_text
+
+FIRST_CHECKPOINT, LAST_WHOLE = 11, 10
+ALL = {"a.log": WHOLE, "g.log": ["bleu"]}
+GLUON = (
+    "INFO:root:Namespace(average_checkpoint=False, batch_size=2700, bleu='13a', epochs=30, lr=2.0,"
+    " optimizer='adam', save_dir='transformer_en_de_u512', warmup_steps=4000)\n[Epoch 29] test"
+    " bleu=27.05\n"
+)
+PREPROCESS = (
+    "Namespace(bpe=None, criterion='cross_entropy', destdir='data-bin', joined_dictionary=True,"
+    " lr_scheduler='fixed', source_lang='en', target_lang='de', task='translation',"
+    " trainpref='x/train', validpref='x/valid', workers=20)\n"
+)
+
+
+def without(lines: list[str], pattern: str) -> str:
+    return "\n".join(line for line in lines if not re.search(pattern, line)) + "\n"
+
+
+def timed(text: str, begin: str = "2024-03-01 00:00:00", end: str = "2024-03-01 12:00:00") -> str:
+    """Return a log whose first line has one time, and every line after the first half another."""
+    lines = text.split("\n")
+    half = len(lines) // 2
+    early = [line.replace("2024-03-01 12:00:00", begin) for line in lines[:half]]
+    return "\n".join([*early, *(line.replace("2024-03-01 12:00:00", end) for line in lines[half:])])
+
+
+def halves(first: TrainingText, second: TrainingText) -> tuple[str, str]:
+    """Return the outputs of a job that was killed in epoch 11, and of its requeued job."""
+    killed = without(replace(first, is_done=False).lines(), r"epoch 0(1[1-9]|20)")
+    loaded = f"loaded checkpoint {PLACE}/checkpoint_last.pt (epoch 11 @ 50000 updates)"
+    resumed = replace(second, first_epoch=FIRST_CHECKPOINT, num_epochs=LAST_WHOLE, loaded=loaded)
+    return killed, resumed.text()
+
+
+# Part 1
+
+
+def test_the_base_log_fills(tmp_path: Path) -> None:
+    assert filled(judge_base(tmp_path)) == ALL
+
+
+def test_1_a_training_that_diverges_is_set_apart_and_the_others_fill(tmp_path: Path) -> None:
+    text = BASE.text()
+    for epoch in range(12, 21):
+        text = re.sub(
+            rf"(epoch 0{epoch} \| valid on 'valid' subset \| loss )[\d.]+( \| nll_loss )[\d.]+( \|"
+            r" ppl )[\d.]+",
+            r"\g<1>1612.402\g<2>1611.987\g<3>inf",
+            text,
+        )
+    judged = judge_base(tmp_path, bad=text, a=BASE.changed(seed=2, save_dir="b").text(), av="", g="")
+    assert filled(judged)["a.log"] == WHOLE
+    assert "final_nll_bits" in problems_of(judged, "bad.log")
+
+
+def test_1_a_number_of_five_thousand_digits_is_a_torn_line(tmp_path: Path) -> None:
+    text = BASE.text().replace("num_updates 100000", "num_updates " + "9" * 5000)
+    judged = judge_base(tmp_path, a=text, b=BASE.changed(seed=2, save_dir="b").text(), av="", g="")
+    assert filled(judged)["b.log"] == WHOLE
+    assert filled(judged)["a.log"] == []
+
+
+def test_3_what_is_not_a_log_of_a_fairseq_training_is_not_judged(tmp_path: Path) -> None:
+    judged = judge_texts(tmp_path, {"preprocess.log": PREPROCESS, "gluon.log": GLUON})
+    assert (judged.trainings, judged.translations) == ([], [])
+    assert judged.jobs.file_by_path["preprocess.log"].other_programs == ("preprocess",)
+
+
+def test_3_the_output_of_preprocess_train_and_generate_is_one_job(tmp_path: Path) -> None:
+    text = PREPROCESS + BASE.text() + AVERAGING + GENERATION.text()
+    judged = judge_base(tmp_path, a=text, av="", g="")
+    assert sorted(filled(judged).values()) == [["bleu"], WHOLE]
+
+
+@pytest.mark.parametrize("prefix", [
+    "0: ", " 0: ", "[default0]:", "2024-03-01T12:00:00.123456789Z ", "Mar 01 12:00:00 ", "    ", "> ",
+    "worker_1  | ", "\t",
+])  # fmt: skip
+def test_4_a_prefix_of_every_line_changes_nothing(prefix: str, tmp_path: Path) -> None:
+    prefixed = {
+        name: "".join(f"{prefix}{line}\n" for line in text.lines())
+        for name, text in (("a", BASE), ("g", replace(GENERATION, num_printed=3003)))
+    }
+    assert filled(judge_base(tmp_path, **prefixed)) == ALL
+
+
+def test_5_an_indented_last_line_is_the_score(tmp_path: Path) -> None:
+    lines = GENERATION.lines()
+    judged = judge_base(tmp_path, g="\n".join(lines[:-1]) + f"\n    {lines[-1]}\n")
+    assert filled(judged) == ALL
+
+
+def test_7_several_decodings_of_one_training_are_one_seed(tmp_path: Path) -> None:
+    others = {
+        name: replace(
+            GENERATION, value=value, score=GENERATION.score.replace("66501", length)
+        ).text()
+        for name, value, length in (("g2", "27.05", "66510"), ("g3", "27.20", "66490"))
+    }
+    judged = judge_base(tmp_path, **others)
+    assert len(judged.trainings) == 1
+    assert [one.value for one in judged.translations] == [27.31, 27.05, 27.2]
+
+
+def test_8_train1_is_read_as_part_of_the_corpus(tmp_path: Path) -> None:
+    text = BASE.text()
+    loaded = next(line for line in text.split("\n") if "loaded 4500966 examples" in line)
+    more = loaded.replace("4500966", "24000000").replace("train.", "train1.")
+    judged = judge_base(tmp_path, a=text.replace(loaded, f"{loaded}\n{more}"))
+    assert filled(judged) == {"a.log": []}
+    assert "train_pairs" in problems_of(judged, "a.log")
+
+
+@pytest.mark.parametrize(("changed", "expected"), [
+    ({"dropout": 0.3}, "p_drop"), ({"data": "other"}, "data_of_starts"),
+    ({"criterion": "composite_loss"}, "eps_ls"), ({"num_workers": 3, "log_interval": 7}, ""),
+])  # fmt: skip
+def test_9_41_the_first_half_of_a_resumed_training_counts(
+    changed: dict[str, object], expected: str, tmp_path: Path
+) -> None:
+    first, second = halves(BASE.changed(**changed), BASE)
+    in_one_file = judge_base(tmp_path / "one", a=first + second)
+    two_files = judge_base(tmp_path / "two", a=first, b=second)
+    for judged in (in_one_file, two_files):
+        if expected:
+            assert filled(judged)["a.log"] == []
+            assert expected in problems_of(judged, "a.log") | {
+                problem.quantity for problem in training(judged).row.problems
+            }
+        else:
+            assert filled(judged) == ALL
+
+
+@pytest.mark.parametrize(("inputs", "expected"), [
+    ([f"checkpoint{epoch}.pt" for epoch in (20, 18, 16, 14, 12)], "5 checkpoints up to checkpoint20.pt"),
+    ([f"checkpoint{epoch}.pt" for epoch in range(10, 5, -1)], "5 checkpoints up to checkpoint10.pt"),
+    (["checkpoint20.pt"] * 5, "5 checkpoints up to checkpoint20.pt"),
+    (["checkpoint_last.pt", "checkpoint20.pt"], "2 checkpoints up to checkpoint20.pt"),
+    ([f"../other/checkpoint{epoch}.pt" for epoch in range(16, 21)], "5 checkpoints of checkpoints/other"),
+])  # fmt: skip
+def test_10_an_average_of_others_is_not_the_last_five(
+    inputs: list[str], expected: str, tmp_path: Path
+) -> None:
+    averaging = averaging_text([f"{PLACE}/{name}" for name in inputs], AVERAGED)
+    judged = judge_base(tmp_path, av=averaging)
+    (problem,) = translation(judged).problems
+    assert (problem.quantity, problem.value, problem.expected) == ("average", expected, "last5")
+
+
+def test_10_updates_are_in_a_row_by_the_interval_of_saving(tmp_path: Path) -> None:
+    lines = BASE.changed(save_interval_updates=5000).text()
+    paths = [f"{PLACE}/checkpoint_20_{update}.pt" for update in range(100_000, 75_000, -5000)]
+    assert filled(judge_base(tmp_path, a=lines, av=averaging_text(paths, AVERAGED))) == ALL
+    paths[1:2] = []
+    judged = judge_base(tmp_path / "b", a=lines, av=averaging_text(paths, AVERAGED))
+    assert translation(judged).problems[0].value == "4 checkpoints up to checkpoint_20_100000.pt"
+
+
+@pytest.mark.parametrize(("path", "fills"), [
+    (f"/scratch/me/{AVERAGED}", True), ("checkpoints/big/checkpoint.avg5.pt", False),
+    (f"{PLACE}/checkpoint_best_avg5.pt", False),
+])  # fmt: skip
+def test_10_a_checkpoint_of_a_different_folder_or_name_does_not_fill(
+    path: str, fills: bool, tmp_path: Path
+) -> None:
+    judged = judge_base(tmp_path, av="", g=GENERATION.changed(path=path).text())
+    assert ("g.log" in filled(judged)) == fills
+
+
+@pytest.mark.parametrize(
+    "hypothesis", ["Der Hu ##nd .", "\u0120Der \u0120Hu nd", "\u2581Der \u2581Hu nd", "Hu@@ nd"]
+)
+def test_11_hypotheses_in_pieces_do_not_fill(hypothesis: str, tmp_path: Path) -> None:
+    printed = replace(GENERATION, num_printed=3003, hypothesis=hypothesis)
+    judged = judge_base(tmp_path, g=printed.changed(remove_bpe=None).text())
+    (problem,) = translation(judged).problems
+    assert (problem.quantity, problem.value) == ("counts", "pieces")
+
+
+@pytest.mark.parametrize("changed", [
+    {"max_relative_length": 16}, {"enc_layer_configuration": "AAAAAFFF"}, {"max_valid_steps": 10},
+    {"quant_noise_scalar": 0.5}, {"truncate_source": True}, {"ddp_backend": "slow_mo"},
+    {"finetune_from_model": "x.pt"}, {"sentence_avg": True}, {"upsample_primary": 2},
+])  # fmt: skip
+def test_12_13_17_an_argument_that_changes_the_training_sets_it_apart(
+    changed: dict[str, object], tmp_path: Path
+) -> None:
+    judged = judge_base(tmp_path, a=BASE.changed(**changed).text())
+    (key,) = changed
+    assert f"train.{key}" in problems_of(judged, "a.log")
+    assert "ppl_per_subword" not in filled(judged)["a.log"]
+
+
+def test_13_parameters_and_rates_that_the_arguments_do_not_make(tmp_path: Path) -> None:
+    text = BASE.text().replace("63102976", "93324288")
+    assert "parameters_of_arguments" in problems_of(judge_base(tmp_path / "a", a=text), "a.log")
+    rates = re.sub(r"lr=([\d.e-]+)", lambda found: f"lr={0.3 * float(found[1]):.6g}", BASE.text())
+    assert "wrong_rates" in problems_of(judge_base(tmp_path / "b", a=rates), "a.log")
+
+
+@pytest.mark.parametrize("value", ["nan", "-3.00", "271.50"])
+def test_14_an_impossible_bleu_does_not_fill(value: str, tmp_path: Path) -> None:
+    judged = judge_base(tmp_path, g=replace(GENERATION, value=value).text())
+    assert filled(judged) == {"a.log": WHOLE}
+
+
+def test_14_a_negative_loss_sets_the_perplexity_apart(tmp_path: Path) -> None:
+    text = BASE.text().replace("nll_loss 2.000 | ppl 4.00", "nll_loss -2.000 | ppl 0.25")
+    judged = judge_base(tmp_path, a=text)
+    assert "ppl_per_subword" not in filled(judged)["a.log"]
+
+
+def test_15_a_windows_path_is_one_model(tmp_path: Path) -> None:
+    place = "C:\\\\ck\\\\base"
+    generation = GENERATION.changed(path=f"{place}\\\\checkpoint.avg5.pt")
+    judged = judge_base(tmp_path, a=BASE.changed(save_dir=place).text(), av="", g=generation.text())
+    assert filled(judged) == ALL
+
+
+# Part 2: honest logs
+
+
+def saved_lines(last_epoch: int) -> list[str]:
+    return [
+        f"2024-03-01 12:00:00 | INFO | fairseq.checkpoint_utils | saved checkpoint"
+        f" {PLACE}/checkpoint{epoch}.pt (epoch {epoch} @ {5000 * epoch} updates, score 3.6)"
+        " (writing took 1.5 seconds)"
+        for epoch in range(1, last_epoch + 1)
+    ]
+
+
+@pytest.mark.parametrize("has_lines", [True, False])
+def test_34_the_last_epoch_that_max_update_cuts_saves_no_checkpoint(
+    has_lines: bool, tmp_path: Path
+) -> None:
+    # 5,440 updates an epoch; the 19th ends after 2,080 of them.
+    text = replace(BASE, num_epochs=19).text()
+    for epoch in range(19, 0, -1):
+        size = 100_000 // 19
+        old, new = str(epoch * size), str(min(100_000, epoch * 5440))
+        text = re.sub(rf"\bnum_updates {old}\b", f"num_updates {new}", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d 12:00:00 \| INFO \| train_inner.*\n", "", text)
+    text = re.sub(r"bsz [\d.]+", f"bsz {4_500_966 / 5440:.1f}", text)
+    if has_lines:
+        text = text.replace("2024-03-01 12:00:00 | INFO | fairseq_cli.train | done", "\n".join(
+            [*saved_lines(18), "2024-03-01 12:00:00 | INFO | fairseq_cli.train | done"]
+        ))
+    inputs = [f"{PLACE}/checkpoint{epoch}.pt" for epoch in range(18, 13, -1)]
+    judged = judge_base(tmp_path, a=text, av=averaging_text(inputs, AVERAGED))
+    assert filled(judged)["g.log"] == ["bleu"]
+    inputs = [f"{PLACE}/checkpoint{epoch}.pt" for epoch in range(19, 14, -1)]
+    judged = judge_base(tmp_path / "b", a=text, av=averaging_text(inputs, AVERAGED))
+    assert "g.log" not in filled(judged)
+
+
+def test_35_57_fairseq_0_12_2_counts_its_encoder_twice(tmp_path: Path) -> None:
+    twice = 63_102_976 + 6 * 3_150_336
+    ours = replace(BASE, form="config", num_parameters=twice)
+    judged = judge_base(tmp_path, a=ours.text())
+    assert filled(judged) == ALL
+    assert training(judged).value_by_metric["num_parameters"] == 63_102_976
+    # Other versions do not count it twice.
+    judged = judge_base(tmp_path / "b", a=replace(BASE, num_parameters=twice).text())
+    assert "parameters_of_arguments" in problems_of(judged, "a.log")
+
+
+def test_36_a_requeued_job_with_one_output_each_is_one_training(tmp_path: Path) -> None:
+    first, second = halves(BASE, BASE)
+    judged = judge_base(tmp_path, **{"a": "", "slurm-1": first, "slurm-2": second})
+    assert filled(judged) == {"slurm-1.log": WHOLE, "g.log": ["bleu"]}
+
+
+def test_37_a_copy_counts_once_and_its_translation_is_known(tmp_path: Path) -> None:
+    copy = "Loading cuda/11.0\nLoading gcc/9\nLoading nccl\n" + BASE.text()
+    judged = judge_base(tmp_path, **{"slurm-7": copy})
+    assert len(judged.trainings) == 1
+    assert sorted(filled(judged).values()) == [["bleu"], WHOLE]
+
+
+def test_38_validations_begin_after_some_updates(tmp_path: Path) -> None:
+    text = BASE.changed(validate_after_updates=50_000, save_interval_updates=5000)
+    lines = [
+        line for line in text.lines() if not re.search(r"epoch 00\d \| valid on", line)
+    ]
+    assert filled(judge_base(tmp_path, a="\n".join(lines) + "\n"))["a.log"] == WHOLE
+
+
+def test_56_a_generation_prints_a_model_group_that_it_does_not_use(tmp_path: Path) -> None:
+    path = Path(__file__).with_name("start_lines") / "generate-base-0.12.3.txt"
+    line = path.read_text(encoding="utf-8").strip()
+    begin = line.index("{'_name'")
+    config = line[begin:].replace("checkpoints/base/averaged.pt", AVERAGED)
+    assert AVERAGED in config
+    config = re.sub(
+        r"'model': (?:None|\{[^{}]*\}|Namespace\([^()]*(?:\([^()]*\)[^()]*)*\))",
+        "'model': {'_name': 'wav2vec2', 'extractor_mode': 'default', 'encoder_layers': 12}",
+        config,
+    )
+    assert "wav2vec2" in config
+    text = GENERATION.text()
+    head = text[: text.index("Namespace(")]
+    body = text.split("\n", 1)[1]
+    assert filled(judge_base(tmp_path, g=f"{head}{config}\n{body}")) == ALL
+
+
+# Part 2: wrong numbers
+
+
+def test_39_a_checkpoint_that_is_decoded_before_the_training_ends(tmp_path: Path) -> None:
+    dev = replace(GENERATION, subset="valid", num_sentences=3000).changed(
+        path=f"{PLACE}/checkpoint_last.pt", gen_subset="valid"
+    )
+    training_text = timed(BASE.text())
+    early = dev.text().replace("2024-03-02 12:00:00", "2024-03-01 09:00:00")
+    judged = judge_base(tmp_path / "a", a=training_text, g=early)
+    assert {one.quantity for one in translation(judged).problems} == {"decoded_after_training"}
+    late = judge_base(tmp_path / "b", a=training_text, g=dev.text())
+    assert filled(late)["g.log"] == ["bleu"]
+
+
+def test_40_trainings_that_begin_from_one_checkpoint_are_not_three_seeds(tmp_path: Path) -> None:
+    loaded = f"loaded checkpoint {PLACE}/checkpoint_last.pt (epoch 17 @ 80000 updates)"
+    texts = {
+        f"{seed}.log": replace(BASE, first_epoch=17, num_epochs=4, loaded=loaded)
+        .changed(seed=seed, save_dir=f"checkpoints/s{seed}")
+        .text()
+        for seed in (1, 2, 3)
+    }
+    judged = judge_texts(tmp_path, texts)
+    assert {name: numbers for name, numbers in filled(judged).items() if numbers} == {}
+    assert all("history" in problems_of(judged, name) for name in texts)
+
+
+def three_seeds(**changes: object) -> dict[str, str]:
+    texts = {}
+    for seed in (1, 2, 3):
+        text = replace(BASE, final_nll_bits=2.0 + seed / 100)
+        texts[f"{seed}.log"] = text.changed(seed=seed, save_dir=f"checkpoints/s{seed}").text()
+        inputs = [f"checkpoints/s{seed}/checkpoint{epoch}.pt" for epoch in range(20, 15, -1)]
+        texts[f"av{seed}.log"] = averaging_text(inputs, f"checkpoints/s{seed}/avg.pt")
+        generation = replace(GENERATION, **changes).changed(path=f"checkpoints/s{seed}/avg.pt")
+        texts[f"g{seed}.log"] = generation.text()
+    return texts
+
+
+def test_40_three_seeds_have_three_decodings(tmp_path: Path) -> None:
+    texts = three_seeds()
+    copied = judge_texts(tmp_path / "a", texts)
+    assert [one.value for one in copied.translations] == [None] * 3
+    for seed in (1, 2, 3):
+        texts[f"g{seed}.log"] = texts[f"g{seed}.log"].replace("66501", f"6650{seed}")
+    assert [one.value for one in judge_texts(tmp_path / "b", texts).translations] == [27.31] * 3
+
+
+def test_40_two_seeds_with_the_same_losses_are_one(tmp_path: Path) -> None:
+    texts = {"1.log": BASE.text(), "2.log": BASE.changed(seed=2, save_dir="b").text()}
+    judged = judge_texts(tmp_path, texts)
+    assert problems_of(judged, "1.log") == problems_of(judged, "2.log") == {"same_losses"}
+
+
+@pytest.mark.parametrize(("old", "new", "quantity"), [
+    ("(num. trained: 63102976)", "(num. trained: 30000000)", "frozen_parameters"),
+    ("| training on 8", "| model: transformer_wmt_en_de (DeepNormTransformerModel)\n2024-03-01 12:00:00 | INFO | fairseq_cli.train | training on 8", "model_class"),
+    ("FairseqDropout()", "DeepNorm()", "module"),
+    ("| training on 8", "| freezing the encoder of the model\n2024-03-01 12:00:00 | INFO | fairseq_cli.train | training on 8", "unknown_line"),
+    ("| training on 8", "| train | 250,000 samples of the corpus were dropped\n2024-03-01 12:00:00 | INFO | fairseq_cli.train | training on 8", "unknown_line"),
+])  # fmt: skip
+def test_42_what_fairseq_prints_of_the_code(
+    old: str, new: str, quantity: str, tmp_path: Path
+) -> None:
+    text = BASE.text()
+    assert old in text
+    judged = judge_base(tmp_path, a=text.replace(old, new))
+    assert quantity in problems_of(judged, "a.log")
+    assert filled(judged) == {"a.log": []}
+
+
+def test_43_the_text_of_a_different_year_and_other_dictionaries(tmp_path: Path) -> None:
+    wmt17 = replace(BASE, num_train_pairs=3_961_179).changed(data="data-bin/wmt17_en_de")
+    assert "wmt_year" in problems_of(judge_base(tmp_path / "a", a=wmt17.text()), "a.log")
+    unnamed = replace(BASE, num_train_pairs=3_961_179).changed(data="data-bin")
+    assert "wmt_year" in problems_of(judge_base(tmp_path / "b", a=unnamed.text()), "a.log")
+    head = "2024-03-02 12:00:00 | INFO | fairseq.tasks.translation | "
+    french = "".join(f"{head}[{name}] dictionary: 30001 types\n" for name in ("en", "fr"))
+    first, rest = GENERATION.text().split("\n", 1)
+    judged = judge_base(tmp_path / "c", g=f"{first}\n{french}{rest}")
+    assert "other_dictionary" in problems_of(judged, "g.log")
+    assert "g.log" not in filled(judged)
+
+
+def with_bleu(text: TrainingText, value: str = "25.80", **arguments: object) -> str:
+    stated: dict[str, object] = {"eval_bleu": True, "eval_bleu_remove_bpe": "@@ "}
+    changed = text.changed(**(stated | arguments))
+    return re.sub(r"(valid on 'valid' subset.*ppl [\d.]+)", rf"\1 | bleu {value}", changed.text())
+
+
+def test_44_validation_bleu_needs_the_search_and_the_dev_set_of_the_paper(tmp_path: Path) -> None:
+    good = '{"beam": 4, "lenpen": 0.6}'
+    judged = judge_base(tmp_path / "a", a=with_bleu(BASE, eval_bleu_args=good), av="", g="")
+    assert [one.value for one in judged.translations] == [25.8]
+    short = '{"beam": 4, "lenpen": 0.6, "max_len_b": 10}'
+    judged = judge_base(tmp_path / "b", a=with_bleu(BASE, eval_bleu_args=short), av="", g="")
+    assert {one.quantity for one in judged.translations[0].problems} == {"least_length_limit"}
+    large = replace(BASE, num_valid_pairs=39_414)
+    judged = judge_base(tmp_path / "c", a=with_bleu(large, eval_bleu_args=good), av="", g="")
+    assert "num_scored" in {one.quantity for one in judged.translations[0].problems}
+
+
+@pytest.mark.parametrize("limits", [
+    {"max_len_a": 1.0, "max_len_b": 0}, {"max_len_a": 0, "max_len_b": 20}, {"max_len_b": 10},
+])  # fmt: skip
+def test_45_a_short_limit_of_length(limits: dict[str, float], tmp_path: Path) -> None:
+    judged = judge_base(tmp_path, g=GENERATION.changed(**limits).text())
+    assert problems_of(judged, "g.log") == {"least_length_limit"}
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_len_a": 1.0, "max_len_b": 50}, {"max_len_b": 200}])
+def test_45_a_long_limit_fills(limits: dict[str, float], tmp_path: Path) -> None:
+    assert filled(judge_base(tmp_path, g=GENERATION.changed(**limits).text())) == ALL
+
+
+def test_46_the_arithmetic_of_one_line(tmp_path: Path) -> None:
+    text = BASE.text().replace("nll_loss 2.000 | ppl 4.00", "nll_loss 2.000 | ppl 4.96")
+    assert "conflict" in problems_of(judge_base(tmp_path / "a", a=text), "a.log")
+    wrong = GENERATION.text().replace("BLEU4 = 27.31", "BLEU4 = 28.40")
+    assert problems_of(judge_base(tmp_path / "b", g=wrong), "g.log") == {"bleu_error"}
+    lengths = GENERATION.text().replace("syslen=66501", "syslen=60501")
+    assert problems_of(judge_base(tmp_path / "c", g=lengths), "g.log") == {"bleu_error"}
+
+
+def test_47_seconds_and_gpus_concern_the_cost_only(tmp_path: Path) -> None:
+    text = timed(replace(BASE, seconds=4320.0).text())
+    judged = judge_base(tmp_path / "a", a=text)
+    assert filled(judged) == {"a.log": WHOLE[:3], "g.log": ["bleu"]}
+    line = next(line for line in BASE.lines() if "capabilities" in line)
+    other = line.replace("rank   0", "rank   1").replace("Tesla P100-SXM2-16GB", "Tesla V100     ")
+    judged = judge_base(tmp_path / "b", a=BASE.text().replace(line, f"{line}\n{other}"))
+    assert filled(judged) == {"a.log": WHOLE[:3], "g.log": ["bleu"]}
+
+
+# Part 2: what is read
+
+
+def test_50_interactive_is_not_a_translation_of_a_test_set(tmp_path: Path) -> None:
+    session = GENERATION.changed(buffer_size=1, path="model.pt").lines()[0]
+    judged = judge_base(tmp_path, g=f"{session}\nS-0\thello\nH-0\t-0.3\thallo\nP-0\t-0.3\n")
+    assert judged.translations == []
+    assert judged.jobs.file_by_path["g.log"].other_programs == ("interactive",)
+
+
+def test_51_old_scores_are_refused_by_their_form(tmp_path: Path) -> None:
+    judged = judge_texts(tmp_path, {"g.log": "| BLEU4 = 21.55, 54.1/27.0/15.9/9.7 (BP=1.000)\n"})
+    refusal = judged.jobs.file_by_path["g.log"].refusal
+    assert refusal is not None
+    assert "before 0.6" in refusal.text
+    assert "aiayn explain" in refusal.next_step
+
+
+def test_52_a_file_of_results_is_the_decoding_of_its_log(tmp_path: Path) -> None:
+    generation = GENERATION.changed(results_path="results", quiet=False)
+    text = replace(generation, has_start=False, num_printed=3003).text()
+    judged = judge_base(tmp_path / "a", g=generation.text())
+    texts = {f"{name}.log": text for name, text in (("a", BASE.text()), ("av", AVERAGING))}
+    texts |= {"g.log": generation.text(), "results/generate-test.txt": text}
+    judged = judge_texts(tmp_path / "b", texts)
+    assert filled(judged) == ALL
+    assert len(judged.translations) == 1
+
+
+def test_a_second_score_below_one_start_line_states_no_arguments(tmp_path: Path) -> None:
+    text = GENERATION.text()
+    last = text.splitlines()[-1]
+    assert filled(judge_base(tmp_path / "a", g=f"{text}{last}\n")) == ALL
+    judged = judge_base(tmp_path / "b", g=text + last.replace("27.31", "29.99") + "\n")
+    assert [one.value for one in judged.translations] == [27.31, None]
+
+
+def relative_folders(folder: Path) -> JudgedJobs:
+    first = BASE.changed(save_dir="checkpoints")
+    second = replace(BASE, final_nll_bits=2.5).changed(save_dir="checkpoints", seed=2)
+    texts = {"one/a.log": first.text(), "two/b.log": second.text()}
+    for name in ("one", "two"):
+        path = "checkpoints/avg.pt"
+        inputs = [f"checkpoints/checkpoint{epoch}.pt" for epoch in range(20, 15, -1)]
+        texts[f"{name}/av.log"] = averaging_text(inputs, path)
+        texts[f"{name}/g.log"] = GENERATION.changed(path=path).text()
+    texts["two/g.log"] = texts["two/g.log"].replace("66501", "66503")
+    return judge_texts(folder, texts)
+
+
+def test_a_relative_save_folder_counts_within_the_logs_own_folder(tmp_path: Path) -> None:
+    judged = relative_folders(tmp_path)
+    owners = {one.name: one.translation.training for one in judged.translations}
+    names = {name: owner.name for name, owner in owners.items() if owner is not None}
+    assert names == {"one/g.log": "one/a.log", "two/g.log": "two/b.log"}
