@@ -10,15 +10,6 @@ from aiayn.cli.flags import CONFIG, JSON, RESULTS, SCALE, flag
 from aiayn.errors import UsageError
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
-from analysis.questions.where import (
-    find_cell,
-    named_cells,
-    read_sources,
-    render_list,
-    render_sources,
-)
-from paper_tables.make_frame import make_frame
-from paper_tables.scale_results import gather_results
 
 EXAMPLE = "aiayn where table2:base:bleu_en_de --scale demo"
 
@@ -35,6 +26,16 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Print where the cell comes from, or the names of all cells."""
+    from analysis.questions.where import (
+        find_cell,
+        named_cells,
+        read_sources,
+        render_list,
+        render_sources,
+    )
+    from paper_tables.make_frame import make_frame
+    from paper_tables.scale_results import gather_results
+
     if args.cell is None and not args.list:
         raise UsageError(
             "CELL is missing; give table:row:column, such as table2:base:bleu_en_de, or --list; see"
