@@ -22,6 +22,7 @@ from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 import msgspec
 
 from aiayn.errors import did_you_mean
+from aiayn.paths import RESULTS_FOLDER
 from aiayn.terminal import coloured, text_width
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -171,7 +172,7 @@ def positive(text: str) -> int:
 
 RUN = flag("a run's name, or any unique beginning of it", "RUN", is_positional=True)
 RUNS_FOLDER = flag("folder of runs (default: runs)", "FOLDER", default=Path("runs"))
-RESULTS = flag("default: results", "FOLDER", default=Path("results"))
+RESULTS = flag("default: results", "FOLDER", default=RESULTS_FOLDER)
 AVERAGE = flag("last1, last5, ... (default: the average of most checkpoints)")
 SCALE = flag("demo, multi30k or paper (default: paper)", default="paper")
 SYSTEM_SCALE = flag("demo, multi30k or paper: which folder of systems")
