@@ -1,18 +1,26 @@
 """The plan's formula against published systems, and the block of docs/checks.md that shows it."""
 
 import os
+from pathlib import Path
 
+import msgspec
 import pytest
 
+import aiayn.plan
 from aiayn.spec.system import CHECKOUT
 from tests.price.throughputs import (
     Comparison,
     compare_throughputs,
+    leave_out_code_bases,
     read_throughputs,
     render_comparisons,
 )
 
 BEGIN, END = "<!-- throughputs: begin -->\n", "<!-- throughputs: end -->"
+
+
+RANGES_PATH = Path(aiayn.plan.__file__).with_name("ranges.csv")
+RANGES_HEADER = "kind,precision,num_code_bases,num_systems,least,most"
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +38,40 @@ def test_golden_block_of_the_page_is_what_the_code_prints(comparisons: list[Comp
         path.write_text(page.replace(block, expected), encoding="utf-8")
     else:
         assert block == expected
+
+
+def test_golden_ranges_come_from_leaving_out_each_code_base(comparisons: list[Comparison]) -> None:
+    lines = [RANGES_HEADER, *(item.in_csv for item in leave_out_code_bases(comparisons))]
+    expected = "".join(f"{line}\n" for line in lines)
+    if os.environ.get("AIAYN_UPDATE_GOLDEN"):
+        RANGES_PATH.write_text(expected, encoding="utf-8")
+    else:
+        assert RANGES_PATH.read_text(encoding="utf-8") == expected
+
+
+def test_a_range_is_the_error_of_the_code_base_that_is_left_out(
+    comparisons: list[Comparison],
+) -> None:
+    """Two code bases, by hand: A's systems at 1 and 4 times (its factor is 2), B's at 8.
+
+    B is predicted by 2, so its error is 4; A by 8, so its errors are 1/8 and 1/2. The factor of
+    both is 4.
+    """
+    by_base = {"A": (1.0, 4.0), "B": (8.0,)}
+    planned = []
+    for base, ratios in by_base.items():
+        for ratio in ratios:
+            template = next(item for item in comparisons if item.throughput.tokens_per_second)
+            row = msgspec.structs.replace(
+                template.throughput, code_base=base, tokens_per_second="1000"
+            )
+            planned.append(template._replace(throughput=row, middle=1000 * ratio))
+    (both,) = leave_out_code_bases(planned)
+    assert (both.num_code_bases, both.num_systems) == (2, 3)
+    assert both.least == pytest.approx(4 / 8)
+    assert both.most == pytest.approx(4 * 4)
+    (single,) = leave_out_code_bases(planned[:2])
+    assert (single.least, single.most) == (None, None)
 
 
 def test_four_of_five_eager_systems_lie_inside_the_range(comparisons: list[Comparison]) -> None:

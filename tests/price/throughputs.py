@@ -1,9 +1,11 @@
 """Compares the plan's formula with published throughputs, as a table for docs/checks.md.
 
 `paper_tables/published/throughputs.csv` has the systems; no constant of the formula is fitted to
-them.
+them. `leave_out_code_bases` turns the comparisons into the ranges of `aiayn/plan/ranges.csv`.
 """
 
+import statistics
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -31,6 +33,7 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A published system; `fill` is the share of a batch's places that hold target tokens."""
 
     system: Text
+    code_base: Text
     kind: Kind
     model: Literal["base", "big", "algoperf"]
     hardware: Text
@@ -97,6 +100,58 @@ def compare_throughputs() -> list[Comparison]:
         )
         comparisons.append(Comparison(row, gpu, slowest, middle, fastest))
     return comparisons
+
+
+class MeasuredRange(NamedTuple):
+    """How many times as long as planned trainings take, in one kind of code and precision.
+
+    `least` and `most` are None if there is a single code base: leaving it out leaves nothing.
+    """
+
+    kind: str
+    precision: Precision
+    num_code_bases: int
+    num_systems: int
+    least: float | None
+    most: float | None
+
+    @property
+    def in_csv(self) -> str:
+        """The line of ranges.csv."""
+        ends = ["" if end is None else f"{end:.2f}" for end in (self.least, self.most)]
+        counts = [str(self.num_code_bases), str(self.num_systems)]
+        return ",".join([self.kind, self.precision, *counts, *ends])
+
+
+def leave_out_code_bases(comparisons: Sequence[Comparison]) -> list[MeasuredRange]:
+    """Return the range of each kind of code and precision, by leaving out each code base in turn.
+
+    A code base's factor is the geometric mean of its systems' ratios. The mean factor of the
+    others predicts the code base that is left out; each of its systems then has an error, its
+    ratio over that prediction. The range is the mean factor of all code bases, times the
+    smallest and the largest of these errors.
+    """
+    by_cell: dict[tuple[str, Precision], dict[str, list[float]]] = {}
+    for item in comparisons:
+        row = item.throughput
+        cell = by_cell.setdefault((row.kind, PRECISION_BY_NAME[row.precision]), {})
+        cell.setdefault(row.code_base, []).append(item.ratio)
+    ranges = []
+    for (kind, precision), ratios_by_base in by_cell.items():
+        num_systems = sum(map(len, ratios_by_base.values()))
+        factors = {
+            base: statistics.geometric_mean(ratios) for base, ratios in ratios_by_base.items()
+        }
+        errors = []
+        for base, ratios in ratios_by_base.items():
+            others = [factor for name, factor in factors.items() if name != base]
+            if others:
+                predicted = statistics.geometric_mean(others)
+                errors += [ratio / predicted for ratio in ratios]
+        centre = statistics.geometric_mean(factors.values())
+        least, most = (centre * min(errors), centre * max(errors)) if errors else (None, None)
+        ranges.append(MeasuredRange(kind, precision, len(factors), num_systems, least, most))
+    return ranges
 
 
 def _training_of(row: Throughput) -> TrainingSpec:
