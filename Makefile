@@ -57,8 +57,11 @@ $(STAMP): $(DEMO_STAMP)
 	@$(BIN)/python workflow/install.py all
 	@touch $(CORE_STAMP) $(DEMO_STAMP) $@
 
+# After Ctrl-C the last line is the workflow's own, on what was saved: the shell waits for it, and make adds no error.
 demo: $(DEMO_STAMP)
-	snakemake --profile profiles/local --configfile workflow/config/demo.yaml --cores $(CORES)
+	@stopped=; trap 'stopped=yes' INT; \
+	snakemake --profile profiles/local --configfile workflow/config/demo.yaml --cores $(CORES); \
+	code=$$?; [ -n "$$stopped" ] || exit $$code
 	@echo "demo: look at results/demo/report.html"
 
 # A file of tests stays in one process: its tests share what they have trained.
