@@ -210,6 +210,7 @@ class WorkflowProgress:
         updates = read_max_update(folder.log_path) if folder else None
         if tail is None or tail.update is None or not updates:
             return 0, updates or 0, None
+        job.first = job.first or (tail.update, time.monotonic())
         return tail.update, updates, tail.loss_bits
 
     def _tenth(self, job: RunningJob) -> int:
@@ -224,8 +225,8 @@ class WorkflowProgress:
             done, updates, loss_bits = self._progress(job)
             if loss_bits is None:
                 return f"{job.label}: starts, {format_duration(seconds)}"
-            job.first = job.first or (done, now)
-            num_seen, seconds_seen = done - job.first[0], now - job.first[1]
+            first_update, first_time = job.first or (done, now)
+            num_seen, seconds_seen = done - first_update, now - first_time
             left = (updates - done) * seconds_seen / num_seen if num_seen > 0 else None
             words = f"{job.label}: {done} of {updates}, loss {loss_bits:.1f} bits"
             return words if left is None else f"{words}, {format_duration(left)} left"
