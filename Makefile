@@ -1,6 +1,7 @@
+# make core    installs what needs no training: tables from logs, explanations, plans; without torch
 # make demo    installs what the demo needs, then runs it: from nothing to tables and a page on two CPU cores
 # make test    installs the rest, then runs the tests
-# Both install into .venv (workflow/install.py), with Python 3.11, 3.12 or 3.13. Nothing is compiled.
+# All install into .venv (workflow/install.py), with Python 3.11, 3.12 or 3.13. Nothing is compiled.
 
 PYTHON ?= python3
 PYTHON_VERSIONS := 3.11 3.12 3.13
@@ -9,6 +10,7 @@ PYTHON_VERSIONS := 3.11 3.12 3.13
 TORCH_INDEX_URL ?=
 VENV := .venv
 BIN := $(VENV)/bin
+CORE_STAMP := $(VENV)/installed-core
 DEMO_STAMP := $(VENV)/installed-demo
 STAMP := $(VENV)/installed
 CORES ?= 2
@@ -18,7 +20,10 @@ export PATH := $(abspath $(BIN)):$(PATH)
 IS_SUPPORTED = import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHON_VERSIONS)".split())
 NEXT_STEP = load a module that has one, or name one: make $(or $(firstword $(MAKECMDGOALS)),demo) PYTHON=python3.12
 
-.PHONY: install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench mutants gpu-kit test-gpu-kit doctor-faults clean
+.PHONY: core install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench mutants gpu-kit test-gpu-kit doctor-faults clean
+
+core: $(CORE_STAMP)
+	@echo "next: source $(BIN)/activate"
 
 install: $(STAMP)
 
@@ -29,22 +34,34 @@ ifneq ($(TORCH_INDEX_URL),$(shell cat $(VENV)/torch-index 2>/dev/null))
 endif
 endif
 
-$(DEMO_STAMP): pyproject.toml constraints.txt workflow/install.py
+# Installs the part $(1) with the Python of .venv, or with $(PYTHON) if there is none that will do.
+define install_part
 	@python="$(abspath $(BIN))/python"; "$$python" -c '$(IS_SUPPORTED)' 2>/dev/null || { \
 	    export PATH="$$OUTER_PATH"; \
 	    python=$$(command -v $(PYTHON)) || { echo "make: no $(PYTHON); $(NEXT_STEP)" >&2; exit 1; }; \
 	    "$$python" -c '$(IS_SUPPORTED)' || { \
 	        version=$$("$$python" -c 'import platform; print(platform.python_version())'); \
 	        echo "make: $(PYTHON) ($$python) is Python $$version, expected 3.11, 3.12 or 3.13; $(NEXT_STEP)" >&2; exit 1; }; \
-	    }; "$$python" workflow/install.py demo --torch-index-url "$(TORCH_INDEX_URL)"
+	    }; "$$python" workflow/install.py $(1) --torch-index-url "$(TORCH_INDEX_URL)"
+endef
+
+$(CORE_STAMP): pyproject.toml constraints.txt workflow/install.py
+	$(call install_part,core)
 	@touch $@
+
+$(DEMO_STAMP): pyproject.toml constraints.txt workflow/install.py
+	$(call install_part,demo)
+	@touch $(CORE_STAMP) $@
 
 $(STAMP): $(DEMO_STAMP)
 	@$(BIN)/python workflow/install.py all
-	@touch $(DEMO_STAMP) $@
+	@touch $(CORE_STAMP) $(DEMO_STAMP) $@
 
+# After Ctrl-C the last line is the workflow's own, on what was saved: the shell waits for it, and make adds no error.
 demo: $(DEMO_STAMP)
-	snakemake --profile profiles/local --configfile workflow/config/demo.yaml --cores $(CORES)
+	@stopped=; trap 'stopped=yes' INT; \
+	snakemake --profile profiles/local --configfile workflow/config/demo.yaml --cores $(CORES); \
+	code=$$?; [ -n "$$stopped" ] || exit $$code
 	@echo "demo: look at results/demo/report.html"
 
 # A file of tests stays in one process: its tests share what they have trained.

@@ -12,7 +12,7 @@ The order of the includes is the order of the data flow; workflow/README.md has 
 
 import time
 
-from aiayn.progress import is_for_terminal
+from aiayn.runs.workflow_progress import WorkflowProgress
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 from aiayn.wings import asked_stages
 from snakemake.utils import min_version
@@ -52,17 +52,32 @@ rule data:
 BEGIN_SECONDS = time.monotonic()
 
 
-# On this machine the stages print what they do, and Snakemake's own log of thousands of lines stays
-# in its file. `--verbose` and `--printshellcmds` ask for all of it. With the Slurm profile all of it
-# is shown, too, because only this log names the jobs of the CPU rules.
+# On this machine the stages print what they do, this object shows how far they are, and Snakemake's
+# own log of thousands of lines stays in its file. `--verbose` and `--printshellcmds` ask for all of
+# it. With the Slurm profile all of it is shown, too, because only this log names the jobs of the CPU
+# rules. The filter comes first, because it reads what other filters leave out.
+PROGRESS = WorkflowProgress(
+    Path(SCALE.runs_folder),
+    shows_all=not workflow.local_exec
+    or workflow.output_settings.verbose
+    or workflow.output_settings.printshellcmds,
+)
+if workflow.is_main_process and not workflow.dryrun:
+    for handler in logger.handlers:
+        if handler.name == "DefaultStreamHandler":
+            handler.filters.insert(0, PROGRESS)
+
+
 onstart:
     print(f"Snakemake's log: {', '.join(log)}", flush=True)
-    settings = workflow.output_settings
-    if workflow.local_exec and not (settings.verbose or settings.printshellcmds):
-        for handler in logger.handlers:
-            if handler.name == "DefaultStreamHandler":
-                handler.addFilter(is_for_terminal)
+    print("`aiayn status`, in another terminal, shows all trainings", flush=True)
+    PROGRESS.start()
 
 
 onsuccess:
+    PROGRESS.stop()
     print(f"finished in {time.monotonic() - BEGIN_SECONDS:.0f} s")
+
+
+onerror:
+    PROGRESS.stop()

@@ -1,6 +1,7 @@
 """Makes the environment `.venv` of this checkout, or adds to it. `make` calls it; Python's own
 library is enough.
 
+    python3.11 workflow/install.py core            what needs no training: tables, explanations, plans; the extra figures
     python3.11 workflow/install.py demo            torch, fairseq, and the extras workflow, train and figures
     python3.11 workflow/install.py all             the extra dev too
 
@@ -18,6 +19,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -33,8 +36,16 @@ TORCH_INDEX = VENV / "torch-index"  # the index that was asked for, read by the 
 
 CPU_INDEX_URL = "https://download.pytorch.org/whl/cpu"
 PROBE_SECONDS = 5
-EXTRAS_BY_PART = {"demo": "workflow,train,figures", "all": "workflow,train,figures,dev"}
+EXTRAS_BY_PART = {
+    "core": "figures",
+    "demo": "workflow,train,figures",
+    "all": "workflow,train,figures,dev",
+}
 NEEDED_GB = "2 GB with torch's CPU build, 8 GB with CUDA's"  # downloads included
+
+SILENT_SECONDS = 30.0  # without a terminal: between two lines on the progress of pip
+DOWNLOAD = re.compile(r"Downloading (?:\S*/)?([A-Za-z0-9_.]+?)-\d\S* \(([\d.]+) ([kMG])B\)")
+MEGABYTES_BY_UNIT = {"k": 1e-3, "M": 1.0, "G": 1e3}
 
 
 class InstallError(Exception):
@@ -52,7 +63,9 @@ def main() -> int:
     begin = time.monotonic()
     try:
         is_new = make_environment()
-        if is_new or arguments.part == "demo":
+        if arguments.part == "core":
+            pip(["setuptools", "wheel"])
+        elif is_new or arguments.part == "demo":
             install_torch(arguments.torch_index_url)
             install_fairseq()
         extras = EXTRAS_BY_PART[arguments.part]
@@ -73,6 +86,7 @@ def make_environment() -> bool:
     is_own = Path(sys.executable).absolute() == PYTHON
     is_new = not is_own or UNFINISHED.exists()
     if is_new:
+        print(f"making {VENV} with Python {platform.python_version()}", flush=True)
         run([sys.executable, "-m", "venv", "--clear", str(VENV)])
     return is_new
 
@@ -180,20 +194,71 @@ def run(command: list[str], variables: dict[str, str] | None = None) -> None:
     """
     if VENV.exists():
         UNFINISHED.touch()
-    environment = {**os.environ, **(variables or {})}
-    done = subprocess.run(
-        command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        sys.stderr.write((done.stdout + done.stderr)[-3000:])
+    with tempfile.TemporaryDirectory() as folder:  # what is there shows how far a download is
+        environment = {**os.environ, "TMPDIR": folder, **(variables or {})}
+        process = subprocess.Popen(
+            command,
+            cwd=CHECKOUT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        lines: list[str] = []
+        shower = threading.Thread(target=show_progress, args=(process, lines, Path(folder)))
+        shower.start()
+        for line in process.stdout or ():
+            lines.append(line)
+        return_code = process.wait()
+        shower.join()
+    text = "".join(lines)
+    if return_code != 0:
+        sys.stderr.write(text[-3000:])
         raise InstallError(
             f"{shlex.join(command)} failed, see above; for the network set https_proxy, or name a"
             f" mirror (PIP_INDEX_URL=...); for space free {NEEDED_GB}, or set TMPDIR to a larger"
             " disk"
         )
     with LOG.open("a", encoding="utf-8") as log:
-        log.write(f"{shlex.join(command)}\n{done.stdout}{done.stderr}\n")
+        log.write(f"{shlex.join(command)}\n{text}\n")
     UNFINISHED.unlink(missing_ok=True)
+
+
+def show_progress(process: "subprocess.Popen[str]", lines: list[str], folder: Path) -> None:
+    """Say what pip does and how far it is until it has ended: a line that is rewritten on a
+    terminal, else a line each half minute.
+
+    `lines` is what pip has said so far, `folder` is where it puts its downloads.
+    """
+    is_terminal = sys.stdout.isatty()
+    begin = shown = time.monotonic()
+    while process.poll() is None:
+        time.sleep(0.2)
+        now = time.monotonic()
+        if is_terminal and now >= begin + 1:
+            print(f"\r\x1b[K{describe(list(lines), folder, now - begin)[:79]}", end="", flush=True)
+        elif now >= shown + SILENT_SECONDS:
+            shown = now
+            print(describe(list(lines), folder, now - begin), flush=True)
+    if is_terminal:
+        print("\r\x1b[K", end="", flush=True)
+
+
+def describe(lines: list[str], folder: Path, seconds: float) -> str:
+    """Return what pip does at present, as its lines and its folder of downloads show it."""
+    downloads = [match for line in lines if (match := DOWNLOAD.search(line))]
+    names = {match[1] for match in downloads}
+    text = f"  {len(names)} packages downloaded, {seconds:.0f} s"
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    if last.startswith("Installing collected packages"):
+        return f"  unpacking {last.count(',') + 1} packages, {seconds:.0f} s"
+    if downloads and DOWNLOAD.search(last):
+        name, size, unit = downloads[-1].groups()
+        megabytes = float(size) * MEGABYTES_BY_UNIT[unit]
+        sizes = [path.stat().st_size for path in folder.rglob(f"{name}*") if path.is_file()]
+        done = max(sizes, default=0) / 1e6
+        text += f"; {name}: {done:.0f} of {megabytes:.0f} MB"
+    return text
 
 
 if __name__ == "__main__":

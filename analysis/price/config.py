@@ -1,7 +1,7 @@
 """Plans the config that a verb's flags name, on the machine that they name."""
 
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import flag
@@ -9,9 +9,9 @@ from aiayn.experiment import Experiment, read_experiment
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import ScaleSpec
-from analysis.price.machines import choose_machine
-from analysis.price.plan import Plan, make_plan, precisions_of
-from analysis.price.system_plan import expand_system
+
+if TYPE_CHECKING:
+    from analysis.price.plan import Plan
 
 LAUNCHER = flag(
     "where trainings run: on Slurm, or on this machine (default: slurm at the paper's scale or if a"
@@ -35,7 +35,7 @@ class PlannedConfig(NamedTuple):
     experiment: Experiment
     cluster: ClusterSpec
     launcher: Literal["local", "slurm"]
-    plan: Plan
+    plan: "Plan"
 
 
 def plan_config(
@@ -52,6 +52,11 @@ def plan_config(
         ConfigError: if a file of it is wrong, or its machine does not have a precision.
         UsageError: if a number of GPUs is given for a machine without GPUs.
     """
+    # These load scipy, and the verbs import this module for their flags.
+    from analysis.price.machines import choose_machine
+    from analysis.price.plan import make_plan, precisions_of
+    from analysis.price.system_plan import expand_system
+
     scale = read_changed_scale(args.configfile, args.config)
     experiment, cluster = read_experiment(scale), read_cluster(args.cluster or scale.cluster)
     if system is not None:

@@ -1,4 +1,4 @@
-"""Predicts the hours of trainings; finished trainings on such devices scale them."""
+"""Predicts the hours of trainings; finished trainings on such devices scale the formula."""
 
 import statistics
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.plan.machine import Machine
-from aiayn.plan.prediction import Speed, predict_speed
+from aiayn.plan.prediction import Hours, Speed, predict_speed
 from aiayn.records import TrainRecord, read_record, read_trained
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.training import Precision, TrainingSpec
@@ -43,29 +43,26 @@ def read_ratios(
             num_nodes=1,
         )
         trained = msgspec.structs.replace(training, updates=record.updates)
-        speed = predict_speed(trained, size, its_machine, system=record.system)
-        ratio = record.wall_seconds / 3600 / speed.hours
-        ratios.setdefault(training.precision, {})[record.run] = ratio
+        formula = predict_speed(trained, size, its_machine, system=record.system).formula
+        if formula is not None:
+            ratio = record.wall_seconds / 3600 / formula.middle
+            ratios.setdefault(training.precision, {})[record.run] = ratio
     return ratios
 
 
 def predict_scaled(
     training: TrainingSpec, vocabulary_size: int, machine: Machine, system: str, ratios: Ratios
 ) -> Speed:
-    """Return how long a training takes by the formula, times the median ratio of the finished
-    trainings in its precision if there are any.
+    """Return how long a training takes. If trainings in its precision have finished on such
+    devices, the formula times their median ratio is expected.
 
     Raises:
         ConfigError: naming the system, if the machine does not support its precision.
     """
     speed = predict_speed(training, vocabulary_size, machine, system=system)
     ratio_by_run = ratios.get(training.precision)
-    if not ratio_by_run:
+    if not ratio_by_run or speed.formula is None:
         return speed
     ratio = statistics.median(ratio_by_run.values())
-    return msgspec.structs.replace(
-        speed,
-        least_hours=ratio * speed.least_hours,
-        most_hours=ratio * speed.most_hours,
-        runs=list(ratio_by_run),
-    )
+    expected = Hours(ratio * speed.formula.least, ratio * speed.formula.most)
+    return msgspec.structs.replace(speed, expected=expected, no_hours="", runs=list(ratio_by_run))

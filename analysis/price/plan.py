@@ -3,7 +3,7 @@
 Finished trainings on such devices scale the hours. Nothing is downloaded, built or trained.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,13 +17,21 @@ from aiayn.cost import (
 )
 from aiayn.experiment import Experiment
 from aiayn.plan.machine import Machine, machine_of_gpus
-from aiayn.plan.prediction import Speed, batches_per_rank, join_batches, run_disk_bytes
+from aiayn.plan.prediction import (
+    Speed,
+    batches_per_rank,
+    join_batches,
+    predict_speed,
+    run_disk_bytes,
+)
+from aiayn.printed import PAPER_SCALE
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.training import Precision
 from analysis.price.data import PlannedCorpus, plan_corpus
 from analysis.price.history import Ratios, predict_scaled, read_ratios
 from analysis.price.limits import Jobs, count_jobs, why_unsupported
 from analysis.price.memory import device_memory_bytes
+from analysis.price.published import Anchor, PaperTime, nearest_anchors, paper_times
 
 NUM_NODE_GPUS = 8  # a plan compares 8 GPUs and 1 GPU a training on this node
 
@@ -60,8 +68,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """What the trainings of a system on a corpus take on a machine, one training a seed.
 
     `speed`, bytes and `counted_flops` (all operations of its updates) count for one training,
-    `cost` for all seeds. `refusal` says why `aiayn train` would refuse it on this machine, '' if it
-    would not.
+    `cost` for all seeds, None if no hours are predicted. `refusal` says why `aiayn train` would
+    refuse it on this machine, '' if it would not.
     """
 
     corpus: str
@@ -73,15 +81,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     flops_per_token: float
     counted_flops: float
     speed: Speed
-    cost: Cost
+    cost: Cost | None
     device_memory_bytes: int
     run_bytes: int
     averages_bytes: int
     refusal: str
 
     @property
-    def hours(self) -> float:
-        """The hours of one training."""
+    def hours(self) -> float | None:
+        """The hours of one training, None if none are predicted."""
         return self.speed.hours
 
     @property
@@ -94,19 +102,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The whole plan; bytes of text and data-bins omit `unsized_corpora`, whose size is not
     published.
 
-    `cost` is the sum over all trainings. `hours_by_gpus` answers how many GPUs a training should
-    have: it has the hours until all trainings are done on the GPUs of one node, by the number of
-    GPUs a training, and is empty on CPUs, or if 8 GPUs cannot share an update. `jobs` are the Slurm
-    jobs of the longest training, None without a cluster. A plan of one system has the command line
-    of fairseq-train for each corpus, or says in `command_refusal` why fairseq cannot train it.
+    `cost` is the sum over all trainings, None if one of them has no hours. `hours_by_gpus` answers
+    how many GPUs a training should have: it has the hours until all trainings are done on the GPUs
+    of one node, by the number of GPUs a training. It is empty on CPUs, without hours, or if 8 GPUs
+    cannot share an update. `jobs` are the Slurm jobs of the longest training, None without a
+    cluster or without hours. `times_as_fast` compares the precisions of the GPU with the planned
+    precisions, by the formula. `paper_times` are the paper's own, and `anchors` published trainings
+    for systems without hours. A plan of one system has the command line of fairseq-train for each
+    corpus, or says in `command_refusal` why fairseq cannot train it.
     """
 
     scale: str
     machine: Machine
     trainings: list[Row]
-    cost: Cost
+    cost: Cost | None
     hours_by_gpus: dict[int, float]
     jobs: Jobs | None
+    times_as_fast: dict[Precision, float]
+    paper_times: list[PaperTime]
+    anchors: list[Anchor]
     corpora: list[PlannedCorpus]
     runs_bytes: int
     averages_bytes: int
@@ -158,22 +172,30 @@ def make_plan(
         return rows
 
     trainings = plan_rows(machine)
+    hours_by_row = [row.hours for row in trainings if row.hours is not None]
+    has_hours = len(hours_by_row) == len(trainings)
     hours_by_gpus, jobs = {}, None
-    if machine.gpu and trainings and _can_share_node(experiment):
+    if machine.gpu and trainings and has_hours and _can_share_node(experiment):
         for num_gpus in (NUM_NODE_GPUS, 1):
             resized = machine_of_gpus(machine.gpu, num_gpus, 1, hardware, machine.chosen_by)
             num_places = NUM_NODE_GPUS // num_gpus
             hours_by_gpus[num_gpus] = hours_on_node(plan_rows(resized), num_places)
-    if machine.cluster is not None and trainings:
-        longest = max(trainings, key=lambda row: row.hours)
-        jobs = count_jobs(machine.cluster, longest.system, longest.hours)
+    if machine.cluster is not None and trainings and has_hours:
+        longest_hours = max(hours_by_row)
+        system = trainings[hours_by_row.index(longest_hours)].system
+        jobs = count_jobs(machine.cluster, system, longest_hours)
+    hours_of_all = sum(row.cost.hours for row in trainings if row.cost is not None)
+    is_papers = scale.scale == PAPER_SCALE and machine.gpu != ""
     return Plan(
         scale=scale.scale,
         machine=machine,
         trainings=trainings,
-        cost=cost_of(sum(row.cost.hours for row in trainings), machine),
+        cost=cost_of(hours_of_all, machine) if has_hours else None,
         hours_by_gpus=hours_by_gpus,
         jobs=jobs,
+        times_as_fast=_times_as_fast(trainings, experiment, machine, corpora),
+        paper_times=paper_times(hardware) if is_papers else [],
+        anchors=_anchors_without_hours(trainings, experiment, machine, hardware),
         corpora=list(corpora.values()),
         runs_bytes=sum(len(row.seeds) * row.run_bytes for row in trainings),
         averages_bytes=sum(len(row.seeds) * row.averages_bytes for row in trainings),
@@ -214,7 +236,7 @@ def _plan_row(
         flops_per_token=flops_per_token(training, corpus.vocabulary_size),
         counted_flops=full_batch_flops(training, corpus.vocabulary_size),
         speed=speed,
-        cost=cost_of(len(seeds) * speed.hours, machine),
+        cost=None if speed.hours is None else cost_of(len(seeds) * speed.hours, machine),
         device_memory_bytes=device_memory_bytes(
             training, parameters, corpus.vocabulary_size, largest_batch=largest_batch
         ),
@@ -222,6 +244,45 @@ def _plan_row(
         averages_bytes=len(averages) * checkpoint_bytes(parameters, has_optimizer=False),
         refusal=why_unsupported(system, machine),
     )
+
+
+def _times_as_fast(
+    trainings: Sequence[Row],
+    experiment: Experiment,
+    machine: Machine,
+    corpora: Mapping[str, PlannedCorpus],
+) -> dict[Precision, float]:
+    """Return how many times as fast all trainings would be in each precision of the GPU, by the
+    formula alone; {} on CPUs and on a GPU that is not known.
+    """
+    if not machine.gpu or not machine.rate_by_precision:
+        return {}
+    planned_hours = 0.0
+    hours_by_precision: dict[Precision, float] = dict.fromkeys(machine.rate_by_precision, 0.0)
+    for row in trainings:
+        training = experiment.system_by_name[row.system].training
+        for precision in hours_by_precision:
+            changed = msgspec.structs.replace(training, precision=precision)
+            vocabulary_size = corpora[row.corpus].vocabulary_size
+            formula = predict_speed(changed, vocabulary_size, machine, system=row.system).formula
+            hours = len(row.seeds) * formula.middle if formula else 0.0
+            hours_by_precision[precision] += hours
+            planned_hours += hours if precision == training.precision else 0.0
+    return {
+        precision: planned_hours / hours for precision, hours in hours_by_precision.items() if hours
+    }
+
+
+def _anchors_without_hours(
+    trainings: Sequence[Row], experiment: Experiment, machine: Machine, hardware: HardwareSpec
+) -> list[Anchor]:
+    """Return published trainings like base and big, where these have no hours on a known GPU."""
+    training_by_model = {
+        row.system: experiment.system_by_name[row.system].training
+        for row in trainings
+        if row.speed.formula is not None and row.speed.expected is None
+    }
+    return nearest_anchors(training_by_model, machine, hardware)
 
 
 def _can_share_node(experiment: Experiment) -> bool:
@@ -235,7 +296,8 @@ def hours_on_node(rows: Sequence[Row], num_places: int) -> float:
     first.
     """
     ends = [0.0] * num_places
-    for row in sorted(rows, key=lambda row: row.hours, reverse=True):
+    longest_first = sorted(rows, key=lambda row: row.hours or 0.0, reverse=True)
+    for row in longest_first:
         for _ in row.seeds:
-            ends[ends.index(min(ends))] += row.hours
+            ends[ends.index(min(ends))] += row.hours or 0.0
     return max(ends)

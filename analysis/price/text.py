@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.plan.machine import Machine
-from aiayn.plan.prediction import CPU_SHARE, Speed
+from aiayn.plan.prediction import CPU_SHARE, Hours, Speed, read_measured_range
 from aiayn.spec.hardware import SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
-from analysis.price.plan import NUM_NODE_GPUS, Plan, Row
+from analysis.price.plan import NUM_NODE_GPUS, Cost, Plan, Row
+from analysis.price.published import anchor_cells
 from paper_tables.layout import format_value
 
 INDENT = "  "
@@ -39,8 +40,14 @@ def duration(hours: float) -> str:
 
 
 def hours_range(speed: Speed) -> str:
-    """Return the hours of a training from least to most."""
-    least, most = duration(speed.least_hours), duration(speed.most_hours)
+    """Return the hours of a training from least to most, a dash if none are predicted."""
+    if speed.expected is None:
+        return "-"
+    return _in_range(speed.expected)
+
+
+def _in_range(hours: Hours) -> str:
+    least, most = duration(hours.least), duration(hours.most)
     unit = most[most.index(" ") :]
     return most if least == most else f"{least.removesuffix(unit)}-{most}"
 
@@ -58,6 +65,12 @@ def render_plan(plan: Plan) -> str:
         ("", titled(f"Plan of {plan.scale}: {words}")),
         ("", _training_lines(plan, num_trainings)),
         ("", entries(_summary(plan))),
+        (
+            "Published speeds near this plan",
+            table(anchor_cells(plan.anchors), num_headings=1, indent=INDENT)
+            if plan.anchors
+            else [],
+        ),
         ("Stands on", entries(_bases(plan), INDENT)),
         ("To look at", listed(_warnings(plan))),
     ]
@@ -84,21 +97,40 @@ def _training_lines(plan: Plan, num_trainings: int) -> list[str]:
     ]
     for row in plan.trainings:
         cells = [row.system, row.corpus, str(len(row.seeds)), f"{row.updates:,}"]
-        cells += [hours_range(row.speed), number(row.cost.device_hours), number(row.cost.dollars)]
+        cells += [hours_range(row.speed), *_cost_cells(row.cost)]
         lines.append([*cells, gigabytes(row.disk_bytes), gigabytes(row.device_memory_bytes)])
-    cost = plan.cost
-    sums = ["all", "", str(num_trainings), "", "", number(cost.device_hours), number(cost.dollars)]
+    sums = ["all", "", str(num_trainings), "", "", *_cost_cells(plan.cost)]
     memory_bytes = max((row.device_memory_bytes for row in plan.trainings), default=0)
     lines.append([*sums, gigabytes(plan.runs_bytes + plan.averages_bytes), gigabytes(memory_bytes)])
     return table(lines, right=range(2, 9), num_headings=2, num_totals=1)
 
 
+def _cost_cells(cost: Cost | None) -> list[str]:
+    """Return GPU-hours and dollars, dashes where no hours are predicted."""
+    return ["-", "-"] if cost is None else [number(cost.device_hours), number(cost.dollars)]
+
+
 def _summary(plan: Plan) -> list[tuple[str, str]]:
-    cost, node, jobs = plan.cost, "", ""
-    in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
-    one_by_one = f"{in_words} one training after the other"
-    if cost.kilowatt_hours is not None:
-        one_by_one += f", {number(cost.kilowatt_hours)} kWh"
+    cost, node, jobs, one_by_one = plan.cost, "", "", "no hours are predicted, see below"
+    if cost is not None:
+        in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
+        one_by_one = f"{in_words} one training after the other"
+        if cost.kilowatt_hours is not None:
+            one_by_one += f", {number(cost.kilowatt_hours)} kWh"
+    precisions = [
+        f"{precision} {ratio:.2g} times"
+        for precision, ratio in plan.times_as_fast.items()
+        if f"{ratio:.2g}" != "1"
+    ]
+    faster = f"{', '.join(precisions)} as fast as planned, by the formula" if precisions else ""
+    papers = []
+    for time in plan.paper_times:
+        own = "no hours"
+        if time.expected is not None:
+            is_short = time.paper_hours > time.expected.most
+            own = _in_range(time.expected) + (", too short" if is_short else "")
+        papers.append(f"{time.system} {number(time.paper_hours)} h (this plan: {own})")
+    paper = f"on 8 P100 in fp32: {', '.join(papers)}" if papers else ""
     if plan.hours_by_gpus:
         of_node, of_one = plan.hours_by_gpus[NUM_NODE_GPUS], plan.hours_by_gpus[1]
         node = (
@@ -120,6 +152,8 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
         ("all", one_by_one),
         (f"{NUM_NODE_GPUS} {plan.machine.gpu}", node),
         ("Slurm jobs", jobs),
+        ("precision", faster),
+        ("the paper", paper),
         ("disk", disk),
     ]
 
@@ -134,6 +168,8 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     for row in plan.trainings:
         speed = row.speed
         runs += speed.runs
+        if speed.formula is None:
+            continue
         rate = machine.rate_by_precision[speed.precision]
         teraflops = f"{number(rate.value / 1e12)} TFLOP/s a {machine.device}"
         rate_by_precision[speed.precision] = f"{speed.precision} {teraflops} ({_source(rate)})"
@@ -154,19 +190,39 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     formula = f"operations of all updates at {CPU_SHARE:.0%} of the rate (assumption)"
     if machine.gpu:
         formula = "a sum of terms with assumed constants (workflow/aiayn/plan/prediction.py)"
+    errors = rates = ""
+    if rate_by_precision:
+        rates = "; ".join([*rate_by_precision.values(), "change it by --config precision"])
+    if machine.gpu and not runs:
+        errors = _errors(list(rate_by_precision))
     formula += f", every batch full, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"
     if runs:
         formula += f"; scaled as trainings on such devices differed from it: {_named(runs)}"
     return [
         ("machine", f"{machine.words} a training: {machine.chosen_by}; {change}"),
-        ("formula", formula),
-        ("precision", "; ".join(rate_by_precision.values()) + "; change it by --config precision"),
+        ("formula", formula if rate_by_precision else ""),
+        ("errors", errors),
+        ("precision", rates),
         ("kernels", counts),
         ("not checked", unchecked),
         *(_prices(machine) if machine.gpu else []),
         ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),
         ("all else", 'docs/cluster.md, "What a plan assumes"'),
     ]
+
+
+def _errors(precisions: Sequence[str]) -> str:
+    """Return the errors on published trainings that make the ranges of hours."""
+    texts = []
+    for precision in precisions:
+        measured = read_measured_range(precision)
+        if not measured.reason_unusable:
+            texts.append(
+                f"{precision} {measured.least:g} to {measured.most:g} times the formula's middle,"
+                f" by the errors on {measured.num_systems} published systems of"
+                f" {measured.num_code_bases} code bases, each left out in turn (docs/checks.md)"
+            )
+    return "; ".join(texts)
 
 
 def _named(names: Sequence[str]) -> str:
@@ -196,6 +252,7 @@ def _warnings(plan: Plan) -> list[str]:
     texts = []
     for reason, systems in systems_by_reason.items():
         texts.append(f"{', '.join(dict.fromkeys(systems))}: {reason}")
+    texts += dict.fromkeys(row.speed.no_hours for row in plan.trainings if row.speed.no_hours)
     texts += plan.machine.assumptions
     if plan.jobs is not None and plan.jobs.advice:
         texts.append(f"{plan.jobs.words}; {plan.jobs.advice}")

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 FIGURES_FOLDER = "figures"
-INSTALL_COMMAND = "pip install -e '.[figures]'"
+INSTALL_COMMAND = "make core"
 
 
 class DrawnFigure(NamedTuple):

@@ -116,6 +116,20 @@ def test_a_python_that_will_do_is_installed_with(checkout: Path, version: str) -
     assert (checkout / ".venv" / "installed").exists()
 
 
+def test_the_core_is_installed_without_torch_and_is_not_installed_again(checkout: Path) -> None:
+    stand_in(checkout.parent / "bin" / "python3", "3.12.1")
+    done = install(checkout, "core")
+    assert done.returncode == 0, done.stderr
+    assert "next: source .venv/bin/activate" in done.stdout
+    calls = (checkout / "pip_calls").read_text(encoding="utf-8")
+    assert "--editable .[figures]" in calls
+    assert "torch" not in calls
+    assert install(checkout, "core").returncode == 0
+    assert (checkout / "pip_calls").read_text(encoding="utf-8") == calls
+    assert install(checkout, "install").returncode == 0
+    assert "torch" in (checkout / "pip_calls").read_text(encoding="utf-8")
+
+
 def test_an_environment_of_a_wrong_python_is_made_anew(checkout: Path) -> None:
     """It is left by a first attempt with the login node's own; python3 must not be looked up in it
     either.

@@ -56,13 +56,15 @@ def typed_commands(text: str, program: str) -> list[list[str]]:
         line for block in FENCE.findall(text) for line in block.replace("\\\n", " ").split("\n")
     ]
     mentioning = [
-        line.strip().removeprefix("$ ")
+        line.partition(" # ")[0].strip().removeprefix("$ ")
         for line in lines
         if re.search(rf"(^|[\s|;&$]){program}\s", f"{line} ")
     ]
     commands = [words for line in mentioning for words in simple_commands(line)]
     return [
-        words[words.index(program) :] for words in commands if program in words[:2]
+        words[words.index(program) :]
+        for words in commands
+        if program in words[:2] and words[0] != "cd"
     ]  # after one NAME=VALUE at most
 
 
@@ -76,7 +78,7 @@ def mentions(text: str, program: str) -> list[list[str]]:
 
 def fault_of_command(words: list[str]) -> str:
     """Return what is wrong with a whole `aiayn` command, or nothing."""
-    if words[1:] in (["--help"], ["VERB", "--help"]):
+    if words[1:] in (["--help"], ["--version"], ["help", "VERB"], ["VERB", "--help"]):
         return ""
     if len(words) < 2 or words[1] not in verbs():
         return f"no such verb: {shlex.join(words)}"
@@ -89,7 +91,7 @@ def fault_of_command(words: list[str]) -> str:
 
 def fault_of_mention(words: list[str]) -> str:
     """Return what is wrong with a part of an `aiayn` command in running text: its verb, or a flag."""
-    if words[1] in ("VERB", "--help"):
+    if words[1] in ("VERB", "--help", "--version") or words[1:] == ["help", "VERB"]:
         return ""
     if words[1] not in verbs():
         return f"no such verb: {' '.join(words)}"

@@ -10,6 +10,7 @@ import pytest
 
 from aiayn.cost import num_parameters
 from aiayn.experiment import read_experiment
+from aiayn.plan.prediction import Hours
 from analysis.price.memory import CONTEXT_BYTES, device_memory_bytes
 from analysis.price.plan import Plan, hours_on_node
 from analysis.price.text import render_plan
@@ -27,13 +28,14 @@ def paper_plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 def test_one_gpu_a_training_is_compared_with_eight(tmp_path: Path) -> None:
     """A node of 8 H100 runs 8 trainings at a time; the longest decides what is gained."""
     plan = plan_of(PAPER, tmp_path, H100)
+    assert plan.cost is not None
     assert plan.hours_by_gpus[8] == pytest.approx(plan.cost.hours)
     assert plan.hours_by_gpus[1] < plan.hours_by_gpus[8]
     assert "with 1 GPU for each of 8 trainings" in " ".join(render_plan(plan).split())
     row = plan.trainings[0]
     rows = []
     for hours, seeds in ((1.0, [1]), (3.0, [1, 2])):
-        speed = msgspec.structs.replace(row.speed, least_hours=hours, most_hours=hours)
+        speed = msgspec.structs.replace(row.speed, expected=Hours(hours, hours))
         rows.append(msgspec.structs.replace(row, seeds=seeds, speed=speed))
     assert hours_on_node(rows, 2) == 4.0
     assert hours_on_node(rows, 3) == 3.0

@@ -16,6 +16,7 @@ from aiayn.plan.machine import Machine
 from aiayn.plan.prediction import join_batches
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
+from aiayn.spec.training import Precision
 from analysis.price.config import choose_launcher
 from analysis.price.limits import count_jobs, why_unsupported
 from analysis.price.machines import choose_machine
@@ -189,20 +190,82 @@ def test_a_spec_that_no_ranks_can_train_keeps_its_own_reason(tmp_path: Path) -> 
     )
 
 
-def test_a_gpu_or_link_that_is_not_known_is_assumed_and_said(tmp_path: Path) -> None:
-    plan = plan_of(PAPER, tmp_path, machine_of(gpu="L40S"))
-    assert (
-        plan.trainings[0].hours
-        > plan_of(PAPER, tmp_path, machine_of(gpu="V100")).trainings[0].hours
-    )
+def test_a_gpu_that_is_not_known_has_no_hours_but_memory_and_disk(tmp_path: Path) -> None:
+    plan = plan_of(PAPER, tmp_path, machine_of(gpu="Turbo 9000"))
+    assert {row.hours for row in plan.trainings} == {None}
+    assert (plan.cost, plan.jobs, plan.hours_by_gpus, plan.times_as_fast) == (None, None, {}, {})
+    known = plan_of(PAPER, tmp_path, machine_of(gpu="P100"))
+    assert plan.runs_bytes == known.runs_bytes
+    assert plan.trainings[0].device_memory_bytes == known.trainings[0].device_memory_bytes
     text = " ".join(render_plan(plan).split())
-    assert "L40S: config/hardware.yaml does not know this GPU; 10 TFLOP/s and 320 GB/s" in text
-    assert "link of L40S: not known; 16 GB/s are assumed" in text
+    assert re.search(r"base wmt14_en_de 3 100,000 - - - [\d.]+ 4\.8 ", text)
+    assert "does not know the Turbo 9000; add a row with its rate in fp32, tf32 and bf16" in text
+    assert "TFLOP/s" not in text
+
+
+def test_a_link_that_is_not_known_is_assumed_and_said(tmp_path: Path) -> None:
+    plan = plan_of(PAPER, tmp_path, machine_of(gpu="L40S"))
+    assert "link of L40S: not known; 16 GB/s are assumed" in " ".join(render_plan(plan).split())
     two_nodes = msgspec.structs.replace(PLAIN, gpu_type="h100", num_nodes=2)
     assert machine_of(two_nodes).assumptions == [
         "link between nodes: not known; 16 GB/s are assumed"
     ]
     assert machine_of(gpu="H100").assumptions == machine_of(gpu="K80", num_gpus=1).assumptions == []
+
+
+@pytest.mark.parametrize(
+    ("precision", "reason"),
+    [
+        ("bf16", r"no hours in bf16: .* 2 code bases, this plan errs by 0\.72 to 2\.41 times"),
+        ("tf32", r"no hours in tf32: the 2 published systems with such code are one code base"),
+    ],
+)
+def test_a_precision_without_a_narrow_range_has_published_speeds_in_place_of_hours(
+    precision: Precision, reason: str, tmp_path: Path
+) -> None:
+    changed = msgspec.structs.replace(PAPER, precision=precision)
+    plan = plan_of(changed, tmp_path, machine_of(gpu="A100"))
+    assert plan.trainings[0].hours is None
+    assert plan.cost is plan.jobs is None
+    anchors = [anchor for anchor in plan.anchors if anchor.speed.model == "big"]
+    assert (anchors[0].gpu, anchors[0].speed.num_gpus) == ("A100", 8)
+    # 300,000 updates of 26,000 tokens
+    assert anchors[0].hours == pytest.approx(7.8e9 / anchors[0].speed.measured / 3600)
+    assert {anchor.speed.kind for anchor in plan.anchors} <= {"eager", "unfused"}
+    text = " ".join(render_plan(plan).split())
+    assert re.search(reason, text)
+    assert f"{anchors[0].speed.measured:,.0f} big {anchors[0].hours:.1f}" in text
+
+
+def test_hours_are_the_formulas_middle_times_the_measured_errors(tmp_path: Path) -> None:
+    """Eager code in fp32: 0.71 to 1.29, as ranges.csv says."""
+    speed = plan_of(PAPER, tmp_path, machine_of(gpu="V100")).trainings[0].speed
+    assert speed.formula is not None
+    assert speed.expected is not None
+    assert speed.expected.least == pytest.approx(0.71 * speed.formula.middle)
+    assert speed.expected.most == pytest.approx(1.29 * speed.formula.middle)
+
+
+def test_the_papers_own_times_stand_next_to_the_plans(tmp_path: Path) -> None:
+    plan = plan_of(PAPER, tmp_path, machine_of(gpu="P100"))
+    base, big = plan.paper_times
+    assert (base.system, base.paper_hours, big.system, big.paper_hours) == ("base", 12, "big", 84)
+    assert base.expected == plan.trainings[0].speed.expected
+    text = " ".join(render_plan(plan).split())
+    assert re.search(r"base 12\.0 h \(this plan: 4\.\d-7\.\d h, too short\), big 84\.0 h", text)
+    assert plan_of(read_scale(CONFIG_FOLDER / "multi30k.yaml"), tmp_path).paper_times == []
+
+
+def test_the_plan_says_which_precision_is_faster_on_its_card(tmp_path: Path) -> None:
+    in_fp32 = plan_of(PAPER, tmp_path, machine_of(gpu="A40"))
+    assert in_fp32.times_as_fast["fp32"] == pytest.approx(1.0)
+    assert in_fp32.times_as_fast["bf16"] > in_fp32.times_as_fast["tf32"] > 1
+    text = " ".join(render_plan(in_fp32).split())
+    assert re.search(r"precision tf32 [\d.]+ times, bf16 [\d.]+ times as fast as planned", text)
+    changed = msgspec.structs.replace(PAPER, precision="bf16")
+    in_bf16 = plan_of(changed, tmp_path, machine_of(gpu="A40"))
+    assert in_bf16.times_as_fast["fp32"] == pytest.approx(1 / in_fp32.times_as_fast["bf16"])
+    assert set(plan_of(PAPER, tmp_path, machine_of(gpu="P100")).times_as_fast) == {"fp32"}
 
 
 @pytest.mark.parametrize(
@@ -265,7 +328,8 @@ def test_launch_bound_updates_are_named_as_unchecked(tmp_path: Path) -> None:
     best = row.speed.terms[0]
     assert best.launches > best.products + best.memory
     assert best.seconds == best.launches + best.rest + best.all_reduce + best.waits
-    assert row.speed.least_hours == pytest.approx(row.updates * best.seconds / 3600)
+    assert row.speed.formula is not None
+    assert row.speed.formula.least == pytest.approx(row.updates * best.seconds / 3600)
     text = " ".join(render_plan(plan).split())
     assert "not checked updates that wait for launches (base, " in text
     assert "not checked" not in render_plan(plan_of(PAPER, tmp_path))

@@ -1,61 +1,34 @@
 """Compares the plan's formula with published throughputs, as a table for docs/checks.md.
 
 `paper_tables/published/throughputs.csv` has the systems; no constant of the formula is fitted to
-them.
+them. `leave_out_code_bases` turns the comparisons into the ranges of `aiayn/plan/ranges.csv`.
 """
 
-from typing import Literal, NamedTuple
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from aiayn.plan.machine import Machine, machine_of_gpus
-from aiayn.plan.prediction import predict_speed
-from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
+from aiayn.plan.prediction import MeasuredRange, predict_speed, read_measured_range
 from aiayn.spec.hardware import HardwareSpec, SourcedValue, read_hardware
 from aiayn.spec.system import read_system
-from aiayn.spec.training import Precision, TrainingSpec
+from aiayn.spec.training import PRECISIONS, Precision, TrainingSpec
+from aiayn.speeds import PRECISION_BY_NAME, PublishedSpeed, comparable_speeds, read_speeds
 
-Kind = Literal["eager", "unfused", "hand-fused", "graph"]
-# WMT17's pairs in an epoch of MLPerf, and the mean of their target tokens (an assumption).
-MLPERF_TOKENS_PER_EPOCH = 4.59e6 * 28.5
 VOCABULARY_SIZE = 33_708  # of NVIDIA's and fairseq's data
 # AlgoPerf's model is as wide as big, with a narrower feed-forward layer.
 SYSTEM_BY_MODEL = {"base": "base", "big": "big", "algoperf": "big"}
 ALGOPERF_D_FF = 1024
-# fp16 needs the same time as bf16. The V100 has only fp16, so hardware.yaml has no rate for it.
+# The V100 has only fp16, so hardware.yaml has no rate for it.
 V100_FP16 = SourcedValue(value=1.25e14, kind="vendor", source="NVIDIA V100 (SXM2) data sheet")
-PRECISION_BY_NAME: dict[str, Precision] = {"fp32": "fp32", "tf32": "tf32", "fp16": "bf16"}
-
-
-class Throughput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published system; `fill` is the share of a batch's places that hold target tokens."""
-
-    system: Text
-    kind: Kind
-    model: Literal["base", "big", "algoperf"]
-    hardware: Text
-    num_gpus: int
-    num_nodes: str
-    precision: Text
-    batch: int
-    batch_unit: Literal["tokens", "sequences"]
-    fill: str
-    tokens_per_second: str
-    seconds_per_epoch: str
-    source: Text
-
-    @property
-    def measured(self) -> float:
-        """The target tokens a second, of all GPUs together."""
-        if self.tokens_per_second:
-            return float(self.tokens_per_second)
-        return MLPERF_TOKENS_PER_EPOCH / float(self.seconds_per_epoch)
 
 
 class Comparison(NamedTuple):
     """A published system and the plan's range for it, in target tokens a second."""
 
-    throughput: Throughput
+    throughput: PublishedSpeed
     gpu: str
     slowest: float
     middle: float
@@ -72,34 +45,139 @@ class Comparison(NamedTuple):
         return self.slowest <= self.throughput.measured <= self.fastest
 
 
-def read_throughputs() -> list[Throughput]:
-    """Return the published systems in the order of their file."""
-    rows = read_rows(PUBLISHED_FOLDER / "throughputs.csv", Throughput)
-    return [throughput for _, throughput in rows]
-
-
 def compare_throughputs() -> list[Comparison]:
     """Return the comparison of each system whose GPU, precision and batch in tokens are stated, on
     one node.
     """
     hardware = read_hardware()
     comparisons = []
-    for row in read_throughputs():
+    comparable = [row for precision in PRECISIONS for row in comparable_speeds(precision)]
+    for row in read_speeds():
         gpu = hardware.find_name(row.hardware)
-        if gpu is None or row.num_nodes != "1" or row.precision not in PRECISION_BY_NAME:
+        if gpu is None or row not in comparable:
             continue
         training, machine = _training_of(row), _machine_of(row, gpu, hardware)
         system = SYSTEM_BY_MODEL[row.model]
         speed = predict_speed(training, VOCABULARY_SIZE, machine, system=system)
         tokens_in_hours = training.updates * row.batch * float(row.fill) / 3600
+        assert speed.formula is not None
+        formula = speed.formula
         slowest, middle, fastest = (
-            tokens_in_hours / hours for hours in (speed.most_hours, speed.hours, speed.least_hours)
+            tokens_in_hours / hours for hours in (formula.most, formula.middle, formula.least)
         )
         comparisons.append(Comparison(row, gpu, slowest, middle, fastest))
     return comparisons
 
 
-def _training_of(row: Throughput) -> TrainingSpec:
+def leave_out_code_bases(comparisons: Sequence[Comparison]) -> list[MeasuredRange]:
+    """Return the range of each kind of code and precision, by leaving out each code base in turn.
+
+    A code base's factor is the geometric mean of its systems' ratios. The mean factor of the
+    others predicts the code base that is left out; each of its systems then has an error, its
+    ratio over that prediction. The range is the mean factor of all code bases, times the
+    smallest and the largest of these errors.
+    """
+    by_cell: dict[tuple[str, Precision], dict[str, list[float]]] = {}
+    for item in comparisons:
+        row = item.throughput
+        cell = by_cell.setdefault((row.kind, PRECISION_BY_NAME[row.precision]), {})
+        cell.setdefault(row.code_base, []).append(item.ratio)
+    ranges = []
+    for (kind, precision), ratios_by_base in by_cell.items():
+        num_systems = sum(map(len, ratios_by_base.values()))
+        factors = {
+            base: statistics.geometric_mean(ratios) for base, ratios in ratios_by_base.items()
+        }
+        errors = []
+        for base, ratios in ratios_by_base.items():
+            others = [factor for name, factor in factors.items() if name != base]
+            if others:
+                predicted = statistics.geometric_mean(others)
+                errors += [ratio / predicted for ratio in ratios]
+        centre = statistics.geometric_mean(factors.values())
+        least, most = (centre * min(errors), centre * max(errors)) if errors else (None, None)
+        ranges.append(
+            MeasuredRange(
+                kind=kind,
+                precision=precision,
+                num_code_bases=len(factors),
+                num_systems=num_systems,
+                least=least,
+                most=most,
+            )
+        )
+    return ranges
+
+
+def range_line(measured: MeasuredRange) -> str:
+    """Return the line of ranges.csv."""
+    ends = ["" if end is None else f"{end:.2f}" for end in (measured.least, measured.most)]
+    counts = [str(measured.num_code_bases), str(measured.num_systems)]
+    return ",".join([measured.kind, measured.precision, *counts, *ends])
+
+
+def later_systems(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Return the systems that were counted after the ranges had been fixed."""
+    return [item for item in comparisons if item.throughput.group == "later"]
+
+
+def first_systems(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Return the systems whose errors made the ranges."""
+    return [item for item in comparisons if item.throughput.group == "first"]
+
+
+def is_as_planned(item: Comparison) -> bool | None:
+    """Return whether the range of this project's kind of code, in the system's precision, contains
+    the system's error; None if that precision has no range at all.
+    """
+    measured = read_measured_range(PRECISION_BY_NAME[item.throughput.precision])
+    if measured.least is None or measured.most is None:
+        return None
+    return measured.least <= item.ratio <= measured.most
+
+
+def render_later(comparisons: Sequence[Comparison]) -> str:
+    """Return the Markdown table of the later systems, and how many the ranges contain."""
+    lines = [
+        "| system | kind of code | GPUs | precision | tokens a GPU | published, tokens/s | plan /"
+        " published | range for our code | inside |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    answers: dict[str, list[bool | None]] = {}
+    for item in later_systems(comparisons):
+        row, answer = item.throughput, is_as_planned(item)
+        measured = read_measured_range(PRECISION_BY_NAME[row.precision])
+        if answer is None:
+            text = "none"
+        else:
+            text = f"{measured.least:g} to {measured.most:g}"
+            text += ", no hours" if measured.reason_unusable else ""
+        answers.setdefault(measured.precision, []).append(answer)
+        cells = [
+            f"{row.system}, {row.model}",
+            row.kind,
+            f"{row.num_gpus} {item.gpu}",
+            row.precision,
+            f"{row.batch // row.num_gpus:,}",
+            f"{row.measured:,.0f}",
+            f"{item.ratio:.2f}",
+            text,
+            {None: "", True: "yes", False: "no"}[answer],
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append("")
+    for precision, given in answers.items():
+        text = f"{given.count(True)} of {len(given)} inside"
+        lines.append(f"* {precision}: {'no range' if None in given else text}")
+    ratios = [item.ratio for item in later_systems(comparisons)]
+    lines.append(
+        f"* all: the formula's middle is {min(ratios):.2f} to {max(ratios):.2f} times as fast as"
+        f" published, and faster than {sum(ratio > 1 for ratio in ratios)} of {len(ratios)}"
+    )
+    return "\n".join(lines)
+
+
+def _training_of(row: PublishedSpeed) -> TrainingSpec:
     training = read_system(SYSTEM_BY_MODEL[row.model], "paper").training
     return msgspec.structs.replace(
         training,
@@ -110,7 +188,7 @@ def _training_of(row: Throughput) -> TrainingSpec:
     )
 
 
-def _machine_of(row: Throughput, gpu: str, hardware: HardwareSpec) -> Machine:
+def _machine_of(row: PublishedSpeed, gpu: str, hardware: HardwareSpec) -> Machine:
     machine = machine_of_gpus(gpu, row.num_gpus, 1, hardware, row.source)
     if gpu != "V100":
         return machine

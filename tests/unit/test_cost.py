@@ -99,7 +99,12 @@ def test_the_footnotes_rates_are_in_hardware_yaml() -> None:
         ("", None),
         ("nvidia_h100_80gb_hbm3", "H100"),  # as Slurm's gres has it
         ("a100", "A100"),
-        ("l40s", None),
+        ("l40s", "L40S"),
+        ("NVIDIA L40", None),
+        ("NVIDIA A10G", None),
+        ("NVIDIA GeForce RTX 4090", "RTX4090"),
+        ("nvidia_geforce_rtx_5090", "RTX5090"),
+        ("AMD Instinct MI300X", "MI300X"),
     ],
 )
 def test_a_gpu_is_found_by_a_whole_word_of_its_product_name(product: str, name: str | None) -> None:

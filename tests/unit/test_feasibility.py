@@ -132,7 +132,7 @@ def test_hours_are_operations_over_speed(request_: TrainingRequest) -> None:
     assert hours_of(request_) == pytest.approx(2 * hours_of(two))
 
 
-@pytest.mark.parametrize(("gpu_type", "hours"), [("p100", 5.8), (None, None), ("l40s", None)])
+@pytest.mark.parametrize(("gpu_type", "hours"), [("p100", 5.8), (None, None), ("turbo9000", None)])
 def test_on_a_cluster_hours_are_predicted_of_the_gpu_that_its_file_names(
     gpu_type: str | None, hours: float | None, request_: TrainingRequest
 ) -> None:

@@ -7,7 +7,13 @@ import msgspec
 import pytest
 
 from aiayn.errors import RecordError
-from aiayn.paths import average_record, corpus_record, train_record
+from aiayn.paths import (
+    SHIPPED_FOLDER,
+    average_record,
+    corpus_record,
+    results_or_shipped,
+    train_record,
+)
 from aiayn.records import CheckpointRecord, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.runs.finished import find_finished
 from aiayn.spec.system import read_system
@@ -104,3 +110,26 @@ def test_all_that_translating_needs_comes_along(results: Path) -> None:
     assert found.decoding == read_system("big", "demo").decoding
     write_record(SEGMENTED, corpus_record(results, "demo", "segment", "demo_en_de"))
     assert find_finished(results, "demo_en_de-big", None).segmented == SEGMENTED
+
+
+def test_without_any_run_the_shipped_model_translates_and_this_is_said(
+    tmp_path: Path, results: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A shipped model is used only if there is nothing else, and never in silence."""
+    with caplog.at_level("INFO"):
+        finished = find_finished(tmp_path / "nothing", None, None)
+    assert finished.checkpoint.path.is_file()
+    assert f"this is the shipped model {finished.checkpoint.run}" in caplog.text
+    assert find_finished(results, None, None).checkpoint.run.startswith("demo_en_de-big")
+
+
+def test_shipped_numbers_are_read_only_if_no_folder_is_named_and_none_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    default = Path("results")
+    assert results_or_shipped(default, "multi30k") == SHIPPED_FOLDER
+    assert results_or_shipped(default, "paper") == default
+    assert results_or_shipped(Path("other"), "multi30k") == Path("other")
+    (default / "multi30k").mkdir(parents=True)
+    assert results_or_shipped(default, "multi30k") == default

@@ -6,16 +6,20 @@ codes.
 """
 
 import argparse
+import errno
 import importlib
 import logging
 import os
 import select
+import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from aiayn.cli.flags import add_flags
+from aiayn.cli.flags import VerbParser, add_flags, help_format
 from aiayn.errors import AiaynError, ConfigError, did_you_mean
 from aiayn.removed import explain_removed_flag, explain_removed_verb
+from aiayn.terminal import coloured, reflowed
 from aiayn.wings import module_of_verb, present_wings
 
 # The verbs of the core, in the order of the data flow. `analysis/<wing>/wing.py` registers the
@@ -38,6 +42,21 @@ CORE_VERBS = {
     ),
     "tables": "render the paper's tables with our numbers, from records or from logs",
     "translate": "translate sentences from standard input with a trained run",
+    "list": "list the systems, corpora and scales that can be named",
+    "completion": "print what makes a shell complete verbs and flags",
+}
+# The extra of pyproject.toml that brings a module.
+EXTRA_BY_MODULE = {
+    "altair": "figures",
+    "fairseq": "train",
+    "omegaconf": "train",
+    "safetensors": "train",
+    "sentencepiece": "train",
+    "snakemake": "workflow",
+    "submitit": "workflow",
+    "subword_nmt": "train",
+    "torch": "train",
+    "vl_convert": "figures",
 }
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141  # 128 + SIGPIPE, as a shell reports it
@@ -48,19 +67,29 @@ def verbs() -> list[str]:
     return [*CORE_VERBS, *(verb for wing in present_wings().values() for verb in wing.verbs)]
 
 
-def build_parser(verb: str) -> argparse.ArgumentParser:
-    """Return the parser of one verb, made by that verb's module."""
+def build_parser(verb: str) -> VerbParser:
+    """Return the parser of one verb, made by that verb's module.
+
+    A verb's module imports what takes long (pandas, scipy, torch) inside its functions, so that
+    `--help` and a mistyped flag are answered at once.
+    """
     name = f"aiayn.cli.{verb}" if verb in CORE_VERBS else module_of_verb(verb)
     module = importlib.import_module(str(name))
-    parser = argparse.ArgumentParser(
+    parser = VerbParser(
         prog=f"aiayn {verb}",
-        description=module.__doc__,
+        description=reflowed(module.__doc__ or ""),
         epilog=f"example:\n  {module.EXAMPLE}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=help_format,
     )
+    parser.example = module.EXAMPLE.partition("\n")[0]
     add_flags(parser, module.Flags)
-    parser.set_defaults(run_verb=module.run)
+    # `completion` needs all parsers, and may not import this module, which is above it.
+    parser.set_defaults(run_verb=module.run, make_parsers=_all_parsers)
     return parser
+
+
+def _all_parsers() -> dict[str, argparse.ArgumentParser]:
+    return {verb: build_parser(verb) for verb in verbs()}
 
 
 def _overview() -> str:
@@ -82,7 +111,7 @@ def _overview() -> str:
             *(f"  {verb:<12}{summary}" for verb, summary in summary_by_verb.items()),
             "",
         ]
-    explained = "`aiayn VERB --help` explains a verb, with an example."
+    explained = "`aiayn help VERB` explains a verb, with an example."
     return "\n".join(
         [*lines, f"{explained} The whole workflow is run by snakemake: see README.md."]
     )
@@ -95,17 +124,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             exit_code = _run(arguments)
         except ConfigError as error:  # raised for a wing, before any verb runs
-            print(f"aiayn: {error}", file=sys.stderr)
+            _print_error("aiayn", str(error))
             exit_code = error.exit_code
         finally:
             print(end="", flush=True)  # here: at its own end Python would report a broken pipe
     except BrokenPipeError:
         if not _is_unread():
             raise
-        # Python flushes the rest of the output at its end, into this file.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return exit_code or EXIT_UNREAD
+    except OSError as error:  # a full disk below a redirected output
+        _discard_output()
+        if exit_code == 0:
+            _print_error("aiayn", f"standard output: {error.strerror}; it is incomplete")
+        return exit_code or 1
     return exit_code
+
+
+def _discard_output() -> None:
+    """Send the rest of the output, which Python flushes at its end, to /dev/null."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_unread() -> bool:
@@ -119,49 +157,93 @@ def _is_unread() -> bool:
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
+def _print_error(program: str, text: str) -> None:
+    print(f"{coloured(program, 'red', sys.stderr)}: {text}", file=sys.stderr)
+
+
 def _run(arguments: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments[:1] == ["help"]:  # `help VERB` is `VERB --help`
+        arguments = [*arguments[1:2], "--help"]
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
         return 0 if arguments else 2
+    if arguments[0] in ("-V", "--version"):
+        print(_version())
+        return 0
     verb = arguments[0]
     if refusal := _explain_refusal(verb, arguments[1:]):
-        print(refusal, file=sys.stderr)
+        _print_error(*refusal)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     # fairseq's progress belongs in a training's log.
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    parsed = build_parser(verb).parse_args(arguments[1:])
+    return _call(verb, build_parser(verb).parse_args(arguments[1:]))
+
+
+def _call(verb: str, parsed: argparse.Namespace) -> int:
+    """Run a verb with its flags; print the sentence of an error, and return the exit code."""
     try:
         _check_checkout()
         # Most verbs return None; `doctor`, for example, answers by its exit code.
         exit_code: int | None = parsed.run_verb(parsed)
+        return exit_code or 0
     except AiaynError as error:
-        print(f"aiayn {verb}: {error}", file=sys.stderr)
-        return error.exit_code
+        text, exit_code = str(error), error.exit_code
+    except ModuleNotFoundError as error:
+        text, exit_code = _explain_missing_package(error), 1
+        if not text:  # a module of ours: a mistake of the program
+            raise
     except KeyboardInterrupt:
-        print(f"aiayn {verb}: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        text, exit_code = "interrupted", EXIT_INTERRUPTED
     except OSError as error:
         if isinstance(error, BrokenPipeError) and _is_unread():
             raise
-        print(
-            f"aiayn {verb}: {error.filename or ''}: {error.strerror or error}; no output is"
-            " half-written",
-            file=sys.stderr,
-        )
-        return 1
-    return exit_code or 0
+        text, exit_code = _explain_os_error(error), 1
+    _print_error(f"aiayn {verb}", text)
+    return exit_code
 
 
-def _explain_refusal(verb: str, arguments: Sequence[str]) -> str:
-    """Return why a verb or a flag does not exist, or "" if argparse can read the command line."""
+def _explain_missing_package(error: ModuleNotFoundError) -> str:
+    """Return the command that installs what is missing, or "" if no extra has it."""
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRA_BY_MODULE.get(package, "")
+    command = "make core" if extra == "figures" else "make install"
+    return extra and f"needs {package}, which is not installed: type `{command}` in the checkout"
+
+
+def _explain_os_error(error: OSError) -> str:
+    """Return the file, what the system says of it and, if its disk is full, what is free there."""
+    text = f"{error.filename or 'standard output or a temporary file'}: {error.strerror or error}"
+    if error.filename and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        folder = Path(error.filename).absolute()
+        while not folder.is_dir():
+            folder = folder.parent
+        free_mb = shutil.disk_usage(folder).free / 1e6
+        text += f"; {folder} has {free_mb:,.1f} MB free: free some, or name another folder"
+    return text
+
+
+def _version() -> str:
+    """Return version, commit and folder: what a report of a fault needs."""
+    import importlib.metadata
+
+    from aiayn.provenance import commit_label
+
+    folder = Path(__file__).resolve().parent
+    return f"aiayn {importlib.metadata.version('aiayn')}, commit {commit_label()}, {folder}"
+
+
+def _explain_refusal(verb: str, arguments: Sequence[str]) -> tuple[str, str] | None:
+    """Return who says why a verb or a flag does not exist, or None if argparse can read the command
+    line.
+    """
     # The core is asked first, so that its verbs work although a wing is broken.
     if verb not in CORE_VERBS and verb not in verbs():
         hint = did_you_mean(verb, verbs(), f"expected one of {', '.join(verbs())}")
-        return f"aiayn: {explain_removed_verb(verb) or f'no verb {verb!r}; {hint}'}"
+        return "aiayn", explain_removed_verb(verb) or f"no verb {verb!r}; {hint}"
     removed = explain_removed_flag(verb, arguments)
-    return f"aiayn {verb}: {removed}" if removed else ""
+    return (f"aiayn {verb}", removed) if removed else None
 
 
 def _check_checkout() -> None:

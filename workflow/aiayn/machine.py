@@ -10,8 +10,6 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 _MATRIX_SIZE = 768
 
 
@@ -77,6 +75,8 @@ def cpu_flops_per_second_per_core() -> float:
     It counts the CPU seconds of this process, so other processes and more threads do not change the
     result.
     """
+    import numpy as np  # takes longer to import than most commands that need nothing else of it
+
     matrix = np.ones((_MATRIX_SIZE, _MATRIX_SIZE), dtype=np.float32)
     cpu_seconds = []
     for _ in range(8):

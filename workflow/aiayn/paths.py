@@ -3,17 +3,47 @@
 No other module spells these paths.
 """
 
+import logging
 from pathlib import Path
 
 import msgspec
 
 from aiayn.spec.system import CHECKOUT, SCALES
 
+logger = logging.getLogger(__name__)
+RESULTS_FOLDER = Path("results")  # of a working directory, unless a flag names another
 RECORD_NAME = "record.json"
 EXPORT_RECORD_NAME = "config.json"  # next to the tensors of a safetensors export
 TENSORS_NAME = "model.safetensors"
 ALPHA_MARK = "-alpha"  # val-alpha1.4: test set val, searched with alpha 1.4
 SHIPPED_FOLDER = CHECKOUT / "paper_tables" / "measured"  # packs of scales; some ship models
+
+
+def shown_path(path: Path) -> Path:
+    """Return a path as one would type it here: below the working directory without that."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def workflow_command(scale: str, configfile: Path) -> str:
+    """Return the command that makes a scale's results, as advice; for the paper's own scale, which
+    takes GPU-months, the command that says what it would take.
+    """
+    if scale == "paper":
+        return f"`aiayn plan --configfile {shown_path(configfile)}` says what making it takes"
+    return (
+        f"it is made by `snakemake --profile profiles/local --configfile {shown_path(configfile)}`"
+    )
+
+
+def results_or_shipped(results_folder: Path, scale: str) -> Path:
+    """Return the folder that has a scale's results: the shipped packs if none is named and there
+    are no results here, which is logged.
+    """
+    is_named = results_folder != RESULTS_FOLDER
+    if is_named or (results_folder / scale).is_dir() or not (SHIPPED_FOLDER / scale).is_dir():
+        return results_folder
+    logger.info(f"no {results_folder / scale} here: these are the shipped numbers of this scale")
+    return SHIPPED_FOLDER
 
 
 class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):

@@ -4,7 +4,6 @@ A terminal shows a single line, which is rewritten. A log gets two lines a minut
 """
 
 import contextlib
-import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -59,15 +58,3 @@ def progress_bar(
         dynamic_ncols=is_terminal,
         mininterval=1.0 if is_terminal else SECONDS_BETWEEN_LOGGED,
     )
-
-
-def is_for_terminal(record: logging.LogRecord) -> bool:
-    """Return whether the terminal shows a record of Snakemake's log.
-
-    It shows warnings and errors, and how many steps are done at each tenth of them.
-    """
-    if getattr(record, "event", None) == "progress":
-        num_done, num_steps = vars(record)["done"], vars(record)["total"]
-        if num_done < num_steps:
-            return bool(num_done * 10 // num_steps > (num_done - 1) * 10 // num_steps)
-    return record.levelno != logging.INFO

@@ -162,6 +162,9 @@ def replace_on_success(path: Path) -> Iterator[Path]:
         with partial_path.open("rb") as written:
             os.fsync(written.fileno())
         partial_path.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # writing to an open file names none
+        raise
     finally:
         partial_path.unlink(missing_ok=True)
 

@@ -1,19 +1,60 @@
-"""Formats text for a terminal, at most WIDTH columns wide: sections of tables, entries and
-paragraphs; JSON.
+"""Formats text for a terminal: sections of tables, entries and paragraphs; colours; JSON.
+
+Lines are as wide as the terminal, and at most WIDTH columns in a pipe or a file.
 """
 
+import os
 import re
+import shutil
+import sys
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, TextIO
 
 import msgspec
 from tabulate import DataRow, TableFormat, tabulate
 
-WIDTH = 100
+WIDTH = 100  # in a pipe or a file, so that the same command writes the same bytes
+MIN_WIDTH = 40
+Colour = Literal["red", "green", "yellow", "bold"]
+_SELECT_BY_COLOUR: dict[Colour, str] = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
 NO_BREAK = "\x1f"  # a blank at which a line must not end
 CLOSE = TableFormat(
     None, None, None, None, DataRow("", " ", ""), DataRow("", " ", ""), 0, None
 )  # of cells of one line
+
+
+def text_width(stream: TextIO | None = None) -> int:
+    """Return the columns for text on a stream (default: standard output)."""
+    if not (stream or sys.stdout).isatty():
+        return WIDTH
+    return max(MIN_WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
+def coloured(text: str, colour: Colour, stream: TextIO | None = None) -> str:
+    """Return text in a colour if the stream (default: standard output) is a terminal that shows it.
+
+    NO_COLOR=1 (https://no-color.org) and TERM=dumb turn all colours off.
+    """
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if is_plain or not (stream or sys.stdout).isatty():
+        return text
+    return f"\x1b[{_SELECT_BY_COLOUR[colour]}m{text}\x1b[0m"
+
+
+def reflowed(text: str) -> str:
+    """Return a docstring for `--help`: paragraphs are wrapped anew, indented lines stay."""
+    blocks: list[list[str]] = [[]]
+    for line in text.strip().split("\n"):
+        if line.startswith(" ") or not line:
+            blocks += [[line], []]
+        else:
+            blocks[-1].append(line)
+    lines: list[str] = []
+    for block in blocks:
+        is_prose = block and block[0].strip() and not block[0].startswith(" ")
+        lines += wrapped(" ".join(block)) if is_prose else block
+    return "\n".join(lines)
 
 
 def table(
@@ -45,7 +86,7 @@ def table(
             break_long_words=False,
         )
         lines = [f"{indent}{line}".rstrip() for line in text.split("\n")]
-        if widths or max(map(len, lines)) <= WIDTH:
+        if widths or max(map(len, lines)) <= text_width():
             break
     rule = indent + "-" * (max(map(len, lines)) - len(indent))
     for place, number in ((len(lines) - num_totals, num_totals), (num_headings, num_headings)):
@@ -62,7 +103,7 @@ def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
     """
     return textwrap.wrap(
         text,
-        WIDTH,
+        min(text_width(), WIDTH),
         initial_indent=first,
         subsequent_indent=first if then is None else then,
         break_long_words=False,
@@ -90,7 +131,7 @@ def command_lines(words: Sequence[str], first: str = "", then: str = "  ") -> li
     unbroken = re.sub(r"(--[\w-]+) (?!--)", rf"\1{NO_BREAK}", joined)
     lines = textwrap.wrap(
         unbroken,
-        WIDTH - len(" \\"),
+        min(text_width(), WIDTH) - len(" \\"),
         initial_indent=first,
         subsequent_indent=then,
         break_long_words=False,
@@ -116,7 +157,7 @@ def sections(*parts: tuple[str, Sequence[str]]) -> str:
 
 def titled(title: str) -> list[str]:
     """Return a title and the line below it."""
-    return [title, "=" * min(WIDTH, len(title))]
+    return [coloured(title, "bold"), "=" * min(text_width(), len(title))]
 
 
 def json_text(value: object) -> str:

@@ -13,6 +13,7 @@ Exit code 0: nothing was found. 1: something was found, or an input is at fault.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, JSON, RESULTS, flag
@@ -21,10 +22,9 @@ from aiayn.runs.attempts import ATTEMPTS_NAME
 from aiayn.runs.names import match_run
 from aiayn.spec.system import Overrides
 from aiayn.terminal import json_text
-from analysis.doctor.collect import list_runs
-from analysis.doctor.diagnoses import diagnose_folder, diagnose_run, make_claim
-from analysis.doctor.text import headline, render_diagnosis
-from analysis.doctor.types import Diagnosis
+
+if TYPE_CHECKING:
+    from analysis.doctor.types import Diagnosis
 
 EXAMPLE = (
     "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
@@ -57,6 +57,8 @@ def run(args: Flags) -> None:
     Raises:
         AiaynError: if something was found, so that the exit code is 1.
     """
+    from analysis.doctor.text import headline, render_diagnosis
+
     folder = Path(args.what) if args.what is not None and Path(args.what).is_dir() else None
     if (
         folder is not None and args.system is None and (folder / ATTEMPTS_NAME).is_file()
@@ -78,7 +80,10 @@ def _refuse(args: Flags, fields: Sequence[str], place: str) -> None:
             raise UsageError(f"{name}: belongs to {place}")
 
 
-def _diagnose_run(args: Flags) -> Diagnosis:
+def _diagnose_run(args: Flags) -> "Diagnosis":
+    from analysis.doctor.collect import list_runs
+    from analysis.doctor.diagnoses import diagnose_run
+
     why = f"{args.what or 'the newest run'} is a run, whose records name its system"
     _refuse(
         args, ("scale", "system", "corpus", "hypotheses", "references"), f"a FOLDER; {why}; omit it"
@@ -95,7 +100,9 @@ def _diagnose_run(args: Flags) -> Diagnosis:
     return diagnose_run(args.results, args.runs_folder, path_by_name[name], _overrides(args))
 
 
-def _diagnose_folder(args: Flags, folder: Path) -> Diagnosis:
+def _diagnose_folder(args: Flags, folder: Path) -> "Diagnosis":
+    from analysis.doctor.diagnoses import diagnose_folder, make_claim
+
     if args.system is None or args.corpus is None:
         name = "--system" if args.system is None else "--corpus"
         raise UsageError(

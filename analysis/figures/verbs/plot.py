@@ -27,11 +27,6 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Draw the curves and print the path of each picture."""
-    from paper_tables.render.draw import has_figures
-    from paper_tables.render.drawn import INSTALL_COMMAND
-
-    if not has_figures():
-        raise StateError(f"the extra `figures`, which draws, is not installed; {INSTALL_COMMAND}")
     from analysis.figures.heavy_curves import (
         CURVES_BY_HOURS,
         CURVES_BY_UPDATE,

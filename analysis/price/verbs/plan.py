@@ -21,8 +21,6 @@ from aiayn.cli.flags import CLUSTER, CONFIG, JSON, RESULTS, flag, positive
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
 from analysis.price.config import LAUNCHER, plan_config
-from analysis.price.system_plan import add_commands
-from analysis.price.text import render_plan
 
 EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
 
@@ -52,6 +50,9 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Print the plan."""
+    from analysis.price.system_plan import add_commands
+    from analysis.price.text import render_plan
+
     experiment, _, _, plan = plan_config(
         args,
         system=args.system,

@@ -11,7 +11,7 @@ written or submitted. Exit code 1 if any check fails.
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from aiayn.cli.flags import (
     ARCHIVES_FOLDER,
@@ -22,19 +22,16 @@ from aiayn.cli.flags import (
     choose_archives,
     flag,
 )
-from aiayn.data.sources.download import named_mirror
 from aiayn.errors import AiaynError, UsageError
 from aiayn.experiment import Experiment
-from aiayn.launch.slurm.launcher import sbatch_text
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.terminal import json_text
 from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import TrainingRequest
 from analysis.price.config import LAUNCHER, plan_config
-from analysis.price.preflight import checks as preflight
-from analysis.price.preflight.checks import Check, render_checks
-from analysis.price.preflight.mirrors import check_mirrors
-from analysis.price.preflight.slurm import check_slurm
+
+if TYPE_CHECKING:
+    from analysis.price.preflight.checks import Check
 
 EXAMPLE = (
     "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm --profile"
@@ -63,6 +60,8 @@ def run(args: Flags) -> None:
         UsageError: if a profile is named that no check looks at.
         AiaynError: if a check fails.
     """
+    from analysis.price.preflight.checks import render_checks
+
     checks = _gather_checks(args)
     print(json_text(checks) if args.json else render_checks(checks), end="", flush=True)
     num_failed = sum(check.outcome == "FAIL" for check in checks)
@@ -73,8 +72,14 @@ def run(args: Flags) -> None:
         )
 
 
-def _gather_checks(args: Flags) -> list[Check]:
+def _gather_checks(args: Flags) -> list["Check"]:
     """Return all checks, or only the check of the config if it cannot be read."""
+    from aiayn.data.sources.download import named_mirror
+    from analysis.price.preflight import checks as preflight
+    from analysis.price.preflight.checks import Check
+    from analysis.price.preflight.mirrors import check_mirrors
+    from analysis.price.preflight.slurm import check_slurm
+
     try:
         experiment, cluster, launcher, plan = plan_config(args)
         mirror = named_mirror(experiment.scale.mirror)
@@ -110,6 +115,8 @@ def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
     """Return the sbatch file of a training; what only its data and code decide is left open, and
     asks for nothing.
     """
+    from aiayn.launch.slurm.launcher import sbatch_text
+
     name, system = next(iter(experiment.system_by_name.items()))
     run_folder = Path(experiment.scale.runs_folder).absolute() / "preflight"
     request = TrainingRequest(

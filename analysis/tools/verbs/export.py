@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal
 
 from aiayn.cli.flags import AVERAGE, RESULTS, RUN, flag
-from aiayn.errors import UsageError
 from aiayn.runs.finished import find_finished
 
 EXAMPLE = """aiayn export demo_en_de-base-seed1 --average last5 --format safetensors --output exported
@@ -39,12 +38,7 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Find the run, write the folder and say what it holds."""
-    try:
-        from analysis.tools.heavy_export import export_model
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"the package {error.name} is not installed; run `pip install 'aiayn[train]'`"
-        ) from error
+    from analysis.tools.heavy_export import export_model
 
     finished = find_finished(args.results, args.run, args.average)
     record = export_model(finished, args.output)

@@ -10,9 +10,6 @@ from pathlib import Path
 from aiayn.cli.flags import RECORD
 from aiayn.provenance import gather_provenance
 from aiayn.records import write_record
-from analysis.tools.records import MeasureRecord
-from analysis.tools.tables.table1 import lay_out_layers
-from paper_tables.render.render import render_markdown
 
 EXAMPLE = "aiayn measure --record results/demo/measure/record.json"
 
@@ -24,6 +21,9 @@ class Flags:
 def run(args: Flags) -> None:
     """Time the layers, write the record, and print Table 1."""
     from analysis.tools.heavy_layer_timing import time_layers
+    from analysis.tools.records import MeasureRecord
+    from analysis.tools.tables.table1 import lay_out_layers
+    from paper_tables.render.render import render_markdown
 
     layers = time_layers()
     print(render_markdown(lay_out_layers(layers)), end="")

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, CONFIGFILE, RESULTS, flag
-from analysis.tools.pack import pack_scale
 
 EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"
 MAX_MB = 20.0
@@ -37,6 +36,8 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Pack the runs, and print what was packed and what is missing."""
+    from analysis.tools.pack import pack_scale
+
     scale = read_changed_scale(args.configfile, args.config)
     max_bytes = round(args.max_mb * 1e6)
     packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes)

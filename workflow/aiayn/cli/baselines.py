@@ -8,11 +8,6 @@ are refused.
 from pathlib import Path
 
 from aiayn.cli.flags import RECORD, TESTSET, flag
-from aiayn.data.baselines import (
-    nearest_training_sentence,
-    require_few_pairs,
-    translate_word_by_word,
-)
 from aiayn.data.text.lines import read_lines
 from aiayn.provenance import gather_provenance
 from aiayn.records import BaselineRecords, RawCorpus, read_record, write_record
@@ -33,6 +28,12 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Translate without training, score, and write the record."""
+    from aiayn.data.baselines import (
+        nearest_training_sentence,
+        require_few_pairs,
+        translate_word_by_word,
+    )
+
     raw = read_record(args.raw, RawCorpus)
     require_few_pairs(raw.pair_by_split["train"].num_lines, raw.corpus)
     corpus = read_corpus(raw.corpus)

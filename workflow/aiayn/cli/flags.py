@@ -12,12 +12,18 @@ neither a default nor `| None`.
 
 import argparse
 import os
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 import msgspec
+
+from aiayn.errors import did_you_mean
+from aiayn.paths import RESULTS_FOLDER
+from aiayn.terminal import coloured, text_width
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -40,6 +46,51 @@ class Flag(msgspec.Struct, frozen=True):
 def flag(help: str, metavar: str | None = None, **settings: Any) -> Any:
     """Return the declaration of a flag, as the value of a field of any type."""
     return Flag(help, metavar, **settings)
+
+
+class VerbParser(argparse.ArgumentParser):
+    """A verb's parser, which reports a wrong command line in one sentence; `example` is a whole
+    command.
+    """
+
+    example = ""
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and what to type instead, and end with exit code 2."""
+        sentence, advice = message.removeprefix("argument "), f"see `{self.prog} --help`"
+        words = re.findall(r"\S+", message.partition(": ")[2])
+        if message.startswith("the following arguments are required"):
+            actions = {title: action for action in self._actions for title in _titles(action)}
+            missing = [title.rstrip(",") for title in words]
+            sentence = "; ".join(f"{title} is missing ({actions[title].help})" for title in missing)
+            advice = f"for example: {self.example}"
+        elif names := re.fullmatch(r"one of the arguments (.*) is required", message):
+            sentence = f"one of {', '.join(names[1].split())} is missing"
+            advice = f"for example: {self.example}"
+        elif message.startswith("unrecognized arguments"):
+            known = [title for action in self._actions for title in action.option_strings]
+            hint = did_you_mean(words[0], known, advice)
+            kind = "no such flag" if words[0].startswith("-") else "one value too many"
+            sentence, advice = f"{words[0]}: {kind}", hint
+        elif choice := re.fullmatch(r"(.*): invalid choice: (.*) \(choose from (.*)\)", sentence):
+            known = choice[3].replace("'", "").split(", ")  # Python 3.11 quotes them
+            sentence = f"{choice[1]}: {choice[2]}; expected one of {', '.join(known)}"
+            advice = did_you_mean(choice[2].strip("'"), known, advice)
+        print(
+            f"{coloured(self.prog, 'red', sys.stderr)}: {sentence}; {advice}",
+            file=sys.stderr,
+        )
+        self.exit(2)
+
+
+def _titles(action: argparse.Action) -> list[str]:
+    """Return what argparse calls a flag or a value in its messages."""
+    return [*action.option_strings, str(action.metavar or action.dest), action.dest]
+
+
+def help_format(prog: str) -> argparse.HelpFormatter:
+    """Return argparse's formatter of help texts, as wide as this terminal."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=text_width())
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: type) -> None:
@@ -74,7 +125,8 @@ def _settings(declared: Flag, hint: Any) -> dict[str, Any]:
     item = get_args(kind)[0] if is_list else kind
     is_choice = get_origin(item) is Literal
     settings: dict[str, Any] = {"help": declared.help, "metavar": declared.metavar}
-    settings |= {"choices": get_args(item)} if is_choice else {"type": declared.parse or item}
+    parse = declared.parse or (decimal_number if item is float else item)
+    settings |= {"choices": get_args(item)} if is_choice else {"type": parse}
     settings["default"] = (
         [] if is_list and not is_optional and declared.default is None else declared.default
     )
@@ -98,6 +150,21 @@ def whole_number(text: str, *, least: int = 0) -> int:
     return int(text)
 
 
+def decimal_number(text: str) -> float:
+    """Return a flag's number.
+
+    Raises:
+        ArgumentTypeError: if the text is not a number with a decimal point.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        with_point = text.replace(",", ".", 1)
+        is_comma = re.fullmatch(r"-?\d+,\d+", text)
+        hint = f"write a decimal point: {with_point}" if is_comma else "such as 26.9"
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number; {hint}") from None
+
+
 def positive(text: str) -> int:
     """Return a flag's whole number of 1 or more."""
     return whole_number(text, least=1)
@@ -105,7 +172,7 @@ def positive(text: str) -> int:
 
 RUN = flag("a run's name, or any unique beginning of it", "RUN", is_positional=True)
 RUNS_FOLDER = flag("folder of runs (default: runs)", "FOLDER", default=Path("runs"))
-RESULTS = flag("default: results", "FOLDER", default=Path("results"))
+RESULTS = flag("default: results", "FOLDER", default=RESULTS_FOLDER)
 AVERAGE = flag("last1, last5, ... (default: the average of most checkpoints)")
 SCALE = flag("demo, multi30k or paper (default: paper)", default="paper")
 SYSTEM_SCALE = flag("demo, multi30k or paper: which folder of systems")

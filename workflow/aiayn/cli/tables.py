@@ -23,9 +23,6 @@ from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, RESULTS, flag
 from aiayn.errors import UsageError
 from aiayn.spec.system import convert_scale
-from paper_tables.logs.pages import make_tables_from_logs
-from paper_tables.render.render import render_text
-from paper_tables.render.tables import make_tables
 
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
 
@@ -53,6 +50,10 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Render everything; print Table 2 of a scale, then the path of the page."""
+    from paper_tables.logs.pages import make_tables_from_logs
+    from paper_tables.render.render import render_text
+    from paper_tables.render.tables import make_tables
+
     if args.from_logs is not None:
         if args.so_far:
             raise UsageError(

@@ -1,18 +1,20 @@
 """Translate sentences from standard input, one a line, with a trained run. Prints score, tab,
 translation.
 
-RUN is a run's name or any unique beginning of it (default: the newest finished run). If no run
-below --results has the name, it is looked up among the models shipped in paper_tables/measured,
-which need no training. The score is beam search's: log-probability (nats) divided by the length
-penalty; nearer to 0 is better. Input and output are plain text. The exception is a corpus that was
-segmented by others: there, type its subword pieces; the output is its tokens.
+RUN is a run's name or any unique beginning of it (default: the newest finished run, else the model
+that is shipped). If no run below --results has the name, it is looked up among the models shipped
+in paper_tables/measured, which need no training. The score is beam search's: log-probability (nats)
+divided by the length penalty; nearer to 0 is better. --plain omits it. Input and output are plain
+text. The exception is a corpus that was segmented by others: there, type its subword pieces; the
+output is its tokens.
 """
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, RUN, Device
+from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, RUN, Device, flag
 from aiayn.data.text.clean import preprocessor
 from aiayn.data.text.detokenise import join_line, remove_marks
 from aiayn.data.text.lines import blocks_of
@@ -28,6 +30,8 @@ class Flags:
     results: Path = RESULTS
     average: str | None = AVERAGE
     device: Device = DEVICE
+    plain: bool = flag("print translations only, without scores")
+    json: bool = flag("print a JSON object a line: score, translation")
 
 
 def run(args: Flags) -> None:
@@ -58,7 +62,11 @@ def run(args: Flags) -> None:
         print("one sentence a line; Ctrl-D ends", file=sys.stderr)
     for lines in blocks_of(_read_input(), 1 if sys.stdin.isatty() else LINES_AT_ONCE):
         for hypothesis in translator.translate([translator.number(split(line)) for line in lines]):
-            print(f"{hypothesis.score:.4f}\t{join(' '.join(hypothesis.pieces))}", flush=True)
+            text = join(" ".join(hypothesis.pieces))
+            line = text if args.plain else f"{hypothesis.score:.4f}\t{text}"
+            if args.json:
+                line = json.dumps({"score": hypothesis.score, "translation": text})
+            print(line, flush=True)
 
 
 def text_splitter(finished: FinishedRun, language: str) -> Callable[[str], str]:

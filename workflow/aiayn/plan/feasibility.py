@@ -125,8 +125,8 @@ def check_feasible(
     allow_long_runs: bool,
     cluster: ClusterSpec | None,
 ) -> float | None:
-    """Require that a run fits, and return its predicted hours; None where its cluster's file names
-    no known GPU.
+    """Require that a run fits, and return its hours by the formula; None where its GPU is not
+    known.
 
     The time limit of a cluster says how long a run may take there.
 
@@ -146,24 +146,26 @@ def check_feasible(
         return None
     training, target_size = request.training, data.vocabulary_size_by_language[data.target_language]
     speed = predict_speed(training, target_size, machine, system=request.system)
+    if speed.formula is None:
+        logger.info(f"{request.run}: {speed.no_hours}")
+        return None
+    hours = speed.formula.middle
     rate = machine.rate_by_precision[training.precision].value / 1e12
-    share = f"{speed.least_hours:.3g} to {speed.most_hours:.3g} hours on"
+    share = "by a formula alone, on"
     if not machine.gpu:
         share = f"at {CPU_SHARE:.0%} of"
+    elif speed.expected is not None:
+        share = f"{speed.expected.least:.3g} to {speed.expected.most:.3g} hours on"
     basis = f"{share} {machine.words}, {rate:.3g} TFLOP/s each in {training.precision}"
-    in_words = f"{speed.hours:,.0f} hours"
-    if speed.hours < 2:
-        in_words = f"{speed.hours * 60:.1f} minutes"
+    in_words = f"{hours:,.0f} hours"
+    if hours < 2:
+        in_words = f"{hours * 60:.1f} minutes"
     logger.info(f"{request.run}: about {in_words} predicted, {basis}")
     is_hopeless = scale == "paper" and not machine.gpu
-    if (
-        cluster is None
-        and (speed.hours > LONGEST_UNASKED_HOURS or is_hopeless)
-        and not allow_long_runs
-    ):
+    if cluster is None and (hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
         raise LaunchError(
             f"{request.run}: about {in_words} predicted, {basis} ({training.updates} updates);"
             " train it on GPUs, take a smaller scale (`--configfile"
             " workflow/config/multi30k.yaml`), or, if you mean it: `--config allow_long_runs=true`"
         )
-    return speed.hours
+    return hours

@@ -19,16 +19,13 @@ from aiayn.spec.hardware import (
     SourcedValue,
     precision_refusal,
 )
-from aiayn.spec.training import PRECISIONS, Precision
+from aiayn.spec.training import Precision
 
 
 def _assume(value: float, source: str) -> SourcedValue:
     return SourcedValue(value=value, kind="assumption", source=source)
 
 
-# A GPU that hardware.yaml does not know is taken to be slow in every precision.
-UNKNOWN_RATE = _assume(1.0e13, "not in hardware.yaml")
-UNKNOWN_MEMORY = _assume(3.2e11, "not in hardware.yaml")
 UNKNOWN_LINK = _assume(1.6e10, "one direction of PCIe 3.0 x16")
 
 
@@ -37,8 +34,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     for a single device.
 
     `chosen_by` gives the reason for this choice. `rate_by_precision` has the operations a second of
-    one device in each precision that it supports. `cluster` is None if no cluster runs the
-    trainings.
+    one device in each precision that it supports. It is empty for a GPU that hardware.yaml does not
+    know: such a plan has no hours. `cluster` is None if no cluster runs the trainings.
     """
 
     gpu: str
@@ -46,7 +43,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     num_ranks: int
     num_nodes: int
     rate_by_precision: dict[Precision, SourcedValue]
-    memory_bytes_per_second: SourcedValue = UNKNOWN_MEMORY
+    memory_bytes_per_second: SourcedValue | None = None
     link: SourcedValue = UNKNOWN_LINK
     dollars_per_hour: SourcedValue | None = None
     watts: SourcedValue | None = None
@@ -66,22 +63,20 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return "GPU" if self.gpu else "core"
 
     def precision_refusal(self, precision: Precision) -> str:
-        """Return why this machine does not support a precision, '' if it does."""
+        """Return why this machine does not support a precision, '' if it does, or if nothing is
+        known of its GPU.
+        """
+        if not self.rate_by_precision:
+            return ""
         return precision_refusal(
             precision, f"a {self.gpu}" if self.gpu else CPU, self.rate_by_precision
         )
 
     @property
     def assumptions(self) -> list[str]:
-        """The figures of this GPU that are assumed because hardware.yaml lacks them."""
+        """What is assumed of this machine because hardware.yaml lacks it."""
         texts = []
-        if UNKNOWN_RATE in self.rate_by_precision.values():
-            rate, memory = UNKNOWN_RATE.value / 1e12, UNKNOWN_MEMORY.value / 1e9
-            texts.append(
-                f"{self.gpu}: config/hardware.yaml does not know this GPU; {rate:g} TFLOP/s and"
-                f" {memory:g} GB/s of memory are assumed; add it there"
-            )
-        if self.gpu and self.num_ranks > 1 and self.link == UNKNOWN_LINK:
+        if self.rate_by_precision and self.gpu and self.num_ranks > 1 and self.link == UNKNOWN_LINK:
             place = "between nodes" if self.num_nodes > 1 else f"of {self.gpu}"
             texts.append(f"link {place}: not known; {UNKNOWN_LINK.value / 1e9:g} GB/s are assumed")
         return texts
@@ -95,13 +90,12 @@ def machine_of_gpus(
     chosen_by: str,
     cluster: ClusterSpec | None = None,
 ) -> Machine:
-    """Return `num_gpus` GPUs with a product's name; their figures are assumed if hardware.yaml does
-    not know the name.
+    """Return `num_gpus` GPUs with a product's name, without figures if hardware.yaml does not know
+    it.
     """
     key = hardware.find_name(name)
-    if key is None:
-        known: dict[str, Any] = {"rate_by_precision": dict.fromkeys(PRECISIONS, UNKNOWN_RATE)}
-    else:
+    known: dict[str, Any] = {"rate_by_precision": {}}
+    if key is not None:
         spec = hardware.gpu_by_name[key]
         known = {
             "rate_by_precision": spec.rate_by_precision,

@@ -1,9 +1,10 @@
 """Predicts the hours and the disk of a training on a machine, for `plan` and the launcher alike.
 
 A GPU's update is a sum of terms: the launches of kernels by the host, products, memory traffic,
-the all-reduce of the gradients, and waits. Each has a best and a worst case, so the time is a
-range. The batches of an update are joined, as training joins them. A CPU's time is the operations
-over the measured rate of its cores.
+the all-reduce of the gradients, and waits. Each has a best and a worst case, so the
+formula gives two times. The batches of an update are joined, as training joins them. The hours
+that are expected are the middle of the formula times the errors that it made on published systems
+(`ranges.csv`). A CPU's time is the operations over the measured rate of its cores.
 """
 
 import csv
@@ -36,6 +37,11 @@ KERNELS_PATH = Path(__file__).with_name("kernels.csv")
 # 256 batches of 3,250 tokens a side, of pairs drawn with lengths like WMT14's and shuffled.
 BATCHES_PATH = Path(__file__).with_name("batches.csv")
 TOKENS_OF_BATCHES = 3250
+# How many times as long as the formula's middle published systems took, by kind of code and
+# precision: their errors if each code base in turn is left out.
+RANGES_PATH = Path(__file__).with_name("ranges.csv")
+OWN_KIND = "eager"  # what this project's code is
+WIDEST_RANGE = 3.0  # a wider range says too little to be printed as hours
 MOST_JOINED_BATCHES = 32  # more batches of an update are predicted as several such sets
 LAYERS_OF_COUNTS = 6  # of either stack, in every system of kernels.csv
 WIDE_D_MODEL = 1024  # the counts of big are used from this width on
@@ -122,30 +128,88 @@ class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
         return batches + self.rest + self.all_reduce + self.waits
 
 
-class Speed(msgspec.Struct, frozen=True, kw_only=True):
-    """The predicted hours of a training, from `least_hours` to `most_hours`.
+class Hours(msgspec.Struct, frozen=True):
+    """The hours of a training, from `least` to `most`."""
 
-    `runs` names the finished trainings that scaled the formula's hours, if any did. `terms` are an
-    update's best and worst case on a GPU, empty otherwise; `counted_on` names the other system
-    whose kernel counts were used, '' for its own.
+    least: float
+    most: float
+
+    @property
+    def middle(self) -> float:
+        """The middle of the range, as far from its ends by ratio."""
+        return math.sqrt(self.least * self.most)
+
+
+class Speed(msgspec.Struct, frozen=True, kw_only=True):
+    """The predicted time of a training.
+
+    `formula` has the hours of the best and the worst constants, None for a GPU that hardware.yaml
+    does not know. `expected` is what to expect, by the formula's errors on published systems or by
+    finished trainings; None if that cannot be said, and `no_hours` says why. `runs` names the
+    finished trainings. `terms` are an update's best and worst case on a GPU, empty otherwise;
+    `counted_on` names the other system whose kernel counts were used, '' for its own.
     """
 
     precision: Precision
-    least_hours: float
-    most_hours: float
+    formula: Hours | None = None
+    expected: Hours | None = None
+    no_hours: str = ""
     runs: list[str] = []
     terms: list[UpdateTerms] = []
     counted_on: str = ""
 
     @property
-    def hours(self) -> float:
-        """The middle of the range, as far from its ends by ratio."""
-        return math.sqrt(self.least_hours * self.most_hours)
+    def hours(self) -> float | None:
+        """The middle of the hours to expect, None if none are."""
+        return self.expected.middle if self.expected else None
 
     @property
     def is_launch_bound(self) -> bool:
         """Whether the GPU may wait for the host."""
         return any(terms.is_launch_bound for terms in self.terms)
+
+
+class MeasuredRange(msgspec.Struct, frozen=True, kw_only=True):
+    """How many times as long as the formula's middle published systems took, by kind of code and
+    precision.
+
+    `least` and `most` are None if only one code base was published: its error cannot be told from
+    the others' by leaving it out.
+    """
+
+    kind: str
+    precision: Precision
+    num_code_bases: int
+    num_systems: int
+    least: float | None
+    most: float | None
+
+    @property
+    def reason_unusable(self) -> str:
+        """Why no hours are printed in this precision, '' if they are."""
+        systems = f"{self.num_systems} published systems with such code"
+        if self.least is None or self.most is None:
+            return (
+                f"no hours in {self.precision}: the {systems} are one code base, so how far this"
+                " plan errs on another is not known"
+            )
+        if self.most / self.least <= WIDEST_RANGE:
+            return ""
+        return (
+            f"no hours in {self.precision}: on the {systems}, of {self.num_code_bases} code bases,"
+            f" this plan errs by {self.least:g} to {self.most:g} times, more than"
+            f" {WIDEST_RANGE:g} times wide"
+        )
+
+
+@functools.cache
+def read_measured_range(precision: Precision) -> MeasuredRange:
+    """Return the line of ranges.csv for this project's kind of code in a precision."""
+    with RANGES_PATH.open(encoding="utf-8", newline="") as lines:
+        rows = [{key: value or None for key, value in row.items()} for row in csv.DictReader(lines)]
+    ranges = msgspec.convert(rows, list[MeasuredRange], strict=False)
+    own = [line for line in ranges if (line.kind, line.precision) == (OWN_KIND, precision)]
+    return own[0]
 
 
 def predict_speed(
@@ -160,21 +224,35 @@ def predict_speed(
     Raises:
         ConfigError: naming the system, if the machine does not support the training's precision.
     """
-    if reason := machine.precision_refusal(training.precision):
+    precision = training.precision
+    if reason := machine.precision_refusal(precision):
         raise ConfigError(f"{system}: {reason}")
     if not machine.gpu:
-        rate = machine.rate_by_precision[training.precision].value * machine.num_devices
+        rate = machine.rate_by_precision[precision].value * machine.num_devices
         hours = full_batch_flops(training, target_vocabulary_size) / (rate * CPU_SHARE) / 3600
-        return Speed(precision=training.precision, least_hours=hours, most_hours=hours)
+        single = Hours(hours, hours)
+        return Speed(precision=precision, formula=single, expected=single)
+    if not machine.rate_by_precision:
+        reason = (
+            f"no hours: workflow/config/hardware.yaml does not know the {machine.gpu}; add a row"
+            " with its rate in fp32, tf32 and bf16, the speed of its memory and of its link, and"
+            " its watts, each with its source, after the rows that are there"
+        )
+        return Speed(precision=precision, no_hours=reason)
     counts = read_kernel_counts(training, machine.num_ranks, system)
     terms = [
         update_terms(training, target_vocabulary_size, machine, counts, case) for case in (0, 1)
     ]
-    least, most = (training.updates * case.seconds / 3600 for case in terms)
+    formula = Hours(*(training.updates * case.seconds / 3600 for case in terms))
+    measured = read_measured_range(precision)
+    expected = None
+    if measured.least and measured.most and not measured.reason_unusable:
+        expected = Hours(formula.middle * measured.least, formula.middle * measured.most)
     return Speed(
-        precision=training.precision,
-        least_hours=least,
-        most_hours=most,
+        precision=precision,
+        formula=formula,
+        expected=expected,
+        no_hours=measured.reason_unusable,
         terms=terms,
         counted_on=counts.counted_on,
     )
@@ -189,6 +267,7 @@ def update_terms(
     precision, ranks = training.precision, machine.num_ranks
     product_share = FP32_PRODUCT_SHARE if precision == "fp32" else TENSOR_CORE_SHARE
     products_per_second = machine.rate_by_precision[precision].value * product_share[case]
+    assert machine.memory_bytes_per_second is not None  # a GPU with rates has it
     bytes_per_second = machine.memory_bytes_per_second.value * MEMORY_SHARE[case]
     host_seconds = HOST_SECONDS_PER_KERNEL[case]
     # A joint vocabulary is taken: a second one adds little to these terms.

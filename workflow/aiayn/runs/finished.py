@@ -2,6 +2,7 @@
 shipped models.
 """
 
+import logging
 from pathlib import Path
 
 import msgspec
@@ -28,6 +29,8 @@ from aiayn.records import (
 from aiayn.runs.names import match_run, meant_runs
 from aiayn.spec.system import DecodingSpec, TrainingSpec, read_system
 
+logger = logging.getLogger(__name__)
+
 
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run's averaged checkpoint, data-bin, subwords and settings of the search.
@@ -50,7 +53,8 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
     """Return the run whose name begins with `run`, or the newest run, with `average`, or with the
     average of most checkpoints.
 
-    If no run of the results has the name, look for it among the shipped models.
+    Without a name and without a finished run it is the only shipped model, which is logged. If no
+    run of the results has the name, look for it among the shipped models.
 
     Raises:
         RecordError: if no run or several runs match; the message lists the candidates.
@@ -66,6 +70,9 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
     shipped_paths = SHIPPED_FOLDER.glob(str(model_folder(Path(), "*", "*") / EXPORT_RECORD_NAME))
     shipped = {path.parent.name: path.parent for path in shipped_paths}
     name = next(reversed(trained), "the newest") if run is None else run
+    if run is None and not trained and len(shipped) == 1:
+        name = next(iter(shipped))
+        logger.info(f"{results_folder}: no finished run yet: this is the shipped model {name}")
     known = trained if meant_runs(name, trained) else [*trained, *shipped]
     name = match_run(name, known, place=str(results_folder), unknown="is no finished run")
     if name not in trained:

@@ -15,7 +15,6 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
-import sacremoses  # type: ignore[import-untyped, unused-ignore]
 from sacrebleu import __version__ as sacrebleu_version
 from sacrebleu.metrics.base import Score
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
@@ -171,6 +170,8 @@ def _words(
 def _procedure_signature(
     procedure: Procedure, language: str, testset: str, references_sha256: str
 ) -> str:
+    import sacremoses  # type: ignore[import-untyped, unused-ignore]
+
     fields = {
         "nrefs": "1",
         "test": testset,

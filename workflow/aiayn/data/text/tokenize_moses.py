@@ -16,8 +16,10 @@ is still free for the second match.
 import functools
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer  # type: ignore[import-untyped, unused-ignore]
+if TYPE_CHECKING:  # sacremoses takes 0.4 s of CPU to import, which a mistyped flag should not cost
+    from sacremoses import MosesDetokenizer, MosesTokenizer  # type: ignore[import-untyped, unused-ignore]
 
 MOSES_LANGUAGES = ("de", "fr")  # tests/oracle compares their tokens with tokenizer.perl's
 
@@ -34,11 +36,17 @@ _SPLIT_HYPHEN = rb"\1 ##AT##-##AT## \2"
 # 5d3331b92 (2019-10-14) and in sacremoses, and kept here because it enters the scores. The list
 # does not contain the low German quote U+201E and the French quotes.
 _FULL_WIDTH_STOP_AND_BLANKS = re.compile("[\u3002\uff0e] *")
-_ASCII_BY_PUNCTUATION = {
-    ord(mark): ascii_text
-    for mark, ascii_text in MosesPunctNormalizer.REPLACE_UNICODE_PUNCTUATION
-    if len(mark) == 1
-} | {0xFF11: '"'}
+
+
+@functools.cache
+def _ascii_by_punctuation() -> dict[int, str]:
+    from sacremoses import MosesPunctNormalizer
+
+    return {
+        ord(mark): ascii_text
+        for mark, ascii_text in MosesPunctNormalizer.REPLACE_UNICODE_PUNCTUATION
+        if len(mark) == 1
+    } | {0xFF11: '"'}
 
 
 def tokenize_line(line: str, language: str) -> str:
@@ -54,7 +62,9 @@ def tokenize_line(line: str, language: str) -> str:
 
 
 @functools.cache
-def _tokenizer(language: str) -> MosesTokenizer:
+def _tokenizer(language: str) -> "MosesTokenizer":
+    from sacremoses import MosesTokenizer
+
     return MosesTokenizer(lang=language)
 
 
@@ -75,7 +85,9 @@ def detokenize_line(line: str, language: str) -> str:
 
 
 @functools.cache
-def _detokenizer(language: str) -> MosesDetokenizer:
+def _detokenizer(language: str) -> "MosesDetokenizer":
+    from sacremoses import MosesDetokenizer
+
     return MosesDetokenizer(lang=language)
 
 
@@ -85,7 +97,7 @@ def replace_unicode_punctuation(line: str) -> str:
     Since 2018-04-05 (fc9335c0), T2T's script does this to the hypotheses, not to the references,
     before tokenisation.
     """
-    return _FULL_WIDTH_STOP_AND_BLANKS.sub(". ", line).translate(_ASCII_BY_PUNCTUATION)
+    return _FULL_WIDTH_STOP_AND_BLANKS.sub(". ", line).translate(_ascii_by_punctuation())
 
 
 def split_compounds(tokenized_line: bytes) -> bytes:

@@ -1,0 +1,37 @@
+"""Print what makes a shell complete verbs, flags and choices (by shtab).
+
+For this terminal:
+  eval "$(aiayn completion bash)"
+For all terminals from now on, in bash; in zsh, a file `_aiayn` in a folder of $fpath:
+  aiayn completion bash >> ~/.bash_completion
+"""
+
+import argparse
+from collections.abc import Callable
+from typing import Literal
+
+from aiayn.cli.flags import flag
+
+EXAMPLE = "aiayn completion bash"
+
+
+class Flags:
+    shell: Literal["bash", "zsh"] = flag("bash or zsh", is_positional=True)
+
+
+class CompletionArguments(Flags):
+    """What every verb is called with, which only this one reads: the parsers of all verbs."""
+
+    make_parsers: Callable[[], dict[str, argparse.ArgumentParser]]
+
+
+def run(args: CompletionArguments) -> None:
+    """Print the script for the shell."""
+    import shtab
+
+    parser = argparse.ArgumentParser(prog="aiayn")
+    parser.add_argument("--version", action="store_true", help="print version and commit")
+    choices = parser.add_subparsers()
+    for verb, own_parser in args.make_parsers().items():
+        choices.add_parser(verb, parents=[own_parser], add_help=False, help=verb)
+    print(shtab.complete(parser, shell=args.shell))

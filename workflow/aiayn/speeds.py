@@ -1,0 +1,96 @@
+"""Reads published training speeds: who trained how fast, on which GPUs and in which precision.
+
+`paper_tables/published/throughputs.csv` has a line and a source for each; its README.md describes
+the columns.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
+from aiayn.spec.hardware import HardwareSpec
+from aiayn.spec.training import Precision
+
+Kind = Literal["eager", "unfused", "hand-fused", "graph"]
+# WMT17's pairs in an epoch of MLPerf, and the mean of their target tokens (an assumption).
+MLPERF_TOKENS_PER_EPOCH = 4.59e6 * 28.5
+# fp16 needs the same time as bf16. Lines of another precision, as `not stated`, are not compared.
+PRECISION_BY_NAME: dict[str, Precision] = {"fp32": "fp32", "tf32": "tf32", "fp16": "bf16"}
+
+
+class PublishedSpeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A published system; `fill` is the share of a batch's places that hold target tokens."""
+
+    group: Literal["first", "later"]
+    system: Text
+    code_base: Text
+    kind: Kind
+    model: Literal["base", "big", "algoperf"]
+    hardware: Text
+    num_gpus: int
+    num_nodes: str
+    precision: Text
+    batch: int
+    batch_unit: Literal["tokens", "sequences"]
+    fill: str
+    tokens_per_second: str
+    seconds_per_epoch: str
+    source: Text
+
+    @property
+    def measured(self) -> float:
+        """The target tokens a second, of all GPUs together."""
+        if self.tokens_per_second:
+            return float(self.tokens_per_second)
+        return MLPERF_TOKENS_PER_EPOCH / float(self.seconds_per_epoch)
+
+
+class SpeedRange(NamedTuple):
+    """The target tokens a second that were published, scaled to a number of GPUs."""
+
+    slowest: float
+    fastest: float
+    speeds: Sequence[PublishedSpeed]
+
+
+def read_speeds() -> list[PublishedSpeed]:
+    """Return the published systems in the order of their file."""
+    return [speed for _, speed in read_rows(PUBLISHED_FOLDER / "throughputs.csv", PublishedSpeed)]
+
+
+def comparable_speeds(precision: Precision) -> list[PublishedSpeed]:
+    """Return the systems on one node in a precision, whose batch is stated in tokens."""
+    return [
+        speed
+        for speed in read_speeds()
+        if PRECISION_BY_NAME.get(speed.precision) == precision
+        and speed.num_nodes == "1"
+        and speed.batch_unit == "tokens"
+    ]
+
+
+def published_range(
+    hardware: HardwareSpec,
+    *,
+    gpu: str,
+    num_gpus: int,
+    precision: Precision,
+    model: str,
+    kinds: Sequence[Kind] = ("eager", "unfused"),
+) -> SpeedRange | None:
+    """Return how fast others trained a model (`base` or `big`) on this card, in this precision and
+    with these kinds of code, in proportion to the number of GPUs; None if nobody published it.
+    """
+    speeds = [
+        speed
+        for speed in comparable_speeds(precision)
+        if hardware.find_name(speed.hardware) == hardware.find_name(gpu) is not None
+        and speed.model == model
+        and speed.kind in kinds
+    ]
+    if not speeds:
+        return None
+    per_gpu = [speed.measured / speed.num_gpus for speed in speeds]
+    return SpeedRange(num_gpus * min(per_gpu), num_gpus * max(per_gpu), speeds)
