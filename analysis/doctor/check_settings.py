@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from aiayn.cost import target_tokens_per_full_update
-from aiayn.logs.evidence import LoggedTraining
 from aiayn.facts.symbols import symbols_of_spec
+from aiayn.logs.evidence import LoggedTraining
 from aiayn.logs.types import Start, TrainingLog
 from aiayn.printed import PAPER_SCALE
 from analysis.doctor.types import (

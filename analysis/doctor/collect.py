@@ -19,6 +19,7 @@ import msgspec
 
 from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.errors import RecordError, UsageError
+from aiayn.facts.listing import LeftOut, list_folder
 from aiayn.logs.evidence import (
     VALIDATION_BLEU,
     LoggedFolder,
@@ -27,7 +28,6 @@ from aiayn.logs.evidence import (
     join_logs,
     metric_of_generation,
 )
-from aiayn.facts.listing import LeftOut, list_folder
 from aiayn.logs.reader import OTHER_TOOLKIT, read_log
 from aiayn.logs.types import Argument, GenerationLog
 from aiayn.packed import find_packed
@@ -48,6 +48,7 @@ from aiayn.records import (
 )
 from aiayn.scoring.outputs.system_output import generated_sentences, read_output, read_text
 from analysis.doctor.data_bin import DataBin
+from analysis.doctor.old_files import file_problem
 from analysis.doctor.types import (
     Attending,
     Case,
@@ -56,7 +57,6 @@ from analysis.doctor.types import (
     Scorer,
     Translation,
 )
-from analysis.doctor.old_files import file_problem
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)

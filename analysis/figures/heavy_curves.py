@@ -21,7 +21,6 @@ from aiayn.facts.jobs import Training, name_of
 from aiayn.facts.reader import read_log
 from aiayn.facts.types import LogFile
 from aiayn.known_good.rows import AveragedLine
-from aiayn.printed import PAPER_SCALE
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
 from paper_tables.frame import Frame

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from aiayn.logs.evidence import LoggedTraining, file_of
 from aiayn.facts.symbols import Group, Symbol
+from aiayn.logs.evidence import LoggedTraining, file_of
 from aiayn.logs.types import GenerationLog
 from aiayn.printed import read_rows
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.logs.evidence import real_number
 from aiayn.facts.symbols import ROW_SYMBOLS, Symbol, Symbols, are_equal, is_ours, symbols_of_spec
+from aiayn.logs.evidence import real_number
 from aiayn.logs.types import Argument
 from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.spec.system import CONFIG_FOLDER, TrainingSpec, read_system

@@ -11,17 +11,6 @@ from typing import Any
 import msgspec
 
 from aiayn.cost import num_parameters
-from aiayn.logs.arguments import KNOWN_ARGUMENTS, KnownArgument
-from aiayn.logs.evidence import (
-    LAST_CHECKPOINT,
-    LoggedTraining,
-    dev_subset,
-    diverged_after,
-    file_of,
-    final_validation,
-    real_number,
-    whole_number,
-)
 from aiayn.facts.symbols import (
     MAX_FIRST_RATE,
     MIN_POSITIONS,
@@ -32,6 +21,17 @@ from aiayn.facts.symbols import (
     are_equal,
     is_ours,
     symbols_of_arguments,
+)
+from aiayn.logs.arguments import KNOWN_ARGUMENTS, KnownArgument
+from aiayn.logs.evidence import (
+    LAST_CHECKPOINT,
+    LoggedTraining,
+    dev_subset,
+    diverged_after,
+    file_of,
+    final_validation,
+    real_number,
+    whole_number,
 )
 from aiayn.logs.types import Argument, TrainingLog
 from paper_tables.compare.judgement import (

@@ -37,7 +37,9 @@ def lay_out_logs(
     rows: list[tuple[str, Row]] = []
     for file in judged.jobs.file_by_path.values():
         if problem := file_problem(file):
-            rows.append((file.path, _log_row(file.path, f"{file.num_lines:,} lines", "", "", problem)))
+            rows.append(
+                (file.path, _log_row(file.path, f"{file.num_lines:,} lines", "", "", problem))
+            )
     for one in judged.trainings:
         fills, apart = _numbers(one)
         if one.name in scale_by_name:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from aiayn.logs.evidence import LoggedTraining
 from aiayn.facts.symbols import Symbols, symbols_of_spec
+from aiayn.logs.evidence import LoggedTraining
 from aiayn.logs.types import Argument, GenerationLog, Measured, Start, TrainingLog
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Translation

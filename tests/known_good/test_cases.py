@@ -75,7 +75,9 @@ def test_1_a_training_that_diverges_is_set_apart_and_the_others_fill(tmp_path: P
             r"\g<1>1612.402\g<2>1611.987\g<3>inf",
             text,
         )
-    judged = judge_base(tmp_path, bad=text, a=BASE.changed(seed=2, save_dir="b").text(), av="", g="")
+    judged = judge_base(
+        tmp_path, bad=text, a=BASE.changed(seed=2, save_dir="b").text(), av="", g=""
+    )
     assert filled(judged)["a.log"] == WHOLE
     assert "final_nll_bits" in problems_of(judged, "bad.log")
 
@@ -269,9 +271,10 @@ def test_34_the_last_epoch_that_max_update_cuts_saves_no_checkpoint(
     text = re.sub(r"\d{4}-\d\d-\d\d 12:00:00 \| INFO \| train_inner.*\n", "", text)
     text = re.sub(r"bsz [\d.]+", f"bsz {4_500_966 / 5440:.1f}", text)
     if has_lines:
-        text = text.replace("2024-03-01 12:00:00 | INFO | fairseq_cli.train | done", "\n".join(
-            [*saved_lines(18), "2024-03-01 12:00:00 | INFO | fairseq_cli.train | done"]
-        ))
+        text = text.replace(
+            "2024-03-01 12:00:00 | INFO | fairseq_cli.train | done",
+            "\n".join([*saved_lines(18), "2024-03-01 12:00:00 | INFO | fairseq_cli.train | done"]),
+        )
     inputs = [f"{PLACE}/checkpoint{epoch}.pt" for epoch in range(18, 13, -1)]
     judged = judge_base(tmp_path, a=text, av=averaging_text(inputs, AVERAGED))
     assert filled(judged)["g.log"] == ["bleu"]
@@ -306,9 +309,7 @@ def test_37_a_copy_counts_once_and_its_translation_is_known(tmp_path: Path) -> N
 
 def test_38_validations_begin_after_some_updates(tmp_path: Path) -> None:
     text = BASE.changed(validate_after_updates=50_000, save_interval_updates=5000)
-    lines = [
-        line for line in text.lines() if not re.search(r"epoch 00\d \| valid on", line)
-    ]
+    lines = [line for line in text.lines() if not re.search(r"epoch 00\d \| valid on", line)]
     assert filled(judge_base(tmp_path, a="\n".join(lines) + "\n"))["a.log"] == WHOLE
 
 

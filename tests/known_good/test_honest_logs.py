@@ -58,7 +58,10 @@ def training_text(name: str, form: Form) -> str:
         "distributed_world_size": 8,
     }
     text = TrainingText(
-        form=form, num_epochs=NUM_EPOCHS.get(name.split("-")[0], 20), num_parameters=parameters_of(arguments), arguments=needed
+        form=form,
+        num_epochs=NUM_EPOCHS.get(name.split("-", maxsplit=1)[0], 20),
+        num_parameters=parameters_of(arguments),
+        arguments=needed,
     ).text()
     printed = text.split("\n")[0]
     begin = re.search(r"Namespace\(|\{'_name'", printed)

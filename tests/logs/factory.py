@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from aiayn.logs.evidence import join_logs
 from aiayn.facts.listing import list_folder
+from aiayn.logs.evidence import join_logs
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import LogFile
 from paper_tables.compare.lines import JudgedFolder, judge_folder
@@ -272,9 +272,7 @@ class GenerationText:
     subset: str = "test"
     beam_size: int = 4
     value: str = "27.31"
-    score: str = (
-        "BLEU4 = {value}, {precisions} (BP=1.000, ratio=1.031, syslen=66501, reflen=64512)"
-    )
+    score: str = "BLEU4 = {value}, {precisions} (BP=1.000, ratio=1.031, syslen=66501, reflen=64512)"
     has_start: bool = True
 
     def changed(self, **arguments: Any) -> "GenerationText":

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.logs.evidence import metric_of_generation
 from aiayn.facts.listing import list_folder
+from aiayn.logs.evidence import metric_of_generation
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import GenerationLog, TrainingLog
 from paper_tables.compare.decoding import compare_generation

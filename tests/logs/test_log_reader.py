@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from aiayn.facts.statistics import parse_statistics
 from aiayn.logs.arguments import parse_arguments
 from aiayn.logs.reader import read_log
-from aiayn.facts.statistics import parse_statistics
 from aiayn.logs.types import GenerationLog, LogFile, TrainingLog
 from tests.logs.factory import BASE, GenerationText, TrainingText, namespace
 

@@ -21,7 +21,16 @@ from aiayn.facts.types import Value
 # The groups of a config that a program does not use. A group that no fairseq has is not left out.
 _OTHER_GROUPS: dict[str, frozenset[str]] = {
     "train": frozenset(
-        ("common_eval", "generation", "eval_lm", "interactive", "scoring", "bpe", "tokenizer")
+        (
+            "common_eval",
+            "generation",
+            "eval_lm",
+            "interactive",
+            "scoring",
+            "bpe",
+            "tokenizer",
+            "job_logging_cfg",
+        )
     ),
     "generate": frozenset(
         (
@@ -34,9 +43,28 @@ _OTHER_GROUPS: dict[str, frozenset[str]] = {
             "ema",
             "eval_lm",
             "interactive",
+            "job_logging_cfg",
         )
     ),
 }
+# fairseq-hydra-train prints of the model what a user sets. The rest has the defaults of
+# TransformerConfig (fairseq/models/transformer/transformer_config.py, 0.12).
+_HYDRA_MODEL: dict[str, Value] = {
+    "dropout": 0.1,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
+    "share_all_embeddings": False,
+    "share_decoder_input_output_embed": False,
+}
+for _side in ("encoder", "decoder"):
+    _HYDRA_MODEL |= {
+        f"{_side}_embed_dim": 512,
+        f"{_side}_ffn_embed_dim": 2048,
+        f"{_side}_layers": 6,
+        f"{_side}_attention_heads": 8,
+        f"{_side}_normalize_before": False,
+        f"{_side}_learned_pos": False,
+    }
 _NESTED = ("encoder", "decoder", "quant_noise")
 _MAX_CHARACTERS = 200  # of a value; `data` may be a long list of shards
 _STRING = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
@@ -90,6 +118,11 @@ def parse_arguments(text: str) -> Arguments:
     for _, key, value in stated:
         values.setdefault(key, value)
     program = _program_of(values, is_config=is_config)
+    if is_config and program == "train" and values.get("arch") == "transformer":
+        is_printed = {key for group, key, _ in stated if group == "model"}
+        is_whole = "encoder_normalize_before" in is_printed
+        missing = {} if is_whole else _HYDRA_MODEL
+        stated += [("model", key, value) for key, value in missing.items() if key not in is_printed]
     others = _OTHER_GROUPS.get(program, frozenset()) if is_config else frozenset()
     pairs = {(key, str(value)): (key, value) for group, key, value in stated if group not in others}
     deciding = "\n".join(sorted("=".join(pair) for pair in pairs))
@@ -142,9 +175,13 @@ def _value(tree: ast.expr) -> Value:
     if isinstance(tree, ast.Constant) and isinstance(tree.value, bool | int | float | None):
         return tree.value
     text = ast.unparse(tree)[:_MAX_CHARACTERS]
-    return {"inf": float("inf"), "nan": float("nan"), "true": True, "false": False, "null": None}.get(
-        text, text
-    )
+    return {
+        "inf": float("inf"),
+        "nan": float("nan"),
+        "true": True,
+        "false": False,
+        "null": None,
+    }.get(text, text)
 
 
 def _program_of(values: dict[str, Value], *, is_config: bool) -> str:
@@ -158,6 +195,7 @@ def _program_of(values: dict[str, Value], *, is_config: bool) -> str:
     if values.get("path") not in (None, ""):
         if "beam" not in values:
             return "validate"
-        return "interactive" if "buffer_size" in values and not is_config else "generate"
+        is_session = values.get("buffer_size") not in (None, 0)
+        return "interactive" if is_session else "generate"
     is_training = bool({"criterion", "task", "lr_scheduler", "max_update"} & values.keys())
     return "train" if "arch" in values and is_training else ""

@@ -2,7 +2,8 @@
 each line printed.
 
 `reader.py` assigns lines to sections, and `jobs.py` sections to trainings. This module reads the
-same lines again for what a section only summarises: statistics within an epoch. A curve may be read while its log grows.
+same lines again for what a section only summarises: statistics within an epoch. A curve may be
+read while its log grows.
 
 If a start resumed before the newest update of an earlier start, its own lines replace the earlier
 lines. Hours count from the first line of each start and are summed over the starts. They include

@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -91,9 +92,9 @@ def _symbols(section: Section) -> Iterator[Fact]:
     symbols = symbols_of_arguments(arguments, gpus)
     for symbol, value in symbols.items():
         is_other = symbol in OURS_ONLY and not is_ours(arguments)
-        if symbol not in ("updates", "precision") and not is_other:
-            if has_gpus or symbol != "tokens_per_update":
-                yield Fact(symbol, value, section.path, section.line)
+        is_other = is_other or symbol in ("updates", "precision")
+        if not is_other and (has_gpus or symbol != "tokens_per_update"):
+            yield Fact(symbol, value, section.path, section.line)
     if stated and gpus and stated != gpus and not arguments.get("cpu"):
         path, line = _place(section, "num_gpus")
         yield Fact("contradicting_gpus", f"{stated} and {gpus}", path, line)
@@ -259,9 +260,10 @@ def _batches(training: Training) -> Iterator[Fact]:
         whole(section.value(f"pairs_{name}")) or 0
         for name in ("train", "train1", "train2", "train3")
     )
-    lengths = [after.update - before.update for before, after in zip(ends, ends[1:], strict=False)]
+    first = [ends[0].update] if ends[0].epoch == 1 else []
+    lengths = [after.update - before.update for before, after in pairwise(ends)]
     if pairs and total and lengths:
-        read = pairs / num_updates * max(lengths)
+        read = pairs / num_updates * max([*first, *lengths])
         yield Fact("pairs_of_an_epoch", read / total, path, line)
 
 
@@ -332,7 +334,8 @@ def _twice(section: Section) -> int:
     feed-forward a second time, for a faster kernel.
     """
     symbols = dict_of_symbols(section)
-    d_model, d_ff, layers = (whole(symbols.get(name)) or 0 for name in ("d_model", "d_ff", "num_layers"))
+    sizes = [whole(symbols.get(name)) or 0 for name in ("d_model", "d_ff", "num_layers")]
+    d_model, d_ff, layers = sizes
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = 2 * d_model * d_ff + d_ff + d_model
     return layers * (attention + feed_forward)
@@ -343,10 +346,10 @@ def model_parameters(training: Training) -> int | None:
     section = training.last
     printed = whole(section.value("num_parameters"))
     counted = counted_parameters(section)
-    if printed and counted and section.form == "config":
-        if math.isclose(printed - _twice(section), counted, rel_tol=0.005):
-            return printed - _twice(section)
-    return printed
+    if not printed or not counted or section.form != "config":
+        return printed
+    is_twice = math.isclose(printed - _twice(section), counted, rel_tol=0.005)
+    return printed - _twice(section) if is_twice else printed
 
 
 def _parameters(training: Training) -> Iterator[Fact]:
@@ -367,7 +370,9 @@ def _parameters(training: Training) -> Iterator[Fact]:
             frozen = number - (whole(trained.value) or 0)
             yield Fact("frozen_parameters", frozen, trained.path, trained.line)
         if (whole(section.value("num_experts")) or 0) > 0:
-            yield Fact("expert_parameters", section.value("num_experts"), printed.path, printed.line)
+            yield Fact(
+                "expert_parameters", section.value("num_experts"), printed.path, printed.line
+            )
 
 
 def _matrices(training: Training) -> Iterator[Fact]:
@@ -568,7 +573,9 @@ def _order_of_time(translation: Translation, training: Training) -> Iterator[Fac
         return
     section = translation.section
     begin, end = section.first_time, training.last.last_time
-    hosts = {str(fact.value) for fact in (*training.facts, *section.facts) if fact.quantity == "host"}
+    hosts = {
+        str(fact.value) for fact in (*training.facts, *section.facts) if fact.quantity == "host"
+    }
     if section.path == training.last.path:
         return
     if begin and end and len(hosts) <= 1:

@@ -6,17 +6,21 @@ from aiayn.facts.types import Refusal
 
 _NOT_READ = "this form is not read; give the number to `aiayn explain`"
 _FORMS = (
-    (":::MLPv?\\d", "a log of an MLPerf submission, whose task is a different one"),
+    (r":::MLPv?\d|:::MLL", "a log of an MLPerf submission, whose task is a different one"),
     (r"\| epoch \d+ \| train loss |\| epoch \d+ \| \d+ updates \|", "a log of fairseq before 0.6"),
     (r"^\| BLEU4 = ", "a score of fairseq before 0.6"),
     (r"^\{'(?:loss|eval_loss|train_runtime)': [\d.]+", "a log of Hugging Face's Trainer"),
     (r"\*{5} Running (?:training|Evaluation|Prediction) \*{5}", "a log of Hugging Face's Trainer"),
     (r"^Epoch \d+: +\d+%\|.*v_num=", "a log of PyTorch Lightning"),
     (r"^wandb: ", "output of Weights & Biases"),
-    (r"^\s*\{.*\"(?:epoch|step|iter|iteration|global_step)\": ?\d.*\}\s*$", "JSON lines of another"
-     " trainer"),
-    (r"^\[?(?:Epoch|epoch|Step|step|Iter|iter)[ :=#\]]*\d+.*\b(?:loss|ppl|bleu)\b", "the lines of an own"
-     " training loop"),
+    (
+        r"^\s*\{.*\"(?:epoch|step|iter|iteration|global_step)\": ?\d.*\}\s*$",
+        "JSON lines of a trainer that is not fairseq",
+    ),
+    (
+        r"^\[?(?:Epoch|epoch|Step|step|Iter|iter)[ :=#\]]*\d+.*\b(?:loss|ppl|bleu)\b",
+        "the lines of an own training loop",
+    ),
 )
 _PATTERNS = [(re.compile(pattern.encode()), text) for pattern, text in _FORMS]
 

@@ -1,8 +1,8 @@
 """Joins the sections of a folder's files into jobs: trainings, averagings and translations.
 
-The unit is a job, not a file. A training may be requeued with one output each time, copied by `tee`,
-and averaged and translated in files of their own. Sections are joined by save folder and update. A
-relative save folder counts within the folder of the log, because everybody's is called
+The unit is a job, not a file. A training may be requeued with one output each time, copied by
+`tee`, and averaged and translated in files of their own. Sections are joined by save folder and
+update. A relative save folder counts within the folder of the log, because everybody's is called
 `checkpoints`.
 """
 
@@ -99,7 +99,7 @@ class Training(msgspec.Struct, kw_only=True):
 
 
 class Translation(msgspec.Struct, kw_only=True):
-    """One translation, its training if that is known, and the averagings that made its checkpoint."""
+    """One translation, its training if it is known, and the averagings that made its checkpoint."""
 
     section: Section
     training: Training | None = None
@@ -331,10 +331,7 @@ def _training_of(translation: Translation, trainings: Sequence[Training]) -> Tra
 
 def _is_above(training: Training, section: Section) -> bool:
     """Return whether a training is above a section in its file: a job writes them in this order."""
-    return any(
-        one.path == section.path and one.line < section.line
-        for one in training.sections
-    )
+    return any(one.path == section.path and one.line < section.line for one in training.sections)
 
 
 def _has_saved_into(training: Training, model_folder: str, path: str) -> bool:
@@ -366,7 +363,7 @@ def is_same_place(first: str, second: str) -> bool:
 
 
 def _averagings_of(translation: Translation, averagings: Sequence[Section]) -> list[Section]:
-    """Return the averagings that wrote a translation's checkpoint, the nearest if there are more."""
+    """Return the averagings that wrote a translation's checkpoint, only the nearest."""
     path, section = normal_path(translation.model_path), translation.section
     here = posixpath.dirname(section.path)
     made = []
@@ -402,29 +399,37 @@ def _repeats(translation: Translation, earlier: Sequence[Translation]) -> str:
 
 
 def _with_files_of_results(translations: list[Translation]) -> list[Translation]:
-    """Join generate-test.txt, which --results-path wrote, to the log that has its arguments."""
+    """Join generate-test.txt, which --results-path wrote, to the log that has its arguments.
+
+    fairseq 0.12 prints the score in the file only.
+    """
     joined = []
     for translation in translations:
         section = translation.section
-        log = None
-        if not section.arguments:
-            here = posixpath.dirname(section.path)
-            for other in translations:
-                names = ("subset", "bleu", "precisions", "reference_tokens")
-                is_same = all(
-                    other.section.value(name) == section.value(name) for name in names
-                ) and bool(other.section.arguments)
-                results = normal_path(other.section.arguments.get("results_path") or "")
-                folder = posixpath.dirname(other.section.path)
-                is_near = _is_inside(here, folder) or here == folder
-                if is_same and is_near and results != ".":
-                    log = other
-        if log is None:
+        logs = [other for other in translations if _has_results(other.section, section)]
+        if section.arguments or len(logs) != 1:
             joined.append(translation)
             continue
-        log.section.num_hypotheses = log.section.num_hypotheses or section.num_hypotheses
-        log.section.num_marked = log.section.num_marked or section.num_marked
+        log = logs[0].section
+        if log.value("bleu") is None:
+            log.facts += section.facts
+        log.num_hypotheses = log.num_hypotheses or section.num_hypotheses
+        log.num_marked = log.num_marked or section.num_marked
     return joined
+
+
+def _has_results(log: Section, section: Section) -> bool:
+    """Return whether a section is the file of results of a log: its folder, and its score."""
+    results = log.arguments.get("results_path")
+    if not results or log.path == section.path:
+        return False
+    folder = posixpath.normpath(posixpath.join(posixpath.dirname(log.path), normal_path(results)))
+    here = posixpath.dirname(section.path)
+    if not is_same_place(folder, here or "."):
+        return False
+    names = ("subset", "bleu", "precisions", "reference_tokens")
+    is_scored = log.value("bleu") is not None
+    return not is_scored or all(log.value(name) == section.value(name) for name in names)
 
 
 def gpu_names(training: Training) -> list[str]:

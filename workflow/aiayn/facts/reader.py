@@ -1,9 +1,9 @@
 """Reads a log into sections, line by line: of fairseq 0.6 to 0.12, of its fork, or of ours.
 
-The lines decide what a file is, never its name. A start line prints a program's arguments and begins
-a section. Every other line is a statistic, a sentence of a translation, a part of the printed model,
-or a message, which templates.csv knows or does not know. Lines of statistics are checked as they
-come, and only a summary is kept, so that memory does not grow with the file.
+The lines decide what a file is, never its name. A start line prints a program's arguments and
+begins a section. Every other line is a statistic, a sentence of a translation, a part of the
+printed model, or a message, which templates.csv knows or does not know. Lines of statistics are
+checked as they come, and only a summary is kept, so that memory does not grow with the file.
 """
 
 import re
@@ -277,7 +277,10 @@ class _Reader:
                 section.state("num_types", named["num_types"], number)
             elif "num_examples" in named:
                 path = str(named["data_path"])
-                split = named.get("split") or path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+                split = (
+                    named.get("split")
+                    or path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+                )
                 section.state(f"pairs_{split}", named["num_examples"], number)
                 section.state("data_path", path, number)
             else:
@@ -452,7 +455,7 @@ def _is_consistent(statistics: Statistics) -> bool:
     values = statistics.value_by_name
     bits = values.get("nll_loss", values.get("loss"))
     ppl = values.get("ppl")
-    if bits is None or ppl is None or not 0 <= bits < 30 or ppl != ppl or ppl == float("inf"):
+    if bits is None or ppl is None or not 0 <= bits < 30:
         return True
     # Three decimals of bits are a relative 0.00035 of the perplexity; two digits if it is rounded.
     slack = 0.0051 + 0.0007 * 2.0**bits
@@ -495,4 +498,6 @@ def _keep_statistics(section: Section, number: int, statistics: Statistics, line
     ):
         section.num_repeated += 1
     else:
-        _conflict(section, number, f"{what} has other numbers than line {known.line}: two trainings")
+        _conflict(
+            section, number, f"{what} has other numbers than line {known.line}: two trainings"
+        )

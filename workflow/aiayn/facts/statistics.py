@@ -134,12 +134,12 @@ def seconds_between(first_line: bytes, last_line: bytes) -> float | None:
 
 _VALUE = rb"(?:-?[\d.][\d.e+-]*|nan|-?inf)%?"
 _WHOLE = re.compile(
-    rb"^(?:.{0,60}\|\s|)epoch \d{3,}"
+    rb"^(?:.{0,60}(?:\|\s|\] - )|)epoch \d{3,}"
     rb"(?:: +(?:\d+ / \d+ |\d+%\|[^|]*\| *\d+/\d+ \[[^,\]]*,[^,\]]*(?:, )?)"
     rb"(?:[\w.@/-]+=" + _VALUE + rb"(?:, ?)?)++\]?"
     rb"|(?: \| valid on '[^']*' subset)?(?: \| [\w.@/-]+ " + _VALUE + rb")++)\s*$"
 )
-_JSON_HEAD = re.compile(rb"^(?:.{0,60}\|\s|)\{\"epoch\"")
+_JSON_HEAD = re.compile(rb"^(?:.{0,60}(?:\|\s|\] - )|)\{\"epoch\"")
 
 
 def is_whole(line: bytes) -> bool:

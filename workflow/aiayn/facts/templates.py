@@ -3,7 +3,8 @@
 templates.csv has one template a line: `num. model params: {num_parameters:int} (num. trained:
 {num_trained:int})`. A template matches a whole message, which is a line without its time, level and
 logger. Its fields are typed, and a field without a name is not kept. A `read` template makes a fact
-of each named field. A `harmless` line changes no number. A line that no template matches is unknown.
+of each named field. A `harmless` line changes no number. A line that no template matches is
+unknown.
 """
 
 import csv
@@ -77,8 +78,10 @@ def compile_template(text: str, kind: str) -> Template:
     for field in _FIELD.finditer(text):
         name, type_name = field.groups()
         if type_name not in _PATTERN_BY_TYPE:
-            raise ValueError(f"{text}: {type_name} is not a type of a field; write one of"
-                             f" {', '.join(_PATTERN_BY_TYPE)}")
+            raise ValueError(
+                f"{text}: {type_name} is not a type of a field; write one of"
+                f" {', '.join(_PATTERN_BY_TYPE)}"
+            )
         pattern += _literal(text[end : field.start()])
         inner = _PATTERN_BY_TYPE[type_name]
         pattern += f"({inner})" if name else f"(?:{inner})"
@@ -89,7 +92,7 @@ def compile_template(text: str, kind: str) -> Template:
 
 
 def _literal(text: str) -> str:
-    """Return the pattern of literal text. Runs of spaces are of any length: fairseq aligns columns."""
+    """Return the pattern of literal text. fairseq aligns columns: spaces are of any number."""
     plain = text.replace("{{", "{").replace("}}", "}")
     return re.sub(r"(?:\\ )+", r"\\s+", re.escape(plain))
 

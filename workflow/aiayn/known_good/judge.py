@@ -72,9 +72,7 @@ def problems(
             continue
         if rule.is_needed(number) and allowed_by(fact.value, rule.allowed, target) is None:
             expected = show_allowed(rule.allowed, target)
-            found.setdefault(
-                (fact.quantity, str(fact.value)), _problem(fact, expected, rule.why)
-            )
+            found.setdefault((fact.quantity, str(fact.value)), _problem(fact, expected, rule.why))
     for rule in rules.values():
         if rule.must_be_stated(number) and rule.quantity not in stated:
             expected = show_allowed(rule.allowed, target)
@@ -118,7 +116,7 @@ def notes(
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """The target whose row a training has. If it is not found, `nearest` has the fewest problems."""
+    """The target whose row a training has. Without any, `nearest` has the fewest problems."""
 
     target: Target | None
     nearest: Target | None

@@ -291,7 +291,7 @@ def _state_equals(
 
 
 def _compare_translations(found: JudgedJobs) -> None:
-    """Add to translations of different trainings with one and the same score that they are copies."""
+    """Add that they are copies to translations of different trainings with the same score."""
     names = ("bleu", "precisions", "hypothesis_tokens", "reference_tokens", "brevity_penalty")
     groups: dict[object, list[tuple[JudgedTraining, JudgedTranslation]]] = {}
     for owner in found.trainings:
@@ -394,7 +394,9 @@ def validation_translation(training: Training) -> Translation | None:
     except ValueError:
         search = {"eval_bleu_args": text}
     # What fairseq's validation uses if the arguments do not state it.
-    stated: dict[str, Any] = {"beam": 1, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200} | dict(search)
+    stated: dict[str, Any] = {"beam": 1, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200} | dict(
+        search
+    )
     stated["remove_bpe"] = arguments.get("eval_bleu_remove_bpe")
     path = training.last.path
     section = Section(path=path, program="generate", line=final.line, last_line=final.line)

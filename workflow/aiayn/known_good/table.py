@@ -3,12 +3,12 @@
 `allowed` has alternatives, separated by ` or `:
 
 * `any`: nothing is compared. The reason says which quantity shows it instead.
-* `[0, null]`: a JSON list of values. An empty list allows no value: such a fact is always a problem.
+* `[0, null]`: a JSON list of values. An empty list allows no value: the fact is always a problem.
 * `{d_model}`: the value of the target. `{train_pairs~0.15}` is within 15 % of it.
 * `0.5..1.05`, `256..`, `..1e-05`: a range. An end may be a value of the target: `{low}..{high}`.
 
-`numbers` has words of `NUMBERS`. `+bleu` means that a log must state the quantity, or its BLEU is set
-apart. A quantity that no number needs gives a note.
+`numbers` has words of `NUMBERS`. `+bleu` means that a log must state the quantity, or its BLEU is
+set apart. A quantity that no number needs gives a note.
 """
 
 import csv
@@ -64,9 +64,7 @@ def read_table(path: Path = TABLE_PATH) -> dict[str, Rule]:
     return rules
 
 
-def allowed_by(
-    value: Value, allowed: str, target: Mapping[str, TargetValue]
-) -> int | None:
+def allowed_by(value: Value, allowed: str, target: Mapping[str, TargetValue]) -> int | None:
     """Return the number of the first alternative that allows a value; None if none does."""
     for number, alternative in enumerate(allowed.split(" or ")):
         if _is_allowed(value, alternative, target):
@@ -75,31 +73,32 @@ def allowed_by(
 
 
 def _is_allowed(value: Value, alternative: str, target: Mapping[str, TargetValue]) -> bool:
-    if alternative == "any":
-        return True
     if alternative.startswith("["):
-        return any(are_equal(value, one) for one in json.loads(alternative))
+        return any(are_equal(value, expected) for expected in json.loads(alternative))
     if ".." in alternative:
-        low, _, high = alternative.partition("..")
-        ends = _end(low, target, -math.inf), _end(high, target, math.inf)
-        if ANY in ends:
-            return True
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
-        return bool(ends[0] <= value <= ends[1])
+        return _is_within(value, alternative, target)
     found = _TARGET.fullmatch(alternative)
     if found is None or found[1] not in target:
-        return False  # a target without the value allows nothing
+        return alternative == "any"  # a target without the value allows nothing
     expected = target[found[1]]
-    if expected == ANY:
+    values = expected if isinstance(expected, tuple) else (expected,)
+    tolerance = float(found[2] or 0.0)
+    return expected == ANY or any(are_equal(value, one, tolerance) for one in values)
+
+
+def _is_within(value: Value, text: str, target: Mapping[str, TargetValue]) -> bool:
+    """Return whether a value is in a range."""
+    low, _, high = text.partition("..")
+    ends = _end(low, target, -math.inf), _end(high, target, math.inf)
+    if ANY in ends:
         return True
-    if isinstance(expected, tuple):
-        return any(are_equal(value, one) for one in expected)
-    return are_equal(value, expected, float(found[2] or 0.0))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return bool(ends[0] <= value <= ends[1])
 
 
 def _end(text: str, target: Mapping[str, TargetValue], default: float) -> Any:
-    """Return an end of a range; NaN, with which nothing compares, if the target does not have it."""
+    """Return an end of a range; NaN, which allows nothing, if the target does not have it."""
     if not text:
         return default
     if found := _TARGET.fullmatch(text):
@@ -118,7 +117,7 @@ def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
 
 def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
     """Return allowed values in words: `0.1`, `3,003`, `0.5 to 1.05`, `no such line`."""
-    first = allowed.split(" or ")[0]
+    first = allowed.split(" or ", maxsplit=1)[0]
     if first.startswith("["):
         values = [one for one in json.loads(first) if one is not None] or [None]
         return show(values[0]) if json.loads(first) else "none"

@@ -11,9 +11,10 @@ from pathlib import Path
 import msgspec
 
 from aiayn.data.text.detokenise import PIECE_PATTERN
-from aiayn.logs.arguments import ParsedArguments, is_open, parse_arguments
-from aiayn.facts.text import LogText
 from aiayn.facts.statistics import parse_statistics
+from aiayn.facts.text import LogText
+from aiayn.facts.types import Refusal
+from aiayn.logs.arguments import ParsedArguments, is_open, parse_arguments
 from aiayn.logs.training import (
     DICTIONARY,
     EVENT_WORDS,
@@ -29,7 +30,6 @@ from aiayn.logs.types import (
     GenerationLog,
     LogEntry,
     LogFile,
-    Refusal,
     Start,
 )
 

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from aiayn.facts.statistics import RATE, UPDATE, Statistics, parse_statistics
-from aiayn.logs.types import LoggedRate, Measured, Printed, Refusal, Start, TrainingLog
+from aiayn.facts.types import Refusal
+from aiayn.logs.types import LoggedRate, Measured, Printed, Start, TrainingLog
 
 _CHECKPOINT = re.compile(rb"[Ll]oaded checkpoint (.+?) \(epoch (\d{1,9}) @ (\d{1,15}) updates\)")
 _NO_CHECKPOINT = re.compile(rb"[Nn]o existing checkpoint found")

@@ -8,7 +8,7 @@ from 1, at line feeds alone.
 
 import msgspec
 
-from aiayn.facts.types import Refusal as Refusal
+from aiayn.facts.types import Refusal
 
 Argument = bool | int | float | str | None
 # a subword; a training that diverged prints thousands, and a uniform guess costs about 15
