@@ -81,7 +81,8 @@ def make_page_of_logs(
     for one in judged.trainings:
         if one.name in recorded_by_name:
             scale_by_name[one.name], train = recorded_by_name[one.name]
-            contradictions[one.name] = problems(_contradictions(one.training, train), {}, "train")
+            found = problems(_contradictions(one.training, train), {}, "train")
+            contradictions[one.name] = [problem for problem in found if problem.is_stated]
     tables = [lay_out_logs(judged, scale_by_name, contradictions, left_out)]
     if alone or not recorded_by_scale:
         frame = frame_of_logs(lines, read_hardware(config_folder / "hardware.yaml"))

@@ -163,7 +163,7 @@ def describe_training(training: Training) -> str:
 def _row_words(judged: JudgedTraining) -> str:
     row = judged.row
     if row.target is not None:
-        return f"{row.target.name}, {row.target.scale}"
+        return row.target.name
     if not judged.training.arguments:
         return "unknown: no hyper-parameters in the log"
     if row.nearest is None:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from aiayn.facts.reader import read_log as read_facts
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import GenerationLog, TrainingLog
 from aiayn.packed import open_unpacked
@@ -130,7 +131,7 @@ def test_an_unreadable_file_is_named_and_the_others_are_read(
 
     monkeypatch.setattr("aiayn.facts.text.open_unpacked", opens)
     rows = rows_of_logs(folder)
-    assert rows["a.log"]["row"] == "base (en-de, paper)"
+    assert rows["a.log"]["row"] == "base, en-de"
     assert "closed.log: cannot be read (Permission denied)" in rows["closed.log"]["why_not"]
 
 
@@ -141,7 +142,7 @@ def test_a_file_that_opens_and_cannot_be_read_is_named(tmp_path: Path) -> None:
     folder = write(tmp_path / "logs", {"a.log": ONE.text()})
     (folder / "b.log").symlink_to("/proc/self/mem")
     rows = rows_of_logs(folder)
-    assert rows["a.log"]["row"] == "base (en-de, paper)"
+    assert rows["a.log"]["row"] == "base, en-de"
     assert "b.log: cannot be read (" in rows["b.log"]["why_not"]
 
 
@@ -158,7 +159,7 @@ def test_an_unreadable_folder_is_named_and_the_others_are_read(
 
     monkeypatch.setattr(os, "scandir", scans)
     rows = rows_of_logs(folder)
-    assert rows["a.log"]["row"] == "base (en-de, paper)"
+    assert rows["a.log"]["row"] == "base, en-de"
     assert (
         rows["closed"]["why_not"]
         == "closed: this folder cannot be read (Permission denied); make it readable"
@@ -296,11 +297,15 @@ START, REST = TrainingText().text().split("\n", 1)
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        (f'{START}\n:::MLLOG {{"key": "run_start"}}\n{REST}', 2, "a result file of MLPerf"),
-        (f"{START}\n:::MLPv0.5.0 transformer 1541635936 run_start\n{REST}", 2, "of MLPerf"),
+        (f'{START}\n:::MLLOG {{"key": "run_start"}}\n{REST}', 2, "an MLPerf submission"),
+        (
+            f"{START}\n:::MLPv0.5.0 transformer 1541635936 run_start\n{REST}",
+            2,
+            "an MLPerf submission",
+        ),
         ('{"epoch": 3, "train_loss": 4.1, "valid_bleu": 25.1, "num_updates": 30000}\n', 1, "JSON"),
         ('started\n{"epoch": 1, "update": 12, "loss": 4.1, "num_updates": 12}\n', 2, "JSON"),
-        ('{"step": 100, "loss": 4.1, "lr": 0.0003}\n', 1, "JSON lines of another trainer"),
+        ('{"step": 100, "loss": 4.1, "lr": 0.0003}\n', 1, "JSON lines of a trainer"),
     ],
 )
 def test_the_file_of_another_program_is_refused_by_its_line_and_the_others_go_on(
@@ -308,7 +313,7 @@ def test_the_file_of_another_program_is_refused_by_its_line_and_the_others_go_on
 ) -> None:
     (tmp_path / "other.log").write_text(text, encoding="utf-8")
     write(tmp_path, {"good.log": ONE.text()})
-    refusal = read_log(tmp_path / "other.log").refusal
+    refusal = read_facts(tmp_path / "other.log").refusal
     assert refusal is not None
     assert (refusal.line, words in refusal.text) == (line, True)
     assert list(rows_of_logs(tmp_path)) == ["good.log", "other.log"]

@@ -70,7 +70,10 @@ def test_our_runs_count_the_seconds_of_all_attempts(tmp_path: Path) -> None:
 def test_all_files_are_written_also_those_for_machines(tmp_path: Path) -> None:
     write(
         tmp_path / "logs",
-        {"a.log": ONE.changed(fp16=True).text(), "b.log": TWO.changed(fp16=True).text()},
+        {
+            "a.log": replace(ONE, num_epochs=20).changed(fp16=True).text(),
+            "b.log": replace(TWO, num_epochs=20).changed(fp16=True).text(),
+        },
     )
     output = tmp_path / "out"
     assert make_tables_from_logs([tmp_path / "logs"], output).pages[0] == output / "report.html"

@@ -26,6 +26,7 @@ from aiayn.facts.jobs import (
     language_pair_of,
     models_of,
     normal_path,
+    reach_of,
     wall_seconds,
 )
 from aiayn.facts.symbols import OURS_ONLY, is_ours, symbols_of_arguments
@@ -144,7 +145,7 @@ def _history(training: Training) -> Iterator[Fact]:
         elif loaded == "." and restored != LAST_CHECKPOINT and not _is_in(restored, home):
             yield Fact("history", f"the weights of {restored}", section.path, section.line)
             is_whole = False
-        reached = section.last_update
+        reached = reach_of(section)
     if is_whole and training.first.arguments:
         path, line = _place(training.first, "resumed_updates")
         yield Fact("history", "whole", path, line)

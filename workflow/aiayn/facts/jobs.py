@@ -10,12 +10,14 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import msgspec
 
 from aiayn.facts.types import Fact, LogFile, Measured, Section, Value, real, whole
 
 LAST_CHECKPOINT = "checkpoint_last.pt"
+DEFAULT_INTERVAL = 1000  # of lines of statistics, in updates: fairseq up to 0.9
 MIN_COMMON = 2  # equal statistics that make one section the copy of another
 
 
@@ -260,12 +262,21 @@ def _continues(start: Section, before: Section) -> bool:
         return False
     resumed = _begin_update(start)
     if resumed:
-        return resumed <= before.last_update and not _contradict(start, before)
+        return resumed <= reach_of(before) and not _contradict(start, before)
     is_same_file = start.path == before.path and start.line > before.line
     is_later = is_same_file or (
         before.last_time != "" and before.last_time <= start.first_time and before.last_update > 0
     )
     return is_later and before.value("done_seconds") is None
+
+
+def reach_of(section: Section) -> int:
+    """Return the last update that a section may have made: what it printed or saved, and one
+    interval of its lines more, in which it may have been killed.
+    """
+    saved = [whole(value) or 0 for value in section.values("saved_updates")]
+    interval = whole(section.arguments.get("log_interval")) or DEFAULT_INTERVAL
+    return max([section.last_update, *saved]) + interval
 
 
 def _contradict(start: Section, before: Section) -> bool:
@@ -297,7 +308,7 @@ def _joined(sections: list[Section]) -> Training:
             epochs = {number: one for number, one in epochs.items() if one.update <= resumed}
         validations |= section.validations
         epochs |= section.epochs
-        reached = section.last_update
+        reached = reach_of(section)
     return Training(
         sections=sections,
         validations=sorted(validations.values(), key=lambda one: (one.update, one.line)),
@@ -445,9 +456,12 @@ def wall_seconds(training: Training) -> float | None:
     total = 0.0
     for section in training.sections:
         seconds = real(section.value("done_seconds"))
-        if seconds is None:
+        if seconds is None and section.first_time and section.last_time:
+            begin, end = map(datetime.fromisoformat, (section.first_time, section.last_time))
+            seconds = (end - begin).total_seconds()
+        if not seconds:
             walls = [one.wall_seconds for one in section.epochs.values() if one.wall_seconds]
-            seconds = walls[-1] if walls else None
+            seconds = walls[-1] if walls else seconds
         if seconds is None:
             return None
         total += seconds

@@ -136,17 +136,20 @@ class _Reader:
     def _read_statistics(self, number: int, line: bytes) -> None:
         if self._is_other_program:
             return
+        shape = line.translate(None, _DIGITS)
+        statistics = None
+        if shape not in self._known_shapes:
+            statistics = parse_statistics(line)
+            is_like = _LIKE_STATISTICS.search(line) is not None
+            if statistics is None and (not is_like or self._section is None):
+                self._read_message(number, line)
+                return
         section = self._of_program("train", number)
         section.last_line = number
         if section.num_inner % 64 == 0 or section.first_update is None:
             self._keep_time(section, line)
         # Lines within an epoch are most of a log. Their form is checked once for each form.
-        shape = line.translate(None, _DIGITS)
         if shape not in self._known_shapes:
-            statistics = parse_statistics(line)
-            if statistics is None and not _LIKE_STATISTICS.search(line):
-                self._read_message(number, line)
-                return
             if statistics is None or not is_whole(line):
                 _keep(section.broken_lines, number)
                 return
@@ -155,26 +158,7 @@ class _Reader:
                 _keep_statistics(section, number, statistics, line)
                 return
             self._known_shapes.add(shape)
-        found = UPDATE.search(line)
-        if found is None:
-            _keep(section.broken_lines, number)
-            return
-        update = int(found[1])
-        statistics = None
-        if section.first_update is None or section.num_inner % 256 == 0:
-            statistics = parse_statistics(line)
-            if statistics is not None and not _is_consistent(statistics):
-                _conflict(section, number, "perplexity and loss contradict each other")
-        if section.first_update is None:
-            section.first_update = update
-            section.first_epoch = None if statistics is None else statistics.epoch
-            section.log_format = "json" if b'{"epoch"' in line else "simple"
-        if update < section.last_update:
-            _conflict(section, number, f"update {update:,} follows update {section.last_update:,}")
-        section.last_update = max(section.last_update, update)
-        section.num_inner += 1
-        if section.num_inner % section.rate_step == 0 and update:
-            _keep_rate(section, number, update, line)
+        _keep_inner(section, number, line)
 
     # Translations
 
@@ -231,6 +215,8 @@ class _Reader:
         if b" with beam=" in line and b"Generate " in line and not self._is_other_program:
             self._read_score(number, line)
             return
+        if line.startswith(_MLPERF):
+            self._look_at_form(number, line)
         head = _HEAD.match(line)
         message = line[head.end() :] if head else line.removeprefix(b"| ")
         level = (head[2] or head[6] or head[7]) if head else b""
@@ -312,8 +298,8 @@ class _Reader:
 
     def _look_at_form(self, number: int, line: bytes) -> None:
         self._num_looked_at += 1
-        if line.startswith(_MLPERF):
-            self.is_mlperf = True
+        if line.startswith(_MLPERF) and not self.is_mlperf:
+            self.is_mlperf, self.foreign = True, find_foreign_form(number, line)
         if self.foreign is None and self._num_looked_at <= MAX_LINES_LOOKED_AT:
             self.foreign = find_foreign_form(number, line)
         if self.is_mlperf:
@@ -431,6 +417,32 @@ def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) ->
     num_kept = sum(known.is_serious == is_serious for known in section.unknown_lines)
     if num_kept < MAX_KEPT_LINES:
         section.unknown_lines.append(UnknownLine(number, text, is_serious))
+
+
+def _keep_inner(section: Section, number: int, line: bytes) -> None:
+    """Take in a line of statistics within an epoch: its update, and some of the rates.
+
+    Every 256th line is parsed as a whole, to compare its perplexity with its loss.
+    """
+    found = UPDATE.search(line)
+    if found is None:
+        _keep(section.broken_lines, number)
+        return
+    update = int(found[1])
+    if section.first_update is None or section.num_inner % 256 == 0:
+        statistics = parse_statistics(line)
+        if statistics is not None and not _is_consistent(statistics):
+            _conflict(section, number, "perplexity and loss contradict each other")
+        if section.first_update is None:
+            section.first_update = update
+            section.first_epoch = None if statistics is None else statistics.epoch
+            section.log_format = "json" if b'{"epoch"' in line else "simple"
+    if update < section.last_update:
+        _conflict(section, number, f"update {update:,} follows update {section.last_update:,}")
+    section.last_update = max(section.last_update, update)
+    section.num_inner += 1
+    if section.num_inner % section.rate_step == 0 and update:
+        _keep_rate(section, number, update, line)
 
 
 def _keep_rate(section: Section, number: int, update: int, line: bytes) -> None:
