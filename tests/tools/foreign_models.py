@@ -20,6 +20,7 @@ import torch
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
+import aiayn.train.model  # noqa: F401  # fairseq installs its own meters when it is imported
 from aiayn.data.text.lines import read_shipped
 from aiayn.data.text.tokenize_moses import tokenize_lines
 from aiayn.spec.system import ShippedSource, read_corpus

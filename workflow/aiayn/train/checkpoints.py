@@ -259,6 +259,12 @@ def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
 
 
 def _why_not_loaded(path: Path, error: Exception) -> str:
+    blocked = re.search(r"unsupported GLOBAL ([\w.]+) whose module \S+ is blocked", str(error))
+    if blocked is not None:
+        return (
+            f"holds a call of {blocked[1]}, which no checkpoint needs; nothing of it was run:"
+            " do not use this file"
+        )
     refused = re.search(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)", str(error))
     if refused is not None:
         return (

@@ -11,10 +11,10 @@ from typing import Any
 
 from fairseq import models, tasks
 from fairseq.checkpoint_utils import _upgrade_state_dict, load_model_ensemble_and_task
+from fairseq.data import Dictionary
 from fairseq.dataclass.utils import overwrite_args_by_name
 from omegaconf import OmegaConf
 
-from aiayn.data.text.binarize import read_dictionary
 from aiayn.errors import CheckpointError
 from aiayn.train import plugin
 from aiayn.train.checkpoints import (
@@ -47,10 +47,10 @@ def load_model(checkpoint_path: Path, data_folder: Path, *, device: str) -> tupl
     if state.get("cfg") is not None:
         state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
         overwrite_args_by_name(state["cfg"], changes)
+    _require_known(state, checkpoint_path)
     with warnings.catch_warnings():  # hydra warns of how fairseq calls it
         warnings.simplefilter("ignore", UserWarning)
         state = _upgrade_state_dict(state)
-    _require_known(state.get("cfg"), checkpoint_path)
     _require_dictionaries(state["cfg"]["task"], checkpoint_path, data_folder)
     config = state["cfg"]["task"]
     task = tasks.setup_task(config, from_checkpoint=True)  # omits flags that are unknown here
@@ -66,16 +66,25 @@ def load_model(checkpoint_path: Path, data_folder: Path, *, device: str) -> tupl
     return evaluated_on(device, model), task
 
 
-def _require_known(config: Any, checkpoint_path: Path) -> None:
-    if config is None:
+def _require_known(state: dict[str, Any], checkpoint_path: Path) -> None:
+    """Refuse a task or an architecture that is not imported from fairseq."""
+    arguments, config = state.get("args"), state.get("cfg")
+    if arguments is None and config is None:
         raise CheckpointError(
             f"{checkpoint_path}: holds neither 'args' nor 'cfg'; expected a file of fairseq-train"
         )
-    user_folder = getattr(config["common"], "user_dir", None)
+    settings = arguments if arguments is not None else config["common"]
+    user_folder = getattr(settings, "user_dir", None)
     own_code = f" (it was trained with --user-dir {user_folder}, which is not run)"
-    for part, registry in (("task", tasks.TASK_REGISTRY), ("model", models.ARCH_MODEL_REGISTRY)):
-        settings = config[part]
-        name = getattr(settings, "_name", None) or getattr(settings, "arch", None)
+    for part, key, registry in (
+        ("task", "task", tasks.TASK_REGISTRY),
+        ("model", "arch", models.ARCH_MODEL_REGISTRY),
+    ):
+        if arguments is not None:
+            name = getattr(arguments, key, "translation")  # the only task of early versions
+        else:
+            settings = config[part]
+            name = getattr(settings, "_name", None) or getattr(settings, "arch", None)
         if name not in registry:
             raise CheckpointError(
                 f"{checkpoint_path}: {part} {name!r} is not one that is known here; known: "
@@ -100,7 +109,8 @@ def _require_dictionaries(config: Any, checkpoint_path: Path, data_folder: Path)
             )
         if not next_path.exists():
             continue
-        pairs = itertools.zip_longest(read_dictionary(path), read_dictionary(next_path))
+        symbol_lists = [Dictionary.load(str(file)).symbols for file in (path, next_path)]
+        pairs = itertools.zip_longest(*symbol_lists)
         for index, (symbol, next_symbol) in enumerate(pairs):
             if symbol != next_symbol:
                 raise CheckpointError(
