@@ -68,7 +68,8 @@ def load_model(checkpoint_path: Path, data_folder: Path, *, device: str) -> tupl
 
 def _require_known(state: dict[str, Any], checkpoint_path: Path) -> None:
     """Refuse a task or an architecture that is not imported from fairseq."""
-    arguments, config = state.get("args"), state.get("cfg")
+    arguments: Any = state.get("args")
+    config: Any = state.get("cfg")
     if arguments is None and config is None:
         raise CheckpointError(
             f"{checkpoint_path}: holds neither 'args' nor 'cfg'; expected a file of fairseq-train"
