@@ -221,8 +221,9 @@ def describe_forest(frame: pd.DataFrame) -> str:
 
 _FOREST_CAPTION = (
     "A diamond is the printed row minus the printed base; next to it is our row minus our base. The"
-    " mark is hollow where the interval includes 0, and a triangle where the paper prints the two"
-    " as equal and ours differ. Bars are 95 % t-intervals by an sd pooled over all systems of two"
+    " mark is hollow where the interval includes 0, hollow and pink where the paper's text"
+    " concludes nothing (not called), and a triangle where the paper prints the two as equal and"
+    " ours differ. Bars are 95 % t-intervals by an sd pooled over all systems of two"
     " seeds or more; a bar that leaves the plot is cut. At a smaller scale than the paper's a row"
     " keeps its ratio to base, and the two compare in direction, not in size."
 )

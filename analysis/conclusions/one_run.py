@@ -7,6 +7,7 @@ noise was not published, so this says nothing about what they knew.
 """
 
 import math
+import statistics
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from scipy import stats
 
 from aiayn.printed import printed_number, read_table
 from analysis.conclusions.published import read_conclusions
-from paper_tables.public_seeds import ALGOPERF, MLPERF, Quantity, seed_noise
+from paper_tables.public_seeds import ALGOPERF, MLPERF, Quantity, seed_noise, values_of
 
 ALPHA = 0.05
 PERPLEXITY_COLUMN, BLEU_COLUMN = "ppl_dev", "bleu_dev"
@@ -75,14 +76,18 @@ def bleu_noises() -> list[Noise]:
 
 
 def _algoperf_noises(quantity: Quantity) -> list[Noise]:
-    pooled = seed_noise(ALGOPERF).pooled(quantity)
+    """Return AlgoPerf's pooled noise, and that of its noisiest setting by its own degrees of
+    freedom.
+    """
+    noise = seed_noise(ALGOPERF)
+    pooled = noise.pooled(quantity)
     if pooled is None:
         return []
-    # The noisiest of twelve settings is a stress value, not an estimate: it supposes that every
-    # setting is as noisy, so it keeps the degrees of freedom of all settings.
+    settings = [values_of(runs, quantity) for runs in noise.runs_by_setting.values()]
+    noisiest = max((values for values in settings if len(values) > 1), key=statistics.stdev)
     return [
         Noise("AlgoPerf", pooled.sd, pooled.degrees_of_freedom),
-        Noise("AlgoPerf's noisiest setting", pooled.largest_sd, pooled.degrees_of_freedom),
+        Noise("AlgoPerf's noisiest setting", statistics.stdev(noisiest), len(noisiest) - 1),
     ]
 
 

@@ -16,7 +16,13 @@ from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.verdict import ALPHA
 from analysis.conclusions.answers import Estimate
 from analysis.conclusions.contrasts import SHARES, SeedRun, known_values, started_runs
-from analysis.conclusions.horizon import HORIZON_UPDATES, compare_at_horizon, long_runs
+from analysis.conclusions.horizon import (
+    HORIZON_UPDATES,
+    bits_of,
+    compare_at_horizon,
+    long_runs,
+    mean_of_last_fifth,
+)
 from analysis.conclusions.readings import (
     Kind,
     Reading,
@@ -28,10 +34,9 @@ from analysis.conclusions.readings import (
     read_welch,
 )
 from analysis.conclusions.runs import seed_runs
-from paper_tables.frame import Frame, Numbers, Run
+from paper_tables.frame import Frame, Numbers
 
 BLEU_METRIC = METRIC_BY_PAIR["en-de"]
-TRAINING_SHARE = 0.8  # bits on training batches are the mean over the last fifth of a run
 ADDED_AFTER_A_LOOK = "added after a look"
 RunsBySystem = dict[str, list[SeedRun]]
 
@@ -109,8 +114,9 @@ def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
     """Return the reading at 16,000 updates, for the rows with such a run next to base's."""
     estimates: dict[str, Estimate] = {}
     for contrast in compare_at_horizon(long_runs(frame)):  # confirmatory seeds come first
-        if contrast.system in rows and contrast.estimate is not None:
-            estimates.setdefault(contrast.system, contrast.estimate)
+        estimate = contrast.estimate(bits_of)
+        if contrast.system in rows and estimate is not None:
+            estimates.setdefault(contrast.system, estimate)
     return Reading(kind="horizon", name=f"{HORIZON_UPDATES:,} updates", estimate_by_row=estimates)
 
 
@@ -174,7 +180,7 @@ def _training_bits(frame: Frame, rows: Sequence[str], control: str) -> Reading:
             continue
         values[system] = {}
         for run in runs:
-            bits = _mean_of_last_fifth(run)
+            bits = mean_of_last_fifth(run)
             if run.seed is not None and bits is not None:
                 values[system][run.seed] = bits
     comparable = [row for row in rows if values.get(row)]
@@ -187,12 +193,3 @@ def _is_regularised_alike(frame: Frame, system: str, control: str) -> bool:
         return False
     own, other = spec.training, control_spec.training
     return (own.p_drop, own.eps_ls) == (other.p_drop, other.eps_ls)
-
-
-def _mean_of_last_fifth(run: Run) -> float | None:
-    """Return the mean of a finished run's training bits over its last fifth; None without a log."""
-    if run.train is None:
-        return None
-    first = TRAINING_SHARE * run.train.updates
-    late = [bits for update, bits in run.training_bits_by_update.items() if update > first]
-    return sum(late) / len(late) if late else None

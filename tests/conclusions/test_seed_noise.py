@@ -6,6 +6,8 @@ import pytest
 
 from analysis.conclusions.one_run import (
     Noise,
+    bits_noises,
+    bleu_noises,
     half_unit,
     printed_differences,
 )
@@ -17,6 +19,17 @@ def test_the_reach_is_of_two_single_runs_and_the_correction_divides_alpha() -> N
     assert noise.reach() == pytest.approx(1.96 * math.sqrt(2), abs=0.001)
     assert noise.reach(15) == pytest.approx(2.935 * math.sqrt(2), abs=0.001)  # z(1 - 0.05 / 30)
     assert [answer(size, noise, 15) for size in (4.2, 4.0, 2.7)] == [YES, ONLY_PLAIN, NO]
+
+
+def test_the_noisiest_setting_has_the_degrees_of_freedom_of_its_own_five_runs() -> None:
+    counts = []
+    for noises, size in ((bits_noises(), "smallest_bits"), (bleu_noises(), "smallest_bleu")):
+        noisiest = noises[1]
+        assert (noisiest.name, noisiest.degrees_of_freedom) == ("AlgoPerf's noisiest setting", 4)
+        sizes = [getattr(difference, size) for difference in printed_differences()]
+        for reach in (noisiest.reach(), noisiest.reach(len(sizes))):
+            counts.append(sum(value > reach for value in sizes))
+    assert counts == [11, 10, 2, 0]
 
 
 def test_rounding_is_taken_at_its_worst() -> None:

@@ -143,8 +143,8 @@ def test_bad_input_is_refused(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert evaluate(checkpoint, data) == 2
-    assert "--testset NAME" in capsys.readouterr().err
+    assert main(["evaluate", "--checkpoint", str(checkpoint)]) == 2
+    assert "give --checkpoint FILE with --data FOLDER" in capsys.readouterr().err
     torn = tmp_path / "torn.pt"
     torn.write_bytes(checkpoint.read_bytes()[:1000])
     assert evaluate(torn, data, "--references", str(references)) == 1

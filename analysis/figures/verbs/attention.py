@@ -2,7 +2,8 @@
 write the weights.
 
 RUN is the name of a run or of a shipped model, or any unique beginning of it (default: the newest
-finished run). Without --sentence the paper's two sentences are used. The weights are the model's
+finished run). --checkpoint, --data and --bpe-codes take any model of fairseq instead, as `aiayn
+evaluate` does. Without --sentence the paper's two sentences are used. The weights are the model's
 own, for all heads of a layer. The command writes <name>.tsv, a line for each weight, and, with the
 extra `figures`, lines between words, coloured by head, and a matrix for each head.
 
@@ -11,6 +12,7 @@ extra `figures`, lines between words, coloured by head, and a matrix for each he
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -18,12 +20,18 @@ from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, RUN, Device, flag
 from aiayn.cli.translate import text_splitter
 from aiayn.errors import UsageError
 from aiayn.runs.finished import find_finished
+from aiayn.spec.system import read_system
 
 EXAMPLE = "aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --word dog"
 
 
 class Flags:
     run: str | None = RUN
+    checkpoint: Path | None = flag("a checkpoint of fairseq-train, instead of a run", "FILE")
+    data: Path | None = flag("for --checkpoint: the folder of the model's dict.*.txt", "FOLDER")
+    bpe_codes: Path | None = flag(
+        "for --checkpoint: the model's codes; without them the sentence is given in pieces", "FILE"
+    )
     results: Path = RESULTS
     average: str | None = AVERAGE
     sentence: str | None = flag("a source sentence (default: the paper's two)", "TEXT")
@@ -43,6 +51,7 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Write the weights and draw them; print the path of each file."""
+    from aiayn.data.text.foreign import foreign_splitter
     from aiayn.decode.decode import Translator
     from aiayn.train.device import resolve_device
     from analysis.figures import PAPER_SENTENCES
@@ -52,20 +61,32 @@ def run(args: Flags) -> None:
 
     if args.sentence is not None and not args.sentence.strip():
         raise UsageError("--sentence is empty; expected a sentence in the source language")
-    finished = find_finished(args.results, args.run, args.average)
-    run_name, data = finished.checkpoint.run, finished.data
-    print(
-        f"{run_name}, {finished.checkpoint.average}, from {finished.checkpoint.path}",
-        file=sys.stderr,
-    )
-    translator = Translator(
-        Path(finished.checkpoint.path),
-        Path(data.folder),
-        finished.decoding,
-        device=resolve_device(args.device),
-    )
-    split = text_splitter(finished, data.source_language)
-    output_folder = args.output or args.results / finished.scale / "attention" / run_name
+    device = resolve_device(args.device)
+    if args.checkpoint is not None:
+        if args.data is None:
+            raise UsageError("--checkpoint: expected also --data FOLDER, with its dict.*.txt")
+        decoding = read_system("base", "paper").decoding
+        translator = Translator(args.checkpoint, args.data, decoding, device=device)
+        run_name, output_folder = args.checkpoint.stem, args.output or Path("results/attention")
+        split: Callable[[str], str] = str  # pieces stay as they are
+        if args.bpe_codes is not None:
+            task = translator.task
+            symbols, language = task.source_dictionary.symbols, task.cfg.source_lang
+            split, words = foreign_splitter(args.bpe_codes, symbols, language)
+            print(f"{args.checkpoint}: {words}", file=sys.stderr)
+    else:
+        finished = find_finished(args.results, args.run, args.average)
+        run_name, data, model_path = (
+            finished.checkpoint.run,
+            finished.data,
+            finished.checkpoint.path,
+        )
+        print(f"{run_name}, {finished.checkpoint.average}, from {model_path}", file=sys.stderr)
+        translator = Translator(
+            Path(model_path), Path(data.folder), finished.decoding, device=device
+        )
+        split = text_splitter(finished, data.source_language)
+        output_folder = args.output or args.results / finished.scale / "attention" / run_name
     sentences = list(PAPER_SENTENCES) if args.sentence is None else [args.sentence]
     for number, sentence in enumerate(sentences, start=1):
         weights = attention_weights(translator, split(sentence), kind=args.kind, layer=args.layer)

@@ -1,38 +1,73 @@
-"""Score any fairseq model on a test set: translate a split of its data-bin, and print every
-definition of BLEU.
+"""Score any fairseq model on a test set: translate it, and print every definition of BLEU.
 
-The checkpoint may be any translation model saved by fairseq-train, such as `--arch transformer`. It
-is unpickled, which may run code: use only checkpoints from people you trust. The data-bin is the
-folder that fairseq-preprocess made for the model: its dictionaries, and the split to translate. The
-search is the paper's (section 6.1), unless flags change it. Subword pieces (`@@ `, U+2581) are
-joined, and the translations are scored as by `aiayn score`: `--repair detokenise` turns tokens into
-plain text, which the definitions need; --as-given keeps tokens on both sides.
+The checkpoint may be any translation model that fairseq 0.6 to 0.12 saved, such as `--arch
+transformer`. Its file cannot run code. What is translated is one of:
+
+--data: a data-bin (raw, lazy, cached or mmap) with the model's dictionaries. Without --testset and
+--references its own target side is scored, as fairseq-generate does.
+--source: plain text. --bpe-codes (subword-nmt, fastBPE or sentencepiece) make pieces of it, and
+--dictionaries is the folder of the model's dict.*.txt. Without references it is only translated.
+--released: a model that fairseq's authors published, with its newstest2014. Both are downloaded,
+decoded with fairseq's search (hours on a CPU), and compared with what was published of this file.
+Ctrl-C stops it with the score of the lines so far; the same command continues.
+
+Before the translation, the model's loss tells whether the dictionaries are the model's. The search
+is the paper's (section 6.1), unless flags change it; `--search fairseq` is that of
+fairseq-generate. Subword pieces (`@@ `, U+2581) are joined, and the translations are scored as by
+`aiayn score`: `--repair detokenise` turns tokens into plain text, which the definitions need;
+--as-given keeps tokens on both sides.
 """
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from aiayn.cli.flags import DEVICE, Device, flag, positive
+from aiayn.cli.flags import DEVICE, RESULTS, Device, flag, positive
 from aiayn.cli.score import TextFlags, print_output_scores, read_references
 from aiayn.data.text.detokenise import join_pieces, remove_marks
-from aiayn.errors import CorpusError
+from aiayn.data.text.lines import read_lines, write_lines
+from aiayn.errors import UsageError
 from aiayn.provenance import replace_on_success
 from aiayn.scoring.outputs.system_output import SystemOutput
 from aiayn.scoring.score import lines_sha256
-from aiayn.spec.system import read_system
+from aiayn.spec.system import DecodingSpec, read_system
 
 EXAMPLE = (
     "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset"
     " newstest2014 --repair detokenise --output newstest2014.de"
 )
+# The defaults of fairseq-generate, with the paper's beam and alpha.
+FAIRSEQ_SEARCH = {
+    "length_penalty_form": "len",
+    "stop": "fairseq",
+    "max_length_per_source_token": 0,
+    "max_extra_tokens": 200,
+}
 
 
 class Flags(TextFlags):
-    checkpoint: Path = flag("a checkpoint of fairseq-train", "FILE", heading="model and search")
-    data: Path = flag("the model's data-bin", "FOLDER")
+    checkpoint: Path | None = flag(
+        "a checkpoint of fairseq-train", "FILE", heading="model and search"
+    )
+    released: str | None = flag(
+        "a released model with its test set: wmt16.en-de or wmt14.en-fr (hours)", "NAME"
+    )
+    max_lines: int | None = flag(
+        "for --released: stop after so many lines, a sample of the test set", "N", parse=positive
+    )
+    results: Path = RESULTS
+    data: Path | None = flag("a data-bin", "FOLDER")
     split: str = flag("the split of the data-bin to translate (default: test)", default="test")
+    source: Path | None = flag("plain text to translate, one sentence a line", "FILE")
+    bpe_codes: Path | None = flag("for --source: the model's codes, or sentencepiece model", "FILE")
+    dictionaries: Path | None = flag("for --source: the folder of the model's dict.*.txt", "FOLDER")
+    tokenised: bool = flag("for --source: it is tokenised already")
+    search: Literal["fairseq", "paper"] | None = flag(
+        "rules of length penalty, stop and maximal length (default: paper; --released: fairseq)"
+    )
     beam_size: int | None = flag("default: the paper's 4", "N", parse=positive)
     length_penalty_alpha: float | None = flag("default: the paper's 0.6", "A")
     length_penalty_form: Literal["len", "gnmt"] | None = flag(
@@ -49,44 +84,109 @@ def run(args: Flags) -> None:
     """Translate, write the translations to --output if it is given, and print the scores.
 
     Raises:
-        UsageError: if neither a public test set nor references are given.
-        CheckpointError: if the checkpoint is torn, or belongs to another data-bin.
+        UsageError: if the flags do not say what to translate.
+        CheckpointError: if the checkpoint is torn, or its dictionaries are others.
         ScoreError: if translations and references differ in number.
     """
-    from aiayn.decode.decode import Translator, decode_split, decoding_signature
+    from aiayn.decode.decode import Translator, decoding_signature, load_split
     from aiayn.train.device import resolve_device
+    from analysis.tools.heavy_dictionary_check import check_by_loss, check_without_references
 
-    references, place = read_references(args, None)
-    decoding = read_system("base", "paper").decoding
-    given = {name: getattr(args, name, None) for name in decoding.__struct_fields__}
-    changes = {name: value for name, value in given.items() if value is not None}
-    decoding = msgspec.structs.replace(decoding, **changes)
-    translator = Translator(
-        args.checkpoint, args.data, decoding, device=resolve_device(args.device)
-    )
-    try:
-        hypotheses, _ = decode_split(translator, args.split)
-    except FileNotFoundError as error:
-        raise CorpusError(
-            f"{args.data}: {error}; give a split of this data-bin with --split"
-        ) from error
-    symbols = translator.task.target_dictionary.symbols
-    # sentencepiece marks pieces by U+2581, subword-nmt by @@.
-    has_pieces = any("\u2581" in symbol for symbol in symbols)
-    join = join_pieces if has_pieces else remove_marks
-    lines = [join(" ".join(hypothesis.pieces)).strip() for hypothesis in hypotheses]
+    decoding, device = search_of(args), resolve_device(args.device)
+    if args.released is not None:
+        from analysis.tools.heavy_released import evaluate_released
+
+        evaluate_released(args, decoding, device)
+        return
+    folder = args.data or args.dictionaries
+    has_source = None not in (args.source, args.bpe_codes, args.dictionaries)
+    if args.checkpoint is None or folder is None or (args.data is None) != has_source:
+        raise UsageError(
+            "give --checkpoint FILE with --data FOLDER, or with --source FILE, --bpe-codes FILE and"
+            " --dictionaries FOLDER; or --released NAME"
+        )
+    has_references = args.references is not None or args.testset is not None
+    references, place = read_references(args, None) if has_references else ([], "")
+    translator = Translator(args.checkpoint, folder, decoding, device=device)
+    task = translator.task
+    if args.source is None:
+        sources, targets = load_split(task, args.split)
+        place_of_source = f"{folder}, split {args.split}"
+        if targets is not None and not has_references:
+            # As in fairseq-generate: the tokens of the data-bin, without marks.
+            references = [join(task.target_dictionary, numbers.tolist()) for numbers in targets]
+            place, args.as_given = f"{place_of_source} ({task.cfg.target_lang})", True
+    else:
+        sources, targets = number_text(translator, args, references)
+        place_of_source = str(args.source)
+    if targets is not None and len(targets) == len(sources) and not args.no_warning:
+        say(check_by_loss(translator, sources, targets, str(folder)))
+    hypotheses = translator.translate(sources)
+    lines = [join_symbols(task.target_dictionary, h.pieces) for h in hypotheses]
     if args.output is not None:
         with replace_on_success(args.output) as partial_path:
-            partial_path.write_text(
-                "".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n"
-            )
+            write_lines(lines, partial_path)
+    if not references:
+        if args.output is None:
+            print("\n".join(lines))
+        counts = task.target_dictionary.count[task.target_dictionary.nspecial :]
+        num_sources = len({tuple(source.tolist()) for source in sources})
+        say(check_without_references(counts, lines, num_sources, str(folder)))
+        return
     print_output_scores(
         args,
-        SystemOutput(
-            f"{args.data}, split {args.split}", lines, "lines", sha256=lines_sha256(lines)
-        ),
+        SystemOutput(place_of_source, lines, "lines", sha256=lines_sha256(lines)),
         references,
         place,
         command="the same command with",
         search=decoding_signature(decoding),
     )
+
+
+def search_of(args: Any) -> DecodingSpec:
+    """Return the search of the flags: the paper's or fairseq's, with what single flags change."""
+    decoding = read_system("base", "paper").decoding
+    is_by_fairseq = args.search == "fairseq" or (args.search is None and args.released is not None)
+    changes: dict[str, Any] = dict(FAIRSEQ_SEARCH) if is_by_fairseq else {}
+    for name in decoding.__struct_fields__:
+        if (value := getattr(args, name, None)) is not None:
+            changes[name] = value
+    return msgspec.structs.replace(decoding, **changes)
+
+
+def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tuple[Any, Any]:
+    """Return the ids of the lines of --source and of the references, None without references."""
+    from aiayn.data.text.foreign import foreign_splitter
+
+    task = translator.task
+    assert args.source is not None  # `run` requires both
+    assert args.bpe_codes is not None
+    sides: list[Any] = []
+    for dictionary, language, lines in (
+        (task.source_dictionary, task.cfg.source_lang, list(read_lines(args.source))),
+        (task.target_dictionary, task.cfg.target_lang, references),
+    ):
+        split, words = foreign_splitter(
+            args.bpe_codes, dictionary.symbols, language, is_tokenised=args.tokenised
+        )
+        numbers = [dictionary.encode_line(split(line), add_if_not_exist=False) for line in lines]
+        sides.append([line.long() for line in numbers])
+    say(f"{args.source}: {words}")
+    return sides[0], sides[1] or None
+
+
+def join(dictionary: Any, numbers: Sequence[int]) -> str:
+    """Return the line of text for numbers of symbols, without the end of sentence."""
+    return join_symbols(dictionary, [dictionary.symbols[number] for number in numbers[:-1]])
+
+
+def join_symbols(dictionary: Any, symbols: Sequence[str]) -> str:
+    """Return the line of text for pieces, by the marks in a dictionary."""
+    # sentencepiece marks pieces by U+2581, subword-nmt and fastBPE by @@.
+    has_pieces = any("\u2581" in symbol for symbol in dictionary.symbols)
+    return (join_pieces if has_pieces else remove_marks)(" ".join(symbols)).strip()
+
+
+def say(words: str) -> None:
+    """Print a remark to standard error."""
+    print(f"aiayn evaluate: {words}", file=sys.stderr)

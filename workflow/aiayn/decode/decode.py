@@ -12,7 +12,7 @@ from tqdm import tqdm
 from aiayn.decode.beam_search import BatchSearch, BestHypothesis, check_search, max_length
 from aiayn.decode.decoder_steps import steps_of
 from aiayn.decode.exported import load_average
-from aiayn.errors import CheckpointError
+from aiayn.errors import CheckpointError, CorpusError
 from aiayn.spec.system import DecodingSpec
 from aiayn.train.fairseq_args import MAX_POSITIONS
 
@@ -130,9 +130,33 @@ def _batches(
 
 def load_source_lines(task: Any, split: str) -> list[torch.Tensor]:
     """Return the source lines of a data-bin's split, in order, as ids with end of sentence."""
-    task.load_dataset(split)
-    dataset = task.dataset(split)
-    return [dataset.src[index] for index in range(len(dataset.src))]
+    return load_split(task, split)[0]
+
+
+def load_split(task: Any, split: str) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
+    """Return both sides of a data-bin's split, in order, as ids with end of sentence.
+
+    The target side is None if the data-bin does not have it. The data-bin may be raw, lazy, cached
+    or mmap; the checkpoint only knows the format of its training data.
+
+    Raises:
+        CorpusError: if the split does not exist.
+    """
+    folder = Path(task.cfg.data)
+    is_raw = any(folder.glob(f"{split}.*-*.{task.cfg.source_lang}"))
+    task.cfg.dataset_impl = "raw" if is_raw else None  # None: by the first bytes of the index
+    try:
+        task.load_dataset(split)
+    except FileNotFoundError as error:
+        raise CorpusError(
+            f"{folder}: {error}; give a split of this data-bin with --split"
+        ) from error
+    sides = []
+    for side in filter(None, (task.dataset(split).src, task.dataset(split).tgt)):
+        if side.supports_prefetch:  # a cached data-bin has only the lines that it has prefetched
+            side.prefetch(range(len(side)))
+        sides.append([side[index].long() for index in range(len(side))])
+    return sides[0], sides[1] if len(sides) == 2 else None
 
 
 def decode_split(translator: Translator, split: str) -> tuple[list[Hypothesis], float]:

@@ -1,9 +1,10 @@
 """Computes the logits of the next symbol for all unfinished hypotheses of a batch, step by step.
 
 `steps_of` returns the steps of a model: our transformer's decoder over plain tensors (section 3),
-or fairseq's incremental decoding for every other architecture. An object serves batch after batch:
-`start` reads a batch of sentences, padded on the left; `logits` takes each row's newest token;
-`keep` selects the rows that continue. The earlier steps are cached, a row for each hypothesis.
+also for fairseq's own transformer, or fairseq's incremental decoding for every other architecture.
+An object serves batch after batch: `start` reads a batch of sentences, padded on the left; `logits`
+takes each row's newest token; `keep` selects the rows that continue. The earlier steps are cached,
+a row for each hypothesis.
 
 Shapes are in the names: B sentences, K beams, N = B * K rows, S source tokens, T steps so far, M =
 d_model, F = d_ff, H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.
@@ -18,12 +19,16 @@ from torch.nn import functional
 
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import DecoderLayer, join_sublayer
-from aiayn.model.transformer import Transformer
+from aiayn.model.positions import Positions
+from aiayn.model.transformer import Transformer, TransformerConfig
 
 # The caches' first number of steps; it doubles when a sentence needs more.
 FIRST_CAPACITY = 32
 # The floats in a row of logits; a matrix product into rows of odd lengths is half as fast.
 COLUMN_MULTIPLE = 64
+# A transformer of fairseq is taken for ours if its logits for so many tokens are equal.
+NUM_PROBE_TOKENS = 8
+PROBE_TOLERANCE = 1e-3
 
 
 class FairseqSteps:
@@ -288,4 +293,69 @@ DecoderSteps = TransformerSteps | FairseqSteps
 
 def steps_of(model: Any) -> DecoderSteps:
     """Return the steps of a model of any architecture, on the model's device."""
-    return TransformerSteps(model) if isinstance(model, Transformer) else FairseqSteps(model)
+    plain_model = model if isinstance(model, Transformer) else as_plain_transformer(model)
+    return FairseqSteps(model) if plain_model is None else TransformerSteps(plain_model)
+
+
+@torch.inference_mode()
+def as_plain_transformer(model: Any) -> Transformer | None:
+    """Return a transformer of fairseq as this project's, with the same tensors; None if it is not
+    expressible here.
+
+    Its sizes are read from the tensors. No option of fairseq is interpreted: the two models have to
+    have the same parameters, and the same output for a sentence.
+    """
+    tensors = {
+        name: tensor
+        for name, tensor in model.state_dict().items()
+        if name.rpartition(".")[2] not in ("version", "_float_tensor")
+    }
+    first, last = "encoder.layers.0", "decoder.output_projection.weight"
+    if f"{first}.self_attn.q_proj.weight" not in tensors or last not in tensors:
+        return None
+    d_ff, d_model = tensors[f"{first}.fc1.weight"].shape
+    num_heads = model.encoder.layers[0].self_attn.num_heads
+    learned = tensors.get("decoder.embed_positions.weight")
+    padding = model.encoder.dictionary.pad()
+    config = TransformerConfig(
+        num_layers=len(model.encoder.layers),
+        d_model=d_model,
+        d_ff=d_ff,
+        num_heads=num_heads,
+        d_k=d_model // num_heads,
+        d_v=d_model // num_heads,
+        norm_order="post" if model.decoder.layer_norm is None else "pre",
+        norm_epsilon=model.encoder.layers[0].final_layer_norm.eps,
+        attention_biases=f"{first}.self_attn.q_proj.bias" in tensors,
+        positions="sinusoidal_halves" if learned is None else "learned",
+        position_offset=padding + 1,  # fairseq counts positions from the padding's number
+        max_positions=int(model.max_decoder_positions()),
+        share_embeddings="none",  # tied matrices are the same tensor in `tensors`
+    )
+    with torch.device("meta"):  # no memory for parameters that are replaced
+        plain_model = Transformer.build(
+            config,
+            num_source_symbols=len(model.encoder.dictionary),
+            num_target_symbols=len(model.decoder.dictionary),
+            padding_index=padding,
+        )
+    device = tensors[last].device
+    for stack in (plain_model.encoder, plain_model.decoder):
+        stack.embed_positions = Positions(
+            config.positions,
+            max_positions=config.max_positions,
+            d_model=d_model,
+            offset=config.position_offset,
+        ).to(device)
+    try:
+        plain_model.load_state_dict(tensors, strict=True, assign=True)
+    except RuntimeError:  # other parameters: another number of layers, a further norm
+        return None
+    plain_model.eval()
+    source_BS = torch.arange(padding + 1, len(model.encoder.dictionary))[None, :NUM_PROBE_TOKENS]
+    target_BT = torch.arange(padding + 1, len(model.decoder.dictionary))[None, :NUM_PROBE_TOKENS]
+    source_BS, target_BT = source_BS.to(device), target_BT.to(device)
+    length_B = torch.tensor([source_BS.shape[1]], device=device)
+    theirs_BTV = model(source_BS, length_B, target_BT)[0]
+    is_equal = torch.allclose(plain_model(source_BS, target_BT), theirs_BTV, atol=PROBE_TOLERANCE)
+    return plain_model if is_equal else None

@@ -40,6 +40,10 @@ CONVERSION = (
     "state['cfg'] = OmegaConf.to_container(state['cfg'], enum_to_str=True); "
     "torch.save({name: state[name] for name in ('model', 'cfg')}, sys.argv[2])\""
 )
+# fairseq 0.6 to 0.9 stores objects of these classes next to the model. They are loaded as
+# `_IgnoredObject`, so that no class of a checkpoint is imported.
+_IGNORED_CLASSES = ("AverageMeter", "TimeMeter", "StopwatchMeter")
+_ZIP_MAGIC = b"PK\x03\x04"  # torch 1.6 and later; earlier files are a sequence of pickles
 _FOLDER_BIT = 0x10  # of a zip entry's external attributes
 _BUFFERS = (
     "version",
@@ -47,6 +51,10 @@ _BUFFERS = (
     "running_mean",
     "running_var",
 )  # no parameters, but in a state dict
+
+
+class _IgnoredObject:
+    """Takes the place of an object of a checkpoint that is never used."""
 
 
 class CheckpointKeeper:
@@ -217,6 +225,9 @@ def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
     """Map a checkpoint's tensors into memory without reading them all; with `is_checked` all bytes
     are verified first.
 
+    Files of torch before 1.6 (2020) cannot be mapped and are read whole. Only tensors, plain values
+    and the few classes of `compat.install` are unpickled, so a stranger's file runs no code.
+
     Raises:
         CheckpointError: if the file is absent or torn.
     """
@@ -229,17 +240,31 @@ def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
             f"{path}: torn: its bytes are not as written; delete it, then rerun its stage"
         )
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+        with path.open("rb") as file:
+            is_mapped = file.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC
+        ignored: list[Any] = [
+            (_IgnoredObject, f"fairseq.meters.{name}") for name in _IGNORED_CLASSES
+        ]
+        with torch.serialization.safe_globals(ignored):
+            state: dict[str, Any] = torch.load(
+                path, map_location="cpu", mmap=is_mapped, weights_only=True
+            )
     except (
         Exception
     ) as error:  # torch raises RuntimeError, EOFError, UnpicklingError or BadZipFile for torn files
         raise CheckpointError(f"{path}: {_why_not_loaded(path, error)}") from error
-    if "model" not in state:
+    if not isinstance(state, dict) or "model" not in state:
         raise CheckpointError(f"{path}: holds no 'model'; expected a fairseq checkpoint")
     return state
 
 
 def _why_not_loaded(path: Path, error: Exception) -> str:
+    blocked = re.search(r"unsupported GLOBAL ([\w.]+) whose module \S+ is blocked", str(error))
+    if blocked is not None:
+        return (
+            f"holds a call of {blocked[1]}, which no checkpoint needs; nothing of it was run:"
+            " do not use this file"
+        )
     refused = re.search(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)", str(error))
     if refused is not None:
         return (

@@ -1,10 +1,19 @@
-"""Loads a trained model with its dictionaries, to translate or to be measured."""
+"""Loads a trained model with its dictionaries, to translate or to be measured.
 
+Checkpoints of fairseq 0.6 to 0.12 are read. fairseq itself renames the parameters of old versions.
+"""
+
+import itertools
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
 from fairseq import models, tasks
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble_and_task
+from fairseq.checkpoint_utils import _upgrade_state_dict, load_model_ensemble_and_task
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import overwrite_args_by_name
+from omegaconf import OmegaConf
 
 from aiayn.errors import CheckpointError
 from aiayn.train import plugin
@@ -17,35 +26,99 @@ from aiayn.train.device import evaluated_on
 
 __all__ = ["load_model", "plugin"]
 
+# fairseq 0.12.2 stores each encoder layer twice: in its modules, and as parameters of the layer.
+_REPEATED = re.compile(r"encoder\.layers\.\d+\.[a-z0-9_]+_(weight|bias)")
+
 
 def load_model(checkpoint_path: Path, data_folder: Path, *, device: str) -> tuple[Any, Any]:
     """Return a checkpoint's model, ready to be evaluated on a device, and its task with the
-    data-bin's dictionaries.
+    dictionaries of a folder.
 
     Raises:
-        CheckpointError: if the checkpoint is absent or torn, of other dictionaries, or of a task or
-            architecture that is not of those that the engine imports of fairseq.
+        CheckpointError: if the checkpoint is absent or torn, of a task or architecture that is not
+            imported from fairseq, or if the folder's dictionaries are not the model's.
     """
-    load_checkpoint(checkpoint_path)  # a torn file is named here, in our words
-    state = load_checkpoint_to_cpu(str(checkpoint_path), {"data": str(data_folder)})
-    _require_known(state["cfg"], checkpoint_path)
-    task = tasks.setup_task(
-        state["cfg"]["task"], from_checkpoint=True
-    )  # omits flags that are unknown here
+    state = load_checkpoint(checkpoint_path)
+    state.pop("last_optimizer_state", None)  # two thirds of the memory
+    # The data-bin is this folder, and validation's own BLEU needs no tokenizer here.
+    changes = {"data": str(data_folder), "eval_bleu": False}
+    if state.get("args") is not None:
+        vars(state["args"]).update(changes)
+    if state.get("cfg") is not None:
+        state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+        overwrite_args_by_name(state["cfg"], changes)
+    _require_known(state, checkpoint_path)
+    with warnings.catch_warnings():  # hydra warns of how fairseq calls it
+        warnings.simplefilter("ignore", UserWarning)
+        state = _upgrade_state_dict(state)
+    _require_dictionaries(state["cfg"]["task"], checkpoint_path, data_folder)
+    config = state["cfg"]["task"]
+    task = tasks.setup_task(config, from_checkpoint=True)  # omits flags that are unknown here
     _check_dictionaries(state, task, checkpoint_path, data_folder)
-    (model,), _, _ = load_model_ensemble_and_task([str(checkpoint_path)], task=task, state=state)
+    state["model"] = {
+        name: tensor for name, tensor in state["model"].items() if not _REPEATED.fullmatch(name)
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        (model,), _, _ = load_model_ensemble_and_task(
+            [str(checkpoint_path)], task=task, state=state
+        )
     return evaluated_on(device, model), task
 
 
-def _require_known(config: Any, checkpoint_path: Path) -> None:
-    for part, registry in (("task", tasks.TASK_REGISTRY), ("model", models.ARCH_MODEL_REGISTRY)):
-        settings = config[part]
-        name = getattr(settings, "_name", None) or getattr(settings, "arch", None)
+def _require_known(state: dict[str, Any], checkpoint_path: Path) -> None:
+    """Refuse a task or an architecture that is not imported from fairseq."""
+    arguments: Any = state.get("args")
+    config: Any = state.get("cfg")
+    if arguments is None and config is None:
+        raise CheckpointError(
+            f"{checkpoint_path}: holds neither 'args' nor 'cfg'; expected a file of fairseq-train"
+        )
+    settings = arguments if arguments is not None else config["common"]
+    user_folder = getattr(settings, "user_dir", None)
+    own_code = f" (it was trained with --user-dir {user_folder}, which is not run)"
+    for part, key, registry in (
+        ("task", "task", tasks.TASK_REGISTRY),
+        ("model", "arch", models.ARCH_MODEL_REGISTRY),
+    ):
+        if arguments is not None:
+            name = getattr(arguments, key, "translation")  # the only task of early versions
+        else:
+            settings = config[part]
+            name = getattr(settings, "_name", None) or getattr(settings, "arch", None)
         if name not in registry:
             raise CheckpointError(
                 f"{checkpoint_path}: {part} {name!r} is not one that is known here; known: "
                 f"{', '.join(sorted(registry))}; use fairseq-generate, and `aiayn score` on its log"
+                f"{own_code if user_folder else ''}"
             )
+
+
+def _require_dictionaries(config: Any, checkpoint_path: Path, data_folder: Path) -> None:
+    """Refuse a folder that lacks a dictionary of the model's languages, or has another dictionary
+    than the folder of the checkpoint.
+    """
+    # Without languages fairseq infers them from the files of the data-bin.
+    for language in filter(None, (config.source_lang, config.target_lang)):
+        path = data_folder / f"dict.{language}.txt"
+        next_path = checkpoint_path.parent / path.name
+        if not path.exists():
+            names = ", ".join(sorted(other.name for other in data_folder.glob("dict.*.txt")))
+            raise CheckpointError(
+                f"{path}: no such file, and the model of {checkpoint_path} needs it; the folder has"
+                f" {names or 'no dictionaries'}; give the model's own data-bin"
+            )
+        if not next_path.exists():
+            continue
+        symbol_lists = [Dictionary.load(str(file)).symbols for file in (path, next_path)]
+        pairs = itertools.zip_longest(*symbol_lists)
+        for index, (symbol, next_symbol) in enumerate(pairs):
+            if symbol != next_symbol:
+                raise CheckpointError(
+                    f"{path}: its symbol {index} is {symbol!r}, but {next_symbol!r} in {next_path},"
+                    " which came with the model; make the data-bin again with fairseq-preprocess"
+                    " --srcdict and --tgtdict of the model's dictionaries"
+                )
 
 
 def _check_dictionaries(

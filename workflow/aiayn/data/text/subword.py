@@ -104,7 +104,7 @@ class PieceEncoder(Encoder):
 
 
 class CodesEncoder(Encoder):
-    """Splits lines of tokens by learnt codes."""
+    """Splits lines of tokens by learnt codes: ours, and those of subword-nmt and fastBPE."""
 
     def __init__(self, codes_path: Path) -> None:
         """Load codes.
@@ -114,13 +114,25 @@ class CodesEncoder(Encoder):
         """
         super().__init__()
         lines = list(read_lines(codes_path))
-        if lines[:1] != [CODES_HEADER] or any(line.count(" ") != 1 for line in lines[1:]):
-            expected = f"{CODES_HEADER!r} and lines of two symbols"
+        has_header = lines[:1] == [CODES_HEADER]
+        merges = [line.split(" ") for line in (lines[1:] if has_header else lines)]
+        # fastBPE has no header, and the count of each pair in a third column.
+        is_fastbpe = not has_header and all(len(m) == 3 and m[2].isdecimal() for m in merges)
+        if not merges or not (is_fastbpe or all(len(merge) == 2 for merge in merges)):
+            expected = (
+                f"{CODES_HEADER!r} (or no header) and lines of two symbols, or fastBPE's lines of"
+                " two symbols and a count"
+            )
             raise CorpusError(
                 f"{codes_path}: not codes of subword-nmt: expected {expected}; rerun `aiayn"
-                " segment`"
+                " segment`, or give the file of the model"
             )
-        self._bpe = BPE(io.StringIO("".join(f"{line}\n" for line in lines), newline="\n"))
+        # Only version 0.1 of the format, which has no header, has the end of a word as a symbol.
+        is_first_version = not has_header and any("</w>" in merge[:2] for merge in merges)
+        header = [] if is_first_version else [CODES_HEADER]
+        pairs = [f"{first} {second}" for first, second, *_ in merges]
+        codes = "".join(f"{line}\n" for line in [*header, *pairs])
+        self._bpe = BPE(io.StringIO(codes, newline="\n"))
         self._path = codes_path
 
     def pieces(self, line: str) -> str:

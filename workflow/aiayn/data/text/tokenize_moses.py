@@ -49,15 +49,19 @@ def _ascii_by_punctuation() -> dict[int, str]:
     } | {0xFF11: '"'}
 
 
-def tokenize_line(line: str, language: str) -> str:
+def tokenize_line(line: str, language: str, *, splits_hyphens: bool = False) -> str:
     """Return the tokens joined by blanks, as `tokenizer.perl -l language` prints them.
+
+    With `splits_hyphens` they are those of `tokenizer.perl -a`: `x-y` becomes `x @-@ y`.
 
     The characters & | < > ' " [ ] become entities (`&quot;`), so the reference must be escaped,
     too: against an unescaped reference about a point of BLEU is lost. All Unicode white space,
     including no-break spaces, separates tokens. A soft hyphen is a separate token. After a final
     `.'` there is a surplus blank, as in the original.
     """
-    text: str = _tokenizer(language).tokenize(line.translate(_DELETED), return_str=True)
+    text: str = _tokenizer(language).tokenize(
+        line.translate(_DELETED), return_str=True, aggressive_dash_splits=splits_hyphens
+    )
     return text
 
 

@@ -1,0 +1,47 @@
+"""Turns plain text into the pieces of a model that was trained elsewhere, with its codes.
+
+What was done to the model's training text is seen in its dictionary and in its file of codes.
+"""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from aiayn.data.text.subword import CodesEncoder, PieceEncoder
+from aiayn.data.text.tokenize_moses import tokenize_line
+from aiayn.errors import CorpusError
+
+_SPLIT_HYPHEN = "@-@"  # of `tokenizer.perl -a`
+
+
+def foreign_splitter(
+    codes_path: Path, symbols: Collection[str], language: str, *, is_tokenised: bool = False
+) -> tuple[Callable[[str], str], str]:
+    """Return what makes pieces of a line of a language, and in words what it does.
+
+    Codes of subword-nmt and fastBPE are applied to Moses' tokens, a sentencepiece model to the text
+    itself. `symbols` are the model's dictionary: with `@-@` in it, Moses' tokenizer splits hyphens
+    (`-a`); without U+2019, this apostrophe becomes `'` first. `is_tokenised` text is not tokenised
+    again.
+
+    Raises:
+        CorpusError: if the file is absent, or is neither codes nor a sentencepiece model.
+    """
+    if not codes_path.exists():
+        raise CorpusError(f"{codes_path}: no such file; give the codes that came with the model")
+    if b"\0" in codes_path.read_bytes():  # a text of codes has no zero byte
+        return PieceEncoder(codes_path).pieces, "sentencepiece"
+    encoder = CodesEncoder(codes_path)
+    if is_tokenised:
+        return encoder.pieces, "byte-pair codes, tokens as given"
+    splits_hyphens = _SPLIT_HYPHEN in symbols
+    has_apostrophe = any("\u2019" in symbol for symbol in symbols)
+
+    def split(line: str) -> str:
+        plain = line if has_apostrophe else line.replace("\u2019", "'")
+        return encoder.pieces(tokenize_line(plain, language, splits_hyphens=splits_hyphens))
+
+    hyphens = "Moses -a, because @-@ is in the dictionary"
+    if not splits_hyphens:
+        hyphens = "Moses without -a, because @-@ is not in the dictionary"
+    apostrophes = "" if has_apostrophe else ", U+2019 made ' because the dictionary lacks it"
+    return split, f"{hyphens}{apostrophes}; then byte-pair codes"
