@@ -136,7 +136,7 @@ def _require_logs(
     names = ", ".join(str(folder) for folder in listing_by_folder)
     raise RecordError(
         f"{names}: no log of fairseq; expected the output of fairseq-train or fairseq-generate;"
-        f" found {len(seen):,} kinds of file: {kinds}{more}"
+        f" found: {kinds}{more}"
     )
 
 

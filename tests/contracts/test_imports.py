@@ -101,7 +101,13 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_scores_logs_tables_and_wings_load_nothing_heavy() -> None:
-    folders = ("workflow/aiayn/scoring", "workflow/aiayn/logs", "analysis", "paper_tables")
+    folders = (
+        "workflow/aiayn/scoring",
+        "workflow/aiayn/facts",
+        "workflow/aiayn/known_good",
+        "analysis",
+        "paper_tables",
+    )
     modules = ", ".join(
         ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removeprefix("workflow.")
         for folder in folders

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tests.logs.factory import Form, GenerationText, TrainingText, averaging_text
 
-ONE = TrainingText()
-TWO = TrainingText(final_nll_bits=3.0).changed(seed=2, save_dir="checkpoints/two")
-MODELS = [f"checkpoints/base/checkpoint{number}.pt" for number in range(5)]
+ONE = TrainingText(num_epochs=20)
+TWO = TrainingText(num_epochs=20, final_nll_bits=3.0).changed(seed=2, save_dir="checkpoints/two")
+MODELS = [f"checkpoints/base/checkpoint{number}.pt" for number in range(16, 21)]
 AVERAGING = averaging_text(MODELS, "checkpoints/base/model.pt")
 GENERATION = GenerationText().changed(path="checkpoints/base/model.pt")
 SCORE = (
@@ -50,7 +50,7 @@ BAD_FILES = {
     "old.log.bz2": bz2.compress(ONE.text().encode()),
     "logs.zip": b"PK\3\4",
     ".hidden": b"",
-    "good.log": ONE.changed(seed=2).text().encode(),
+    "good.log": TWO.text().encode(),
 }
 FOLDERS: dict[str, dict[str, str]] = {
     "seeds": {"a.log": ONE.text(), "b.log": TWO.text(), "copy.log": ONE.text(), "cut.log": ONE.text()[:300] + "\n",
@@ -61,7 +61,7 @@ FOLDERS: dict[str, dict[str, str]] = {
                  "narrow.log": ONE.changed(encoder_embed_dim=256, decoder_embed_dim=256, dropout=0.3, save_dir="x")
                  .text(),
                  "ctc.log": ONE.changed(criterion="label_smoothed_cross_entropy_with_ctc", save_dir="y").text(),
-                 "french.log": replace(TWO, num_train_pairs=36_000_000).changed(target_lang="fr").text()},
+                 "french.log": replace(TWO, num_train_pairs=36_000_000, num_epochs=3).changed(target_lang="fr").text()},
     "steps": {"slurm-4711.out": "srun: job 4711 started\n" + ONE.text() + AVERAGING + GENERATION.text(),
               "both.out": TWO.text() + replace(TWO, final_nll_bits=2.5).changed(seed=5).text()},
     "generations": {"a.log": ONE.text(), "average.log": AVERAGING, "g.log": GENERATION.text(),
@@ -76,7 +76,8 @@ FOLDERS: dict[str, dict[str, str]] = {
                     f"(683.80 sentences/s)\n{SCORE}\n"},
     "validations": {"words.log": WITH_BLEU,
                     "pieces.log": WITH_BLEU.replace("'@@ '", "None").replace("seed=1", "seed=3")},
-    "forms": {f"{form}.log": replace(ONE, form=form).changed(seed=0, save_dir=form).text() for form in FORMS},
+    "forms": {f"{form}.log": replace(ONE, form=form, final_nll_bits=2 + seed / 100)
+              .changed(seed=seed, save_dir=form).text() for seed, form in enumerate(FORMS)},
     "ours": {"ours/attempts.jsonl": "", "ours/submitit/1_0_log.out": ONE.text()},
 }  # fmt: skip
 
@@ -99,7 +100,8 @@ def write_odd_folders(folder: Path) -> None:
     (folder / "names" / "linked").symlink_to("../ours/ours/submitit")
     (folder / "names" / "loop").symlink_to(".")
     for seed, file in enumerate(NAMES, 2):
-        content = ONE.changed(seed=seed, save_dir=file).text().encode()
+        text = replace(ONE, final_nll_bits=2 + seed / 100)
+        content = text.changed(seed=seed, save_dir=file).text().encode()
         content = gzip.compress(content) if "gz" in file.lower() else content
         (folder / "names" / file).write_bytes(
             lzma.compress(content) if file.endswith(".xz") else content

@@ -57,12 +57,12 @@ def run_python(code: str) -> subprocess.CompletedProcess[str]:
 
 def write_logs(folder: Path) -> None:
     """Write two seeds of base, and a generation of the first."""
-    averaged = [f"checkpoints/base/checkpoint{number}.pt" for number in range(5)]
+    averaged = [f"checkpoints/base/checkpoint{number}.pt" for number in range(16, 21)]
     write(
         folder,
         {
-            "one.log": TrainingText().text(),
-            "two.log": TrainingText(final_nll_bits=2.5)
+            "one.log": TrainingText(num_epochs=20).text(),
+            "two.log": TrainingText(num_epochs=20, final_nll_bits=2.5)
             .changed(seed=2, save_dir="checkpoints/two")
             .text(),
             "generate.log": GenerationText().text(),

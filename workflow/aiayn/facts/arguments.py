@@ -111,7 +111,7 @@ def parse_arguments(text: str) -> Arguments:
     try:
         tree = ast.parse(python, mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
-        raise ValueError(f"the arguments are cut or changed: {error}") from error
+        raise ValueError("the arguments are cut: no whole Namespace or config") from error
     stated = list(_flatten(tree))
     is_config = isinstance(tree, ast.Dict)
     values: dict[str, Value] = {}

@@ -196,7 +196,7 @@ def _without_copies(sections: list[Section]) -> list[Section]:
     write them. The longest counts.
     """
     distinct: list[Section] = []
-    for section in sorted(sections, key=lambda one: -one.num_inner - len(one.validations)):
+    for section in sorted(sections, key=_incompleteness):
         for kept in distinct:
             if _is_copy(section, kept):
                 kept.copied_in.append(section.path)
@@ -205,6 +205,13 @@ def _without_copies(sections: list[Section]) -> list[Section]:
             distinct.append(section)
     order = {id(section): number for number, section in enumerate(sections)}
     return sorted(distinct, key=lambda one: order[id(one)])
+
+
+def _incompleteness(section: Section) -> tuple[bool, bool, int]:
+    """Return a key that puts whole sections first, and long ones before short ones."""
+    is_cut = section.cut_line is not None
+    is_ended = section.value("done_seconds") is not None
+    return is_cut, not is_ended, -section.num_inner - len(section.validations)
 
 
 def _is_copy(section: Section, kept: Section) -> bool:
@@ -267,7 +274,8 @@ def _continues(start: Section, before: Section) -> bool:
     is_later = is_same_file or (
         before.last_time != "" and before.last_time <= start.first_time and before.last_update > 0
     )
-    return is_later and before.value("done_seconds") is None
+    is_same = start.digest == before.digest
+    return is_same and is_later and before.value("done_seconds") is None
 
 
 def reach_of(section: Section) -> int:

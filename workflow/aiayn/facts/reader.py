@@ -394,6 +394,16 @@ class _Reader:
             self._section.cut_line = num_lines
         if self._pending:
             self._close_pending(is_forced=True)
+        # Cut arguments without anything below them are a refusal, and not a training.
+        self.sections = [
+            one for one in self.sections if one.arguments or one.facts or _has_any(one)
+        ]
+
+
+def _has_any(section: Section) -> bool:
+    return bool(
+        section.facts or section.last_update or section.broken_lines or section.num_hypotheses
+    )
 
 
 def _number(text: str) -> int | float:
