@@ -57,6 +57,7 @@ from aiayn.spec.system import (
     CONFIG_FOLDER,
     FIRST_PROBE_SEED,
     PLACE,
+    PROBE_DECISIONS,
     ScaleSpec,
     SystemSpec,
     TrainingSpec,
@@ -243,7 +244,9 @@ def gather_from_records(
     faults = []
     for key, train in trained.items():
         if key not in found:
-            message = f"seed {train.seed} was a probe for choosing a scale, and enters no table"
+            message = (
+                f"seed {train.seed} is a probe's (decisions {PROBE_DECISIONS}), and enters no table"
+            )
             next_step = "train it with a seed of the tables"
         elif key not in state_by_key:
             message = (
