@@ -11,11 +11,10 @@ from tqdm import tqdm
 
 from aiayn.decode.beam_search import BatchSearch, BestHypothesis, check_search, max_length
 from aiayn.decode.decoder_steps import steps_of
-from aiayn.decode.exported import load_average
+from aiayn.decode.exported import cut_line, load_average
 from aiayn.errors import CheckpointError, CorpusError
 from aiayn.records import CheckpointRecord
 from aiayn.spec.system import DecodingSpec
-from aiayn.spec.training import MAX_POSITIONS
 
 # Source and longest target together; times the beam size, they bound the memory of a batch.
 TOKENS_PER_BATCH = 12_288  # on a CPU: 150 sentences of 15 tokens
@@ -114,13 +113,6 @@ class Translator:
         return Hypothesis(
             pieces=pieces, log_probability_nats=best.log_probability_nats, score=best.score
         )
-
-
-def cut_line(line: torch.Tensor) -> torch.Tensor:
-    """Cut a line of ids to the 1,024 that a model reads; its end of sentence stays."""
-    if len(line) <= MAX_POSITIONS:
-        return line
-    return torch.cat([line[: MAX_POSITIONS - 1], line[-1:]])
 
 
 def _batches(

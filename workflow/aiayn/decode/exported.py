@@ -13,9 +13,10 @@ import safetensors.torch
 import torch
 from fairseq.data import Dictionary
 
-from aiayn.errors import CheckpointError
+from aiayn.errors import CheckpointError, one_sentence
 from aiayn.paths import EXPORT_RECORD_NAME, TENSORS_NAME
 from aiayn.records import CheckpointRecord, ExportRecord, read_record
+from aiayn.spec.training import MAX_POSITIONS
 from aiayn.train import compat
 from aiayn.train.checkpoints import tensors_sha256
 from aiayn.train.device import evaluated_on
@@ -33,12 +34,21 @@ def load_average(
 
     Raises:
         RecordError, CheckpointError: as `load_exported` and `load_model`.
+        FileError: if fairseq does not find in the checkpoint what it expects.
     """
     record = None if isinstance(checkpoint, Path) else checkpoint
     path = checkpoint if isinstance(checkpoint, Path) else checkpoint.path
     if path.name == TENSORS_NAME:
         return load_exported(path.parent, device=device)
-    return load_model(path, data_folder, device=device, record=record)
+    with one_sentence(path, "a whole checkpoint of fairseq, with its config"):
+        return load_model(path, data_folder, device=device, record=record)
+
+
+def cut_line(line: torch.Tensor) -> torch.Tensor:
+    """Cut a line of ids to the 1,024 that a model reads; its end of sentence stays."""
+    if len(line) <= MAX_POSITIONS:
+        return line
+    return torch.cat([line[: MAX_POSITIONS - 1], line[-1:]])
 
 
 def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:

@@ -18,8 +18,7 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from aiayn.decode.decode import cut_line
-from aiayn.decode.exported import load_average
+from aiayn.decode.exported import cut_line, load_average
 from aiayn.records import CheckpointRecord
 from aiayn.train.compat import batch_by_size
 

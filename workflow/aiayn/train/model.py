@@ -45,8 +45,9 @@ def load_model(
     With its record, every byte of the checkpoint is verified.
 
     Raises:
-        CheckpointError: if the checkpoint is absent, torn or not the record's, of a task or architecture that is not
-            imported from fairseq, or if the folder's dictionaries are not the model's.
+        CheckpointError: if the checkpoint is absent, torn or not the record's, of a task or
+            architecture that is not imported from fairseq, or if the folder's dictionaries are not
+            the model's.
     """
     state = load_checkpoint(checkpoint_path)
     if record is not None:
