@@ -129,7 +129,7 @@ def test_the_verb_takes_snakemakes_merged_config(
     assert main(["tables", "--so-far", "--config-json", json.dumps(config)]) == 0
     *table2, summary, page_path = capsys.readouterr().out.splitlines()
     assert page_path == "results/demo/so-far/report.html"
-    assert summary == "0 of 12 trainings finished"
+    assert summary == "0 of 9 trainings finished"
     assert table2[0] == "Table 2: no number of ours"
 
 
@@ -142,7 +142,7 @@ def test_a_scale_without_results_is_no_success(
     path.write_text(json.dumps(msgspec.to_builtins(scale)), encoding="utf-8")
     assert main(["tables", "--so-far", "--configfile", str(path)]) == 1
     output, error = capsys.readouterr()
-    assert "0 of 12 trainings finished" in output
+    assert "0 of 9 trainings finished" in output
     assert "no training has finished; it is made by `snakemake --profile" in error
     assert error.endswith("--configfile demo.yaml`\n")
 

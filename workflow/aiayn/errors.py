@@ -11,8 +11,12 @@ from pathlib import Path
 
 
 def did_you_mean(unknown: str, known: Iterable[str], otherwise: str = "", *, most: int = 1) -> str:
-    """Ask whether a known name similar to the unknown name was meant; else return `otherwise`."""
-    near = difflib.get_close_matches(unknown, list(known), n=most)
+    """Ask whether a known name that begins so, or a similar one, was meant; else return
+    `otherwise`.
+    """
+    names = list(known)
+    near = [name for name in names if unknown and name.startswith(unknown)][:3]
+    near = near or difflib.get_close_matches(unknown, names, n=most)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
 
