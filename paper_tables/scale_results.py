@@ -57,6 +57,7 @@ from aiayn.spec.system import (
     CONFIG_FOLDER,
     FIRST_PROBE_SEED,
     PLACE,
+    PROBE_DECISIONS,
     ScaleSpec,
     SystemSpec,
     TrainingSpec,
@@ -118,8 +119,8 @@ def gather_results(
     for path in () if so_far else experiment.records(results_folder):
         if not path.exists():
             raise TableError(
-                f"{path}: no such record; the tables of scale {scale.scale} need it; run"
-                " `snakemake`, or make tables of the present records with `aiayn tables --so-far`"
+                f"{path}: no such record; the tables of scale {scale.scale} need it; the same"
+                " command with --so-far makes tables of the present records"
             )
     keys = [training.key for training in experiment.trainings]
     runs_folder = Path(scale.runs_folder)
@@ -130,7 +131,7 @@ def gather_results(
         state = find_run_state(*key, training=spec, train=train, runs_folder=runs_folder)
         if state.status == "outdated" and not so_far:
             raise TableError(
-                f"{state.run}: {state.reason}, or make tables without it: `aiayn tables --so-far`"
+                f"{state.run}: {state.reason}, or add --so-far to make tables without it"
             )
         state_by_key[key] = state
     folder_by_key = dict.fromkeys(keys, results_folder)
@@ -243,7 +244,9 @@ def gather_from_records(
     faults = []
     for key, train in trained.items():
         if key not in found:
-            message = f"seed {train.seed} was a probe for choosing a scale, and enters no table"
+            message = (
+                f"seed {train.seed} is a probe's (decisions {PROBE_DECISIONS}), and enters no table"
+            )
             next_step = "train it with a seed of the tables"
         elif key not in state_by_key:
             message = (

@@ -35,6 +35,7 @@ from aiayn.records import (
     TextPair,
     TrainRecord,
     read_record,
+    seal,
     write_record,
 )
 from aiayn.runs.attempts import Ended, Started
@@ -88,6 +89,13 @@ class Site:
     def experiment(self) -> Experiment:
         """The scale with its lists expanded."""
         return expand(self.scale, self.config_folder)
+
+
+def write_sealed(text: str, path: Path) -> None:
+    """Write the edited text of a record with the checksum of its new lines."""
+    values = msgspec.json.decode(text)
+    values.pop("checksum", None)
+    path.write_bytes(seal(msgspec.json.encode(values)))
 
 
 def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:

@@ -15,7 +15,7 @@ from torch import Tensor
 from aiayn.decode.decode import Translator
 from aiayn.errors import CheckpointError, UsageError
 from aiayn.provenance import replace_on_success
-from aiayn.train.fairseq_args import MAX_POSITIONS
+from aiayn.spec.training import MAX_POSITIONS
 from analysis.figures import ATTENTION_COLUMNS
 
 Kind = Literal["encoder", "decoder", "cross"]

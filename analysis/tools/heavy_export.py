@@ -46,7 +46,7 @@ def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
             f"{finished.checkpoint.path}: no training record of {run} that this version can read;"
             " train it again"
         )
-    model, task = load_average(finished.checkpoint.path, finished.data.folder, device="cpu")
+    model, task = load_average(finished.checkpoint, finished.data.folder, device="cpu")
     tensors: dict[str, torch.Tensor] = model.state_dict()
     tied = {name: first for name, first in first_names(tensors).items() if first != name}
     stored = {name: tensor.contiguous() for name, tensor in tensors.items() if name not in tied}

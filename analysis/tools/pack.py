@@ -43,6 +43,8 @@ from aiayn.records import (
     TrainRecord,
     is_trained_as,
     read_record,
+    read_sealed,
+    seal,
 )
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, read_events
 from aiayn.runs.run_folder import RunFolder
@@ -302,13 +304,12 @@ class _Packer:
         path = paths[0]
         if run not in ("", getattr(read_record(path, record_type), "run", "")):
             return False
-        values = msgspec.json.decode(
-            self._neutral(path.read_text(encoding="utf-8")), type=dict[str, Any]
-        )
+        text = read_sealed(path)[0].decode("utf-8")
+        values = msgspec.json.decode(self._neutral(text), type=dict[str, Any])
         values["provenance"]["host"] = ""
         target = self.folder / inside
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
+        target.write_bytes(seal(msgspec.json.encode(values)))
         return True
 
     def _pack_run(self, runs_folder: Path, run: str) -> None:

@@ -30,7 +30,7 @@ from aiayn.provenance import commit_label, utc_now
 from aiayn.records import TrainRecord
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import SCALES
-from paper_tables.layout import compact
+from paper_tables.layout import Table, compact
 from paper_tables.logs.frame import frame_of_logs
 from paper_tables.logs.tables import file_problem, lay_out_logs
 from paper_tables.render.draw import draw_figures
@@ -56,7 +56,7 @@ def make_page_of_logs(
     recorded_by_scale: Mapping[str, RecordedResults],
     output_folder: Path,
     config_folder: Path,
-) -> tuple[Path, tuple[str, ...]]:
+) -> tuple[Path, tuple[str, ...], list[Table], str]:
     """Write tables/, figures/ and the page of the logs.
 
     Tables 2 and 3 from logs are of trainings without records. They are absent if all trainings have
@@ -64,7 +64,8 @@ def make_page_of_logs(
 
     Returns:
         The path of the page (`logs.html` if all numbers are of the records of one scale, whose page
-        is then `report.html`), and one sentence for each file that could not be read.
+        is then `report.html`); one sentence for each file that could not be read; the tables; and
+        what was read, in a sentence.
 
     Raises:
         RecordError: if a folder cannot be read.
@@ -109,7 +110,10 @@ def make_page_of_logs(
     page_path = output_folder / (REPORT_NAME if is_first_page else LOGS_PAGE_NAME)
     page_text = render_page(title, opening, cards, tables, figures, origin, Popovers())
     write_text(page_text, page_path)
-    return page_path, not_read
+    num_logs, num_trainings = len(files), len(judged.trainings)
+    num_averaged = sum(len(line.trainings) for line in lines)
+    summary = f"{num_logs:,} logs, {num_trainings:,} trainings, {num_averaged:,} of them in tables"
+    return page_path, not_read, tables, summary
 
 
 def _name(folder: Path) -> str:
@@ -235,7 +239,9 @@ def _cards(
     shown = [*links, *list(filled)[:MAX_LINES]]
     if len(filled) > MAX_LINES:
         shown.append(f"and {len(filled) - MAX_LINES} more rows")
-    missing = card_words("Every file was read", [], "good")
+    missing = card_words(
+        "Every file was read" if judged.jobs.file_by_path else "No log was found", [], "good"
+    )
     if num_not_read:
         text = f"{num_not_read:,} files or folders are not read, named in the table of logs"
         missing = card_words(text, [], "bad")

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from aiayn.facts.listing import Listing, list_folder
+from aiayn.errors import RecordError
+from aiayn.facts.listing import LeftOut, Listing, list_folder
 from aiayn.packed import unpacked_name
 from aiayn.provenance import commit_label, utc_now
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
+from paper_tables.layout import Table
 from paper_tables.logs.from_logs import make_page_of_logs, render_faults
 from paper_tables.make_frame import make_frame
 from paper_tables.render.draw import draw_figures
@@ -24,11 +26,15 @@ from paper_tables.scale_results import RecordedResults, RecordFault, gather_from
 
 
 class Made(NamedTuple):
-    """The pages, in the order of reading; records left out of the tables; files not read."""
+    """The pages, in the order of reading; records left out of the tables; files not read; Table 2
+    of the logs or of each scale; and what was read, in a sentence.
+    """
 
     pages: tuple[Path, ...]
     faults: tuple[RecordFault, ...]
     not_read: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    summary: str = ""
 
 
 def make_tables_from_logs(
@@ -41,20 +47,29 @@ def make_tables_from_logs(
     the logs, and each scale has a `report.html` in its own folder.
 
     Raises:
-        RecordError: if a folder does not exist, or a record is malformed.
+        RecordError: if a folder does not exist, no log and no record is in any, or a record is
+            malformed.
         ConfigError: if a system or the hardware file cannot be read.
     """
     listing_by_folder = {folder: list_folder(folder) for folder in _without_nested(folders)}
     recorded_by_scale = _read_records(listing_by_folder.values(), config_folder)
-    page, not_read = make_page_of_logs(
+    listings = listing_by_folder.values()
+    left_out = [other for listing in listings for other in listing.left_out]
+    is_empty = not (recorded_by_scale or any(listing.log_paths for listing in listings))
+    if is_empty and all(other.is_count for other in left_out):
+        raise RecordError(_nothing_found(listing_by_folder, left_out))
+    page, not_read, tables_of_logs, summary = make_page_of_logs(
         listing_by_folder, recorded_by_scale, output_folder, config_folder
     )
     pages = [page]
+    shown = [table for table in tables_of_logs if table.name == "table2"]
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
     for scale, recorded in recorded_by_scale.items():
         folder = output_folder / scale
         frame = make_frame(recorded.results)
         tables = make_recorded_tables(recorded, frame, folder)
+        shown += [table for table in tables if table.name == "table2"]
+        summary += f"; scale {scale}: {len(recorded.results.train_by_key):,} runs with records"
         log_path_by_run = _logs_of_runs(listing_by_folder)
         no_attention = None  # in records
         figures = draw_figures(
@@ -74,7 +89,17 @@ def make_tables_from_logs(
             write_text(text, output_folder / REPORT_NAME)
             pages = [output_folder / REPORT_NAME, page]
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
-    return Made(tuple(pages), tuple(faults), not_read)
+    return Made(tuple(pages), tuple(faults), not_read, tuple(shown), summary)
+
+
+def _nothing_found(folders: Iterable[Path], left_out: Sequence[LeftOut]) -> str:
+    """Return that no log was found, with what there is instead, and the next step."""
+    kinds = [f"{other.what}, {other.why}" for other in left_out] or ["no file at all"]
+    return (
+        f"{', '.join(map(str, folders))}: no log of fairseq and no results of ours:"
+        f" {'; '.join(kinds)}; name a folder with the output of fairseq-train or fairseq-generate;"
+        " for example `aiayn tables --from-logs paper_tables/measured/multi30k`"
+    )
 
 
 def _without_nested(folders: Sequence[Path]) -> list[Path]:

@@ -105,6 +105,11 @@ def render_text(laid_out: Table) -> str:
     for row in laid_out.rows:
         if any(cell.kind == "ours" for cell in row.cells):
             rows.append(row)
+    if not rows:
+        return f"{laid_out.title}: no number of ours\n"
+    if laid_out.title.endswith("from logs"):  # there the printed numbers are in rows of their own
+        printed = [row for row in laid_out.rows if "Transformer" in plain_text(row.cells[0])]
+        rows = [*printed, *rows]
     lines = []
     for column in laid_out.columns:
         lines.append([f"{column.group} {column.heading}".strip()])

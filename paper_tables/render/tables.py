@@ -28,10 +28,12 @@ ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
 
 
 class Rendered(NamedTuple):
-    """The page of a scale, and the tables on it."""
+    """The page of a scale, the tables on it, and the numbers of its trainings."""
 
     report_path: Path
     tables: list[Table]
+    num_finished: int
+    num_trainings: int
 
 
 def make_tables(
@@ -57,7 +59,8 @@ def make_tables(
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
     report_path = folder / REPORT_NAME
     write_text(render_report(frame, tables, origin, figures), report_path)
-    return Rendered(report_path, tables)
+    num_finished = sum(run.state.status == "finished" for run in frame.runs)
+    return Rendered(report_path, tables, num_finished, len(frame.runs))
 
 
 def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:

@@ -21,7 +21,7 @@ from ctranslate2.specs import TransformerSpec
 
 from aiayn.model.positions import Positions
 from aiayn.spec.system import TrainingSpec
-from aiayn.train.fairseq_args import MAX_POSITIONS
+from aiayn.spec.training import MAX_POSITIONS
 
 Tensors = dict[str, torch.Tensor]
 

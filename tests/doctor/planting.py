@@ -18,6 +18,7 @@ from aiayn.provenance import commit_label
 from aiayn.records import RawCorpus, read_record
 from tests.doctor.faults import CLEAN, MISALIGNED_FRACTION, Edit, Fault
 from tests.pipeline_copy import DEMO, copy_checkout
+from tests.records_factory import write_sealed
 
 SEED = 1
 TESTSET = "demo_test"
@@ -127,7 +128,7 @@ def rewrite_record(path: Path, change: Callable[[Any], None]) -> None:
     """Change a record's values in place."""
     record = json.loads(path.read_bytes())
     change(record)
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8", newline="\n")
+    write_sealed(json.dumps(record), path)
 
 
 def misalign(raw_path: Path, fraction: float) -> None:

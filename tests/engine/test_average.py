@@ -44,13 +44,13 @@ def test_different_models_are_refused() -> None:
 
 
 def test_averaging_one_checkpoint_changes_nothing(finished: TrainRecord, tmp_path: Path) -> None:
-    record = average_checkpoints(finished, last=1, into=tmp_path / "last1.pt")
+    record = average_checkpoints(finished, last=1, record_path=tmp_path / "last1.json")
     assert record.tensors_sha256 == finished.tensors_sha256
     assert (record.average, record.averaged_updates, record.run) == ("last1", [40], finished.run)
 
 
 def test_the_last_three_are_averaged(finished: TrainRecord, tmp_path: Path) -> None:
-    record = average_checkpoints(finished, last=3, into=tmp_path / "last3.pt")
+    record = average_checkpoints(finished, last=3, record_path=tmp_path / "last3.json")
     assert record.averaged_updates == [20, 30, 40]
     models = [load_checkpoint(Path(model.path)) for model in finished.models]
     average = load_checkpoint(tmp_path / "last3.pt")
@@ -74,7 +74,7 @@ def test_more_than_were_kept_are_refused(last: int, finished: TrainRecord, tmp_p
         CheckpointError,
         match=rf"the last {last} checkpoints are to be averaged, the run kept 3 \(\[20, 30, 40\]\)",
     ):
-        average_checkpoints(finished, last=last, into=tmp_path / "average.pt")
+        average_checkpoints(finished, last=last, record_path=tmp_path / "average.json")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -95,7 +95,9 @@ def test_a_torn_checkpoint_is_named_and_nothing_is_written(
     for damaged in (content[: len(content) // 2], b"", bytes(flipped)):
         with pytest.raises(CheckpointError, match=r"model_00000030\.pt: torn"):
             average_checkpoints(
-                with_damaged_model(finished, tmp_path, damaged), last=3, into=tmp_path / "last3.pt"
+                with_damaged_model(finished, tmp_path, damaged),
+                last=3,
+                record_path=tmp_path / "last3.json",
             )
     assert [path.name for path in tmp_path.iterdir()] == ["model_00000030.pt"]
 

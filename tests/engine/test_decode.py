@@ -28,7 +28,7 @@ from tests.engine.tiny_spec import CORPUS, DECODING
 def average(finished: TrainRecord, tmp_path_factory: pytest.TempPathFactory) -> CheckpointRecord:
     """Return the average of the finished training's last three models."""
     return average_checkpoints(
-        finished, last=3, into=tmp_path_factory.mktemp("average") / "last3.pt"
+        finished, last=3, record_path=tmp_path_factory.mktemp("average") / "last3.json"
     )
 
 

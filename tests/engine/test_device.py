@@ -178,7 +178,6 @@ def in_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         local_rank=0,
     )
     monkeypatch.setattr(submitit, "JobEnvironment", lambda: environment)
-    monkeypatch.setenv("MASTER_ADDR", "")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
 
 

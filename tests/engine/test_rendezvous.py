@@ -4,10 +4,12 @@ time.
 
 import errno
 import fcntl
+import ipaddress
 import os
 import platform
 import signal
 import socket
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -15,7 +17,7 @@ from unittest import mock
 
 import msgspec
 import pytest
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch.distributed import FileStore  # type: ignore[attr-defined]
 
 import aiayn.runs.run_folder
 import aiayn.train.rank_lock
@@ -27,37 +29,171 @@ from aiayn.runs.locks import is_held
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
 from aiayn.train.ranks import Rank, Start, joined_ranks
-from aiayn.train.rendezvous import is_peer_loss, join
+from aiayn.train.rendezvous import Invitation, is_peer_loss, joined_store
 from aiayn.train.request import StopFlag
 from aiayn.train.train import train_rank
 from tests.forks import fork
 from tests.run_folders import started
 from tests.unit.test_launch import make_request
 
+ADDRESSES = pytest.mark.parametrize("address", [None, "127.0.0.2"], ids=["one node", "two nodes"])
 
-def join_with_a_child(folder: Path, job: str) -> list[str]:
+
+def join_with_a_child(folder: Path, job: str, address: str | None) -> list[str]:
     """Be rank 0, let a child be rank 1, and return the hosts that rank 0 knows."""
-    child = fork(lambda: join(folder, 1, 2, job))
-    store, hosts = join(folder, 0, 2, job)
-    assert exit_code(child) == 0
-    assert store.get("aiayn/host/1").decode() == hosts[1]
-    return hosts
+
+    def be_rank_1() -> None:
+        with joined_store(folder, 1, 2, job, address=address) as (store, hosts):
+            store.set("from 1", hosts[1])
+
+    child = fork(be_rank_1)
+    with joined_store(folder, 0, 2, job, address=address) as (store, hosts):
+        assert exit_code(child) == 0
+        assert store.get("from 1").decode() == hosts[1]
+        return hosts
 
 
-def test_ranks_join_and_know_each_others_hosts(tmp_path: Path) -> None:
-    assert join_with_a_child(tmp_path, "7") == [platform.node()] * 2
+@ADDRESSES
+def test_ranks_join_and_know_each_others_hosts(tmp_path: Path, address: str | None) -> None:
+    assert join_with_a_child(tmp_path, "7", address) == [platform.node()] * 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_rank_does_not_join_another_job_or_a_job_that_has_ended(tmp_path: Path) -> None:
-    """A killed rank 0 leaves its port behind, and another job may have the same number."""
-    other = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    (tmp_path / "7_1_port").write_text(str(other.port), encoding="utf-8")  # the job, restarted
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        (tmp_path / "7_0_port").write_text(str(closed.getsockname()[1]), encoding="utf-8")
-    assert join_with_a_child(tmp_path, "7") == [platform.node()] * 2
-    assert not other.check(["aiayn/host/1"])
+def listening() -> set[tuple[str, int]]:
+    """Return address and port of each TCP socket on which this process listens."""
+    own = {os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text(encoding="utf-8").splitlines()[1:]:
+            _, local, _, state, *rest = line.split()
+            if state == "0A" and f"socket:[{rest[5]}]" in own:
+                number, port = local.split(":")
+                groups = [
+                    bytes.fromhex(number[at : at + 8])[::-1] for at in range(0, len(number), 8)
+                ]
+                found.add((str(ipaddress.ip_address(b"".join(groups))), int(port, 16)))
+    return found
+
+
+def test_on_one_node_no_port_is_open_and_only_the_user_enters_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = listening()
+    with joined_store(tmp_path / "run", 0, 1, "7"):
+        (folder,) = tmp_path.glob("aiayn-*")
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert listening() == before
+    assert not folder.exists()
+
+
+def test_on_several_nodes_the_store_listens_at_the_address_of_its_node_only(tmp_path: Path) -> None:
+    before = listening()
+    with joined_store(tmp_path, 0, 1, "7", address="127.0.0.2"):
+        ((address, port),) = listening() - before
+        assert address == "127.0.0.2"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def read_invitation(folder: Path) -> Invitation:
+    """Return the invitation of job 7 as soon as it is there; only the user can read it."""
+    path = folder / "7_0_store"
+    while not path.exists():  # else this test does not end
+        time.sleep(0.01)
+    assert path.stat().st_mode & 0o777 == 0o600
+    return msgspec.json.decode(path.read_bytes(), type=Invitation)
+
+
+@ADDRESSES
+def test_a_rank_without_the_key_is_refused_and_the_right_one_still_counts(
+    tmp_path: Path, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger may reach the port of the store, but cannot read the key."""
+
+    def be_a_stranger() -> None:
+        invitation = msgspec.structs.replace(read_invitation(tmp_path), key="0" * 64)
+        store = invitation.open()
+        assert store is not None
+        invitation.register(store, 1)
+
+    monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 1.0)
+    child = fork(be_a_stranger)
+    with (
+        pytest.raises(LaunchError, match=r"missing ranks: 1 \(came without this job's key, and is"),
+        joined_store(tmp_path, 0, 2, "7", address=address),
+    ):
+        pytest.fail("joined")
+    assert exit_code(child) == 0
+    monkeypatch.undo()
+
+    def come_late() -> None:
+        be_a_stranger()
+        with joined_store(tmp_path, 1, 2, "7", address=address):
+            pass
+
+    child = fork(come_late)
+    with joined_store(tmp_path, 0, 2, "7", address=address) as (_, hosts):
+        assert exit_code(child) == 0
+    assert hosts == [platform.node()] * 2
+
+
+@ADDRESSES
+def test_a_rank_does_not_join_another_job_or_a_job_that_has_ended(
+    tmp_path: Path, address: str | None
+) -> None:
+    """A killed rank 0 leaves its invitation behind, and another job may have the same number."""
+
+    def be_killed() -> None:
+        with joined_store(tmp_path, 0, 2, "7", address=address):
+            pass
+
+    child = fork(be_killed)
+    left = read_invitation(tmp_path)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert (tmp_path / "7_0_store").exists()
+    assert left.open() is None
+    with joined_store(tmp_path, 0, 1, "7", 1, address=address) as (other, _):  # restarted
+        assert join_with_a_child(tmp_path, "7", address) == [platform.node()] * 2
+        assert not other.check(["aiayn/host/1"])
+
+
+@ADDRESSES
+def test_the_end_of_rank_0_is_noticed_before_all_have_registered(
+    tmp_path: Path, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """submitit's local jobs do not end the other ranks."""
+    monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 20.0)
+
+    def be_rank_0() -> None:
+        with joined_store(tmp_path, 0, 3, "7", address=address):
+            pass
+
+    child = fork(be_rank_0)
+    read_invitation(tmp_path)
+    threading.Timer(0.3, os.kill, [child, signal.SIGKILL]).start()
+    with (
+        pytest.raises(RuntimeError) as raised,
+        joined_store(tmp_path, 1, 3, "7", address=address),
+    ):
+        pytest.fail("joined")
+    os.waitpid(child, 0)
+    assert is_peer_loss(raised.value)
+
+
+def test_a_folder_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TMPDIR may be on a Lustre without `flock`."""
+
+    def refuse(path: str) -> FileStore:
+        raise RuntimeError("flock: No locks available")
+
+    monkeypatch.setattr(aiayn.train.rendezvous, "FileStore", refuse)
+    with (
+        pytest.raises(LaunchError, match="No locks available; set TMPDIR to a folder on a disk"),
+        joined_store(tmp_path, 0, 1, "7"),
+    ):
+        pytest.fail("joined")
 
 
 def test_ranks_that_do_not_come_are_named_and_noted_for_the_driver(
@@ -65,8 +201,23 @@ def test_ranks_that_do_not_come_are_named_and_noted_for_the_driver(
 ) -> None:
     """The driver cannot be told in another way before an attempt has begun."""
     monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
-    with pytest.raises(LaunchError, match=r"job 7: no answer of rank 0 at 127\.0\.0\.1 within 0 s"):
-        join(tmp_path, 1, 2, "7")
+    invitation_path = tmp_path / "7_0_store"
+
+    def message() -> str:
+        with pytest.raises(LaunchError) as raised, joined_store(tmp_path, 1, 2, "7"):
+            pytest.fail("joined")
+        return str(raised.value)
+
+    assert "no answer of rank 0 within 0 s (it has not opened its store)" in message()
+    left = Invitation(key="0", folder="/tmp/aiayn-gone")
+    invitation_path.write_bytes(msgspec.json.encode(left))
+    assert "its folder /tmp/aiayn-gone is gone or not visible here" in message()
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    left = Invitation(key="0", address="127.0.0.1", port=port)
+    invitation_path.write_bytes(msgspec.json.encode(left))
+    assert f"its store was at 127.0.0.1 port {port}; it has ended, or the network" in message()
     rank = Rank(rank=0, world_size=3, job="7", local_rank=0)
     with pytest.raises(LaunchError):
         train_rank(make_request(tmp_path, num_ranks=3), rank, StopFlag())

@@ -71,7 +71,7 @@ def write_results(
     train_of_base = msgspec.structs.replace(finished, system="base")
     write_record(train_of_base, train_record(folder, "demo", finished.corpus, "base", 1))
     path = average_record(folder, "demo", finished.corpus, "base", 1, "last2")
-    write_record(average_checkpoints(train_of_base, last=2, into=path.with_suffix(".pt")), path)
+    write_record(average_checkpoints(train_of_base, last=2, record_path=path), path)
     write_record(data, corpus_record(folder, "demo", "binarize", finished.corpus))
     write_record(segmented, corpus_record(folder, "demo", "segment", finished.corpus))
 

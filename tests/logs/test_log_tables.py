@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aiayn.__main__ import main
 from aiayn.logs.evidence import metric_of_generation
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import GenerationLog
@@ -96,3 +97,17 @@ def test_all_files_are_written_also_those_for_machines(tmp_path: Path) -> None:
     assert '<figure id="figure-curves_by_update">' in (output / "report.html").read_text(
         encoding="utf-8"
     )
+
+
+def test_a_folder_without_logs_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kinds of its files are named, a command to type, and no page is written."""
+    folder, output = tmp_path / "papers", tmp_path / "out"
+    folder.mkdir()
+    (folder / "notes.md").write_text("no log\n", encoding="utf-8")
+    assert main(["tables", "--from-logs", str(folder), "--output", str(output)]) == 1
+    sentence = capsys.readouterr().err
+    assert ".md (1)" in sentence
+    assert "`aiayn tables --from-logs paper_tables/measured/multi30k`" in sentence
+    assert not output.exists()

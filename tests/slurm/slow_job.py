@@ -1,7 +1,7 @@
 """A training that takes its time between updates, so that something can happen to it; its tensors
 are the same.
 
-It also tells in its output where its ranks have met.
+It also tells in its output which interface its ranks have used.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class SlowJob(TrainingJob):
             contextlib.nullcontext() if self.has_locks else no_locks(),
         ):
             super()._train(stop)
-        print(f"ranks met at {os.environ.get('MASTER_ADDR')}", flush=True)
+        print(f"interface of the ranks: {os.environ.get('GLOO_SOCKET_IFNAME')}", flush=True)
 
 
 @contextlib.contextmanager

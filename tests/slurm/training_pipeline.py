@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.pipeline_copy import FAKE_AIAYN, Pipeline
+from tests.records_factory import write_sealed
 from tests.slurm.fault_scene import CHECKOUT, LONGEST_WAIT_SECONDS, Scene
 from tests.slurm.snakemake_run import make_slurm_pipeline
 
@@ -34,7 +35,7 @@ def make_training_pipeline(scene: Scene) -> Pipeline:
     record["folder"] = str(
         Path(scene.data.folder).absolute()
     )  # the fake copies the record, and not what lies beside it
-    ready_path.write_text(json.dumps(record), encoding="utf-8")
+    write_sealed(json.dumps(record), ready_path)
     python, fake = shlex.quote(sys.executable), shlex.quote(str(FAKE_AIAYN))
     path = shlex.quote(os.pathsep.join([str(CHECKOUT / "workflow"), str(CHECKOUT)]))
     (pipeline.fake_folder / "bin" / "aiayn").write_text(

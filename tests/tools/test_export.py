@@ -42,6 +42,7 @@ from analysis.tools.heavy_export import export_model
 from tests.engine.random_checkpoint import SOURCE, TARGET, log_probabilities, save_random
 from tests.engine.tiny_spec import DECODING, TRAINING
 from tests.engine.tiny_training import LEARNT, make_request, train, write_results
+from tests.records_factory import write_sealed
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def run(
 ) -> FinishedRun:
     """Return that training's last two models, averaged."""
     checkpoint = average_checkpoints(
-        learnt, last=2, into=tmp_path_factory.mktemp("average") / "last2.pt"
+        learnt, last=2, record_path=tmp_path_factory.mktemp("average") / "last2.json"
     )
     training = msgspec.structs.replace(TRAINING, **LEARNT)
     return FinishedRun(
@@ -225,9 +226,8 @@ def tear_tensors(folder: Path) -> None:
 def tie_to_nothing(folder: Path) -> None:
     """Let the config name a matrix that is not there."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(
-        json.dumps(config | {"tied": {"decoder.embed_tokens.weight": "embeddings"}})
-    )
+    config |= {"tied": {"decoder.embed_tokens.weight": "embeddings"}}
+    write_sealed(json.dumps(config), folder / "config.json")
 
 
 def repeat_symbol(folder: Path) -> None:

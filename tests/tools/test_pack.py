@@ -16,7 +16,7 @@ from aiayn.records import TrainRecord, read_record, write_record
 from aiayn.spec.system import ScaleSpec
 from analysis.tools.pack import Packed, pack_scale
 from paper_tables.logs.pages import make_tables_from_logs
-from tests.records_factory import Site, make_site, run_of, write_left
+from tests.records_factory import Site, make_site, run_of, write_left, write_sealed
 
 ONE_MB = 1_000_000
 FRAMES = ("scores.tsv", "summary.tsv", "verdicts.tsv")
@@ -83,7 +83,7 @@ def lose_run(site: Site, corpus: str, system: str, seed: int) -> None:
 
 
 def rewrite(path: Path, **changes: object) -> None:
-    path.write_text(json.dumps(json.loads(path.read_bytes()) | changes), encoding="utf-8")
+    write_sealed(json.dumps(json.loads(path.read_bytes()) | changes), path)
 
 
 def test_runs_that_are_no_longer_here_stay_in_the_pack(site: Site, tmp_path: Path) -> None:

@@ -109,7 +109,11 @@ def test_a_corpus_that_memory_would_not_hold_is_refused_before_it_is_read(
     num_pairs: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths = {language: tmp_path / f"absent.{language}" for language in ("en", "de")}
-    pair = TextPair(path_by_language=paths, num_lines=num_pairs, sha256_by_language={})
+    pair = TextPair(
+        path_by_language=paths,
+        num_lines=num_pairs,
+        sha256_by_language=dict.fromkeys(("en", "de"), ""),
+    )
     raw = RawCorpus(
         provenance=gather_provenance(),
         corpus="wmt14_en_de",

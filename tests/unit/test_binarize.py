@@ -21,6 +21,7 @@ from aiayn.data.text import binarize, chunks
 from aiayn.data.text.binarize import (
     binarize_corpus,
     data_bin_digest,
+    data_bin_files,
     index_dtype,
     read_dictionary,
     require_recorded_data_bin,
@@ -293,7 +294,7 @@ def test_the_digest_can_be_made_by_hand(tmp_path: Path) -> None:
     (tmp_path / "preprocess.log").write_bytes(b"not part of it")
     # (cd FOLDER; sha256sum dict.en.txt) | sha256sum
     digest = "5c0efdfe3999071395b41daff9be323c519c9520bd3096947e259a1657efd496"
-    assert data_bin_digest(tmp_path) == digest
+    assert data_bin_digest(data_bin_files(tmp_path)) == digest
 
 
 @pytest.mark.parametrize(

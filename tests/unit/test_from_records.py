@@ -150,7 +150,7 @@ def test_a_system_is_shown_as_it_was_trained_whatever_its_file_says_now(site: Si
         ),
         (
             ("demo_en_de", "base", 101),
-            "seed 101 was a probe for choosing a scale, and enters no table: left out",
+            "seed 101 is a probe's (decisions 0009, 0012 and 0013), and enters no table: left out",
         ),
     ],
 )

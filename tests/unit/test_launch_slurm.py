@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.data.text.binarize import data_bin_digest
+from aiayn.data.text.binarize import data_bin_digest, data_bin_files
 from aiayn.errors import LaunchError
 from aiayn.launch.launcher import SubmissionError
 from aiayn.launch.slurm.launcher import SlurmLauncher, sbatch_text
@@ -62,7 +62,7 @@ def data_record(folder: Path, corpus: str = "wmt14_en_de") -> Path:
         dictionary_sha256_by_language={
             name: file_sha256(data_bin / f"dict.{name}.txt") for name in ("en", "de")
         },
-        digest=data_bin_digest(data_bin),
+        digest=data_bin_digest(data_bin_files(data_bin)),
         vocabulary_size_by_language={"en": 5, "de": 5},
     )
     write_record(record, folder / "record.json")

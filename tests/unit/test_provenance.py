@@ -193,7 +193,9 @@ def test_an_outputs_bytes_are_on_the_disk_before_its_name_is(
     path = tmp_path / "output"
     with replace_on_success(path) as partial_path:
         partial_path.write_bytes(b"whole")
-    assert disk_calls == [("fsync", partial_path.name, 5), ("replace", "output", 5)]
+    assert disk_calls[:2] == [("fsync", partial_path.name, 5), ("replace", "output", 5)]
+    # The name, too, is on the disk at the end.
+    assert [call[:2] for call in disk_calls[2:]] == [("fsync", tmp_path.name)]
 
 
 def test_a_stages_bytes_are_on_the_disk_and_its_old_record_gone_before_any_name_is(
@@ -210,6 +212,7 @@ def test_a_stages_bytes_are_on_the_disk_and_its_old_record_gone_before_any_name_
         ("replace", "a", 1),
         ("replace", "b", 1),
     ]
+    assert disk_calls[5][:2] == ("fsync", tmp_path.name)
 
 
 def test_a_line_is_on_the_disk_when_it_counts_as_appended(

@@ -17,7 +17,7 @@ from aiayn.records import (
     read_train_record,
     write_record,
 )
-from tests.records_factory import BINARIZED, PROVENANCE, TRAINED
+from tests.records_factory import BINARIZED, PROVENANCE, TRAINED, write_sealed
 
 CHECKPOINT = CheckpointRecord(
     provenance=PROVENANCE,
@@ -153,7 +153,7 @@ def write_training(folder: Path, *, is_absolute: bool) -> Path:
     if is_absolute:
         text = path.read_text(encoding="utf-8").replace('"../../../../../', f'"{folder}/')
         assert text.count(str(run_folder)) == 3
-        path.write_text(text, encoding="utf-8")
+        write_sealed(text, path)
     return path
 
 

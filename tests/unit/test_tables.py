@@ -127,9 +127,24 @@ def test_the_verb_takes_snakemakes_merged_config(
     monkeypatch.chdir(tmp_path)
     config = msgspec.to_builtins(make_site(tmp_path, runs_folder="runs").scale)
     assert main(["tables", "--so-far", "--config-json", json.dumps(config)]) == 0
-    *table2, page_path = capsys.readouterr().out.splitlines()
+    *table2, summary, page_path = capsys.readouterr().out.splitlines()
     assert page_path == "results/demo/so-far/report.html"
-    assert table2[0].split() == ["Table", "2"]  # without any result no row is ours
+    assert summary == "0 of 9 trainings finished"
+    assert table2[0] == "Table 2: no number of ours"
+
+
+def test_a_scale_without_results_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scale = make_site(tmp_path, runs_folder="runs").scale
+    path = tmp_path / "demo.yaml"
+    path.write_text(json.dumps(msgspec.to_builtins(scale)), encoding="utf-8")
+    assert main(["tables", "--so-far", "--configfile", str(path)]) == 1
+    output, error = capsys.readouterr()
+    assert "0 of 9 trainings finished" in output
+    assert "no training has finished; it is made by `snakemake --profile" in error
+    assert error.endswith("--configfile demo.yaml`\n")
 
 
 def test_a_resolved_device_does_not_make_a_training_outdated(tmp_path: Path) -> None:

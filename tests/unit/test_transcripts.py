@@ -27,6 +27,7 @@ from aiayn.spec.system import read_corpus, read_scale, read_scale_document, read
 from aiayn.wings import load
 from tests import scenes
 from tests.golden_files import GOLDEN_FOLDER, check_golden
+from tests.records_factory import write_sealed
 
 CHECKOUT = GOLDEN_FOLDER.parents[1]
 PATHS = sorted((GOLDEN_FOLDER / "transcripts").glob("*.txt"))
@@ -101,8 +102,8 @@ def read_config(name: str, edit: str = "", other: str = "") -> str:
 
 
 def run_command(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Run a verb in this process, make a scene, read a config, or call the shell; return the exit
-    code.
+    """Run a verb in this process, make a scene, read a config, seal an edited record, or call the
+    shell; return the exit code.
     """
     program, _, rest = command.partition(" ")
     if program == "scene":
@@ -110,6 +111,9 @@ def run_command(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         return 0
     if program == "read":
         print(read_config(*shlex.split(rest)))
+        return 0
+    if program == "reseal":  # an edited record gets the checksum of its new lines
+        write_sealed(Path(rest).read_text(encoding="utf-8"), Path(rest))
         return 0
     if program != "aiayn":
         return subprocess.run(["sh", "-c", command], check=False).returncode

@@ -65,11 +65,11 @@ def test_a_training_has_update_loss_and_time_left(
     progress: WorkflowProgress, tmp_path: Path
 ) -> None:
     begin = time.monotonic()
-    assert progress.lines(begin + 3) == ["demo_en_de big, seed 1: starts, 0m03s"]
+    assert progress.look(begin + 3)[0] == ["demo_en_de big, seed 1: starts, 0m03s"]
     write_log(tmp_path, 156)
-    assert progress.lines(begin) == ["demo_en_de big, seed 1: 156 of 820, loss 3.9 bits"]
+    assert progress.look(begin)[0] == ["demo_en_de big, seed 1: 156 of 820, loss 3.9 bits"]
     write_log(tmp_path, 256)  # 100 updates in 50 seconds, 564 are left
-    (line,) = progress.lines(begin + 50)
+    (line,) = progress.look(begin + 50)[0]
     assert line == "demo_en_de big, seed 1: 256 of 820, loss 3.9 bits, 4m42s left"
 
 
@@ -77,11 +77,20 @@ def test_another_job_shows_the_bar_of_its_log(progress: WorkflowProgress, tmp_pa
     log = tmp_path / "decode.log"
     log.write_text("decode:  45%|####5     | 450/1000 [00:12<00:14, 37.5line/s]\n")
     progress.filter(begins(2, "decode", str(log), corpus="demo_en_de", system="base", seed=1))
-    assert progress.lines(time.monotonic() + 12)[1] == (
+    assert progress.look(time.monotonic() + 12)[0][1] == (
         "decode demo_en_de base, seed 1: 0m12s, 45% done, 00:14 left"
     )
     progress.filter(record(event="job_finished", job_id=2))
-    assert len(progress.lines(time.monotonic())) == 1
+    assert len(progress.look(time.monotonic())[0]) == 1
+
+
+def is_shown(progress: WorkflowProgress, now: float) -> bool:
+    """Return whether a pipe gets a line now, and note that it has got it."""
+    _, tenths = progress.look(now)
+    if not progress.is_due(now, tenths):
+        return False
+    progress._last_line, progress._last_tenths = now, tenths
+    return True
 
 
 def test_a_pipe_gets_a_line_after_30_seconds_and_at_each_tenth(
@@ -92,11 +101,8 @@ def test_a_pipe_gets_a_line_after_30_seconds_and_at_each_tenth(
     shown: list[int] = []
     for second in range(0, 8200, 15):
         write_log(tmp_path, max(1, second // 10))
-        now = begin + second
-        if progress.is_due(now):
+        if is_shown(progress, begin + second):
             shown.append(second)
-            progress._last_line = now
-            progress._job_by_number[1].tenth = progress._tenth(progress._job_by_number[1])
     assert shown[0] == 30
     assert 9 <= len(shown) <= 11
     gaps = [later - earlier for earlier, later in itertools.pairwise(shown)]
@@ -114,11 +120,8 @@ def test_many_trainings_share_a_line_at_most_every_ten_minutes(
             write_log(
                 tmp_path, 1 + (second + 61 * seed) // 30, f"demo_en_de-big-seed{seed}-0a1b2c3d"
             )
-        if progress.is_due(begin + second):
+        if is_shown(progress, begin + second):
             shown.append(second)
-            progress._last_line = begin + second
-            for job in progress._job_by_number.values():
-                job.tenth = progress._tenth(job)
     late = [second for second in shown if second > 6000]
     assert min(b - a for a, b in itertools.pairwise(late)) >= 600
 
@@ -133,9 +136,9 @@ def test_a_terminal_gets_one_block_that_is_rewritten(
     progress.filter(begins(1, corpus="demo_en_de", system="a_system_of_a_long_name" * 3, seed=1))
     progress.filter(begins(2, corpus="demo_en_de", system="big", seed=1))
     progress.filter(record(event="progress", done=9, total=81))
-    progress._draw(time.monotonic())
+    progress._draw([progress._steps, *progress.look(time.monotonic())[0]])
     text = stream.getvalue()
-    assert text.startswith("\r\x1b[J\n9 of 81 steps done\n")
+    assert text.startswith("\n9 of 81 steps done\n")
     assert text.endswith("\r\x1b[3A")  # back to the empty line above the block
     assert max(map(len, re.sub(r"\x1b\[[0-9]*[A-Z]", "", text).split("\n"))) < 60
     stream.truncate(0)
@@ -147,7 +150,7 @@ def test_no_block_is_drawn_while_table_2_is_printed(tmp_path: Path) -> None:
     stream = Terminal()
     progress = WorkflowProgress(tmp_path, shows_all=False, stream=stream)
     progress.filter(begins(1, "tables"))
-    progress._draw(time.monotonic())
+    progress._draw(["a line"])
     assert stream.getvalue() == ""
 
 

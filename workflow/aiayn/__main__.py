@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aiayn.cli.flags import VerbParser, add_flags, help_format
-from aiayn.errors import AiaynError, ConfigError, did_you_mean
+from aiayn.errors import AiaynError, ConfigError, UsageError, did_you_mean
 from aiayn.removed import explain_removed_flag, explain_removed_verb
 from aiayn.terminal import coloured, reflowed
 from aiayn.wings import module_of_verb, present_wings
@@ -40,6 +40,7 @@ CORE_VERBS = {
     "baselines": (
         "score translations that need no training: a copy, a dictionary, the nearest sentence"
     ),
+    "check": "compare every file of a results or runs folder with its record",
     "tables": "render the paper's tables with our numbers, from records or from logs",
     "translate": "translate sentences from standard input with a trained run",
     "list": "list the systems, corpora and scales that can be named",
@@ -185,6 +186,7 @@ def _call(verb: str, parsed: argparse.Namespace) -> int:
     """Run a verb with its flags; print the sentence of an error, and return the exit code."""
     try:
         _check_checkout()
+        _check_record_path(getattr(parsed, "record", None))
         # Most verbs return None; `doctor`, for example, answers by its exit code.
         exit_code: int | None = parsed.run_verb(parsed)
         return exit_code or 0
@@ -232,6 +234,12 @@ def _version() -> str:
 
     folder = Path(__file__).resolve().parent
     return f"aiayn {importlib.metadata.version('aiayn')}, commit {commit_label()}, {folder}"
+
+
+def _check_record_path(record: Path | None) -> None:
+    """Require that no output has the name of the record: they have other suffixes."""
+    if record is not None and record.suffix != ".json":
+        raise UsageError(f"--record {record}: expected a name that ends in .json; outputs do not")
 
 
 def _explain_refusal(verb: str, arguments: Sequence[str]) -> tuple[str, str] | None:

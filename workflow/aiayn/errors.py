@@ -4,13 +4,19 @@ A message has place, value, expectation and next step. The library raises; only 
 turns an error into an exit code.
 """
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 
 def did_you_mean(unknown: str, known: Iterable[str], otherwise: str = "", *, most: int = 1) -> str:
-    """Ask whether a known name similar to the unknown name was meant; else return `otherwise`."""
-    near = difflib.get_close_matches(unknown, list(known), n=most)
+    """Ask whether a known name that begins so, or a similar one, was meant; else return
+    `otherwise`.
+    """
+    names = list(known)
+    near = [name for name in names if unknown and name.startswith(unknown)][:3]
+    near = near or difflib.get_close_matches(unknown, names, n=most)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
 
@@ -24,6 +30,10 @@ class UsageError(AiaynError):
     """The command line asks for something that does not exist."""
 
     exit_code = 2
+
+
+class FileError(AiaynError):
+    """A file is not a regular file, is larger or deeper than expected, or cannot be read at all."""
 
 
 class ConfigError(AiaynError):
@@ -72,3 +82,23 @@ class SpaceError(AiaynError):
 
 class StateError(AiaynError):
     """A run or working directory is not in the state that the command needs; nothing was done."""
+
+
+# What readers of nested, foreign or huge content raise, in addition to errors of their own.
+FOREIGN_ERRORS = (RecursionError, KeyError, UnicodeError, MemoryError)
+
+
+@contextlib.contextmanager
+def one_sentence(path: Path | str, expected: str) -> Iterator[None]:
+    """Turn what a reader of a foreign file raises into an error that contains the file's name.
+
+    Raises:
+        FileError: with the kind of the reader's error and what was expected.
+    """
+    try:
+        yield
+    except FOREIGN_ERRORS as error:
+        kind = " ".join(f"{type(error).__name__} {error}".split())[:200]
+        raise FileError(
+            f"{path}: cannot be read ({kind}); expected {expected}; look at the file"
+        ) from error

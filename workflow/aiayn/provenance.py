@@ -151,17 +151,17 @@ def replace_on_success(path: Path) -> Iterator[Path]:
     """Yield a path next to `path`; rename it to `path` if the block succeeds, else remove it.
 
     So an output is complete or absent. The bytes are on the disk before the name (fsync), so a
-    power cut cannot leave a name without its content. Partial files of a killed process are removed
-    when that output is next written on the same host.
+    power cut cannot leave a name without its content. At the end the name is on the disk, too.
+    Partial files of a killed process are removed when that output is next written on the same host.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
     partial_path = partial_path_of(path)
     try:
         yield partial_path
-        with partial_path.open("rb") as written:
-            os.fsync(written.fileno())
+        _fsync(partial_path)
         partial_path.replace(path)
+        _fsync(path.parent)
     except OSError as error:
         error.filename = error.filename or str(path)  # writing to an open file names none
         raise
@@ -203,6 +203,7 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
             if final_path.is_dir():  # a folder cannot be renamed over another
                 final_path.rename(old_folder / output_path.name)
             output_path.replace(final_path)
+        _fsync(record_path.parent)
 
 
 @contextlib.contextmanager
@@ -215,13 +216,22 @@ def new_folder_on_success(folder: Path) -> Iterator[Path]:
         yield partial_folder
         _write_to_disk(partial_folder)
         partial_folder.rename(folder)
+        _fsync(folder.parent)
+
+
+def _fsync(path: Path) -> None:
+    """Wait until a file's bytes, or a folder's names, are on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def _write_to_disk(folder: Path) -> None:
     """Wait until the bytes of all files are on the disk."""
     for written_path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        with written_path.open("rb") as written:
-            os.fsync(written.fileno())
+        _fsync(written_path)
 
 
 def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:

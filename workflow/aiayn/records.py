@@ -3,16 +3,23 @@
 A record of another type or schema version is refused, naming the file. Paths in a record are
 relative to the record's folder (`./data-bin`, `../../../../../runs/...`), so that results and runs
 can be moved together. Reading a record turns them into paths that the reader can open.
+
+The last line of a record is the SHA-256 of the lines before it. A record that was changed since is
+refused. Records of earlier versions do not have that line, and are accepted.
 """
 
+import hashlib
 import os
+import re
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from aiayn.errors import CorpusError, RecordError
+from aiayn.errors import CorpusError, FileError, RecordError
+from aiayn.packed import file_problem, read_bounded
 from aiayn.provenance import Provenance, replace_on_success
 from aiayn.spec.training import DecodingSpec, TrainingSpec
 
@@ -26,6 +33,17 @@ class Record(
 
     provenance: Provenance
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def remedy(self) -> str:
+        """The next step if a file of the record is damaged: the command that wrote it.
+
+        Snakemake compares times only. It makes what follows again because the files are newer.
+        """
+        command = self.provenance.command
+        if isinstance(self, TrainRecord):
+            command += " --fresh"
+        return f"restore it from a copy, or make it again: `{command}`, then the same snakemake"
 
 
 class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,7 +105,7 @@ class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
 
     Its text was prepared by `tokenise`; `normalise` and `vocabulary_path_by_language` stay from
     earlier records. The keys of `learning_by_model` are the models' file names without suffix:
-    `joint`, or the languages.
+    `joint`, or the languages. `model_sha256_by_language` is empty in earlier records.
     """
 
     corpus: str
@@ -97,6 +115,7 @@ class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
     model_path_by_language: dict[str, Path]
     vocabulary_path_by_language: dict[str, Path] = msgspec.field(default_factory=dict)
     learning_by_model: dict[str, SubwordTraining]
+    model_sha256_by_language: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
@@ -106,6 +125,10 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
     `vocabulary_size_by_language` includes fairseq's four special symbols.
     `fairseq_split_by_testset` maps `demo_dev` to `valid`, and so on: a data-bin has only `train`,
     `valid`, `test`, `test1`, ... `num_dropped_by_reason` stays from earlier records.
+
+    `sha256_by_file` has each file's SHA-256 by name; `digest` follows from it. `num_long_by_split`
+    counts the pairs with a side of more than 1,024 tokens, the most that a model reads. Both are
+    empty in earlier records.
     """
 
     corpus: str
@@ -119,6 +142,8 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
     num_tokens_by_split_by_language: dict[str, dict[str, int]]
     fairseq_split_by_testset: dict[str, str]
     num_dropped_by_reason: dict[str, int] = msgspec.field(default_factory=dict)
+    sha256_by_file: dict[str, str] = msgspec.field(default_factory=dict)
+    num_long_by_split: dict[str, int] = msgspec.field(default_factory=dict)
 
     def split_of(self, testset: str) -> str:
         """Return the data-bin's name of a test set.
@@ -246,7 +271,7 @@ class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
     """Translations of a test set, a detokenised line for each source line.
 
     `pieces_path` has the same lines as subword pieces, as the model produced them. `signature`
-    describes the search.
+    describes the search. `pieces_sha256` and `corpus` are '' in earlier records.
     """
 
     run: str
@@ -262,6 +287,8 @@ class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
     stop: str
     signature: str
     sentences_per_second: float
+    corpus: str = ""
+    pieces_sha256: str = ""
 
 
 class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"):
@@ -288,6 +315,10 @@ class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"
     bits_lost_uniform: float | None
 
 
+# BLEU and chrF are percentages. sacreBLEU's sums may exceed 100 by a rounding error.
+_Percentage = Annotated[float, msgspec.Meta(ge=0, le=100.001)]
+
+
 class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A score with everything that could change it.
 
@@ -297,7 +328,7 @@ class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     metric: str
-    value: float
+    value: _Percentage
     signature: str
     hypotheses_sha256: str
     ci: tuple[float, float] | None = None
@@ -321,40 +352,158 @@ class BaselineRecords(Record, frozen=True, kw_only=True, tag="BaselineRecords"):
 
 
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
+VERB_BY_TYPE: dict[type[Record], str] = {
+    **{record_type: verb for verb, record_type in DATA_RECORD_BY_VERB.items()},
+    TrainRecord: "train",
+    CheckpointRecord: "average",
+    Hypotheses: "decode",
+    PerplexityRecord: "perplexity",
+    ScoreRecords: "score",
+    BaselineRecords: "baselines",
+    ExportRecord: "export",
+}
+TYPE_BY_NAME = {record_type.__name__: record_type for record_type in VERB_BY_TYPE}
+_MAX_BYTES = 1 << 26
+_CHECKSUM_LINE = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n\}\n\Z')
+
+
+def seal(content: bytes) -> bytes:
+    """Return a record's JSON indented, with the SHA-256 of its lines as the last value."""
+    lines = msgspec.json.format(content, indent=1).removesuffix(b"\n}")
+    return lines + b',\n "checksum": "%s"\n}\n' % hashlib.sha256(lines).hexdigest().encode()
+
+
+def read_sealed(path: Path) -> tuple[bytes, bool]:
+    """Return a record's JSON without its checksum, and whether it has a checksum.
+
+    Raises:
+        OSError, FileError: if the file is absent, too large or not a regular file.
+        RecordError: if its lines do not have the recorded checksum.
+    """
+    content = read_bounded(path, _MAX_BYTES)
+    match = _CHECKSUM_LINE.search(content)
+    if match is None:
+        return content, False
+    lines = content[: match.start()]
+    if hashlib.sha256(lines).hexdigest().encode() != match[1]:
+        raise RecordError(
+            f"{path}: changed since it was written, its checksum is of other lines; restore it from"
+            " a copy, or rerun the stage that writes it"
+        )
+    return lines + b"\n}", True
 
 
 def write_record(record: Record, path: Path) -> None:
-    """Write a record as indented JSON, whole or not at all."""
+    """Write a record as indented JSON with its checksum, whole or not at all."""
     content = msgspec.json.encode(record, enc_hook=partial(_encode_path, path.parent))
     with replace_on_success(path) as partial_path:
-        partial_path.write_bytes(msgspec.json.format(content, indent=1) + b"\n")
+        partial_path.write_bytes(seal(content))
 
 
-def read_record(path: Path, record_type: type[_AnyRecord]) -> _AnyRecord:
-    """Read a record of the given type.
+def read_record(path: Path, record_type: type[_AnyRecord], flag: str = "here") -> _AnyRecord:
+    """Read a record of the given type; `flag` is the flag that names the file, for the error.
 
     Raises:
-        RecordError: if the file is absent, torn, of another type or of another schema version.
+        RecordError: if the file is absent, torn, changed, of another type or of another schema
+            version.
     """
-    expected = f"a {record_type.__name__}"
+    expected, content = f"a {record_type.__name__}", b"{}"
     try:
+        content, _ = read_sealed(path)
         record = msgspec.json.decode(
-            path.read_bytes(), type=record_type, dec_hook=partial(_decode_path, path.parent)
+            content, type=record_type, dec_hook=partial(_decode_path, path.parent)
         )
     except FileNotFoundError as error:
         raise RecordError(
             f"{path}: no such record; expected {expected}; run the stage that writes it"
         ) from error
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise RecordError(
-            f"{path}: not {expected}: {error}; delete it and rerun the stage that writes it"
-        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, FileError) as error:
+        problem = f"not {expected}: {error}; delete it and rerun the stage that writes it"
+        found_type = TYPE_BY_NAME.get(name_of_type(content), record_type)
+        if found_type is not record_type and record_type in VERB_BY_TYPE:
+            problem = f"this is the record of {VERB_BY_TYPE[found_type]}; {flag} takes the record"
+            problem += f" of {VERB_BY_TYPE[record_type]}; name that file"
+        raise RecordError(f"{path}: {problem}") from error
     if record.schema_version != SCHEMA_VERSION:
         raise RecordError(
             f"{path}: schema_version {record.schema_version}, expected {SCHEMA_VERSION}; rerun the"
             " stage that writes it"
         )
     return record
+
+
+def name_of_type(content: bytes) -> str:
+    """Return the name of a record's type, '' if the content is not a record."""
+    try:
+        values = msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    return str(values.get("record", "")) if isinstance(values, dict) else ""
+
+
+def recorded_files(record: Record) -> dict[Path, str]:
+    """Return the SHA-256 of each file that a record describes, of a `.pt` file that of its tensors.
+
+    A digest that an earlier version did not record is ''; a data-bin then has a single digest.
+    """
+    sha256_by_path: dict[Path, str] = {}
+    match record:
+        case RawCorpus() | ParallelText():
+            for pair in record.pair_by_split.values():
+                for language, path in pair.path_by_language.items():
+                    sha256_by_path[path] = pair.sha256_by_language[language]
+        case SegmentedText():
+            for language, path in record.model_path_by_language.items():
+                sha256_by_path[path] = record.model_sha256_by_language.get(language, "")
+        case BinarizedCorpus():
+            sha256_by_path = {record.folder / name: v for name, v in record.sha256_by_file.items()}
+            sha256_by_path = sha256_by_path or {record.folder: record.digest}
+        case TrainRecord():
+            sha256_by_path = dict.fromkeys((model.path for model in record.models), "")
+            sha256_by_path[record.models[-1].path] = record.tensors_sha256
+        case CheckpointRecord():
+            sha256_by_path[record.path] = record.tensors_sha256
+        case Hypotheses():
+            sha256_by_path[record.path] = record.hypotheses_sha256
+            sha256_by_path[record.pieces_path] = record.pieces_sha256
+    return sha256_by_path
+
+
+def require_files(record: Record, paths: Iterable[Path]) -> None:
+    """Require that files of a record are as they were written.
+
+    Raises:
+        CorpusError: naming the file, how it differs, and the command that makes it again.
+    """
+    sha256_by_path = recorded_files(record)
+    for path in paths:
+        if problem := file_problem(path, sha256_by_path[path]):
+            raise CorpusError(f"{path}: {problem}; {record.remedy}")
+
+
+def require_fitting(record_by_flag: Mapping[str, Record], corpus: str = "") -> None:
+    """Require that a verb's records are of one corpus, `corpus` if it is given.
+
+    An average and earlier translations do not state their corpus; their run's name begins with it.
+    A record must also be made from the files that the other records state.
+
+    Raises:
+        CorpusError: naming the flags and what differs.
+    """
+    known_by_flag = {"--corpus": corpus} if corpus else {}
+    for flag, record in record_by_flag.items():
+        stated = getattr(record, "corpus", "")
+        known_by_flag[flag] = stated or getattr(record, "run", "").partition("-")[0]
+        for other in record_by_flag.values():
+            for path, sha256 in recorded_files(other).items():
+                if record.provenance.input_sha256_by_path.get(path, sha256) != sha256:
+                    raise CorpusError(
+                        f"{flag}: made from another version of {path} than the other record states;"
+                        " rerun its stage"
+                    )
+    if len(set(known_by_flag.values())) > 1:
+        corpora = ", ".join(f"{flag} has {name}" for flag, name in known_by_flag.items())
+        raise CorpusError(f"{corpora}; give records of one corpus")
 
 
 def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:

@@ -84,6 +84,8 @@ def _diagnose_run(args: Flags) -> "Diagnosis":
     from analysis.doctor.collect import list_runs
     from analysis.doctor.diagnoses import diagnose_run
 
+    if args.what is not None and "/" in args.what and not Path(args.what).exists():
+        raise UsageError(f"{args.what}: no such folder; name one, or a run of `aiayn status`")
     why = f"{args.what or 'the newest run'} is a run, whose records name its system"
     _refuse(
         args, ("scale", "system", "corpus", "hypotheses", "references"), f"a FOLDER; {why}; omit it"

@@ -76,15 +76,10 @@ def run(args: Flags) -> None:
             print(f"{args.checkpoint}: {words}", file=sys.stderr)
     else:
         finished = find_finished(args.results, args.run, args.average)
-        run_name, data, model_path = (
-            finished.checkpoint.run,
-            finished.data,
-            finished.checkpoint.path,
-        )
-        print(f"{run_name}, {finished.checkpoint.average}, from {model_path}", file=sys.stderr)
-        translator = Translator(
-            Path(model_path), Path(data.folder), finished.decoding, device=device
-        )
+        checkpoint, data = finished.checkpoint, finished.data
+        run_name = checkpoint.run
+        print(f"{run_name}, {checkpoint.average}, from {checkpoint.path}", file=sys.stderr)
+        translator = Translator(checkpoint, data.folder, finished.decoding, device=device)
         split = text_splitter(finished, data.source_language)
         output_folder = args.output or args.results / finished.scale / "attention" / run_name
     sentences = list(PAPER_SENTENCES) if args.sentence is None else [args.sentence]

@@ -43,9 +43,9 @@ class Flags:
     mean: float | None = flag(
         "the mean of several seeds, with --sd and --num-seeds", "PERCENT", excludes="source"
     )
-    system: str = flag("base, big, a row of Table 3, or a published replication")
+    system: str = flag("base, big, a row of Table 3 (`aiayn list systems`), or a replication")
     metric: str | None = flag(
-        "its definition, as `aiayn score` names it (default: the printed number's definition)"
+        "its definition, as `aiayn score` names it, or sacrebleu (default: the printed number's)"
     )
     testset: str | None = flag(
         "its test set (default: newstest2014, all 3,003 lines; newstest2013 for seeds of Table 3)"
@@ -67,6 +67,8 @@ class Flags:
 
 def run(args: Flags) -> int:
     """Print the explanation or the verdict; return the exit code."""
+    if args.metric == "sacrebleu":  # the name that everybody has for it
+        args.metric = "bleu_sacre_13a"
     if args.bleu is not None and len(args.bleu) == 1:
         for name in ("scale", "edition", "sd", "num_seeds", "expect"):
             if getattr(args, name) is not None:

@@ -14,8 +14,9 @@ import msgspec
 from tqdm import tqdm
 
 from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, THREADS, Device, flag, positive
+from aiayn.data.text.binarize import require_recorded_split
 from aiayn.data.text.detokenise import detokenise
-from aiayn.data.text.lines import read_lines
+from aiayn.data.text.lines import read_lines, unchanged_paths
 from aiayn.errors import UsageError
 from aiayn.paths import corpus_record
 from aiayn.printed import METRIC_BY_PAIR
@@ -68,9 +69,10 @@ def run(args: Flags) -> None:
         metric = defined[0]
     device = resolve_device(args.device)
     translator = Translator(
-        finished.checkpoint.path, finished.data.folder, finished.decoding, device=device
+        finished.checkpoint, finished.data.folder, finished.decoding, device=device
     )
-    sources = load_source_lines(translator.task, finished.data.split_of(testset))
+    split = require_recorded_split(finished.data, testset)
+    sources = load_source_lines(translator.task, split)
     value_by_pair, signature = {}, ""
     with tqdm(total=len(pairs) * len(sources), unit="line", desc="search", disable=None) as bar:
         for beam_size, alpha in pairs:
@@ -106,5 +108,5 @@ def _references(results_folder: Path, finished: FinishedRun, corpus: CorpusSpec)
     """Return the references of the dev set, detokenised if the corpus came in pieces."""
     path = corpus_record(results_folder, finished.scale, "fetch", corpus.name)
     pair = read_record(path, RawCorpus).pair_by_split[corpus.dev_testset]
-    lines = list(read_lines(pair.path_by_language[corpus.target_language]))
+    lines = list(read_lines(unchanged_paths(pair)[corpus.target_language]))
     return [detokenise(line, corpus) for line in lines] if corpus.is_segmented else lines

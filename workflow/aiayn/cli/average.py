@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from aiayn.cli.flags import flag
+from aiayn.cli.flags import flag, positive
 from aiayn.errors import CheckpointError
 from aiayn.records import read_train_record, write_record
 
@@ -16,7 +16,7 @@ EXAMPLE = (
 
 class Flags:
     train: Path = flag("the record that train wrote", "RECORD")
-    last: int = flag("number of newest checkpoints to average", "N")
+    last: int = flag("number of newest checkpoints to average", "N", parse=positive)
     runs_folder: Path = flag(
         "folder of runs, if the run is not where its record says (default: runs)",
         "FOLDER",
@@ -35,6 +35,4 @@ def run(args: Flags) -> None:
             f"{args.train}: no folder {train.run_folder}, expected there with the checkpoints; "
             "name the folder that holds the run with --runs-folder"
         )
-    write_record(
-        average_checkpoints(train, last=args.last, into=args.record.with_suffix(".pt")), args.record
-    )
+    write_record(average_checkpoints(train, last=args.last, record_path=args.record), args.record)

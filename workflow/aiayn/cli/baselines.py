@@ -8,7 +8,8 @@ are refused.
 from pathlib import Path
 
 from aiayn.cli.flags import RECORD, TESTSET, flag
-from aiayn.data.text.lines import read_lines
+from aiayn.data.text.lines import read_lines, unchanged_paths
+from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BaselineRecords, RawCorpus, read_record, write_record
 from aiayn.scoring.score import default_metrics, score_hypotheses
@@ -34,19 +35,24 @@ def run(args: Flags) -> None:
         translate_word_by_word,
     )
 
-    raw = read_record(args.raw, RawCorpus)
+    raw = read_record(args.raw, RawCorpus, "--raw")
     require_few_pairs(raw.pair_by_split["train"].num_lines, raw.corpus)
     corpus = read_corpus(raw.corpus)
+    if args.testset not in raw.pair_by_split:
+        known = ", ".join(raw.pair_by_split)
+        raise CorpusError(f"{args.raw}: no test set {args.testset!r}; {raw.corpus} has {known}")
 
-    def lines(split: str, language: str) -> list[str]:
-        return list(read_lines(raw.pair_by_split[split].path_by_language[language]))
+    def sides(split: str) -> list[list[str]]:
+        paths = unchanged_paths(raw.pair_by_split[split])
+        return [list(read_lines(paths[language])) for language in corpus.languages]
 
-    sources, references = (lines(args.testset, language) for language in corpus.languages)
-    train_sources, train_targets = (lines("train", language) for language in corpus.languages)
+    sources, references = sides(args.testset)
+    train_sources, train_targets = sides("train")
     translations = {"copy": sources}
     if isinstance(corpus.source, ShippedSource) and corpus.source.dictionary is not None:
-        entries = read_lines(CONFIG_FOLDER / "corpora" / corpus.source.dictionary)
-        dictionary = dict(entry.split("\t") for entry in entries)
+        path = CONFIG_FOLDER / "corpora" / corpus.source.dictionary
+        entries = [entry.partition("\t") for entry in read_lines(path)]
+        dictionary = {word: translation for word, _, translation in entries}
         translations["dictionary"] = translate_word_by_word(sources, dictionary)
     translations["nearest"] = nearest_training_sentence(sources, train_sources, train_targets)
     scores = {

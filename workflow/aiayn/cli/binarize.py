@@ -10,7 +10,15 @@ from aiayn.cli.flags import CORPUS, flag, positive
 from aiayn.data.text.binarize import binarize_corpus
 from aiayn.data.text.encoder import Encoder, WordEncoder
 from aiayn.errors import UsageError
-from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, write_record
+from aiayn.records import (
+    ParallelText,
+    RawCorpus,
+    Record,
+    SegmentedText,
+    read_record,
+    require_fitting,
+    write_record,
+)
 from aiayn.spec.system import read_corpus
 
 EXAMPLE = (
@@ -41,19 +49,23 @@ def run(args: Flags) -> None:
         )
         raise UsageError(f"corpus {spec.name}: its text comes {state}")
     text = (
-        read_record(args.text, RawCorpus)
+        read_record(args.text, RawCorpus, "--text")
         if spec.is_segmented
-        else read_record(args.text, ParallelText)
+        else read_record(args.text, ParallelText, "--text")
     )
+    records: dict[str, Record] = {"--text": text}
     encoder_by_language: dict[str, Encoder]
     if args.segmented is None:
         # Others have segmented both languages jointly: one encoder and one dictionary for both.
         encoder_by_language = dict.fromkeys(spec.languages, WordEncoder())
         model_paths = []
+        require_fitting(records, spec.name)
     else:
         from aiayn.data.text.subword import load_encoders
 
-        segmented = read_record(args.segmented, SegmentedText)
+        segmented = read_record(args.segmented, SegmentedText, "--segmented")
+        records["--segmented"] = segmented
+        require_fitting(records, spec.name)
         encoder_by_language = {**load_encoders(segmented)}
         model_paths = list(dict.fromkeys(segmented.model_path_by_language.values()))
     record = binarize_corpus(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiayn.cli.flags import CORPUS, TEXT_RECORD, flag, positive
 from aiayn.data.text.clean import clean_corpus
-from aiayn.records import RawCorpus, read_record, write_record
+from aiayn.records import RawCorpus, read_record, require_fitting, write_record
 from aiayn.spec.system import read_corpus
 
 EXAMPLE = (
@@ -28,6 +28,7 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Clean and write the record."""
-    raw, corpus = read_record(args.raw, RawCorpus), read_corpus(args.corpus)
+    raw, corpus = read_record(args.raw, RawCorpus, "--raw"), read_corpus(args.corpus)
+    require_fitting({"--raw": raw}, corpus.name)
     record = clean_corpus(corpus, raw, record_path=args.record, num_processes=args.num_processes)
     write_record(record, args.record)

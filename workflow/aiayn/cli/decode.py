@@ -10,11 +10,19 @@ from pathlib import Path
 import msgspec
 
 from aiayn.cli.flags import BINARIZED, CHECKPOINT, DEVICE, SYSTEM_SCALE, THREADS, Device, flag
+from aiayn.data.text.binarize import require_recorded_split
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import write_lines
 from aiayn.paths import split_alpha
-from aiayn.provenance import file_sha256, gather_provenance
-from aiayn.records import BinarizedCorpus, CheckpointRecord, Hypotheses, read_record, write_record
+from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success
+from aiayn.records import (
+    BinarizedCorpus,
+    CheckpointRecord,
+    Hypotheses,
+    read_record,
+    require_fitting,
+    write_record,
+)
 from aiayn.spec.system import read_corpus, read_system
 
 EXAMPLE = (
@@ -45,25 +53,28 @@ def run(args: Flags) -> None:
     from aiayn.train.device import resolve_device
 
     torch.set_num_threads(args.threads)
-    checkpoint = read_record(args.checkpoint, CheckpointRecord)
-    data = read_record(args.binarized, BinarizedCorpus)
+    checkpoint = read_record(args.checkpoint, CheckpointRecord, "--checkpoint")
+    data = read_record(args.binarized, BinarizedCorpus, "--binarized")
+    require_fitting({"--checkpoint": checkpoint, "--binarized": data})
     testset, alpha = split_alpha(args.testset)
+    split = require_recorded_split(data, testset)
     decoding = read_system(args.system, args.scale).decoding
     if alpha is not None:
         decoding = msgspec.structs.replace(decoding, length_penalty_alpha=alpha)
     corpus = read_corpus(data.corpus)
     device = resolve_device(args.device)
-    translator = Translator(checkpoint.path, data.folder, decoding, device=device)
-    hypotheses, sentences_per_second = decode_split(translator, data.split_of(testset))
+    translator = Translator(checkpoint, data.folder, decoding, device=device)
+    hypotheses, sentences_per_second = decode_split(translator, split)
 
-    args.record.parent.mkdir(parents=True, exist_ok=True)
     text_path = args.record.with_suffix(".txt")
     pieces_path = args.record.with_suffix(".pieces.txt")
     pieces = [" ".join(hypothesis.pieces) for hypothesis in hypotheses]
-    write_lines(pieces, pieces_path)
-    write_lines((detokenise(line, corpus) for line in pieces), text_path)
+    with replace_outputs_on_success(args.record) as folder:
+        write_lines(pieces, folder / pieces_path.name)
+        write_lines((detokenise(line, corpus) for line in pieces), folder / text_path.name)
     record = Hypotheses(
         provenance=gather_provenance([args.checkpoint, args.binarized]),
+        corpus=data.corpus,
         run=checkpoint.run,
         average=checkpoint.average,
         testset=testset,
@@ -71,6 +82,7 @@ def run(args: Flags) -> None:
         pieces_path=pieces_path,
         num_lines=len(hypotheses),
         hypotheses_sha256=file_sha256(text_path),
+        pieces_sha256=file_sha256(pieces_path),
         beam_size=decoding.beam_size,
         length_penalty_alpha=decoding.length_penalty_alpha,
         length_penalty_form=decoding.length_penalty_form,

@@ -8,6 +8,7 @@ and what is lost without it.
 from pathlib import Path
 
 from aiayn.cli.flags import BINARIZED, CHECKPOINT, DEVICE, RECORD, TESTSET, THREADS, Device
+from aiayn.data.text.binarize import require_recorded_split
 from aiayn.data.text.detokenise import detokenise
 from aiayn.provenance import gather_provenance
 from aiayn.records import (
@@ -15,6 +16,7 @@ from aiayn.records import (
     CheckpointRecord,
     PerplexityRecord,
     read_record,
+    require_fitting,
     write_record,
 )
 from aiayn.spec.system import read_corpus
@@ -43,11 +45,12 @@ def run(args: Flags) -> None:
     from aiayn.train.device import resolve_device
 
     torch.set_num_threads(args.threads)
-    checkpoint = read_record(args.checkpoint, CheckpointRecord)
-    data = read_record(args.binarized, BinarizedCorpus)
-    split = data.split_of(args.testset)
+    checkpoint = read_record(args.checkpoint, CheckpointRecord, "--checkpoint")
+    data = read_record(args.binarized, BinarizedCorpus, "--binarized")
+    require_fitting({"--checkpoint": checkpoint, "--binarized": data})
+    split = require_recorded_split(data, args.testset)
     corpus = read_corpus(data.corpus)
-    measured = perplexity(checkpoint.path, data.folder, split, device=resolve_device(args.device))
+    measured = perplexity(checkpoint, data.folder, split, device=resolve_device(args.device))
     record = PerplexityRecord(
         provenance=gather_provenance([args.checkpoint, args.binarized]),
         run=checkpoint.run,

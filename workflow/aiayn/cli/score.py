@@ -19,8 +19,6 @@ from pathlib import Path
 import msgspec
 
 from aiayn.cli.flags import LANGUAGE_PAIR, RECORD, flag
-from aiayn.data.text.detokenise import detokenise
-from aiayn.data.text.lines import read_lines
 from aiayn.errors import ScoreError, UsageError, did_you_mean
 from aiayn.provenance import gather_provenance
 from aiayn.records import (
@@ -41,8 +39,8 @@ from aiayn.scoring.outputs.system_output import (
     read_output,
     unlike_forms,
 )
+from aiayn.scoring.recorded import score_translations
 from aiayn.scoring.score import default_metrics, score_hypotheses
-from aiayn.spec.system import read_corpus
 from aiayn.terminal import json_text
 
 EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-pair en-de"
@@ -103,32 +101,15 @@ def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> None:
     """Score a run's translations by their record, with the references of fetch's, and write the
     record.
     """
-    decoded = read_record(decoded_path, Hypotheses)
-    raw = read_record(raw_path, RawCorpus)
-    corpus = read_corpus(raw.corpus)
-    reference_path = raw.pair_by_split[decoded.testset].path_by_language[corpus.target_language]
-    hypotheses, references = list(read_lines(decoded.path)), list(read_lines(reference_path))
-    if corpus.is_segmented:
-        references = [detokenise(line, corpus) for line in references]
-    scores = score_hypotheses(
-        hypotheses,
-        references,
-        metrics=default_metrics(corpus.target_language, corpus.is_segmented),
-        target_language=corpus.target_language,
-        hypotheses_sha256=decoded.hypotheses_sha256,
+    decoded = read_record(decoded_path, Hypotheses, "--decoded")
+    raw = read_record(raw_path, RawCorpus, "--raw")
+    record = ScoreRecords(
+        provenance=gather_provenance([decoded_path, raw_path]),
+        run=decoded.run,
         testset=decoded.testset,
+        scores=score_translations(decoded, raw),
     )
-    signed = [
-        msgspec.structs.replace(score, signature=f"{score.signature}|{decoded.signature}")
-        for score in scores
-    ]
-    provenance = gather_provenance([decoded_path, raw_path])
-    write_record(
-        ScoreRecords(
-            provenance=provenance, run=decoded.run, testset=decoded.testset, scores=signed
-        ),
-        record_path,
-    )
+    write_record(record, record_path)
 
 
 def print_output_scores(

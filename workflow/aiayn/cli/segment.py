@@ -5,7 +5,7 @@
 from pathlib import Path
 
 from aiayn.cli.flags import CORPUS, flag
-from aiayn.records import ParallelText, read_record, write_record
+from aiayn.records import ParallelText, read_record, require_fitting, write_record
 from aiayn.spec.system import read_corpus
 
 EXAMPLE = (
@@ -24,7 +24,6 @@ def run(args: Flags) -> None:
     """Learn the pieces and write the record."""
     from aiayn.data.text.subword import segment_corpus
 
-    text = read_record(args.text, ParallelText)
-    write_record(
-        segment_corpus(read_corpus(args.corpus), text, record_path=args.record), args.record
-    )
+    text, corpus = read_record(args.text, ParallelText, "--text"), read_corpus(args.corpus)
+    require_fitting({"--text": text}, corpus.name)
+    write_record(segment_corpus(corpus, text, record_path=args.record), args.record)

@@ -17,12 +17,19 @@ hyper-parameters; a log that fills no cell is listed with the reason. Examples:
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aiayn.cli.config import read_changed_scale
-from aiayn.cli.flags import CONFIG, RESULTS, flag
-from aiayn.errors import UsageError
+from aiayn.cli.flags import CONFIG, JSON, RESULTS, flag
+from aiayn.errors import TableError, UsageError
+from aiayn.paths import workflow_command
 from aiayn.spec.system import convert_scale
+from aiayn.terminal import json_text
+
+if TYPE_CHECKING:
+    from paper_tables.layout import Table
 
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
 
@@ -46,32 +53,16 @@ class Flags:
     output: Path | None = flag(
         "for --from-logs: where to write (default: results/from-logs)", "FOLDER"
     )
+    json: bool = JSON
 
 
 def run(args: Flags) -> None:
-    """Render everything; print Table 2 of a scale, then the path of the page."""
-    from paper_tables.logs.pages import make_tables_from_logs
-    from paper_tables.render.render import render_text
+    """Render everything; print Table 2, what was read, and the path of the page."""
+    if args.from_logs is not None:
+        _make_from_logs(args, args.from_logs)
+        return
     from paper_tables.render.tables import make_tables
 
-    if args.from_logs is not None:
-        if args.so_far:
-            raise UsageError(
-                "--so-far: belongs to --configfile; --from-logs always takes what there is; omit it"
-            )
-        made = make_tables_from_logs(args.from_logs, args.output or args.results / "from-logs")
-        for fault in made.faults:
-            print(f"aiayn tables: {fault.text}", file=sys.stderr)
-        for sentence in made.not_read[:MAX_NOT_READ]:
-            print(f"aiayn tables: {sentence}", file=sys.stderr)
-        if len(made.not_read) > MAX_NOT_READ:
-            num_others = len(made.not_read) - MAX_NOT_READ
-            print(
-                f"aiayn tables: {num_others:,} more are not read; the table of logs names them",
-                file=sys.stderr,
-            )
-        print(*made.pages, sep="\n")
-        return
     if args.config and args.configfile is None:
         raise UsageError(
             f"--config {args.config[0]}: belongs to --configfile, and --config-json is the whole"
@@ -87,5 +78,43 @@ def run(args: Flags) -> None:
     else:
         scale = convert_scale(args.config_json or {}, "--config-json")
     rendered = make_tables(scale, args.results, so_far=args.so_far)
-    table2 = next(table for table in rendered.tables if table.name == "table2")
-    print(render_text(table2), rendered.report_path, sep="\n")
+    tables = [table for table in rendered.tables if table.name == "table2"]
+    num_finished = rendered.num_finished
+    summary = f"{num_finished} of {rendered.num_trainings} trainings finished"
+    _print(args, tables, summary, [rendered.report_path])
+    if num_finished == 0 and args.configfile is not None:
+        command = workflow_command(scale.scale, args.configfile)
+        raise TableError(f"{args.results / scale.scale}: no training has finished; {command}")
+
+
+def _make_from_logs(args: Flags, folders: list[Path]) -> None:
+    from paper_tables.logs.pages import make_tables_from_logs
+
+    if args.so_far:
+        raise UsageError(
+            "--so-far: belongs to --configfile; --from-logs always takes what there is; omit it"
+        )
+    made = make_tables_from_logs(folders, args.output or args.results / "from-logs")
+    for fault in made.faults:
+        print(f"aiayn tables: {fault.text}", file=sys.stderr)
+    for sentence in made.not_read[:MAX_NOT_READ]:
+        print(f"aiayn tables: {sentence}", file=sys.stderr)
+    if len(made.not_read) > MAX_NOT_READ:
+        num_others = len(made.not_read) - MAX_NOT_READ
+        print(
+            f"aiayn tables: {num_others:,} more are not read; the table of logs names them",
+            file=sys.stderr,
+        )
+    _print(args, made.tables, made.summary, made.pages)
+
+
+def _print(args: Flags, tables: Sequence["Table"], summary: str, pages: Sequence[Path]) -> None:
+    from paper_tables.render.render import render_csv, render_text
+
+    if args.json:
+        csv_by_table = {table.name: render_csv(table) for table in tables}
+        answer = {"summary": summary, "pages": list(map(str, pages)), "csv_by_table": csv_by_table}
+        print(json_text(answer), end="")
+        return
+    print(*map(render_text, tables), sep="\n")
+    print(summary, *pages, sep="\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiayn.cli.flags import BINARIZED, PRECISION, RUNS_FOLDER, SYSTEM_SCALE, UPDATES, flag, positive
 from aiayn.data.text.binarize import require_recorded_data_bin
-from aiayn.errors import UsageError
+from aiayn.errors import RecordError, UsageError
 from aiayn.launch.beginning import begun_from
 from aiayn.launch.code_snapshot import snapshot_folder
 from aiayn.launch.driver import drive
@@ -119,6 +119,11 @@ def run(args: Flags) -> None:
             name = "--binarized" if args.binarized is None else "--record"
             raise UsageError(
                 f"{name} is missing; only --dry-run needs none; see `aiayn train --help`"
+            )
+        if not binarized_path.exists():
+            raise RecordError(
+                f"{binarized_path}: no such record; make the data first: `snakemake data --profile"
+                f" profiles/local --configfile workflow/config/{args.scale}.yaml`"
             )
         data = read_record(binarized_path, BinarizedCorpus)
         require_recorded_data_bin(data)

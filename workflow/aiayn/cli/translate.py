@@ -46,7 +46,7 @@ def run(args: Flags) -> None:
     split, join = text_splitter(finished, finished.data.source_language), text_joiner(finished)
     device = resolve_device(args.device)
     translator = Translator(
-        finished.checkpoint.path, finished.data.folder, finished.decoding, device=device
+        finished.checkpoint, finished.data.folder, finished.decoding, device=device
     )
     search = decoding_signature(finished.decoding)
     checkpoint = finished.checkpoint

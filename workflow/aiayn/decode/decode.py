@@ -11,10 +11,10 @@ from tqdm import tqdm
 
 from aiayn.decode.beam_search import BatchSearch, BestHypothesis, check_search, max_length
 from aiayn.decode.decoder_steps import steps_of
-from aiayn.decode.exported import load_average
+from aiayn.decode.exported import cut_line, load_average
 from aiayn.errors import CheckpointError, CorpusError
+from aiayn.records import CheckpointRecord
 from aiayn.spec.system import DecodingSpec
-from aiayn.train.fairseq_args import MAX_POSITIONS
 
 # Source and longest target together; times the beam size, they bound the memory of a batch.
 TOKENS_PER_BATCH = 12_288  # on a CPU: 150 sentences of 15 tokens
@@ -41,10 +41,16 @@ class Translator:
     """A model with its dictionaries, ready to translate lines of pieces."""
 
     def __init__(
-        self, checkpoint_path: Path, data_folder: Path, decoding: DecodingSpec, *, device: str
+        self,
+        checkpoint: Path | CheckpointRecord,
+        data_folder: Path,
+        decoding: DecodingSpec,
+        *,
+        device: str,
     ) -> None:
-        self.model, self.task = load_average(checkpoint_path, data_folder, device=device)
-        self.checkpoint_path, self.device = checkpoint_path, device
+        self.model, self.task = load_average(checkpoint, data_folder, device=device)
+        self.checkpoint_path = checkpoint if isinstance(checkpoint, Path) else checkpoint.path
+        self.device = device
         self.steps = steps_of(self.model)
         self.search_as(decoding)
 
@@ -78,10 +84,7 @@ class Translator:
         if bar is None:
             with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as own_bar:
                 return self.translate(sources, own_bar)
-        sources = list(sources)
-        for index, source in enumerate(sources):
-            if len(source) > MAX_POSITIONS:
-                sources[index] = torch.cat([source[: MAX_POSITIONS - 1], source[-1:]])
+        sources = [cut_line(source) for source in sources]
         hypothesis_by_line: dict[int, Hypothesis] = {}
         padding, dictionary = self.task.source_dictionary.pad(), self.task.target_dictionary
         tokens_per_batch = TOKENS_PER_BATCH if self.device == "cpu" else TOKENS_PER_BATCH_ELSEWHERE

@@ -13,9 +13,10 @@ import safetensors.torch
 import torch
 from fairseq.data import Dictionary
 
-from aiayn.errors import CheckpointError
+from aiayn.errors import CheckpointError, one_sentence
 from aiayn.paths import EXPORT_RECORD_NAME, TENSORS_NAME
-from aiayn.records import ExportRecord, read_record
+from aiayn.records import CheckpointRecord, ExportRecord, read_record
+from aiayn.spec.training import MAX_POSITIONS
 from aiayn.train import compat
 from aiayn.train.checkpoints import tensors_sha256
 from aiayn.train.device import evaluated_on
@@ -24,15 +25,30 @@ from aiayn.train.model import load_model
 from aiayn.train.task import AiaynTranslationTask
 
 
-def load_average(path: Path, data_folder: Path, *, device: str) -> tuple[Any, Any]:
+def load_average(
+    checkpoint: Path | CheckpointRecord, data_folder: Path, *, device: str
+) -> tuple[Any, Any]:
     """Load an averaged checkpoint with its data-bin, or an export; return the model and its task.
+
+    The tensors of a checkpoint with a record are compared with it.
 
     Raises:
         RecordError, CheckpointError: as `load_exported` and `load_model`.
+        FileError: if fairseq does not find in the checkpoint what it expects.
     """
+    record = None if isinstance(checkpoint, Path) else checkpoint
+    path = checkpoint if isinstance(checkpoint, Path) else checkpoint.path
     if path.name == TENSORS_NAME:
         return load_exported(path.parent, device=device)
-    return load_model(path, data_folder, device=device)
+    with one_sentence(path, "a whole checkpoint of fairseq, with its config"):
+        return load_model(path, data_folder, device=device, record=record)
+
+
+def cut_line(line: torch.Tensor) -> torch.Tensor:
+    """Cut a line of ids to the 1,024 that a model reads; its end of sentence stays."""
+    if len(line) <= MAX_POSITIONS:
+        return line
+    return torch.cat([line[: MAX_POSITIONS - 1], line[-1:]])
 
 
 def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:

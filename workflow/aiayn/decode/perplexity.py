@@ -18,8 +18,9 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
+from aiayn.decode.exported import cut_line, load_average
+from aiayn.records import CheckpointRecord
 from aiayn.train.compat import batch_by_size
-from aiayn.train.model import load_model
 
 SIGNATURE = "unit:subword|eos:yes|dropout:no|smoothing:no|base:e"
 TOKENS_PER_BATCH = 4000
@@ -35,23 +36,33 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     target_pieces: list[str]
 
 
-def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: str) -> Measured:
+def perplexity(
+    checkpoint: CheckpointRecord | Path, data_folder: Path, split: str, *, device: str
+) -> Measured:
     """Measure a checkpoint on a split of a data-bin.
+
+    Lines of more than 1,024 tokens are cut to that length, as in translation: the first 1,023
+    tokens and the end of sentence count.
 
     Perplexity is exp of the mean negative log-likelihood per target token in nats, with end of
     sentence. It equals 2^nll_loss of fairseq's validation, which uses logarithms to base 2. The
     model computes its outputs with the same fused kernels as in translation; attention weights are
     computed in addition.
     """
-    model, task = load_model(checkpoint_path, data_folder, device=device)
+    model, task = load_average(checkpoint, data_folder, device=device)
     task.load_dataset(split)
     dataset = task.dataset(split)
     layers = _attending_layers(model)
     entropy_sums: list[list[Tensor]] = [[] for _ in layers]
     nll_nats, uniform_nll_nats, num_tokens, num_attending = 0.0, 0.0, 0, 0
-    order = sorted(range(len(dataset)), key=dataset.num_tokens)
-    for batch in batch_by_size(order, dataset.num_tokens, max_tokens=TOKENS_PER_BATCH):
-        sample = dataset.collater([dataset[index] for index in batch])
+    examples = [_cut_example(dataset[index]) for index in range(len(dataset))]
+
+    def length(index: int) -> int:
+        return max(len(examples[index]["source"]), len(examples[index]["target"]))
+
+    order = sorted(range(len(examples)), key=length)
+    for batch in batch_by_size(order, length, max_tokens=TOKENS_PER_BATCH):
+        sample = dataset.collater([examples[index] for index in batch])
         target_BT = sample["target"].to(device)
         source_BS, source_lengths_B, input_BT = (
             sample["net_input"][name].to(device)
@@ -86,10 +97,14 @@ def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: 
         num_tokens=num_tokens,
         cross_attention_entropy=[mean_H.tolist() for mean_H in means_H] or None,
         bits_lost_uniform=bits_lost,
-        target_pieces=[
-            task.target_dictionary.string(dataset.tgt[index]) for index in range(len(dataset))
-        ],
+        target_pieces=[task.target_dictionary.string(example["target"]) for example in examples],
     )
+
+
+def _cut_example(example: dict[str, Any]) -> dict[str, Any]:
+    """Return a pair of lines with both sides cut to the tokens that a model reads."""
+    sides = {side: cut_line(example[side]) for side in ("source", "target")}
+    return example | sides
 
 
 def _nll_nats(logits_BTV: Tensor, target_BT: Tensor, padding_index: int) -> float:

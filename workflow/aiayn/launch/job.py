@@ -67,6 +67,7 @@ class TrainingJob:
         try:
             if remote:
                 require_own_code(self.request.code_folder)
+            address = remote.own_address(environment) if remote else None
             from aiayn.train.ranks import Rank
             from aiayn.train.train import train_rank
         except Exception as error:  # the next job would repeat it
@@ -79,6 +80,7 @@ class TrainingJob:
             job=str(environment.job_id),
             local_rank=environment.local_rank,
             num_restarts=num_restarts,
+            node_address=address,
         )
         try:
             train_rank(self.request, rank, stop)

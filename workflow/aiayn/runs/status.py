@@ -84,7 +84,8 @@ def list_run_folders(runs_folder: Path) -> list[Path]:
     """
     if not runs_folder.is_dir():
         raise RecordError(
-            f"{runs_folder}: no such folder; name the folder of the runs with --runs-folder"
+            f"{runs_folder}: no such folder: nothing was trained here yet; `make demo` does,"
+            " or name the folder of other runs with --runs-folder"
         )
     folders = (
         path for path in runs_folder.iterdir() if path.is_dir() and not path.name.startswith(".")

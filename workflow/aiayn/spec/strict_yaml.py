@@ -202,7 +202,7 @@ def _explain(
     advice = (
         "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes"
         if spells_number
-        else "correct it"
+        else ("write a list: [VALUE]" if "`array`" in message else "correct it")
     )
     return f"{location}: {path}: {value!r}: {message}; {advice}"
 

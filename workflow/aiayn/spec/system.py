@@ -75,6 +75,7 @@ _LISTS_OF_SEEDS = ("base_seeds", "ablation_seeds", "seeds", "replication_seeds",
 _LATER_SEEDS = re.compile(r"[a-z0-9_]+:\d+(,\d+)*")  # an entry of `later_seeds`
 # Seeds from here on belong to the probes of a scale, and never enter tables.
 FIRST_PROBE_SEED = 101
+PROBE_DECISIONS = "0009, 0012 and 0013"  # in workflow/decisions/: they used seed 101 as a probe
 
 
 class SystemSpec(Spec, frozen=True, kw_only=True):
@@ -304,8 +305,8 @@ def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
         # A repeated seed would count as two runs in a mean and its interval.
         document.require(key, len(set(values)) == len(values), values, "each value once")
     expected = (
-        f"seeds from 1 to {FIRST_PROBE_SEED - 1}, because later seeds belong to the probes of a"
-        " scale"
+        f"seeds from 1 to {FIRST_PROBE_SEED - 1}, because seeds from {FIRST_PROBE_SEED} on are"
+        f" probes (decisions {PROBE_DECISIONS}) and enter no table"
     )
     for key, values in seeds:
         is_right = all(1 <= seed < FIRST_PROBE_SEED for seed in values)

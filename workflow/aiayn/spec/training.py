@@ -12,6 +12,9 @@ import msgspec
 Check = Callable[[str, bool, str], None]
 Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+# Tokens of a line that a model reads, fairseq's default. Longer training pairs are left out;
+# translation and perplexity cut longer lines.
+MAX_POSITIONS = 1024
 Count = Annotated[int, msgspec.Meta(ge=1)]
 _Fraction = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 _AtLeastZero = Annotated[float, msgspec.Meta(ge=0, lt=1e9)]  # no infinity

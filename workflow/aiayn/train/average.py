@@ -6,12 +6,13 @@ from pathlib import Path
 import torch
 
 from aiayn.errors import CheckpointError
-from aiayn.provenance import gather_provenance
+from aiayn.provenance import gather_provenance, replace_outputs_on_success
 from aiayn.records import CheckpointRecord, TrainRecord
 from aiayn.train.checkpoints import (
     DICTIONARIES_KEY,
     load_checkpoint,
     model_only_state,
+    require_recorded,
     save_whole,
     tensors_sha256,
 )
@@ -59,11 +60,12 @@ def first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
     }
 
 
-def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> CheckpointRecord:
-    """Average the last `last` models of a training into one checkpoint and return its record.
+def average_checkpoints(train: TrainRecord, *, last: int, record_path: Path) -> CheckpointRecord:
+    """Average the last `last` models of a training into the checkpoint of a record; return it.
 
     Raises:
-        CheckpointError: if the training kept fewer models, or a model is absent or torn.
+        CheckpointError: if the training kept fewer models, or a model is absent, torn, or not the
+            model of the record.
     """
     if not 1 <= last <= len(train.models):
         kept = [model.update for model in train.models]
@@ -73,17 +75,21 @@ def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> Checkpo
             " --num-models N`"
         )
     chosen = train.models[-last:]
+    require_recorded(chosen[-1].path, train)
     means = average_tensors(
         load_checkpoint(model.path, is_checked=True)["model"] for model in chosen
     )
     newest = load_checkpoint(chosen[-1].path)
     dictionaries = newest["extra_state"].get(DICTIONARIES_KEY, {})
-    save_whole(model_only_state(newest["cfg"], means, chosen[-1].update, dictionaries), into)
+    path = record_path.with_suffix(".pt")
+    with replace_outputs_on_success(record_path) as folder:
+        state = model_only_state(newest["cfg"], means, chosen[-1].update, dictionaries)
+        save_whole(state, folder / path.name)
     return CheckpointRecord(
         provenance=gather_provenance(),
         run=train.run,
         average=f"last{last}",
-        path=into,
+        path=path,
         averaged_updates=[model.update for model in chosen],
         tensors_sha256=tensors_sha256(means),
     )

@@ -24,6 +24,7 @@ import torch
 from aiayn.cost import FULL_CHECKPOINTS_KEPT
 from aiayn.errors import CheckpointError, SpaceError
 from aiayn.provenance import replace_on_success
+from aiayn.records import CheckpointRecord, TrainRecord
 from aiayn.runs.checkpoint_names import CHECKPOINT_NAME, checkpoint_path, list_checkpoints
 from aiayn.train import compat
 
@@ -326,6 +327,28 @@ def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
         digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def checkpoint_problem(path: Path, sha256: str) -> str:
+    """Return how a checkpoint differs from what was written, '' if it does not.
+
+    Without the digest of its tensors only the checksums in the file are verified.
+    """
+    if not is_whole(path):
+        return "torn: its bytes are not as written"
+    found = tensors_sha256(load_checkpoint(path)["model"])
+    return "" if sha256 in ("", found) else f"tensors {found}, its record says {sha256}"
+
+
+def require_recorded(path: Path, record: CheckpointRecord | TrainRecord) -> None:
+    """Require that every byte of a checkpoint is as written, and its tensors as its record says.
+
+    Raises:
+        CheckpointError: with the command that makes the checkpoint again.
+    """
+    load_checkpoint(path)  # a missing file is named in other words
+    if problem := checkpoint_problem(path, record.tensors_sha256):
+        raise CheckpointError(f"{path}: {problem}; {record.remedy}")
 
 
 def count_parameters(tensors: dict[str, torch.Tensor]) -> int:

@@ -11,11 +11,9 @@ import msgspec
 from aiayn.errors import ConfigError
 from aiayn.records import BinarizedCorpus
 from aiayn.spec.system import TrainingSpec
+from aiayn.spec.training import MAX_POSITIONS
 
 USER_FOLDER = Path(__file__).resolve().parents[2] / "aiayn_fairseq"
-MAX_POSITIONS = (
-    1024  # fairseq's default; longer training sentences are left out and counted in its log
-)
 
 LOADERS_PER_GPU = (
     2  # processes that make batches; 25,000 + 25,000 tokens take 24 ms of a core (2026, Zen 4)

@@ -16,11 +16,13 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from omegaconf import OmegaConf
 
 from aiayn.errors import CheckpointError
+from aiayn.records import CheckpointRecord
 from aiayn.train import plugin
 from aiayn.train.checkpoints import (
     DICTIONARIES_KEY,
     dictionary_sha256s,
     load_checkpoint,
+    require_recorded,
 )
 from aiayn.train.device import evaluated_on
 
@@ -30,15 +32,26 @@ __all__ = ["load_model", "plugin"]
 _REPEATED = re.compile(r"encoder\.layers\.\d+\.[a-z0-9_]+_(weight|bias)")
 
 
-def load_model(checkpoint_path: Path, data_folder: Path, *, device: str) -> tuple[Any, Any]:
+def load_model(
+    checkpoint_path: Path,
+    data_folder: Path,
+    *,
+    device: str,
+    record: CheckpointRecord | None = None,
+) -> tuple[Any, Any]:
     """Return a checkpoint's model, ready to be evaluated on a device, and its task with the
     dictionaries of a folder.
 
+    With its record, every byte of the checkpoint is verified.
+
     Raises:
-        CheckpointError: if the checkpoint is absent or torn, of a task or architecture that is not
-            imported from fairseq, or if the folder's dictionaries are not the model's.
+        CheckpointError: if the checkpoint is absent, torn or not the record's, of a task or
+            architecture that is not imported from fairseq, or if the folder's dictionaries are not
+            the model's.
     """
     state = load_checkpoint(checkpoint_path)
+    if record is not None:
+        require_recorded(checkpoint_path, record)
     state.pop("last_optimizer_state", None)  # two thirds of the memory
     # The data-bin is this folder, and validation's own BLEU needs no tokenizer here.
     changes = {"data": str(data_folder), "eval_bleu": False}

@@ -21,7 +21,8 @@ from torch.distributed import PrefixStore, ProcessGroup  # type: ignore[attr-def
 
 from aiayn.errors import LaunchError
 from aiayn.runs.run_folder import RunFolder
-from aiayn.train.rendezvous import PeerLossError, is_peer_loss, join
+from aiayn.train.network import choose_interface
+from aiayn.train.rendezvous import PeerLossError, is_peer_loss, joined_store
 from aiayn.train.request import StopFlag
 
 # For rank 0's broadcast: it may watch a heartbeat for a minute, and then reads a checkpoint of
@@ -36,13 +37,18 @@ SIGNALS_BY_WEIGHT = (None, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of a job, which the cluster has started again `num_restarts` times."""
+    """A process of a job, which the cluster has started again `num_restarts` times.
+
+    `node_address` is its node's address on the network of the job's nodes, None if all ranks are on
+    one node.
+    """
 
     rank: int
     world_size: int
     job: str
     local_rank: int
     num_restarts: int = 0
+    node_address: str | None = None
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,24 +154,30 @@ def joined_ranks(folder: RunFolder, rank: Rank, device: str) -> Iterator[RankGro
     )
     if device == "cuda":
         torch.cuda.set_device(rank.local_rank)
-    store, hosts = join(
-        folder.job_files_path, rank.rank, rank.world_size, rank.job, rank.num_restarts
-    )
-    # No `device_id`: with it NCCL would make its communicator here, before the node check that
-    # names a bad rank.
-    torch.distributed.init_process_group(
-        _backend(device),
-        store=PrefixStore("aiayn/group", store),
-        rank=rank.rank,
-        world_size=rank.world_size,
-        timeout=datetime.timedelta(seconds=COLLECTIVE_SECONDS),
-    )
-    control = torch.distributed.new_group(
-        backend="gloo", timeout=datetime.timedelta(seconds=START_SECONDS)
-    )
-    yield RankGroup(rank, hosts, control)
-    # not after an error: other ranks may hang in the middle of a reduction
-    torch.distributed.destroy_process_group()
+    choose_interface(rank.node_address)
+    with joined_store(
+        folder.job_files_path,
+        rank.rank,
+        rank.world_size,
+        rank.job,
+        rank.num_restarts,
+        address=rank.node_address,
+    ) as (store, hosts):
+        # No `device_id`: with it NCCL would make its communicator here, before the node check that
+        # names a bad rank.
+        torch.distributed.init_process_group(
+            _backend(device),
+            store=PrefixStore("aiayn/group", store),
+            rank=rank.rank,
+            world_size=rank.world_size,
+            timeout=datetime.timedelta(seconds=COLLECTIVE_SECONDS),
+        )
+        control = torch.distributed.new_group(
+            backend="gloo", timeout=datetime.timedelta(seconds=START_SECONDS)
+        )
+        yield RankGroup(rank, hosts, control)
+        # not after an error: other ranks may hang in the middle of a reduction
+        torch.distributed.destroy_process_group()
 
 
 def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:

@@ -1,28 +1,37 @@
-"""Performs the rendezvous of a job's ranks: rank 0 opens a TCPStore, where each rank registers its
+"""Performs the rendezvous of a job's ranks: rank 0 opens a store, in which each rank registers its
 host.
 
-The system chooses a free port for the store, and a file in the run's folder tells it to the other
-ranks. torch has no such rendezvous, and does not name missing ranks; everything else between ranks
-is torch's (`aiayn.train.ranks`).
+All ranks on one node share a FileStore in a folder of rank 0's that only its user can enter, so
+that no port is open. Ranks on several nodes share a TCPStore that listens at the address of rank
+0's node only. An invitation in the run's folder, readable by its user only, leads the other ranks
+to the store, and holds a key: a registration counts if its signature was made with the key. torch
+has no such rendezvous, and does not name missing ranks. Everything else between ranks is torch's
+(`aiayn.train.ranks`).
 """
 
 import contextlib
-import datetime
+import hashlib
+import hmac
 import os
 import platform
+import secrets
 import socket
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
+import msgspec
+from torch.distributed import FileStore, Store, TCPStore  # type: ignore[attr-defined]
 
 from aiayn.errors import LaunchError
 from aiayn.provenance import replace_on_success
+from aiayn.runs.locks import is_held, take_lock
 
 # Minutes, because all ranks of a node import from a cold parallel file system at once, and nodes
 # may boot late. After a rank has failed, a cluster's launcher ends the others earlier.
 JOIN_SECONDS = 300.0
+_POLL_SECONDS = 0.05
 _PROBE_SECONDS = 3.0
 _HOST_KEY = "aiayn/host"
 # What gloo and NCCL print when another rank's process has ended; neither has an error type for it.
@@ -43,6 +52,52 @@ class PeerLossError(RuntimeError):
     """
 
 
+class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the store of a job is, and the key that a rank must know to register.
+
+    The store is a FileStore in `folder` on the node of all ranks, or a TCPStore at `address` and
+    `port` if there are several nodes; then `folder` is ''.
+    """
+
+    key: str
+    folder: str = ""
+    address: str = ""
+    port: int = 0
+
+    def open(self) -> Store | None:
+        """Return the store, None if rank 0's process has ended: it left the invitation behind."""
+        if self.folder:
+            return FileStore(_store_path(self.folder)) if self.is_rank_zero_alive() else None
+        # torch reports a refused connection with a long trace; so a plain socket tries first.
+        with contextlib.suppress(OSError, RuntimeError):
+            socket.create_connection((self.address, self.port), timeout=_PROBE_SECONDS).close()
+            return TCPStore(self.address, self.port, is_master=False)
+        return None
+
+    def is_rank_zero_alive(self) -> bool:
+        """Return whether rank 0 holds its lock in the folder; a TCPStore itself notices its end."""
+        return not self.folder or is_held(_lock_path(self.folder)) is not False
+
+    def sign(self, rank: int, host: str) -> str:
+        """Return the signature of a rank's registration, in hexadecimal digits."""
+        message = f"{rank} {host}".encode()
+        return hmac.new(self.key.encode(), message, hashlib.sha256).hexdigest()
+
+    def register(self, store: Store, rank: int) -> None:
+        """Write this host into the store, signed."""
+        host = platform.node()
+        store.set(f"{_HOST_KEY}/{rank}", f"{host} {self.sign(rank, host)}")
+
+    def registered_host(self, store: Store, rank: int) -> str | None:
+        """Return the host of a rank, None if it has not registered, or without the key."""
+        name = f"{_HOST_KEY}/{rank}"
+        if not store.check([name]):
+            return None
+        host, _, signature = store.get(name).decode(errors="replace").partition(" ")
+        is_signed = hmac.compare_digest(signature.encode(), self.sign(rank, host).encode())
+        return host if is_signed else None
+
+
 def is_peer_loss(error: BaseException) -> bool:
     """Return whether an error only says that the process of another rank has ended."""
     if isinstance(error, PeerLossError):
@@ -50,67 +105,155 @@ def is_peer_loss(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(word in str(error) for word in _PEER_LOSS_WORDS)
 
 
-def join(
-    path: Path, rank: int, world_size: int, job: str, num_restarts: int = 0
-) -> tuple[TCPStore, list[str]]:
-    """Return the job's store and each rank's host, once all ranks have registered.
+@contextlib.contextmanager
+def joined_store(
+    path: Path,
+    rank: int,
+    world_size: int,
+    job: str,
+    num_restarts: int = 0,
+    *,
+    address: str | None = None,
+) -> Iterator[tuple[Store, list[str]]]:
+    """Yield the job's store and each rank's host, once all ranks have registered.
 
-    `path` is a folder that all ranks see, where rank 0 writes its port.
+    `path` is a folder that all ranks see, where rank 0 writes its invitation. `address` is this
+    node's, None if all ranks are on one node.
 
     Raises:
         LaunchError: naming rank 0, or the ranks that are missing, after JOIN_SECONDS.
+        RuntimeError: an `is_peer_loss` error, if rank 0's process ends before that.
     """
     deadline = time.monotonic() + JOIN_SECONDS
-    port_path = path / f"{job}_{num_restarts}_port"  # a restarted job has the same number
-    if rank == 0:
-        store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-        with replace_on_success(port_path) as partial_path:
-            partial_path.write_text(str(store.port), encoding="utf-8")
-    else:
-        store = _find_store(port_path, job, deadline)
-    keys = [f"{_HOST_KEY}/{index}" for index in range(world_size)]
-    try:
-        store.set(keys[rank], platform.node())
-        store.wait(keys, datetime.timedelta(seconds=max(1.0, deadline - time.monotonic())))
-        return store, [store.get(key).decode() for key in keys]
-    except RuntimeError as error:
-        if is_peer_loss(error):  # rank 0 has ended, and with it the store
-            raise
-        raise LaunchError(_missing(store, keys, job)) from error
-    finally:
-        if rank == 0:
-            port_path.unlink(missing_ok=True)
+    invitation_path = path / f"{job}_{num_restarts}_store"  # a restarted job has the same number
+    if rank != 0:
+        store, invitation = _find_store(invitation_path, job, deadline)
+        yield store, _await_all(store, invitation, rank, world_size, job, deadline)
+        return
+    with _opened_store(address) as (store, invitation):
+        try:
+            with replace_on_success(invitation_path) as partial_path:
+                partial_path.touch(mode=0o600)  # before the key is in it
+                partial_path.write_bytes(msgspec.json.encode(invitation))
+            hosts = _await_all(store, invitation, rank, world_size, job, deadline)
+        finally:
+            invitation_path.unlink(missing_ok=True)
+        yield store, hosts
 
 
-def _find_store(port_path: Path, job: str, deadline: float) -> TCPStore:
-    """Return rank 0's store, as soon as its port is written and answers."""
-    address = os.environ.get("MASTER_ADDR", "127.0.0.1")
+@contextlib.contextmanager
+def _opened_store(address: str | None) -> Iterator[tuple[Store, Invitation]]:
+    """Open rank 0's store: at this node's address, or in a new folder if there is one node.
+
+    The folder is on this node, because the file system of the run may have no locks. It is removed
+    at the end of the block.
+    """
+    key = secrets.token_hex(32)
+    if address is not None:
+        # torch would listen at all addresses of the node, whatever host it is given.
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.create_server((address, 0), family=family, backlog=1024)
+        port = listener.getsockname()[1]
+        tcp_store = TCPStore(
+            address,
+            port,
+            is_master=True,
+            wait_for_workers=False,
+            master_listen_fd=listener.detach(),
+        )
+        yield tcp_store, Invitation(key=key, address=address, port=port)
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="aiayn-", ignore_cleanup_errors=True) as folder,
+        _lock_path(folder).open("w") as lock,
+    ):
+        take_lock(lock, "a rank of an earlier job")
+        try:
+            store = FileStore(_store_path(folder))
+            store.set("aiayn/key", "")  # a file system without locks refuses it
+        except RuntimeError as error:
+            raise LaunchError(
+                f"{platform.node()}: {folder}: ranks cannot meet in this folder: {error}; set"
+                " TMPDIR to a folder on a disk of the node"
+            ) from error
+        yield store, Invitation(key=key, folder=folder)
+
+
+def _store_path(folder: str) -> str:
+    return f"{folder}/store"
+
+
+def _lock_path(folder: str) -> Path:
+    return Path(folder) / "lock"
+
+
+def _find_store(invitation_path: Path, job: str, deadline: float) -> tuple[Store, Invitation]:
+    """Return rank 0's store as soon as it is open, and the invitation to it."""
+    invitation: Invitation | None = None
     while time.monotonic() < deadline:
         # A listed folder is read again where a network file system caches absent names.
-        if port_path.parent.is_dir() and port_path.name in os.listdir(port_path.parent):
-            # The port may belong to a process that has ended. torch reports a refused connection
-            # with a long trace; so a plain socket tries first.
-            with contextlib.suppress(OSError, RuntimeError):
-                port = int(port_path.read_text(encoding="utf-8"))
-                socket.create_connection((address, port), timeout=_PROBE_SECONDS).close()
-                timeout = datetime.timedelta(seconds=JOIN_SECONDS)
-                return TCPStore(address, port, is_master=False, timeout=timeout)
-        time.sleep(0.05)
+        folder = invitation_path.parent
+        if folder.is_dir() and invitation_path.name in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError):
+                invitation = msgspec.json.decode(invitation_path.read_bytes(), type=Invitation)
+                if (store := invitation.open()) is not None:
+                    return store, invitation
+        time.sleep(_POLL_SECONDS)
     raise LaunchError(
-        f"{platform.node()}: job {job}: no answer of rank 0 at {address} within"
-        f" {JOIN_SECONDS:.0f} s; rank 0 has ended, or the network between the nodes blocks its"
-        " port; look at the other ranks' logs"
+        f"{platform.node()}: job {job}: no answer of rank 0 within {JOIN_SECONDS:.0f} s"
+        f" ({_describe(invitation)}); look at the other ranks' logs"
     )
 
 
-def _missing(store: TCPStore, keys: Sequence[str], job: str) -> str:
-    host_by_rank = {
-        rank: store.get(key).decode() for rank, key in enumerate(keys) if store.check([key])
-    }
-    missing = ", ".join(str(rank) for rank in range(len(keys)) if rank not in host_by_rank)
+def _describe(invitation: Invitation | None) -> str:
+    """Return what a rank that found no store knows of it."""
+    if invitation is None:
+        return "it has not opened its store"
+    if invitation.folder:
+        return (
+            f"its folder {invitation.folder} is gone or not visible here; containers of one node"
+            " must share TMPDIR"
+        )
+    return (
+        f"its store was at {invitation.address} port {invitation.port}; it has ended, or the"
+        " network between the nodes blocks the port"
+    )
+
+
+def _await_all(
+    store: Store, invitation: Invitation, rank: int, world_size: int, job: str, deadline: float
+) -> list[str]:
+    """Register this rank, wait until all have registered with the key, and return their hosts."""
+    invitation.register(store, rank)
+    keys = [f"{_HOST_KEY}/{index}" for index in range(world_size)]
+    while True:
+        if store.check(keys):  # one question for all ranks
+            hosts = [invitation.registered_host(store, index) for index in range(world_size)]
+            known_hosts = [host for host in hosts if host is not None]
+            if len(known_hosts) == world_size:
+                return known_hosts
+        # Rank 0 must not ask about its own lock: closing the file would free it.
+        if rank != 0 and not invitation.is_rank_zero_alive():
+            raise PeerLossError("rank 0 has ended before all ranks had registered")
+        if time.monotonic() > deadline:
+            raise LaunchError(_missing(store, invitation, world_size, job))
+        time.sleep(_POLL_SECONDS)
+
+
+def _missing(store: Store, invitation: Invitation, world_size: int, job: str) -> str:
+    host_by_rank: dict[int, str] = {}
+    missing: list[str] = []
+    for rank in range(world_size):
+        host = invitation.registered_host(store, rank)
+        if host is not None:
+            host_by_rank[rank] = host
+        elif store.check([f"{_HOST_KEY}/{rank}"]):
+            missing.append(f"{rank} (came without this job's key, and is refused)")
+        else:
+            missing.append(str(rank))
     registered = ", ".join(f"rank {rank} on {host}" for rank, host in host_by_rank.items())
     return (
-        f"{platform.node()}: job {job}: {len(host_by_rank)} of {len(keys)} ranks registered within"
-        f" {JOIN_SECONDS:.0f} s; missing ranks: {missing}; registered: {registered}; look at the"
-        " job's other nodes, and at the ranks' logs in the run's folder `submitit`"
+        f"{platform.node()}: job {job}: {len(host_by_rank)} of {world_size} ranks registered within"
+        f" {JOIN_SECONDS:.0f} s; missing ranks: {', '.join(missing)}; registered: {registered};"
+        " look at the job's other nodes, and at the ranks' logs in the run's folder `submitit`"
     )

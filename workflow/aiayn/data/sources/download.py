@@ -194,6 +194,9 @@ def _receive(url: str, partial_path: Path, num_bytes: int | None) -> None:
             return
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             reached = _num_bytes_of(partial_path)
+            if "NameResolutionError" in str(error) and not reached:  # no later attempt will do
+                host = urllib.parse.urlsplit(url).hostname
+                raise FetchError(f"{url}: no network: {host} is not found") from error
             num_failures = 1 if reached > most_bytes else num_failures + 1
             most_bytes = max(most_bytes, reached)
             if num_failures >= MAX_ATTEMPTS:

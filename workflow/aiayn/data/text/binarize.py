@@ -34,15 +34,15 @@ from aiayn.data.text.chunks import Chunk, map_chunks
 from aiayn.data.text.encoder import Encoder
 from aiayn.data.text.lines import (
     read_lines,
-    require_corpus,
     text_provenance,
     unchanged_paths,
     write_lines,
 )
 from aiayn.errors import CorpusError
 from aiayn.provenance import file_sha256, replace_outputs_on_success
-from aiayn.records import BinarizedCorpus, ParallelText, RawCorpus
+from aiayn.records import BinarizedCorpus, ParallelText, RawCorpus, require_files
 from aiayn.spec.system import CorpusSpec
+from aiayn.spec.training import MAX_POSITIONS
 
 DATA_BIN_NAME = "data-bin"
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # indices 0 to 3 of every dictionary
@@ -78,7 +78,6 @@ def binarize_corpus(
         CorpusError: if the text belongs to another corpus, or has changed since its record was
             written.
     """
-    require_corpus(text, spec.name)
     later_splits = (f"test{index}" for index in range(1, len(spec.testsets) - 1))
     fairseq_split_by_testset = dict(
         zip(spec.testsets, ["valid", "test", *later_splits], strict=True)
@@ -90,6 +89,7 @@ def binarize_corpus(
             return opened.enter_context(tempfile.TemporaryFile(dir=folder))
 
         sides_by_split, num_pairs_by_split = {}, dict.fromkeys(pair_by_split, 0)
+        num_long_by_split = dict(num_pairs_by_split)
         for split, pair in pair_by_split.items():
             sides = {
                 language: _EncodedSide(temporary_file(), temporary_file())
@@ -103,12 +103,15 @@ def binarize_corpus(
             ):
                 for language, side in chunk.items():
                     sides[language].append(side)
-                num_pairs_by_split[split] += side.lengths.size
+                lengths = np.maximum(*(side.lengths for side in chunk.values()))
+                num_pairs_by_split[split] += lengths.size
+                num_long_by_split[split] += int((lengths > MAX_POSITIONS).sum())
         stem_by_split = {"train": f"train.{spec.language_pair}"}
         for testset, fairseq_split in fairseq_split_by_testset.items():
             stem_by_split[testset] = f"{fairseq_split}.{spec.language_pair}"
         _write_data_bin(sides_by_split, stem_by_split, encoder_by_language, folder / DATA_BIN_NAME)
     data_bin_folder = record_path.parent / DATA_BIN_NAME
+    sha256_by_file = data_bin_files(data_bin_folder)
     dictionary_paths = {
         language: data_bin_folder / f"dict.{language}.txt" for language in encoder_by_language
     }
@@ -122,9 +125,11 @@ def binarize_corpus(
         source_language=spec.source_language,
         target_language=spec.target_language,
         dictionary_sha256_by_language={
-            k: file_sha256(path) for k, path in dictionary_paths.items()
+            k: sha256_by_file[path.name] for k, path in dictionary_paths.items()
         },
-        digest=data_bin_digest(data_bin_folder),
+        digest=data_bin_digest(sha256_by_file),
+        sha256_by_file=sha256_by_file,
+        num_long_by_split=num_long_by_split,
         vocabulary_size_by_language={
             k: len(read_dictionary(path)) for k, path in dictionary_paths.items()
         },
@@ -301,16 +306,46 @@ def _blocks(content: BinaryIO, dtype: "np.dtype[Any]") -> "Iterator[npt.NDArray[
         yield np.frombuffer(block, dtype)
 
 
-def data_bin_digest(folder: Path) -> str:
-    """Return a SHA-256 over all dictionaries, .bin and .idx files, in order of name.
+def data_bin_files(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of all dictionaries, .bin and .idx files by name, in order of name."""
+    paths = [path for pattern in ("dict.*.txt", "*.bin", "*.idx") for path in folder.glob(pattern)]
+    return {path.name: file_sha256(path) for path in sorted(paths, key=lambda path: path.name)}
+
+
+def data_bin_digest(sha256_by_file: Mapping[str, str]) -> str:
+    """Return a SHA-256 over the result of `data_bin_files`.
 
     In a shell: `LC_ALL=C; sha256sum *.bin dict.*.txt *.idx | sort -k2 | sha256sum`.
     """
-    paths = [path for pattern in ("dict.*.txt", "*.bin", "*.idx") for path in folder.glob(pattern)]
-    listing = "".join(
-        f"{file_sha256(path)}  {path.name}\n" for path in sorted(paths, key=lambda path: path.name)
-    )
+    listing = "".join(f"{sha256}  {name}\n" for name, sha256 in sha256_by_file.items())
     return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def pair_lengths(folder: Path, split: str, languages: Sequence[str]) -> npt.NDArray[np.int32]:
+    """Return the length of each pair of a data-bin's split: of its longer side, with `</s>`."""
+    lengths = []
+    for language in languages:
+        path = folder / f"{split}.{'-'.join(languages)}.{language}.idx"
+        with path.open("rb") as index:
+            *_, num_lines = INDEX_HEADER.unpack(index.read(INDEX_HEADER.size))
+            lengths.append(np.fromfile(index, _LENGTH_DTYPE, num_lines))
+    return np.maximum(*lengths)
+
+
+def require_recorded_split(record: BinarizedCorpus, testset: str) -> str:
+    """Return the data-bin's name of a test set after verifying the files that hold it.
+
+    Earlier records have no digest for each file. Then the whole data-bin is verified.
+
+    Raises:
+        CorpusError: if there is no such test set, or naming the file that has changed.
+    """
+    split = record.split_of(testset)
+    if not record.sha256_by_file:
+        require_recorded_data_bin(record)
+    names = (name for name in record.sha256_by_file if name.startswith((f"{split}.", "dict.")))
+    require_files(record, (record.folder / name for name in names))
+    return split
 
 
 def require_recorded_data_bin(record: BinarizedCorpus) -> Path:
@@ -320,11 +355,10 @@ def require_recorded_data_bin(record: BinarizedCorpus) -> Path:
         CorpusError: naming the folder, if it has changed.
     """
     folder = record.folder
-    digest = data_bin_digest(folder)
+    digest = data_bin_digest(data_bin_files(folder))
     if digest != record.digest:
         raise CorpusError(
             f"{folder}: digest {digest}, its record says {record.digest}: a data-bin of other text"
-            " or vocabulary, or an incomplete data-bin; rerun `aiayn binarize --corpus"
-            f" {record.corpus}`"
+            f" or vocabulary, or an incomplete data-bin; {record.remedy}"
         )
     return folder

@@ -21,7 +21,6 @@ import msgspec
 from aiayn.data.text.chunks import Chunk, map_chunks
 from aiayn.data.text.lines import (
     read_lines,
-    require_corpus,
     text_pair,
     text_provenance,
     unchanged_paths,
@@ -56,7 +55,6 @@ def clean_corpus(
         raise ConfigError(
             f"corpus {spec.name}: its text comes in pieces, cleaned by others; run `aiayn binarize`"
         )
-    require_corpus(raw, spec.name, "raw")
     with replace_outputs_on_success(record_path) as folder:
         pair_by_split = {}
         for split, pair in raw.pair_by_split.items():

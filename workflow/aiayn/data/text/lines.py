@@ -14,9 +14,9 @@ from typing import BinaryIO
 import msgspec
 
 from aiayn.errors import CorpusError, FetchError
-from aiayn.packed import UNPACK_ERRORS, open_unpacked
+from aiayn.packed import UNPACK_ERRORS, file_problem, open_unpacked
 from aiayn.provenance import Provenance, file_sha256, gather_provenance
-from aiayn.records import ParallelText, RawCorpus, TextPair
+from aiayn.records import TextPair
 from aiayn.spec.system import CONFIG_FOLDER, ShippedSource
 
 _BLOCK_BYTES = 1 << 20
@@ -159,19 +159,6 @@ def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = 
     )
 
 
-def require_corpus(text: RawCorpus | ParallelText, name: str, flag: str = "text") -> None:
-    """Refuse the text of another corpus; `flag` names its record.
-
-    Raises:
-        CorpusError: naming both corpora.
-    """
-    if text.corpus != name:
-        raise CorpusError(
-            f"the {flag} record belongs to corpus {text.corpus}, expected {name}; give the record"
-            " of that corpus"
-        )
-
-
 def unchanged_paths(pair: TextPair) -> dict[str, Path]:
     """Return the path of each language's file, after comparing its digest with the record.
 
@@ -179,16 +166,8 @@ def unchanged_paths(pair: TextPair) -> dict[str, Path]:
         CorpusError: if a file is missing, or has changed since its record was written.
     """
     for language, path in pair.path_by_language.items():
-        try:
-            sha256 = file_sha256(path)
-        except FileNotFoundError as error:
-            raise CorpusError(f"{path}: no such file; rerun the stage that writes it") from error
-        expected = pair.sha256_by_language[language]
-        if sha256 != expected:
-            raise CorpusError(
-                f"{path}: sha256 {sha256}, its record says {expected}; rerun the stage that"
-                " writes it"
-            )
+        if problem := file_problem(path, pair.sha256_by_language[language]):
+            raise CorpusError(f"{path}: {problem}; rerun the stage that writes it")
     return pair.path_by_language
 
 

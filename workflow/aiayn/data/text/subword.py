@@ -33,15 +33,14 @@ from aiayn.data.text.encoder import Encoder
 from aiayn.data.text.lines import (
     blocks_of,
     read_lines,
-    require_corpus,
     text_provenance,
     unchanged_paths,
     write_lines,
 )
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.progress import progress_bar
-from aiayn.provenance import replace_outputs_on_success
-from aiayn.records import ParallelText, SegmentedText, SubwordTraining
+from aiayn.provenance import file_sha256, replace_outputs_on_success
+from aiayn.records import ParallelText, SegmentedText, SubwordTraining, require_files
 from aiayn.spec.system import CorpusSpec, SubwordSpec
 
 SUFFIX_BY_METHOD = {"sentencepiece": ".model", "subword_nmt": ".codes"}
@@ -75,7 +74,10 @@ class PieceEncoder(Encoder):
             CorpusError: if the file is absent or is not a sentencepiece model.
         """
         try:
-            self._model = sentencepiece.SentencePieceProcessor(model_proto=model_path.read_bytes())
+            content = model_path.read_bytes()
+            if not content:  # sentencepiece accepts it, and fails later
+                raise RuntimeError("it is empty")
+            self._model = sentencepiece.SentencePieceProcessor(model_proto=content)
         except (FileNotFoundError, RuntimeError) as error:
             raise CorpusError(
                 f"{model_path}: not a sentencepiece model: {error}; rerun `aiayn segment`"
@@ -149,8 +151,9 @@ def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEnc
     """Return each language's encoder; with a joint model, both languages have the same object.
 
     Raises:
-        CorpusError: if a model is absent or cannot be read.
+        CorpusError: if a model is absent, has changed since it was learnt, or cannot be read.
     """
+    require_files(segmented, segmented.model_path_by_language.values())
     load = PieceEncoder if segmented.method == "sentencepiece" else CodesEncoder
     encoder_by_path = {path: load(path) for path in set(segmented.model_path_by_language.values())}
     return {
@@ -175,7 +178,6 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
             f"corpus {spec.name}: its text comes in pieces, segmented by others; run `aiayn"
             " binarize`"
         )
-    require_corpus(text, spec.name)
     path_by_language = unchanged_paths(pair := text.pair_by_split["train"])
     name_by_language = {
         language: JOINT_NAME if subword.joint else language for language in path_by_language
@@ -209,13 +211,17 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
                 // _KIB_PER_MIB,  # Linux counts in KiB
             )
     place = record_path.parent
+    model_path_by_language = {
+        language: place / f"{name}{suffix}" for language, name in name_by_language.items()
+    }
     return SegmentedText(
         provenance=text_provenance([pair]),
         corpus=spec.name,
         tokenise=spec.tokenise,
         method=subword.method,
-        model_path_by_language={
-            k: place / f"{name}{suffix}" for k, name in name_by_language.items()
+        model_path_by_language=model_path_by_language,
+        model_sha256_by_language={
+            language: file_sha256(path) for language, path in model_path_by_language.items()
         },
         learning_by_model=learning_by_model,
     )

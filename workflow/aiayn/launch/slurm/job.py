@@ -1,4 +1,4 @@
-"""What a job needs inside Slurm: rank 0's address, no GPUs that it did not request, a requeue at
+"""What a job needs inside Slurm: its node's address, no GPUs that it did not request, a requeue at
 its time limit.
 """
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from aiayn.errors import LaunchError
 from aiayn.launch.slurm.queue import run_slurm
+from aiayn.train.network import node_address
 from aiayn.train.request import TrainingRequest
 
 logger = logging.getLogger(__name__)
@@ -19,14 +20,23 @@ def prepare(request: TrainingRequest, environment: Any) -> None:
     """
     # The partial result of a killed rank would make submitit fail at the end of a requeued job.
     environment.paths.result_pickle.with_suffix(".pkl.save_tmp").unlink(missing_ok=True)
-    hosts = environment.hostnames
-    os.environ["MASTER_ADDR"] = (
-        hosts[0] if len(hosts) > 1 else "127.0.0.1"
-    )  # one node needs no network
     if not request.gpus_per_node:
         os.environ["CUDA_VISIBLE_DEVICES"] = (
             ""  # where devices are not confined it would see other people's
         )
+
+
+def own_address(environment: Any) -> str | None:
+    """Return the address of this node on the network of the job's nodes; None if the job has one
+    node.
+
+    Raises:
+        LaunchError: if no network leads to another node.
+    """
+    first, *others = environment.hostnames
+    if not others:
+        return None
+    return node_address(others[0] if environment.node == 0 else first)
 
 
 def num_restarts() -> int:

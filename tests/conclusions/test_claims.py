@@ -1,0 +1,145 @@
+"""docs/claims.md has the answers of the shipped tables at Multi30k's scale, and says of each open
+statement what would answer it.
+"""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from analysis.conclusions.fresh import HEADS, MODEL_READINGS, RECURRENCE, SECONDS_PATH
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+MEASURED = CHECKOUT / "paper_tables" / "measured"
+PAGE = (CHECKOUT / "docs" / "claims.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| ([VX]-[0-9]+[a-z]?) \| .+ \| ([a-z* ]+) \| (.+) \|$", re.MULTILINE)
+FRESH = re.compile(
+    r"table `(recurrence|heads|model_readings)`, `(\w+)` minus `(\w+)`,"
+    r" expected (higher|lower|equal within 0\.05): ([^;]+)"
+)
+CONCLUSION = re.compile(r"table `conclusions`, `(\w+)` minus `base` in (bits|BLEU): ([^;]+)")
+FAMILY_BY_TABLE = {"recurrence": RECURRENCE, "heads": HEADS, "model_readings": MODEL_READINGS}
+NOT_ANSWERED = "not answered yet"
+OPEN_WORDS = ("what would answer it", NOT_ANSWERED, "undecided", "not measured yet")
+
+
+def answer_on_page(expected: str, found: str) -> str:
+    """Return what the page says of a statement that expects an answer, if a table has `found`."""
+    if found in ("", "undecided") or "did not start" in found:
+        return "open"
+    is_expected = found.startswith(expected)
+    if expected.startswith("equal"):
+        is_expected = found.endswith("within 0.05")
+    return "holds" if is_expected else "does not hold"
+
+
+def wrong_answers(page: str, answers: dict[tuple[str, str, str], str]) -> list[str]:
+    """Return the statements of a page that do not have the answers of the tables of decision 0013,
+    given by table, system and control.
+    """
+    wrong = []
+    for ident, answer, by in ROW.findall(page):
+        match = FRESH.search(by)
+        if match is None:
+            continue
+        table, system, control, expected, shown = match.groups()
+        found = answers.get((table, system, control), "")
+        is_right = answer.strip("*") == answer_on_page(expected, found)
+        if not is_right or shown.strip() != (found or NOT_ANSWERED):
+            wrong.append(ident)
+    return wrong
+
+
+def shipped_answers() -> dict[tuple[str, str, str], str]:
+    """Return the answers of decision 0013 in the shipped tables, as far as there are any."""
+    answers = {}
+    for table, family in FAMILY_BY_TABLE.items():
+        path = MEASURED / "attention" / "multi30k" / "tables" / f"{table}.csv"
+        if not path.exists():
+            continue
+        with path.open(encoding="utf-8", newline="") as lines:
+            found = {
+                next(iter(line.values())): line.get("answer", "") for line in csv.DictReader(lines)
+            }
+        for contrast in family.contrasts:
+            name = contrast.name if table == "heads" else contrast.system
+            answers[table, contrast.system, contrast.control] = found.get(name, "")
+    return answers
+
+
+def test_the_statements_have_the_answers_of_decision_0013() -> None:
+    """When its trainings are added, the page follows."""
+    assert wrong_answers(PAGE, shipped_answers()) == []
+
+
+def test_every_statement_of_decision_0013_names_one_of_its_contrasts() -> None:
+    named = [FRESH.search(by) for _, _, by in ROW.findall(PAGE)]
+    contrasts = set()
+    for table, family in FAMILY_BY_TABLE.items():
+        contrasts |= {(table, contrast.system, contrast.control) for contrast in family.contrasts}
+    found = {match.groups()[:3] for match in named if match}
+    assert len(found) >= 15
+    assert found <= contrasts
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "answer"),
+    [
+        ("higher", "", "open"),
+        ("higher", "undecided", "open"),
+        ("higher", "higher", "holds"),
+        ("higher", "higher, within 0.05", "holds"),
+        ("higher", "equal within 0.05", "does not hold"),
+        ("lower", "higher", "does not hold"),
+        ("equal within 0.05", "equal within 0.05", "holds"),
+        ("equal within 0.05", "lower, within 0.05", "holds"),
+        ("equal within 0.05", "lower", "does not hold"),
+        ("equal within 0.05", "untied did not start (1 of 2)", "open"),
+    ],
+)
+def test_an_answer_of_a_table_is_an_answer_to_the_statement(
+    expected: str, found: str, answer: str
+) -> None:
+    assert answer_on_page(expected, found) == answer
+
+
+def test_an_answer_that_the_page_does_not_have_is_noticed() -> None:
+    answers = {("recurrence", "lstm", "base"): "higher"}
+    assert wrong_answers(PAGE, {**shipped_answers(), **answers}) in (["V-25b"], [])
+    page = PAGE.replace(
+        "in bits | open | table `recurrence`, `lstm` minus `base`, expected higher: not answered yet",
+        "in bits | holds | table `recurrence`, `lstm` minus `base`, expected higher: higher",
+    )
+    assert "V-25b" not in wrong_answers(page, {**shipped_answers(), **answers})
+
+
+def test_the_statements_have_the_answers_of_decisions_0009_and_0012() -> None:
+    path = MEASURED / "multi30k" / "tables" / "conclusions.csv"
+    with path.open(encoding="utf-8", newline="") as lines:
+        contrasts = {(line["rows"], line["metric"]): line for line in csv.DictReader(lines)}
+    checked = 0
+    for _, answer, by in ROW.findall(PAGE):
+        match = CONCLUSION.search(by)
+        if match is None:
+            continue
+        system, unit, shown = match.groups()
+        metric = "bits_per_subword" if unit == "bits" else "bleu_tok_compound_split"
+        line = contrasts[f"{system} minus base", metric]
+        if unit == "bits":
+            found = line["answer"].partition(";")[0]
+            assert shown == found
+            assert answer.strip("*") == {"absent": "does not hold", "as printed": "holds"}[found]
+        else:
+            assert shown == f"{line['ours'].split()[0]} +- {line['reach']}"
+            assert (answer, line["call"].partition(";")[0]) == ("open", "too close to call")
+        checked += 1
+    assert checked == 4
+
+
+def test_each_open_statement_says_what_would_answer_it() -> None:
+    rows = ROW.findall(PAGE)
+    silent = [ident for ident, answer, by in rows if answer == "open"
+              and not any(words in by for words in OPEN_WORDS)]  # fmt: skip
+    assert silent == []
+    assert ("not measured yet" in PAGE) != SECONDS_PATH.exists()

@@ -1,0 +1,153 @@
+"""Two ranks on two nodes: network namespaces of this machine, joined by a cable (root only)."""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from aiayn.errors import LaunchError
+from aiayn.launch.slurm.job import own_address
+from aiayn.train.network import choose_interface, node_address
+
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+SCRIPT = """
+import json, sys
+from pathlib import Path
+import torch
+from aiayn.runs.run_folder import RunFolder
+from aiayn.train.network import node_address
+from aiayn.train.ranks import Rank, Start, joined_ranks
+from tests.engine.test_rendezvous import listening
+
+folder, index, other = sys.argv[1:]
+rank = Rank(rank=int(index), world_size=2, job="7", local_rank=0, node_address=node_address(other))
+with joined_ranks(RunFolder(Path(folder)), rank, "cpu") as group:
+    start = Start(is_needed=True, full_path="full_7.pt")
+    received = group.broadcast_start(start if rank.rank == 0 else None)
+    total = torch.full((3,), float(rank.rank + 1))
+    torch.distributed.all_reduce(total)
+    addresses = sorted({address for address, _ in listening()})
+    torch.distributed.barrier()
+print(json.dumps([received.full_path, total.tolist(), addresses]))
+"""
+
+
+@pytest.fixture
+def nodes() -> Iterator[tuple[str, str]]:
+    """Return two network namespaces; each has its loopback, a cable to the other, and both are on the
+    campus network.
+    """
+    names = (f"aiayn{os.getpid()}a", f"aiayn{os.getpid()}b")
+
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", *words], check=True, capture_output=True, timeout=30)
+
+    if shutil.which("ip") is None or os.geteuid() != 0:
+        pytest.skip("network namespaces need root and iproute2")
+    try:
+        ip("netns", "add", names[0])
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no network namespaces here: {error.stderr.decode()}")
+    try:
+        ip("netns", "add", names[1])
+        for cable, network in (("cable", "10.77.0"), ("campus", "10.88.0")):
+            ends = [f"{cable}{index} netns {name}".split() for index, name in enumerate(names)]
+            ip("link", "add", *ends[0], "type", "veth", "peer", "name", *ends[1])
+            for index, name in enumerate(names):
+                address = f"{network}.{index + 1}/24"
+                ip("-n", name, "address", "add", address, "dev", f"{cable}{index}")
+                ip("-n", name, "link", "set", f"{cable}{index}", "up")
+                ip("-n", name, "link", "set", "lo", "up")
+        yield names
+    finally:
+        for name in names:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                ip("netns", "delete", name)
+
+
+def test_ranks_of_two_nodes_meet_and_listen_on_their_own_network_only(
+    tmp_path: Path, nodes: tuple[str, str]
+) -> None:
+    """Neither gloo nor the store answers on the campus network, or on the loopback."""
+    ranks = [
+        subprocess.Popen(
+            ["ip", "netns", "exec", node, sys.executable, "-c", SCRIPT, str(tmp_path), str(index), ADDRESSES[1 - index]],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index, node in enumerate(nodes)
+    ]  # fmt: skip
+    try:
+        answers = [rank.communicate(timeout=240) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    for index, (output, errors) in enumerate(answers):
+        assert ranks[index].returncode == 0, errors
+        assert json.loads(output.splitlines()[-1]) == ["full_7.pt", [3.0] * 3, [ADDRESSES[index]]]
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return the environment of the test without variables of interfaces; it is restored."""
+    environment = {name: text for name, text in os.environ.items() if "SOCKET_IFNAME" not in name}
+    monkeypatch.setattr(os, "environ", environment)
+    return environment
+
+
+@pytest.mark.parametrize("address", [None, "127.0.0.1", "127.0.0.3"])
+def test_gloo_and_nccl_get_the_same_interface(
+    address: str | None, variables: dict[str, str]
+) -> None:
+    choose_interface(address)
+    assert variables["GLOO_SOCKET_IFNAME"] == "lo"
+    assert variables["NCCL_SOCKET_IFNAME"] == "=lo"  # not every name that begins like it
+
+
+def test_an_interface_that_the_user_has_set_decides(variables: dict[str, str]) -> None:
+    variables["NCCL_SOCKET_IFNAME"] = "l"  # a prefix, as NCCL takes it
+    assert node_address("192.0.2.1") == "127.0.0.1"
+    choose_interface("127.0.0.1")
+    assert variables["NCCL_SOCKET_IFNAME"] == "l"
+    assert variables["GLOO_SOCKET_IFNAME"] == "lo"
+
+
+def test_an_address_without_a_known_interface_sets_nothing(variables: dict[str, str]) -> None:
+    before = dict(variables)
+    choose_interface("192.0.2.1")
+    assert variables == before
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_node_whose_name_is_unknown_here_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    assert node_address("127.0.0.3") == "127.0.0.1"
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    with pytest.raises(LaunchError, match="no network to n9, a node of this job: Name or service"):
+        node_address("n9")
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_slurm_job_on_several_nodes_finds_its_address_by_another_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The own name may lead to 127.0.1.1, as on Debian."""
+    monkeypatch.setattr("aiayn.launch.slurm.job.node_address", lambda other: f"towards {other}")
+
+    def address(node: int, *hosts: str) -> str | None:
+        return own_address(SimpleNamespace(hostnames=hosts, node=node))
+
+    assert address(0, "n1") is None
+    assert address(0, "n1", "n2") == "towards n2"
+    assert address(1, "n1", "n2") == "towards n1"

@@ -1,0 +1,34 @@
+"""Compare every file below a folder with the digest in its record: results, runs, or a pack.
+
+Each file that differs or is gone is named, with the command that makes it again. Only files below
+the folder are compared: name `runs` to compare checkpoints. Exit code 1 if anything differs.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+from aiayn.cli.flags import flag
+from aiayn.errors import UsageError
+
+EXAMPLE = "aiayn check results/demo --scores"
+
+
+class Flags:
+    folder: Path | None = flag("default: results", "FOLDER", is_positional=True)
+    scores: bool = flag("also compute scores again, from translations and references")
+
+
+def run(args: Flags) -> int:
+    """Compare, and print what differs and a summary."""
+    from aiayn.integrity import check_folder
+
+    folder, counts = args.folder or Path("results"), Counter[str]()
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder; name a folder of results or runs")
+    num_faults = 0
+    for fault in check_folder(folder, counts, with_scores=args.scores):
+        print(fault)
+        num_faults += 1
+    compared = ", ".join(f"{number:,} {what}" for what, number in sorted(counts.items()) if number)
+    print(f"{folder}: {num_faults} differ or are gone; compared: {compared or 'nothing'}")
+    return 1 if num_faults else 0

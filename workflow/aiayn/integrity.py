@@ -1,0 +1,113 @@
+"""Compares files with the digests in their records: a whole results folder, runs folder or pack.
+
+Snakemake looks at times and never at content. A record has the SHA-256 of its own lines and of the
+files that its stage wrote; the digest of a model covers its tensors. Only files below the folder
+are compared. A pack (`aiayn pack`) leaves out texts and checkpoints on purpose.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from aiayn.data.text.binarize import data_bin_digest, data_bin_files
+from aiayn.errors import AiaynError, ScoreError
+from aiayn.packed import NO_FILE, file_problem
+from aiayn.progress import progress_bar
+from aiayn.records import (
+    TYPE_BY_NAME,
+    Hypotheses,
+    RawCorpus,
+    Record,
+    ScoreRecords,
+    name_of_type,
+    read_record,
+    read_sealed,
+    recorded_files,
+)
+from aiayn.scoring.recorded import score_translations
+
+REQUEST_NAME = "asked.json"  # in every pack
+TOLERANCE = 1e-6  # of a score that is computed again
+
+
+def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = False) -> Iterator[str]:
+    """Compare everything below a folder with its records; yield each fault as a sentence.
+
+    A progress bar counts the files. `counts` gets the numbers of what was compared and what was
+    not. With `with_scores`, scores are computed again from translations and references.
+    """
+    root, done = folder.absolute(), set[Path]()
+    paths = sorted(path for path in root.rglob("*.json") if "/." not in str(path))
+    packs = [path.parent for path in paths if path.name == REQUEST_NAME]
+    with progress_bar("check", len(paths), " files of JSON") as bar:
+        for path in paths:
+            bar.update()
+            try:
+                record = _read(path, counts)
+                if isinstance(record, ScoreRecords) and record.provenance.input_sha256_by_path:
+                    _require_scores(path, record, with_scores=with_scores)
+            except AiaynError as error:
+                yield str(error)
+                continue
+            if record is None:
+                continue
+            for file, sha256 in recorded_files(record).items():
+                if file in done or not file.is_relative_to(root):
+                    continue
+                done.add(file)
+                problem = _problem(file, sha256)
+                if problem == NO_FILE and any(path.is_relative_to(pack) for pack in packs):
+                    counts["files left out of the pack"] += 1
+                    continue
+                counts["files"] += 1
+                if problem:
+                    yield f"{file}: {problem}; {record.remedy}"
+
+
+def _read(path: Path, counts: Counter[str]) -> Record | None:
+    """Return a record; None for other JSON and for the record of a wing.
+
+    Raises:
+        RecordError: if the file cannot be read, or its lines do not have their checksum.
+    """
+    content, is_sealed = read_sealed(path)
+    name = name_of_type(content)
+    if not name and not is_sealed:
+        return None
+    counts["records"] += 1
+    counts["records of earlier versions, without a checksum"] += not is_sealed
+    record_type = TYPE_BY_NAME.get(name)
+    return None if record_type is None else read_record(path, record_type)
+
+
+def _problem(path: Path, sha256: str) -> str:
+    """Return how a file, a checkpoint or a data-bin differs from its digest, '' if it does not."""
+    if path.is_dir():
+        found = data_bin_digest(data_bin_files(path))
+        return "" if found == sha256 else f"digest {found}, its record says {sha256}"
+    if path.suffix != ".pt" or not path.exists():
+        return file_problem(path, sha256)
+    from aiayn.train.checkpoints import checkpoint_problem
+
+    return checkpoint_problem(path, sha256)
+
+
+def _require_scores(path: Path, record: ScoreRecords, *, with_scores: bool) -> None:
+    """Require that scores are those of their translations.
+
+    Raises:
+        ScoreError: if they name other translations, or differ when they are computed again.
+    """
+    decoded_path, raw_path = map(Path, record.provenance.input_sha256_by_path)
+    decoded = read_record(decoded_path, Hypotheses)
+    again = record.scores
+    if with_scores:
+        again = score_translations(decoded, read_record(raw_path, RawCorpus))
+    for score, computed in zip(record.scores, again, strict=True):
+        is_same = score.hypotheses_sha256 == decoded.hypotheses_sha256
+        if not is_same or abs(score.value - computed.value) > TOLERANCE:
+            raise ScoreError(
+                f"{path}: {score.metric} {score.value} of the translations"
+                f" {score.hypotheses_sha256[:16]}; {decoded_path} gives {computed.value} of"
+                f" {decoded.hypotheses_sha256[:16]}; {record.remedy}"
+            )

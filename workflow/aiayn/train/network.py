@@ -1,0 +1,88 @@
+"""Finds the address and the interface by which the nodes of a job reach each other.
+
+It does not import torch: a job asks it before torch is imported.
+"""
+
+import fcntl
+import ipaddress
+import os
+import platform
+import socket
+import struct
+
+from aiayn.errors import LaunchError
+
+GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
+NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
+_LOOPBACK = "lo"
+_SIOCGIFADDR = 0x8915  # Linux's request for the IPv4 address of an interface
+_ANY_PORT = 9  # of a socket that never sends
+
+
+def node_address(other_host: str) -> str:
+    """Return the address of this node on the network that leads to another node of the job.
+
+    If the user has set an interface for gloo or for NCCL, the address is that interface's.
+
+    Raises:
+        LaunchError: if the name of the other node is unknown here, or no network leads to it.
+    """
+    if own_choice := _chosen_interface():
+        address = _address_of(own_choice)
+        if address is not None:
+            return address
+    try:
+        answers = socket.getaddrinfo(other_host, _ANY_PORT, type=socket.SOCK_DGRAM)
+        answers.sort(key=lambda answer: answer[0] != socket.AF_INET)  # IPv4 first
+        family, kind, _, _, destination = answers[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(destination)  # sends nothing, but the system selects its own address
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise LaunchError(
+            f"{platform.node()}: no network to {other_host}, a node of this job:"
+            f" {error.strerror or error}; the name must resolve on every node, or"
+            f" `export {GLOO_INTERFACE}=INTERFACE` in the prologue of the cluster's file"
+        ) from error
+
+
+def choose_interface(address: str | None) -> None:
+    """Let gloo and NCCL use the interface that has `address`, or the loopback if it is None.
+
+    Variables that the user has set stay as they are.
+    """
+    name = _LOOPBACK if address is None else _interface_of(address)
+    if name is not None:
+        os.environ.setdefault(GLOO_INTERFACE, name)
+        os.environ.setdefault(NCCL_INTERFACE, f"={name}")  # `=`: NCCL takes a prefix otherwise
+
+
+def _chosen_interface() -> str | None:
+    """Return the interface that the user has set for gloo, or for NCCL, whose value may be a prefix
+    or a list.
+    """
+    value = os.environ.get(GLOO_INTERFACE) or os.environ.get(NCCL_INTERFACE, "").removeprefix("=")
+    first = value.partition(",")[0]
+    names = [name for _, name in socket.if_nameindex()]
+    if first in names:
+        return first
+    return next((name for name in names if first and name.startswith(first)), None)
+
+
+def _interface_of(address: str) -> str | None:
+    """Return the interface that has an IPv4 address; None if it is unknown."""
+    if ipaddress.ip_address(address).is_loopback:
+        return _LOOPBACK  # it answers to all of 127.0.0.0/8
+    names = [name for _, name in socket.if_nameindex()]
+    return next((name for name in names if _address_of(name) == address), None)
+
+
+def _address_of(interface: str) -> str | None:
+    """Return the first IPv4 address of an interface; None if it has none."""
+    request = struct.pack("256s", interface.encode()[:15])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            answer = fcntl.ioctl(any_socket, _SIOCGIFADDR, request)
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[20:24])
