@@ -31,13 +31,15 @@ def average_of(translation: Translation, training: Training) -> tuple[str, str]:
     """
     path = translation.model_path
     inputs = {tuple(inputs_of(averaging)) for averaging in translation.averagings}
-    if len(inputs) == 1:
+    if len(inputs) > 1:
+        return "unknown: several averagings wrote it", "nothing"
+    if inputs:
         return _describe(list(inputs.pop()), training), "log"
     name = posixpath.basename(normal_path(path))
     place = _other_place([path], training)
     if name == LAST_CHECKPOINT or (_CHECKPOINT.fullmatch(name) and _are_last([name], training)):
         return f"last1{place}", "log"
-    if not inputs and "best" not in name and (found := _AVERAGE_IN_NAME.search(name)):
+    if "best" not in name and (found := _AVERAGE_IN_NAME.search(name)):
         return f"last{found[1] or found[2]}{place}", "name"
     return name or "unknown", "nothing"
 

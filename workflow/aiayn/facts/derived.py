@@ -90,12 +90,23 @@ def _symbols(section: Section) -> Iterator[Fact]:
     if gpus is not None:
         arguments["distributed_world_size"] = gpus
     has_gpus = gpus is not None or stated is not None
-    symbols = symbols_of_arguments(arguments, gpus)
-    for symbol, value in symbols.items():
+    symbols = list(symbols_of_arguments(arguments, gpus).items())
+    # Two groups of a config may state different values: each counts.
+    last = arguments | {
+        fact.quantity.removeprefix("train."): fact.value
+        for fact in section.facts
+        if fact.quantity.startswith("train.") and fact.quantity != "train.distributed_world_size"
+    }
+    symbols += [pair for pair in symbols_of_arguments(last, gpus).items() if pair not in symbols]
+    for symbol, value in symbols:
         is_other = symbol in OURS_ONLY and not is_ours(arguments)
         is_other = is_other or symbol in ("updates", "precision")
         if not is_other and (has_gpus or symbol != "tokens_per_update"):
             yield Fact(symbol, value, section.path, section.line)
+    name = section.find("model_name")
+    if name is not None and name.value != arguments.get("arch"):
+        text = f"{arguments.get('arch')} and {name.value}"
+        yield Fact("contradicting_model", text, name.path, name.line)
     if stated and gpus and stated != gpus and not arguments.get("cpu"):
         path, line = _place(section, "num_gpus")
         yield Fact("contradicting_gpus", f"{stated} and {gpus}", path, line)
@@ -174,6 +185,10 @@ def _end(training: Training) -> Iterator[Fact]:
     yield Fact("missing_validations", len(due), path, line)
     final = training.final_validation
     yield Fact("validated_last_update", final is not None, path, final.line if final else line)
+    smoothed = [one for one in training.validations if one.loss_bits and one.nll_bits]
+    is_unsmoothed = smoothed and all(one.loss_bits == one.nll_bits for one in smoothed)
+    if is_unsmoothed and (real(dict_of_symbols(last).get("eps_ls")) or 0.0) > 0:
+        yield Fact("unsmoothed_loss", smoothed[-1].loss_bits, path, smoothed[-1].line)
     if final is not None:
         yield Fact("final_nll_bits", final.nll_bits, path, final.line)
 
@@ -251,6 +266,9 @@ def _batches(training: Training) -> Iterator[Fact]:
         previous = end.update
     path, line = training.last.path, ends[-1].line
     yield Fact("target_tokens", tokens / num_updates, path, line)
+    whole_epochs = [end.target_tokens_per_update or 0.0 for end in ends[:-1]] or [tokens]
+    spread = max(whole_epochs) / max(1e-9, min(whole_epochs))
+    yield Fact("spread_of_batches", spread, path, line)
     section = training.last
     positions = dict_of_symbols(section).get("tokens_per_update")
     if isinstance(positions, int) and positions:
@@ -455,12 +473,16 @@ def _search(translation: Translation) -> Iterator[Fact]:
     if printed is not None and stated is not None and stated != printed.value:
         text = f"{stated} and {printed.value}"
         yield Fact("contradicting_beam", text, printed.path, printed.line)
-    if arguments.get("lenpen") is not None:
-        yield Fact("length_penalty_alpha", arguments["lenpen"], path, line)
+    for fact in section.facts:
+        if fact.quantity == "generate.lenpen":
+            yield fact._replace(quantity="length_penalty_alpha")
     if arguments:
         yield Fact("least_length_limit", _least_limit(arguments), path, line)
-    if translation.model_path:
-        yield Fact("num_models", len(models_of(translation.model_path)), path, line)
+    paths = [str(path) for path in (section.value("model_path"), arguments.get("path")) if path]
+    for model_path in paths:
+        yield Fact("num_models", len(models_of(model_path)), path, line)
+    if len({normal_path(model_path) for model_path in paths}) > 1:
+        yield Fact("contradicting_path", " and ".join(paths), path, line)
 
 
 def _least_limit(arguments: dict[str, Value]) -> float:

@@ -57,14 +57,15 @@ _SIZES = re.compile(rb"(?:in_features=)?(\d+), (?:out_features=)?(\d+)")
 _MLPERF = b":::ML"  # begins each line of MLPerf's logging, in all of its versions
 # Words of messages that decide a number: an unknown line with one of these is not passed over.
 _SERIOUS = re.compile(
-    rb"checkpoint|epoch|loss|nll|ppl|bleu|dictionar|examples|samples|model|task|criterion|optimizer"
+    rb"checkpoint|epoch|optim|encoder|decoder|attention|loss|nll|ppl|bleu|dictionar|examples|samples|model|task|criterion|optimizer"
     rb"|param|train|valid|data|load|frozen|freez|skip|resum|restor|reset|init|weight|update|averag"
     rb"|distill|ensembl|\blr\b|layer|embed|batch|token|sentence|vocab|dropout|prun|quanti|noise",
     re.IGNORECASE,
 )
 # The same for a line without a logger, which a shell, a module system or a user's script may print.
 _SERIOUS_BARE = re.compile(
-    rb"num_updates|nll_loss|BLEU4? ?=|(?:loaded|loading|saved|restor\w+|resum\w+|averag\w+)[^|]*"
+    rb"num_updates|nll_loss|BLEU4? ?=|\bencoder\b|\bdecoder\b|\bBERT\b|teacher|distill"
+    rb"|back.?translat|(?:loaded|loading|saved|restor\w+|resum\w+|averag\w+)[^|]*"
     rb"checkpoint|froze|freez|pretrained|warm.?start|model params|dictionary:|examples from"
     rb"|(?:model|task|criterion|optimizer): |skipping|\| epoch ",
     re.IGNORECASE,
@@ -119,9 +120,11 @@ class _Reader:
         self._last_sentence = b""
         self._before_score = b""
         self._num_looked_at = 0
+        self._number = 0
 
     def read(self, number: int, line: bytes) -> None:
         """Take in one line."""
+        self._number = number
         if self._pending:
             self._read_pending(number, line)
         elif b"num_updates" in line or b'{"epoch"' in line:
@@ -201,7 +204,7 @@ class _Reader:
         if self._before_score:
             line, self._before_score = self._before_score + b" " + line.strip(), b""
         if self._is_in_model:
-            if line.startswith((b" ", b")")):
+            if line.startswith((b" ", b"\t", b")")):
                 self._read_module(number, line)
                 return
             self._is_in_model = False
@@ -383,8 +386,11 @@ class _Reader:
         head = _HEAD.match(line)
         time = (head[1] or head[4]) if head else None
         if time:
-            section.last_time = time.decode().replace("T", " ")
-            section.first_time = section.first_time or section.last_time
+            newest = time.decode().replace("T", " ")
+            if newest[:10] < section.last_time[:10]:
+                _conflict(section, self._number, f"the clock goes back from {section.last_time}")
+            section.last_time = newest
+            section.first_time = section.first_time or newest
 
     def finish(self, num_lines: int, cut_piece: bytes) -> None:
         """End the last section; `cut_piece` is the last line if it has no end."""

@@ -132,7 +132,7 @@ def seconds_between(first_line: bytes, last_line: bytes) -> float | None:
     return passed.total_seconds()
 
 
-_VALUE = rb"(?:-?[\d.][\d.e+-]*|nan|-?inf)%?"
+_VALUE = rb"(?:-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|-?inf)%?"
 _WHOLE = re.compile(
     rb"^(?:.{0,60}(?:\|\s|\] - )|)epoch \d{3,}"
     rb"(?:: +(?:\d+ / \d+ |\d+%\|[^|]*\| *\d+/\d+ \[[^,\]]*,[^,\]]*(?:, )?)"

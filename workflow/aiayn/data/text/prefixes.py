@@ -24,8 +24,9 @@ PREFIXES = (
         rb" [FP] )?"
     ),  # containers
     re.compile(rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "),  # ts
-    re.compile(rb"^[\w.-]{1,60} +\| " + _OWN),  # docker compose
-    re.compile(rb"^(?:> ?| {2,}|\t+)" + _OWN),  # a quotation, or an indented paste
+    re.compile(rb"^[\w.-]{1,60} +\| (?:" + _OWN + rb"|" + _MODEL + rb")"),  # docker compose
+    re.compile(rb"^> ?(?:" + _OWN + rb"|" + _MODEL + rb")"),  # a quotation
+    re.compile(rb"^(?: {2,}|\t+)" + _OWN),  # an indented paste
 )
 
 
