@@ -184,8 +184,9 @@ def lay_out_heads(frame: Frame) -> Table | None:
     runs = _runs_of(frame, HEADS)
     earlier = _Earlier.of(frame)
     lines = _lines(frame, HEADS, runs)
-    for system in EARLIER_ROWS:
-        lines.append(Line(frame, system, Compared(contrast=Contrast(system)), []))
+    for contrast in map(Contrast, EARLIER_ROWS):
+        if earlier.estimate(contrast, earlier.dev) is not None:
+            lines.append(Line(frame, contrast.system, Compared(contrast=contrast), []))
     if not runs and not any(earlier.cell(line, earlier.dev).shows for line in lines):
         return None
 
