@@ -27,6 +27,7 @@ from analysis.conclusions.fresh import (
     updates_until,
 )
 from analysis.conclusions.rates import RateProbes
+from analysis.conclusions.tables import fresh as tables
 from analysis.conclusions.tables.fresh import (
     lay_out_heads,
     lay_out_model_readings,
@@ -288,6 +289,17 @@ def test_the_table_of_recurrence_has_quality_and_speed_with_intervals(
     assert lstm["bleu_dev"].startswith(f"30.00 {PLUS_MINUS} 0.02 (n=3)")
     assert table.signatures  # so that a pack has it
     assert "not among these runs" not in notes_of(table)
+
+
+def test_a_better_rate_of_base_stands_next_to_each_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes = RateProbes(4000, {"base": {0.5: 2.88, 1.0: 2.91, 2.0: 3.0}})
+    monkeypatch.setattr(tables, "read_rate_probes", lambda scale: probes)
+    table = lay_out_recurrence(frame_of(site))
+    assert table is not None
+    assert row_of(table, "lstm")["answer"] == "higher (base is better at another rate)"
+    assert "better by 0.030 bits at 0.5 times" in notes_of(table)
 
 
 def test_a_part_of_the_trainings_names_those_that_are_missing(site: Site) -> None:
