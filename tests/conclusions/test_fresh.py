@@ -27,6 +27,7 @@ from analysis.conclusions.fresh import (
     updates_until,
 )
 from analysis.conclusions.rates import RateProbes
+from analysis.conclusions.tables import fresh as tables
 from analysis.conclusions.tables.fresh import (
     lay_out_heads,
     lay_out_model_readings,
@@ -190,7 +191,9 @@ def test_a_row_with_a_run_that_did_not_start_is_not_answered_and_not_corrected()
     assert lines[0].estimate is not None
     assert lines[0].estimate.difference == pytest.approx(2.305 - 2.50)  # of the seeds that started
     assert lines[0].holm_difference is None
-    assert all(line.holm_difference is not None for line in lines[1:])
+    for line in lines[1:]:  # all alike, and 13 of them
+        assert line.estimate is not None
+        assert line.holm_within == pytest.approx(13 * line.estimate.p_within(0.05))
 
 
 @pytest.mark.parametrize(
@@ -286,6 +289,17 @@ def test_the_table_of_recurrence_has_quality_and_speed_with_intervals(
     assert lstm["bleu_dev"].startswith(f"30.00 {PLUS_MINUS} 0.02 (n=3)")
     assert table.signatures  # so that a pack has it
     assert "not among these runs" not in notes_of(table)
+
+
+def test_a_better_rate_of_base_stands_next_to_each_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes = RateProbes(4000, {"base": {0.5: 2.88, 1.0: 2.91, 2.0: 3.0}})
+    monkeypatch.setattr(tables, "read_rate_probes", lambda scale: probes)
+    table = lay_out_recurrence(frame_of(site))
+    assert table is not None
+    assert row_of(table, "lstm")["answer"] == "higher (base is better at another rate)"
+    assert "better by 0.030 bits at 0.5 times" in notes_of(table)
 
 
 def test_a_part_of_the_trainings_names_those_that_are_missing(site: Site) -> None:
