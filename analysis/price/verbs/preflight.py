@@ -75,6 +75,7 @@ def run(args: Flags) -> None:
 def _gather_checks(args: Flags) -> list["Check"]:
     """Return all checks, or only the check of the config if it cannot be read."""
     from aiayn.data.sources.download import named_mirror
+    from aiayn.launch.slurm.nodes import with_node_cpus
     from analysis.price.preflight import checks as preflight
     from analysis.price.preflight.checks import Check
     from analysis.price.preflight.mirrors import check_mirrors
@@ -106,6 +107,7 @@ def _gather_checks(args: Flags) -> list["Check"]:
         archives_folder=archives,
     )
     if launcher == "slurm":
+        cluster = with_node_cpus(cluster)
         checks += check_slurm(cluster, _sbatch_text(experiment, cluster), args.profile)
     checks.append(preflight.check_packages(launcher))
     return checks + preflight.check_torch_build(plan.machine.gpu)
@@ -129,7 +131,7 @@ def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
         binarized_path="",
         num_models=1,
         num_ranks=cluster.num_ranks,
-        threads_per_rank=cluster.cpus_per_rank,
+        threads_per_rank=cluster.threads_per_rank,
         commit="",
         command="",
         data=TrainingData(folder="", source_language="", target_language="", is_joint=True),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import aiayn
 from aiayn.errors import LaunchError
+from aiayn.machine import list_gpus
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.request import StopFlag, TrainingRequest
 
@@ -63,7 +64,7 @@ class TrainingJob:
             remote.prepare(self.request, environment)
         elif self.visible_gpus is not None and self.request.training.device != "cpu":
             os.environ["CUDA_VISIBLE_DEVICES"] = self.visible_gpus
-        choose_gpu_allocator()
+        choose_gpu_variables()
         try:
             if remote:
                 require_own_code(self.request.code_folder)
@@ -96,12 +97,17 @@ class TrainingJob:
             )
 
 
-def choose_gpu_allocator() -> None:
-    """Let torch's allocator on a GPU grow its blocks, unless the user chose otherwise; before torch
-    is imported.
+def choose_gpu_variables() -> None:
+    """Let torch's allocator on a GPU grow its blocks, and NCCL say why it fails, unless the user
+    chose otherwise; before torch is imported.
+
+    The allocator cannot grow blocks on a MIG slice: it fails with `NVML_SUCCESS == r INTERNAL
+    ASSERT FAILED` (pytorch issue 197312).
     """
-    if not any(name in os.environ for name in GPU_ALLOCATOR_NAMES):
+    is_chosen = any(name in os.environ for name in GPU_ALLOCATOR_NAMES)
+    if not is_chosen and not any(gpu.uuid.startswith("MIG-") for gpu in list_gpus()):
         os.environ[GPU_ALLOCATOR_NAMES[0]] = GPU_ALLOCATOR
+    os.environ.setdefault("NCCL_DEBUG", "WARN")
 
 
 def require_own_code(code_folder: str | None) -> None:
