@@ -10,6 +10,7 @@ import logging
 import os
 import platform
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import aiayn
@@ -54,6 +55,12 @@ class TrainingJob:
                 stop.signal_number
             )  # the driver has its handler back, and must end too
 
+    def load_work(self) -> Callable[..., None]:
+        """Import what each rank does: a function of the request, the rank and the stop flag."""
+        from aiayn.train.train import train_rank
+
+        return train_rank
+
     def _train(self, stop: StopFlag) -> None:
         import submitit
 
@@ -70,7 +77,8 @@ class TrainingJob:
                 require_own_code(self.request.code_folder)
             address = remote.own_address(environment) if remote else None
             from aiayn.train.ranks import Rank
-            from aiayn.train.train import train_rank
+
+            work = self.load_work()
         except Exception as error:  # the next job would repeat it
             self.request.folder.record_rank_error(environment.global_rank, error)
             raise
@@ -84,7 +92,7 @@ class TrainingJob:
             node_address=address,
         )
         try:
-            train_rank(self.request, rank, stop)
+            work(self.request, rank, stop)
         except Exception:
             if not _is_in_driver():
                 raise
@@ -95,6 +103,20 @@ class TrainingJob:
             remote.continue_later(
                 self.request, rank.job, self.request.num_earlier_jobs + num_restarts + 1
             )
+
+
+class TrialJob(TrainingJob):
+    """A job that tries a node on made-up data."""
+
+    def load_work(self) -> Callable[..., None]:
+        """Import what each rank does.
+
+        Each training of a trial is a fork, so that this process must not ask CUDA for its GPUs.
+        """
+        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+        from aiayn.train.trial import try_node
+
+        return try_node
 
 
 def choose_gpu_variables() -> None:

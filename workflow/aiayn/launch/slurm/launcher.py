@@ -60,7 +60,13 @@ class SlurmLauncher(SlurmQueue):
         self._num_releases = 0
         self.poll_seconds = cluster.poll_seconds
 
-    def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
+    def submit(
+        self,
+        request: TrainingRequest,
+        code_folder: Path | None,
+        *,
+        job_type: type[TrainingJob] = TrainingJob,
+    ) -> str:
         """Submit a job and return its number.
 
         Raises:
@@ -78,7 +84,7 @@ class SlurmLauncher(SlurmQueue):
             # What sbatch prints, the error says.
             with without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):
                 executor = _make_executor(request, cluster, folder)
-                return str(executor.submit(TrainingJob(request)).job_id)
+                return str(executor.submit(job_type(request)).job_id)
         except (OSError, RuntimeError) as error:
             is_passing = _PASSING_WORDS.search(str(error)) is not None
             reason = str(error) or "it printed nothing"

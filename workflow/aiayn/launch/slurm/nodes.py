@@ -30,7 +30,14 @@ _REFUSALS = (
     (r"cpu count", ("cpus_per_rank", "ranks_per_node"), "cpus_per_rank: node takes what is there"),
     (
         r"node (count|config)",
-        ("num_nodes", "gpus_per_node", "cpus_per_rank", "memory_gb_per_node", "constraint"),
+        (
+            "num_nodes",
+            "gpus_per_node",
+            "gpu_type",
+            "cpus_per_rank",
+            "memory_gb_per_node",
+            "constraint",
+        ),
         "no node has all of them: compare with `sinfo --Node --format='%N %P %c %m %G %f'`",
     ),
 )
@@ -74,8 +81,7 @@ def explain_refusal(reason: str, cluster: ClusterSpec, config_folder: Path = CON
         return advice
     requests = []
     for key in keys:
-        if key in document.values:
-            value = document.values[key]
-            location = document.location(key)
-            requests.append(f"{location}: {key}: {'null' if value is None else value}")
+        value = document.values.get(key)
+        if value is not None:
+            requests.append(f"{document.location(key)}: {key}: {value}")
     return f"{'; '.join(requests)}; {advice}"
