@@ -66,8 +66,8 @@ def test_golden_gpus_are_requested_in_three_ways(request_: str, tmp_path: Path) 
     ("reason", "keys"),
     [
         ("Invalid generic resource (gres) specification", ["gpu_request", "gpus_per_node"]),
-        ("Requested node configuration is not available", ["num_nodes", "memory_gb_per_node"]),
-        ("Invalid account or account/partition combination specified", ["partition"]),
+        ("Requested node configuration is not available", ["num_nodes", "gpus_per_node"]),
+        ("Invalid account or account/partition combination specified", ["account"]),
         ("Memory specification can not be satisfied", ["memory_gb_per_node"]),
         ("Requested time limit is invalid (missing or exceeds some limit)", ["time_limit_minutes"]),
     ],

@@ -21,8 +21,12 @@ _REFUSALS = (
         "gpu_request: gres asks for GPUs by --gres, and none leaves the request out, for nodes that"
         " are given whole",
     ),
+    (
+        r"account",
+        ("account", "partition"),
+        "name an account of `sacctmgr show associations user=$USER`",
+    ),
     (r"partition", ("partition",), "name a partition that `sinfo -s` lists"),
-    (r"account", ("account",), "name an account of `sacctmgr show associations user=$USER`"),
     (r"\bqos\b", ("qos",), "name a QoS of `sacctmgr show associations user=$USER`"),
     (r"feature", ("constraint",), "name a feature that `sinfo -o '%P %f'` lists"),
     (r"time limit", ("time_limit_minutes",), "lower it to the limit that `sinfo -s` shows"),
@@ -80,8 +84,8 @@ def explain_refusal(reason: str, cluster: ClusterSpec, config_folder: Path = CON
     except ConfigError:  # the file has gone since it was read
         return advice
     requests = []
-    for key in keys:
+    given = [key for key in keys if document.values.get(key) is not None]
+    for key in given or keys:
         value = document.values.get(key)
-        if value is not None:
-            requests.append(f"{document.location(key)}: {key}: {value}")
+        requests.append(f"{document.location(key)}: {key}: {'null' if value is None else value}")
     return f"{'; '.join(requests)}; {advice}"
