@@ -1,6 +1,6 @@
 """Compares the time of the paper's big with CTranslate2's: CPU-seconds a line, one thread each.
 
-    OMP_NUM_THREADS=1 python -m tests.benchmarks.bench_big --lines-per-length 8
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.bench_big --lines-per-length 48
 
 The model has fairseq's form of 2018 (joint dictionary of 32,768 symbols, biases) and random weights.
 Every line has as many pieces as its translation, and the end of sentence is forced there, so both
@@ -37,7 +37,8 @@ SETTINGS = {"norm_epsilon": 1e-5, "attention_biases": True}
 def main() -> None:
     """Print the CPU-seconds of both programs a line, their ratio, and the hours of newstest2014."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lines-per-length", type=int, default=8)
+    parser.add_argument("--lines-per-length", type=int, default=48, help="lines of a batch")
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     parser.add_argument("--repetitions", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -67,7 +68,7 @@ def main() -> None:
     seconds: dict[str, list[float]] = {"ours": [], "CTranslate2": []}
     for _ in range(args.repetitions):
         totals = dict.fromkeys(seconds, 0.0)
-        for length in LENGTHS:
+        for length in args.lengths:
             shape = (args.lines_per_length, length - 1)
             source_BS = torch.randint(4, NUM_SYMBOLS, shape)
             end_B1 = torch.full((len(source_BS), 1), dictionary.eos())
@@ -95,7 +96,7 @@ def main() -> None:
                 )
 
             for side, work in (("ours", ours), ("CTranslate2", peer)):
-                totals[side] += cpu_seconds(work) / args.lines_per_length / len(LENGTHS)
+                totals[side] += cpu_seconds(work) / args.lines_per_length / len(args.lengths)
         for side, value in totals.items():
             seconds[side].append(value)
         print({side: f"{value:.2f} CPU-s a line" for side, value in totals.items()}, flush=True)
@@ -103,7 +104,7 @@ def main() -> None:
     peak = cpu_flops_per_second_per_core()
     ours_seconds = median(seconds["ours"])
     print(f"speed, ours over CTranslate2: {', '.join(f'{ratio:.2f}' for ratio in ratios)}")
-    print(f"mean length {mean(LENGTHS):.1f}, peak {peak / 1e9:.0f} GFLOP/s a core")
+    print(f"mean length {mean(args.lengths):.1f}, peak {peak / 1e9:.0f} GFLOP/s a core")
     print(f"{ours_seconds * peak:.2e} operations of the peak a line")
     hours = ours_seconds * NUM_TESTSET_LINES / 3600
     print(f"{NUM_TESTSET_LINES} lines: {hours:.1f} hours of a core, {hours / 2:.1f} on two cores")
