@@ -1,20 +1,25 @@
 """Shows where a table's cell comes from: the sources of its number in the frame of a scale.
 
 A cell of ours is `table:row:column`: `table2:base:bleu_en_de`, or a row of replications.csv
-(`replications:<row>:value`). The page's popovers answer the same for all tables.
+(`replications:<row>:value`). The page's popovers answer the same for all tables. A score of a
+released model is `released:wmt16.en-de:<metric>`.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from aiayn.errors import UsageError, did_you_mean
 from aiayn.paths import CellKey
 from aiayn.printed import EDITION_WORDS, PAPER_SCALE
+from aiayn.released import read_released_records
 from aiayn.terminal import entries, sections, table, titled
 from paper_tables.frame import Frame
 from paper_tables.layout import Source
 from paper_tables.tables.ours import our_cell
+
+RELEASED_PREFIX = "released:"
 
 
 class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +123,35 @@ def render_list(cell_by_name: Mapping[str, NamedCell]) -> str:
     """Return a line for each cell: its name, the printed values, and the definition."""
     rows = [(name, _printed(cell), cell.metric) for name, cell in cell_by_name.items()]
     return "\n".join([*table(rows), ""])
+
+
+def render_released(name: str, results: Path) -> str:
+    """Return where a score of a released model comes from; `name` is released:model:metric.
+
+    Raises:
+        UsageError: if no such model was decoded here, or not in this definition.
+    """
+    known = []
+    for record in read_released_records(results):
+        for score in record.scores:
+            known.append(f"{RELEASED_PREFIX}{record.name}:{score.metric}")
+            if known[-1] != name:
+                continue
+            facts = [
+                ("value", f"{score.value:.2f}, released model, decoded here"),
+                ("lines", f"{record.num_lines:,} of {record.num_testset_lines:,}"),
+                ("signature", score.signature),
+                *(
+                    (archive, f"sha256 {digest}")
+                    for archive, digest in record.sha256_by_archive.items()
+                ),
+                ("command", record.provenance.command),
+                ("commit", f"{record.provenance.commit}, {record.provenance.created}"),
+                ("hardware", record.hardware),
+            ]
+            return sections(("", [*titled(name), *entries(facts)]))
+    hint = did_you_mean(name, known, "decode it first: `aiayn evaluate --released NAME`")
+    raise UsageError(f"cell {name!r}: no such score below {results}/released; {hint}")
 
 
 def _printed(cell: NamedCell) -> str:

@@ -28,7 +28,7 @@ from aiayn.data.text.detokenise import remove_marks
 from aiayn.data.text.lines import write_lines
 from aiayn.data.text.tokenize_moses import detokenize_line
 from aiayn.decode.decode import Translator, decoding_signature, load_split
-from aiayn.errors import CorpusError, FetchError
+from aiayn.errors import CorpusError, FetchError, StateError
 from aiayn.machine import cpu_flops_per_second_per_core, cpu_name
 from aiayn.progress import progress_bar
 from aiayn.provenance import (
@@ -55,8 +55,9 @@ ORDER_SEED = 2014
 LINES_PER_BLOCK = 100
 DIGESTS_NAME = "released.json"  # in the folder of archives: what was downloaded first, and when
 UNPACKED_RATIO = 1.1  # of a model's bytes to its archive's; floats hardly shrink
-# Measured with random weights of big (docs/tables.md): operations of a core's measured peak a line.
-PEAK_FLOPS_PER_LINE = 4.0e11
+# Operations of a core's measured peak for a line. Random weights of big take 5.3e10 with batches of
+# 8 lines of equal length (tests/benchmarks/bench_big.py); real lines differ in length.
+PEAK_FLOPS_PER_LINE = 8.0e10
 
 
 def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
@@ -261,14 +262,19 @@ def decode_blocks(
     """Return the pieces of at least `max_lines` lines by their numbers, or of fewer after Ctrl-C.
 
     Finished blocks are read from their files.
+
+    Raises:
+        StateError: if Ctrl-C came before the end of the first block.
     """
     order = random.Random(ORDER_SEED).sample(range(len(sources)), len(sources))
     pieces_by_line: dict[int, str] = {}
+    num_lines = min(max_lines, len(sources))
+    num_done = min(num_lines, LINES_PER_BLOCK * len(list(blocks.glob("*.json"))))
     with (
         contextlib.suppress(KeyboardInterrupt),
-        progress_bar("decode", min(max_lines, len(sources)), " lines") as bar,
+        progress_bar("decode", num_lines, " lines", initial=num_done) as bar,
     ):
-        for begin in range(0, min(max_lines, len(sources)), LINES_PER_BLOCK):
+        for begin in range(0, num_lines, LINES_PER_BLOCK):
             chosen = order[begin : begin + LINES_PER_BLOCK]
             path = blocks / f"{begin:06}.json"
             if not path.exists():
@@ -278,6 +284,8 @@ def decode_blocks(
                     partial_path.write_bytes(msgspec.json.encode(lines))
             lines = msgspec.json.decode(path.read_bytes(), type=list[str])
             pieces_by_line.update(zip(chosen, lines, strict=True))
+    if not pieces_by_line:
+        raise StateError(f"{blocks}: no block of {LINES_PER_BLOCK} lines is finished; start again")
     if len(pieces_by_line) < len(sources):
         say(f"partial: {len(pieces_by_line)} of {len(sources)} lines; the same command continues")
     return pieces_by_line

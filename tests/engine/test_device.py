@@ -23,7 +23,7 @@ from aiayn.errors import ConfigError, LaunchError
 from aiayn.launch.job import (
     GPU_ALLOCATOR_NAMES,
     TrainingJob,
-    choose_gpu_allocator,
+    choose_gpu_variables,
     require_own_code,
 )
 from aiayn.records import TrainRecord
@@ -252,7 +252,7 @@ def test_the_allocator_of_a_gpu_grows_its_blocks_unless_the_user_chose(
         monkeypatch.delenv(each, raising=False)
     if name is not None:
         monkeypatch.setenv(name, "backend:cudaMallocAsync")
-    choose_gpu_allocator()
+    choose_gpu_variables()
     expected = (
         {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
         if name is None

@@ -25,6 +25,7 @@ ROW_BY_PART = {
     "step": "| step | step of base, fp32, ours | ",
     "decode": "| decode | translations other than the oracle's, of 20 | 0 | 0 |  | yes |",
     "memory": "| memory | peak memory of a step | not measured: no GPU |",
+    "node": "| node | TERM after update 4, resumed: the same tensors | True |  |  | yes |",
     "pipeline": "| pipeline | device in the training's record | cpu |  |  | yes |",
 }
 
@@ -41,7 +42,7 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("part", run.PARTS)
 def test_each_part_runs_on_a_cpu(part: str, kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "KIT", kit)
-    rows, problem = run.run_part(part, SECONDS, "cpu", kit / "out", "unknown")
+    rows, problem = run.run_part(part, SECONDS, "cpu", kit / "out", "unknown", 2)
     assert problem == ""
     assert any(row.startswith(ROW_BY_PART[part]) for row in rows), rows
 

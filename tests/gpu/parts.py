@@ -8,6 +8,7 @@ code is 1 if one is beyond its bound. On a CPU everything is smaller, and what n
 import argparse
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,10 +29,14 @@ from aiayn.spec.system import read_corpus, read_system
 from aiayn.train import (
     plugin,
 )  # before fairseq's other modules: it lets fairseq import only what is needed
-from aiayn.train.request import TrainingRequest
+from aiayn.train.ranks import Rank
+from aiayn.train.request import StopFlag, TrainingRequest
+from aiayn.train.trial import try_node
+from aiayn.train.trial_result import RESULT_NAME, TrialResult
 from tests.engine import tiny_training
 from tests.engine.pipeline_verbs import training_commands
 from tests.engine.tiny_training import train_here
+from tests.forks import fork
 from tests.gpu import steps
 
 __all__ = ["plugin"]
@@ -73,6 +79,7 @@ class Work(NamedTuple):
     device: str
     data: Path
     out: Path
+    num_gpus: int = 1
 
     @property
     def is_cuda(self) -> bool:
@@ -472,10 +479,45 @@ def measure_pipeline(work: Work) -> Iterator[Row]:
     yield Row("device in the training's record", device, ok=device == work.device)
 
 
+def measure_node(work: Work) -> Iterator[Row]:
+    """Yield what a trial of all GPUs finds, with a rank for each, as `aiayn preflight --train` submits
+    it; a rank is a fork of this process, which has not touched a GPU.
+    """
+    updates = 40 if work.is_cuda else 8
+    changes = {
+        "updates": updates,
+        "save_interval_updates": updates,
+        "batches_per_update": work.num_gpus,
+    }
+    request = make_request(work, "node", **changes)
+    request = msgspec.structs.replace(request, num_ranks=work.num_gpus)
+
+    def try_rank(index: int) -> None:
+        rank = Rank(rank=index, world_size=work.num_gpus, job="kit", local_rank=index)
+        with StopFlag().installed() as stop:
+            try_node(request, rank, stop)
+
+    children = [fork(partial(try_rank, index)) for index in range(work.num_gpus)]
+    failed = [index for index, child in enumerate(children) if os.waitpid(child, 0)[1]]
+    if failed:
+        raise SystemExit(f"ranks {failed} failed; see {request.run_folder}")
+    result_path = Path(request.run_folder) / RESULT_NAME
+    result = msgspec.json.decode(result_path.read_bytes(), type=TrialResult)
+    ranks = f"{result.num_ranks} ranks"
+    yield Row(f"an update of {ranks}", round(1000 * result.seconds_per_update, 1), "ms")
+    same = result.resumed_difference == 0.0
+    yield Row(
+        f"TERM after update {result.stopped_at}, resumed: the same tensors", str(same), ok=same
+    )
+    what = f"parameters of 1 rank for {ranks}, no dropout, relative"
+    yield within(what, result.one_rank_difference, 1e-3)
+
+
 PARTS = {
     "machine": measure_machine, "parity": measure_parity, "synchronisations": measure_synchronisations,
     "resume": measure_resume, "precision": measure_precision, "step": measure_step, "decode": measure_decode,
     "memory": measure_memory, "pipeline": measure_pipeline,
+    "node": measure_node,
 }  # fmt: skip
 
 
@@ -488,6 +530,7 @@ def main() -> int:
     parser.add_argument("--device", choices=("cuda", "cpu"), required=True)
     for name in ("data", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--gpus", type=int, default=1)
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         print(
@@ -496,7 +539,8 @@ def main() -> int:
         )
         return 1
     is_well = True
-    for row in PARTS[arguments.part](Work(arguments.device, arguments.data, arguments.out)):
+    work = Work(arguments.device, arguments.data, arguments.out, arguments.gpus)
+    for row in PARTS[arguments.part](work):
         print(row.in_table(arguments.part), flush=True)
         is_well = is_well and row.ok is not False
     return 0 if is_well else 1

@@ -4,6 +4,8 @@ network.
     python3.12 gpu-kit/run.py                   results.md beside this file
     python3.12 gpu-kit/run.py --device cpu      the same, smaller, on a CPU: whether the kit works; a busy one
                                                 takes longer: --seconds 2000
+    python3.12 gpu-kit/run.py --gpus 8 --parts node     eight GPUs of this machine: their sums, TERM and resume, one
+                                                rank against all
 
 It needs Python 3.12 with torch 2.11 or newer, numpy, sacrebleu and sentencepiece, and brings the
 rest. Nothing is installed: wheels are unpacked into `site/` beside this file. Each part is a
@@ -25,7 +27,7 @@ KIT = Path(__file__).resolve().parent
 TOTAL_SECONDS = 535.0
 # They follow each other as here; when the time is over, the last parts are not run.
 PARTS = (
-    "machine", "parity", "synchronisations", "resume", "precision", "step", "decode", "memory", "pipeline",
+    "machine", "parity", "synchronisations", "resume", "precision", "step", "decode", "memory", "pipeline", "node",
 )  # fmt: skip
 NEEDED = ("torch", "numpy", "sacrebleu", "sentencepiece")
 HEADER = ("| part | what | value | peer or bound | ratio | ok |", "|---|---|---|---|---|---|")
@@ -42,6 +44,9 @@ def main() -> int:
     )
     parser.add_argument(
         "--out", type=Path, default=KIT, help="folder of the results (default: beside this file)"
+    )
+    parser.add_argument(
+        "--gpus", type=int, default=1, help="GPUs (processes on a CPU) of the part node"
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, metavar="PART")
     arguments = parser.parse_args()
@@ -65,7 +70,12 @@ def main() -> int:
     is_well = True
     for name in arguments.parts:
         rows, problem = run_part(
-            name, deadline - time.monotonic(), arguments.device, arguments.out, commit
+            name,
+            deadline - time.monotonic(),
+            arguments.device,
+            arguments.out,
+            commit,
+            arguments.gpus,
         )
         lines += rows + ([f"| {name} | **{problem}** | | | | **no** |"] if problem else [])
         is_well = is_well and not problem
@@ -93,7 +103,7 @@ def unpack(wheels: Path, site: Path) -> None:
 
 
 def run_part(
-    name: str, seconds: float, device: str, out: Path, commit: str
+    name: str, seconds: float, device: str, out: Path, commit: str, num_gpus: int = 1
 ) -> tuple[list[str], str]:
     """Run a part, and return its rows of the table, and what went wrong."""
     if seconds <= 1:
@@ -109,12 +119,15 @@ def run_part(
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
         "AIAYN_COMMIT": commit.replace("-dirty", "+dirty"),
+        # A process that has asked CUDA itself for its GPUs cannot fork ranks that use them.
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "2"),
     }
     log_path = out / "parts" / f"{name}.log"
     log_path.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "tests.gpu.parts", name, "--device", device]
     command += ["--data", str(KIT / "data"), "--out", str(log_path.parent)]
+    command += ["--gpus", str(num_gpus)]
     problem = ""
     with log_path.open("w", encoding="utf-8") as log:
         try:

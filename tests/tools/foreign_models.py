@@ -13,7 +13,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
@@ -33,6 +33,36 @@ TINY = (
     " --encoder-embed-dim 32 --decoder-embed-dim 32 --encoder-ffn-embed-dim 64"
     " --decoder-ffn-embed-dim 64 --share-all-embeddings"
 )
+
+
+class Foreign(NamedTuple):
+    """Text with codes, the data-bin of the training, its checkpoint, and what fairseq-generate
+    prints for the test set with its own limits.
+    """
+
+    text: Path
+    data: Path
+    checkpoint: Path
+    expected: list[str]
+
+
+def make_foreign(folder: Path) -> Foreign:
+    """Train fairseq's own transformer on the demo's text, and translate with fairseq-generate."""
+    text = folder / "text"
+    text.mkdir()
+    write_text(text)
+    data = make_data_bin(text, folder / "mmap", "mmap")
+    checkpoint = train(data, folder / "training", updates=150)
+    flags = "--gen-subset test --beam 4 --lenpen 0.6 --cpu --remove-bpe --scoring sacrebleu"
+    paths = [str(data), "--path", str(checkpoint), "--results-path", str(folder)]
+    call_fairseq("generate", *paths, *flags.split(), "--num-workers", "0", "--batch-size", "1")
+    line_by_index = {}
+    for row in (folder / "generate-test.txt").read_text(encoding="utf-8").splitlines():
+        if row.startswith("H-"):
+            name, _, line = row.split("\t")
+            line_by_index[int(name[2:])] = line
+    expected = [line_by_index[index] for index in range(NUM_TEST_LINES)]
+    return Foreign(text, data, checkpoint, expected)
 
 
 def call_fairseq(command: str, *arguments: str) -> str:

@@ -5,7 +5,7 @@ dictionary that is not the model's, and runs no code of a file.
 import os
 import pickle
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -17,32 +17,13 @@ from aiayn.decode.decoder_steps import FairseqSteps, TransformerSteps, as_plain_
 from aiayn.errors import CorpusError
 from aiayn.spec.system import read_system
 from tests.tools.foreign_models import (
-    call_fairseq,
+    Foreign,
     make_data_bin,
     rewrite_to_2018,
-    train,
     write,
-    write_text,
 )
 
 pytestmark = pytest.mark.slow
-
-
-class Foreign(NamedTuple):
-    """Text with codes, the data-bin of the training, and its checkpoint."""
-
-    text: Path
-    data: Path
-    checkpoint: Path
-
-
-@pytest.fixture(scope="module")
-def foreign(tmp_path_factory: pytest.TempPathFactory) -> Foreign:
-    folder = tmp_path_factory.mktemp("foreign")
-    (folder / "text").mkdir()
-    write_text(folder / "text")
-    data = make_data_bin(folder / "text", folder / "mmap", "mmap")
-    return Foreign(folder / "text", data, train(data, folder / "training", updates=150))
 
 
 def evaluate(checkpoint: Path, *arguments: object) -> int:
@@ -56,26 +37,9 @@ def translations(tmp_path: Path, checkpoint: Path, *arguments: object) -> list[s
     return output.read_text(encoding="utf-8").splitlines()
 
 
-@pytest.fixture(scope="module")
-def expected(foreign: Foreign, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return what fairseq-generate prints for the modern checkpoint, with its own limits."""
-    folder = tmp_path_factory.mktemp("generated")
-    flags = "--gen-subset test --beam 4 --lenpen 0.6 --cpu --remove-bpe --scoring sacrebleu"
-    paths = [str(foreign.data), "--path", str(foreign.checkpoint), "--results-path", str(folder)]
-    call_fairseq("generate", *paths, *flags.split(), "--num-workers", "0", "--batch-size", "1")
-    rows = (folder / "generate-test.txt").read_text(encoding="utf-8").splitlines()
-    line_by_index = {}
-    for row in rows:
-        if row.startswith("H-"):
-            name, _, line = row.split("\t")
-            line_by_index[int(name[2:])] = line
-    return [line_by_index[index] for index in range(len(line_by_index))]
-
-
 @pytest.mark.parametrize("dataset_impl", ["raw", "lazy", "cached", "mmap"])
 def test_a_file_of_2018_translates_every_data_bin_as_fairseq_generate(
     foreign: Foreign,
-    expected: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     dataset_impl: str,
@@ -83,25 +47,27 @@ def test_a_file_of_2018_translates_every_data_bin_as_fairseq_generate(
     old = rewrite_to_2018(foreign.checkpoint, tmp_path / "model.pt")
     dictionary = str(foreign.data / "dict.en.txt")
     data = make_data_bin(foreign.text, tmp_path / "bin", dataset_impl, "--srcdict", dictionary)
-    assert len(expected) == 100
-    assert len(set(expected)) > 50
-    assert translations(tmp_path, old, "--data", data) == expected
+    assert len(foreign.expected) == 100
+    assert len(set(foreign.expected)) > 50
+    assert translations(tmp_path, old, "--data", data) == foreign.expected
     printed = capsys.readouterr()
     assert printed.out.startswith("bleu_as_given")
     assert "this model with a shuffled dictionary" in printed.err
 
 
 def test_text_with_codes_gives_the_translations_of_the_data_bin(
-    foreign: Foreign, expected: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    foreign: Foreign, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = ["--source", foreign.text / "raw.test.en", "--dictionaries", foreign.data]
     codes = ["--bpe-codes", foreign.text / "bpecodes"]
-    assert translations(tmp_path, foreign.checkpoint, *source, *codes) == expected
+    assert translations(tmp_path, foreign.checkpoint, *source, *codes) == foreign.expected
     printed = capsys.readouterr().err
     assert "Moses without -a, because @-@ is not in the dictionary" in printed
     assert "in the order of frequency" in printed
     references = ["--references", foreign.text / "raw.test.de", "--repair", "detokenise"]
-    assert translations(tmp_path, foreign.checkpoint, *source, *codes, *references) == expected
+    assert (
+        translations(tmp_path, foreign.checkpoint, *source, *codes, *references) == foreign.expected
+    )
     assert "a unigram model of the same text" in capsys.readouterr().err
     assert evaluate(foreign.checkpoint, *source) == 2
     assert "--bpe-codes FILE" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """Each local run gets GPUs of its own, by numbers or UUIDs, and a run that has ended holds none."""
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -7,10 +8,12 @@ import pytest
 
 from aiayn.errors import LaunchError
 from aiayn.launch import local, local_gpus
+from aiayn.launch.job import GPU_ALLOCATOR_NAMES, choose_gpu_variables
 from aiayn.launch.launcher import SubmissionError, make_launcher
 from aiayn.launch.local_gpus import give_back, take_gpus
 from aiayn.machine import Gpu, gpu_names, list_gpus
 from aiayn.runs.run_folder import RunFolder
+from aiayn.spec.hardware import read_hardware
 from tests.unit.test_launch import make_request
 
 GPUS = [Gpu(str(index), f"GPU-{index}aaa", "NVIDIA A100") for index in range(2)]
@@ -60,6 +63,55 @@ def test_gpus_are_those_that_the_user_made_visible(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert list_gpus() == [GPUS[index] for index in indices]
     assert gpu_names() == ["NVIDIA A100"] * len(indices)
+
+
+MIG_LISTING = """\
+GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-0aaa)
+  MIG 3g.20gb     Device  0: (UUID: MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f)
+  MIG 1g.5gb      Device  1: (UUID: MIG-cba663e8-9bed-5b25-b243-5985ef7c9beb)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-1aaa)
+"""
+
+
+@pytest.mark.parametrize(
+    ("visible", "profiles"),
+    [
+        (None, ["3g.20gb", "1g.5gb"]),
+        ("MIG-cba663e8", ["1g.5gb"]),
+        ("GPU-1aaa", [""]),
+    ],
+)
+def test_mig_slices_are_gpus_of_unknown_speed_without_growing_blocks(
+    visible: str | None, profiles: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pretended nvidia-smi: only `-L` lists slices."""
+    program = tmp_path / "bin/nvidia-smi"
+    program.parent.mkdir()
+    (tmp_path / "mig.txt").write_text(MIG_LISTING, encoding="utf-8")
+    lines = "".join(f"{index}, GPU-{index}aaa, NVIDIA A100-SXM4-40GB\\n" for index in range(2))
+    script = f"#!/bin/sh\nif [ $1 = -L ]; then cat {tmp_path}/mig.txt; else printf '{lines}'; fi\n"
+    program.write_text(script, encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    for name in (*GPU_ALLOCATOR_NAMES, "NCCL_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    names = gpu_names()
+    slices = [f"NVIDIA A100-SXM4-40GB MIG {profile}" for profile in profiles if profile]
+    assert names == (slices or ["NVIDIA A100-SXM4-40GB"])
+    is_whole = read_hardware().find_name(names[0]) == "A100"
+    assert is_whole is not bool(slices)  # a slice is not as fast as its card
+    choose_gpu_variables()
+    assert (GPU_ALLOCATOR_NAMES[0] in os.environ) is not bool(slices)
+    assert os.environ["NCCL_DEBUG"] == "WARN"
+    for name in (*GPU_ALLOCATOR_NAMES, "NCCL_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    choose_gpu_variables()
+    assert os.environ["NCCL_DEBUG"] == "INFO"
+    monkeypatch.delenv(GPU_ALLOCATOR_NAMES[0], raising=False)
 
 
 def test_two_runs_get_two_gpus_and_a_third_waits(tmp_path: Path, driven: set[str]) -> None:

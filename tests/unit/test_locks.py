@@ -2,6 +2,10 @@
 
 import errno
 import fcntl
+import os
+import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -11,8 +15,10 @@ import aiayn.runs.run_folder
 from aiayn.errors import LaunchError
 from aiayn.launch.driver import drive
 from aiayn.runs.attempts import RANK_LOCK_NAME
+from aiayn.runs.locks import Claim, take_lock
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.request import TrainingRequest
+from tests.forks import fork
 from tests.run_folders import beating
 from tests.slurm.no_locks import no_locks
 from tests.unit.test_launch import make_request
@@ -70,3 +76,81 @@ def test_without_locks_a_run_starts_again_unless_it_is_being_trained(
         with pytest.raises(KeyError, match="none"):
             drive(request, launcher="none", record_path=tmp_path / "seed1.json", fresh=True)
     assert (run_folder / "aside-1" / RANK_LOCK_NAME).exists()
+
+
+@pytest.mark.parametrize(
+    ("error_number", "answer"), [(0, True), (errno.EAGAIN, False), (errno.ENOLCK, None)]
+)
+def test_a_lock_call_that_fails_is_not_a_held_lock(
+    error_number: int, answer: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lockf(*_: object) -> None:
+        if error_number:
+            raise OSError(error_number, os.strerror(error_number))
+
+    monkeypatch.setattr(fcntl, "lockf", lockf)
+    with (tmp_path / "lock").open("w") as lock:
+        assert take_lock(lock, "two jobs") is answer
+        error_number = errno.EIO
+        with pytest.raises(OSError, match="Input/output error"):
+            take_lock(lock, "two jobs")
+
+
+def start_rank_zero(folder: Path, work: Callable[[], None]) -> int:
+    """Be rank 0 in a fork without locks; its exit code is 0 if it trained, 5 if it was refused."""
+
+    def be_rank_zero() -> int:
+        from aiayn.train import rank_lock
+
+        rank_lock.HEARTBEAT_SECONDS = 0.02
+        rank_lock.HEARTBEAT_WAIT_SECONDS = rank_lock.HEARTBEAT_TIMEOUT_SECONDS = 0.5
+        with no_locks():
+            try:
+                with rank_lock.rank_lock(RunFolder(folder)):
+                    work()
+            except rank_lock.BusyRunError:
+                return 5
+        return 0
+
+    return fork(be_rank_zero)
+
+
+def exit_codes(children: list[int]) -> list[int]:
+    """Return the exit codes of forks, in order of size."""
+    return sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
+
+
+@pytest.mark.parametrize("earlier", ["none", "released", "killed"])
+def test_without_locks_one_of_several_starts_at_once_wins(run_folder: Path, earlier: str) -> None:
+    """Two terminals of one host, and a file system whose locks fail."""
+    if earlier == "released":
+        assert exit_codes([start_rank_zero(run_folder, lambda: None)]) == [0]
+    if earlier == "killed":
+        killed = start_rank_zero(run_folder, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        assert exit_codes([killed]) == [-signal.SIGKILL]
+    children = [start_rank_zero(run_folder, lambda: time.sleep(2)) for _ in range(4)]
+    assert exit_codes(children) == [0, 5, 5, 5]
+    assert len(list(run_folder.glob("rank0.lock.*"))) == 1
+
+
+def test_without_locks_a_later_start_waits_for_the_heartbeat_to_stop(run_folder: Path) -> None:
+    trains = start_rank_zero(run_folder, lambda: time.sleep(3))
+    time.sleep(0.7)
+    assert exit_codes([start_rank_zero(run_folder, lambda: None)]) == [5]
+    assert exit_codes([trains]) == [0]
+    assert exit_codes([start_rank_zero(run_folder, lambda: None)]) == [0]
+
+
+def test_a_claim_that_was_created_late_does_not_count(run_folder: Path) -> None:
+    """Its process slept while others came and went, and removed the claims before theirs."""
+    late, others = Claim(run_folder / RANK_LOCK_NAME), Claim(run_folder / RANK_LOCK_NAME)
+    assert others.take()
+    others.release()
+    assert Claim(run_folder / RANK_LOCK_NAME).take()
+    assert not late.take()
+    assert [path.name for path in run_folder.glob("rank0.lock.*")] == ["rank0.lock.2"]
+
+
+def test_a_claim_whose_host_is_not_yet_written_is_held(run_folder: Path) -> None:
+    (run_folder / "rank0.lock.3").touch()
+    assert Claim(run_folder / RANK_LOCK_NAME).holder() == "an unknown host"

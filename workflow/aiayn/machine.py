@@ -4,6 +4,7 @@ sustains.
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import time
@@ -14,7 +15,7 @@ _MATRIX_SIZE = 768
 
 
 class Gpu(NamedTuple):
-    """A GPU as nvidia-smi lists it."""
+    """A GPU as nvidia-smi lists it; a MIG slice has no number, and its profile after the name."""
 
     number: str
     uuid: str
@@ -22,18 +23,32 @@ class Gpu(NamedTuple):
 
 
 def list_gpus() -> list[Gpu]:
-    """Return the GPUs that this process may use; CUDA_VISIBLE_DEVICES names them by numbers or
-    UUIDs.
+    """Return the GPUs and MIG slices that this process may use; CUDA_VISIBLE_DEVICES names them by
+    numbers or UUIDs.
     """
-    gpus = [Gpu(*row) for row in query_gpus("index", "uuid", "name")]
+    gpus, slices = [Gpu(*row) for row in query_gpus("index", "uuid", "name")], _mig_slices()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return gpus
+        return slices or gpus  # CUDA does not use a GPU that is in slices as a whole
     named = [name.strip() for name in visible.split(",") if name.strip()]
     # CUDA takes a UUID's unambiguous beginning, too.
     return [
-        gpu for name in named for gpu in gpus if gpu.number == name or _is_beginning(name, gpu.uuid)
+        gpu
+        for name in named
+        for gpu in [*gpus, *slices]
+        if gpu.number == name or _is_beginning(name, gpu.uuid)
     ]
+
+
+def _mig_slices() -> list[Gpu]:
+    """Return the MIG slices of all GPUs, which only `nvidia-smi -L` lists, below their GPU."""
+    name, slices = "", []
+    for line in _ask_nvidia_smi("-L"):
+        if gpu := re.match(r"GPU \d+: (.+) \(UUID: ", line):
+            name = gpu[1]
+        elif mig := re.match(r"\s+MIG (\S+) .*\(UUID: (MIG-[^)]+)\)", line):
+            slices.append(Gpu("", mig[2], f"{name} MIG {mig[1]}"))
+    return slices
 
 
 def gpu_names() -> list[str]:
@@ -45,20 +60,22 @@ def query_gpus(*fields: str) -> list[list[str]]:
     """Return fields of all GPUs, a row a GPU; none where nvidia-smi is absent, or does not
     answer.
     """
-    if shutil.which("nvidia-smi") is None:
-        return []
-    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
-    listing = subprocess.run(command, capture_output=True, text=True, check=False)
-    if listing.returncode != 0:
-        return []
-    rows = [
-        line.split(", ", maxsplit=len(fields) - 1) for line in listing.stdout.strip().split("\n")
-    ]
+    lines = _ask_nvidia_smi(f"--query-gpu={','.join(fields)}", "--format=csv,noheader")
+    rows = [line.split(", ", maxsplit=len(fields) - 1) for line in lines]
     return [row for row in rows if len(row) == len(fields)]
 
 
+def _ask_nvidia_smi(*options: str) -> list[str]:
+    """Return the lines that nvidia-smi prints; none where it is absent, or does not answer."""
+    if shutil.which("nvidia-smi") is None:
+        return []
+    command = ["nvidia-smi", *options]
+    listing = subprocess.run(command, capture_output=True, text=True, check=False)
+    return listing.stdout.rstrip().split("\n") if listing.returncode == 0 else []
+
+
 def _is_beginning(name: str, uuid: str) -> bool:
-    return name.startswith("GPU-") and uuid.startswith(name)
+    return name.startswith(("GPU-", "MIG-")) and uuid.startswith(name)
 
 
 def cpu_name() -> str:

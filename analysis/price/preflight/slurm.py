@@ -11,8 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from aiayn.errors import ConfigError
 from aiayn.launch.slurm.launcher import without_foreign_variables
+from aiayn.launch.slurm.nodes import explain_refusal
 from aiayn.launch.slurm.queue import SlurmError, run_slurm
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.strict_yaml import read_document
@@ -45,6 +48,9 @@ def check_slurm(cluster: ClusterSpec, training_text: str, profile: Path | None) 
         return [Check("slurm", "FAIL", "sbatch is not on PATH", advice)]
     with without_foreign_variables(cluster):
         training = _ask_slurm("training", TEST_ONLY, training_text, cluster_file(cluster))
+        if training.outcome == "FAIL":
+            explained = explain_refusal(training.evidence, cluster)
+            training = msgspec.structs.replace(training, next_step=explained or training.next_step)
         return [training, _check_cpu_job(profile or DEFAULT_PROFILE)]
 
 

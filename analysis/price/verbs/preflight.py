@@ -7,7 +7,8 @@ accepts a training, as in the cluster file, and one CPU job, with the default re
 profile.
 
 Each check prints OK, WARN or FAIL, what it found, and what to do next. Nothing is downloaded,
-written or submitted. Exit code 1 if any check fails.
+written or submitted, except the job of --train and its folder in the runs folder. Exit code 1 if
+any check fails.
 """
 
 from pathlib import Path
@@ -17,7 +18,6 @@ from aiayn.cli.flags import (
     ARCHIVES_FOLDER,
     CLUSTER,
     CONFIG,
-    CONFIGFILE,
     RESULTS,
     choose_archives,
     flag,
@@ -25,6 +25,7 @@ from aiayn.cli.flags import (
 from aiayn.errors import AiaynError, UsageError
 from aiayn.experiment import Experiment
 from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
 from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import TrainingRequest
@@ -39,14 +40,31 @@ EXAMPLE = (
 )
 
 
+# The checks that must not have failed before a trial is submitted; it needs no data.
+TRIAL_NEEDS = ("slurm", "training", "trainings", "packages", "torch")
+
+
 class Flags:
-    configfile: Path = CONFIGFILE
+    configfile: Path = flag(
+        "the scale's config file (default: the paper's)",
+        "FILE",
+        default=CONFIG_FOLDER / "paper.yaml",
+    )
     config: list[str] = CONFIG
     cluster: str | None = CLUSTER
     launcher: Literal["local", "slurm"] | None = LAUNCHER
     profile: Path | None = flag(
         "for Slurm: the profile that you give snakemake (default: the checkout's profiles/slurm)",
         "FOLDER",
+    )
+    train: bool = flag(
+        "also submit one job that tries the nodes in minutes, on made-up data: collectives, TERM"
+        " and resume, one rank against all, milliseconds an update"
+    )
+    wait: float = flag(
+        "cancel the job of --train if it waits longer in the queue (default: 30)",
+        "MINUTES",
+        default=30.0,
     )
     results: Path = RESULTS
     archives_folder: Path | None = ARCHIVES_FOLDER
@@ -75,6 +93,7 @@ def run(args: Flags) -> None:
 def _gather_checks(args: Flags) -> list["Check"]:
     """Return all checks, or only the check of the config if it cannot be read."""
     from aiayn.data.sources.download import named_mirror
+    from aiayn.launch.slurm.nodes import with_node_cpus
     from analysis.price.preflight import checks as preflight
     from analysis.price.preflight.checks import Check
     from analysis.price.preflight.mirrors import check_mirrors
@@ -86,6 +105,8 @@ def _gather_checks(args: Flags) -> list["Check"]:
     except AiaynError as error:
         advice = "correct it first: the rest of the config was not checked"
         return [Check("config", "FAIL", str(error), advice)]
+    if args.train and launcher != "slurm":
+        raise UsageError("--train submits a job to Slurm; add `--launcher slurm`")
     if args.profile is not None and launcher != "slurm":
         raise UsageError(
             f"--profile {args.profile}: is for Slurm, and this machine is checked; add `--launcher"
@@ -106,9 +127,19 @@ def _gather_checks(args: Flags) -> list["Check"]:
         archives_folder=archives,
     )
     if launcher == "slurm":
+        cluster = with_node_cpus(cluster)
         checks += check_slurm(cluster, _sbatch_text(experiment, cluster), args.profile)
     checks.append(preflight.check_packages(launcher))
-    return checks + preflight.check_torch_build(plan.machine.gpu)
+    checks += preflight.check_torch_build(plan.machine.gpu)
+    needed = [check for check in checks if check.name in TRIAL_NEEDS]
+    if args.train and any(check.outcome == "FAIL" for check in needed):
+        advice = "correct the failed checks first, then repeat it"
+        checks.append(Check("trial", "WARN", "--train: no job was submitted", advice))
+    elif args.train:
+        from analysis.price.preflight.trial import try_training
+
+        checks += try_training(experiment, cluster, plan, wait_minutes=args.wait)
+    return checks
 
 
 def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
@@ -129,7 +160,7 @@ def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
         binarized_path="",
         num_models=1,
         num_ranks=cluster.num_ranks,
-        threads_per_rank=cluster.cpus_per_rank,
+        threads_per_rank=cluster.threads_per_rank,
         commit="",
         command="",
         data=TrainingData(folder="", source_language="", target_language="", is_joint=True),

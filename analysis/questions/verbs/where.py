@@ -1,6 +1,7 @@
 """Show where a cell of a table comes from: value, run, commit and hardware of each seed.
 
 CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all cells.
+released:wmt16.en-de:bleu_sacre_13a is a score of `aiayn evaluate --released`.
 Without --results, and without results of the scale in results/, it is the shipped numbers'.
 """
 
@@ -29,10 +30,12 @@ class Flags:
 def run(args: Flags) -> None:
     """Print where the cell comes from, or the names of all cells."""
     from analysis.questions.where import (
+        RELEASED_PREFIX,
         find_cell,
         named_cells,
         read_sources,
         render_list,
+        render_released,
         render_sources,
     )
     from paper_tables.make_frame import make_frame
@@ -43,6 +46,9 @@ def run(args: Flags) -> None:
             "CELL is missing; give table:row:column, such as table2:base:bleu_en_de, or --list; see"
             " --help"
         )
+    if args.cell is not None and args.cell.startswith(RELEASED_PREFIX):
+        print(render_released(args.cell, args.results), end="")
+        return
     configfile = args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml"
     scale = read_changed_scale(configfile, args.config)
     results = results_or_shipped(args.results, scale.scale)

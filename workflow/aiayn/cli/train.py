@@ -80,7 +80,9 @@ def _chosen_cluster(args: Flags) -> ClusterSpec | None:
         if args.cluster is None:
             needs = f"--launcher {args.launcher} needs a cluster"
             raise UsageError(f"{needs}; add `--cluster NAME`, a file of workflow/config/clusters")
-        return read_cluster(args.cluster)
+        from aiayn.launch.slurm.nodes import with_node_cpus
+
+        return with_node_cpus(read_cluster(args.cluster))
     if args.dry_run:
         known = ", ".join(CLUSTER_LAUNCHERS)
         raise UsageError(
@@ -129,7 +131,7 @@ def run(args: Flags) -> None:
         require_recorded_data_bin(data)
     num_ranks, threads_per_rank = args.num_ranks, args.threads_per_rank
     if cluster is not None:
-        num_ranks, threads_per_rank = cluster.num_ranks, cluster.cpus_per_rank
+        num_ranks, threads_per_rank = cluster.num_ranks, cluster.threads_per_rank
     request = make_request(
         args.scale,
         args.corpus,

@@ -119,7 +119,7 @@ def _driver_lock(
     """Let one driver at a time look and submit; the system frees the lock when its process ends."""
     with request.folder.driver_lock_path.open("w") as lock:
         has_logged = False
-        while not take_lock(lock, "two drivers of one run"):
+        while take_lock(lock, "two drivers of one run") is False:
             if not has_logged:
                 logger.info(f"{request.run}: another driver is at work on this run; waiting for it")
                 has_logged = True

@@ -10,10 +10,12 @@ import logging
 import os
 import platform
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import aiayn
 from aiayn.errors import LaunchError
+from aiayn.machine import list_gpus
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.request import StopFlag, TrainingRequest
 
@@ -53,6 +55,12 @@ class TrainingJob:
                 stop.signal_number
             )  # the driver has its handler back, and must end too
 
+    def load_work(self) -> Callable[..., None]:
+        """Import what each rank does: a function of the request, the rank and the stop flag."""
+        from aiayn.train.train import train_rank
+
+        return train_rank
+
     def _train(self, stop: StopFlag) -> None:
         import submitit
 
@@ -63,13 +71,14 @@ class TrainingJob:
             remote.prepare(self.request, environment)
         elif self.visible_gpus is not None and self.request.training.device != "cpu":
             os.environ["CUDA_VISIBLE_DEVICES"] = self.visible_gpus
-        choose_gpu_allocator()
+        choose_gpu_variables()
         try:
             if remote:
                 require_own_code(self.request.code_folder)
             address = remote.own_address(environment) if remote else None
             from aiayn.train.ranks import Rank
-            from aiayn.train.train import train_rank
+
+            work = self.load_work()
         except Exception as error:  # the next job would repeat it
             self.request.folder.record_rank_error(environment.global_rank, error)
             raise
@@ -83,7 +92,7 @@ class TrainingJob:
             node_address=address,
         )
         try:
-            train_rank(self.request, rank, stop)
+            work(self.request, rank, stop)
         except Exception:
             if not _is_in_driver():
                 raise
@@ -96,12 +105,31 @@ class TrainingJob:
             )
 
 
-def choose_gpu_allocator() -> None:
-    """Let torch's allocator on a GPU grow its blocks, unless the user chose otherwise; before torch
-    is imported.
+class TrialJob(TrainingJob):
+    """A job that tries a node on made-up data."""
+
+    def load_work(self) -> Callable[..., None]:
+        """Import what each rank does.
+
+        Each training of a trial is a fork, so that this process must not ask CUDA for its GPUs.
+        """
+        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+        from aiayn.train.trial import try_node
+
+        return try_node
+
+
+def choose_gpu_variables() -> None:
+    """Let torch's allocator on a GPU grow its blocks, and NCCL say why it fails, unless the user
+    chose otherwise; before torch is imported.
+
+    The allocator cannot grow blocks on a MIG slice: it fails with `NVML_SUCCESS == r INTERNAL
+    ASSERT FAILED` (pytorch issue 197312).
     """
-    if not any(name in os.environ for name in GPU_ALLOCATOR_NAMES):
+    is_chosen = any(name in os.environ for name in GPU_ALLOCATOR_NAMES)
+    if not is_chosen and not any(gpu.uuid.startswith("MIG-") for gpu in list_gpus()):
         os.environ[GPU_ALLOCATOR_NAMES[0]] = GPU_ALLOCATOR
+    os.environ.setdefault("NCCL_DEBUG", "WARN")
 
 
 def require_own_code(code_folder: str | None) -> None:

@@ -129,8 +129,8 @@ def machine_of_cluster(
     """
     source, num_nodes = f"cluster {cluster.name}", cluster.num_nodes
     if cluster.gpus_per_node == 0 and gpu is None:
-        cores = cluster.num_ranks * cluster.cpus_per_rank
-        source += f": {cluster.num_ranks} ranks x {cluster.cpus_per_rank} core(s), no GPUs"
+        cores = cluster.num_ranks * cluster.threads_per_rank
+        source += f": {cluster.num_ranks} ranks x {cluster.threads_per_rank} core(s), no GPUs"
         return machine_of_cores(cores, cluster.num_ranks, num_nodes, source, cluster)
     if gpu is None and cluster.gpu_type is None:
         source += ", which names no gpu_type"

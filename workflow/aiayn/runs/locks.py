@@ -6,6 +6,7 @@ import errno
 import fcntl
 import logging
 import os
+import platform
 import struct
 from pathlib import Path
 from typing import IO
@@ -17,6 +18,7 @@ _NO_LOCKS = (
     errno.EOPNOTSUPP,
 )  # an NFS without lockd; a Lustre without `flock`
 _TAKEN = (errno.EACCES, errno.EAGAIN)  # by another process
+_RELEASED = "released"  # what a claim contains at the end, in place of a host
 _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
 
@@ -39,18 +41,78 @@ def is_held(path: Path) -> bool | None:
     return bool(kind != fcntl.F_UNLCK)
 
 
-def take_lock(lock: IO[str], otherwise: str) -> bool:
-    """Take a lock, or return False if another process has it.
+def take_lock(lock: IO[str], otherwise: str) -> bool | None:
+    """Take a lock and return True, or False if another process has it.
 
-    On a file system without locks it excludes no process, and a warning says what `otherwise` is
-    not prevented.
+    On a file system without locks return None: nobody holds a lock there. A warning says what
+    `otherwise` is not prevented.
+
+    Raises:
+        OSError: if the lock fails for another reason, such as a broken disk.
     """
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in _TAKEN:
             return False
-        logger.warning(
-            f"{lock.name}: {error.strerror}: only a cluster's queue prevents {otherwise}"
-        )
+        if error.errno not in _NO_LOCKS:
+            raise
+        logger.warning(f"{lock.name}: {error.strerror}: a lock cannot prevent {otherwise}")
+        return None
     return True
+
+
+class Claim:
+    """A claim on a run where locks fail: the newest of the files `<lock>.<number>` is valid.
+
+    A process claims the run by creating the next file exclusively, so that one of several
+    succeeds. The file contains its host, and `released` after its process has ended in order.
+    Otherwise the heartbeat tells. The newest file is never removed: a number that came again could
+    be created twice.
+    """
+
+    def __init__(self, lock_path: Path) -> None:
+        self._lock_path = lock_path
+        numbers = [int(path.suffix[1:]) for path in self._paths()]
+        self._number = max(numbers, default=0)
+
+    def holder(self) -> str:
+        """Return the host of the newest claim, '' if its process ended in order, or none exists."""
+        try:
+            text = self._path(self._number).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+        return "" if text == _RELEASED else text or "an unknown host"  # not yet written
+
+    def take(self) -> bool:
+        """Create the next claim; return False if another process was faster."""
+        number = self._number + 1
+        try:
+            with self._path(number).open("x", encoding="utf-8") as claim:
+                claim.write(platform.node())
+        except FileExistsError:
+            return False
+        # Others may have come and gone while this process slept.
+        if any(int(path.suffix[1:]) > number for path in self._paths()):
+            self._path(number).unlink()
+            return False
+        self._number = number
+        for path in self._paths():
+            if int(path.suffix[1:]) < number:
+                path.unlink(missing_ok=True)
+        return True
+
+    def release(self) -> None:
+        """Mark the claim, so that the next process need not look for a heartbeat."""
+        self._path(self._number).write_text(_RELEASED, encoding="utf-8")
+
+    def _path(self, number: int) -> Path:
+        return self._lock_path.with_name(f"{self._lock_path.name}.{number}")
+
+    def _paths(self) -> list[Path]:
+        """List all claims; a listed folder is read again where a file system caches names."""
+        prefix = f"{self._lock_path.name}."
+        names = [name for name in os.listdir(self._lock_path.parent) if name.startswith(prefix)]
+        return [
+            self._lock_path.with_name(name) for name in names if name[len(prefix) :].isdecimal()
+        ]

@@ -6,7 +6,7 @@ A cluster does not affect the tensors: an update has the same sentences on any n
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -56,11 +56,19 @@ _NO_SRUN_OPTIONS = (_NO_SBATCH_LINES - {"quiet", "wait"}) | {"kill-on-bad-exit",
 _LONG_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
 
+# A rank's main, autograd and pin-memory threads, and its two data loaders; where sinfo is silent.
+CPUS_PER_RANK = 4
+
+
 class ClusterSpec(Spec, frozen=True, kw_only=True):
     """The nodes that a training requests from Slurm; null means Slurm's own default.
 
     - A training has `num_nodes` x `ranks_per_node` ranks. With `gpus_per_node` of 0 they reduce by
       gloo on CPUs; otherwise each rank has its own GPU.
+    - `gpu_request` is the option that requests the GPUs. `none` requests no GPUs, for a cluster
+      that gives whole nodes and does not count GPUs.
+    - `cpus_per_rank: node` shares the node's CPUs among its ranks, as sinfo counts them.
+      `memory_gb_per_node: all` requests all memory of the node.
     - `signal_seconds` before the time limit, Slurm signals the job to save. The next job continues,
       up to `max_num_jobs` jobs.
     - `prologue` has lines of bash that run before Python (modules, a container's variables). A line
@@ -83,8 +91,9 @@ class ClusterSpec(Spec, frozen=True, kw_only=True):
     num_nodes: Count
     gpus_per_node: int
     ranks_per_node: Count
-    cpus_per_rank: Count
-    memory_gb_per_node: Count | None
+    gpu_request: Literal["gpus-per-node", "gres", "none"] = "gpus-per-node"
+    cpus_per_rank: Count | Literal["node"]
+    memory_gb_per_node: Count | Literal["all"] | None
     time_limit_minutes: Count
     signal_seconds: int
     max_num_jobs: Count
@@ -98,6 +107,11 @@ class ClusterSpec(Spec, frozen=True, kw_only=True):
     def num_ranks(self) -> int:
         """The ranks of a training, over all its nodes."""
         return self.num_nodes * self.ranks_per_node
+
+    @property
+    def threads_per_rank(self) -> int:
+        """The CPUs of a rank."""
+        return CPUS_PER_RANK if self.cpus_per_rank == "node" else self.cpus_per_rank
 
 
 def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:

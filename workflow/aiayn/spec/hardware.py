@@ -76,9 +76,12 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
     def find_name(self, product_name: str) -> str | None:
         """Return the name that is a word of `product_name`, or two words in a row, or None.
 
-        Case does not matter: a queue may say `nvidia_h100_80gb_hbm3`, a driver `RTX 4090`.
+        A MIG slice is not the whole GPU: None. Case does not matter: a queue may say
+        `nvidia_h100_80gb_hbm3`, a driver `RTX 4090`.
         """
         words = re.findall(r"[a-z0-9]+", product_name.lower())
+        if "mig" in words:
+            return None
         words += [first + second for first, second in itertools.pairwise(words)]
         return next((name for name in self.gpu_by_name if name.lower() in words), None)
 

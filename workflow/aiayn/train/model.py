@@ -71,11 +71,18 @@ def load_model(
     state["model"] = {
         name: tensor for name, tensor in state["model"].items() if not _REPEATED.fullmatch(name)
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        (model,), _, _ = load_model_ensemble_and_task(
-            [str(checkpoint_path)], task=task, state=state
-        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            (model,), _, _ = load_model_ensemble_and_task(
+                [str(checkpoint_path)], task=task, state=state
+            )
+    except RuntimeError as error:  # torch's, of parameters that are missing or too many
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(
+            f"{checkpoint_path}: its parameters are not those of its architecture: {reason};"
+            " use the program that trained it"
+        ) from error
     return evaluated_on(device, model), task
 
 

@@ -11,8 +11,13 @@ from collections.abc import Iterator
 
 from aiayn.errors import LaunchError
 from aiayn.runs.attempts import Started
-from aiayn.runs.locks import take_lock
-from aiayn.runs.run_folder import HEARTBEAT_SECONDS, HEARTBEAT_TIMEOUT_SECONDS, RunFolder
+from aiayn.runs.locks import Claim, take_lock
+from aiayn.runs.run_folder import (
+    HEARTBEAT_SECONDS,
+    HEARTBEAT_TIMEOUT_SECONDS,
+    HEARTBEAT_WAIT_SECONDS,
+    RunFolder,
+)
 from aiayn.train.ranks import Rank
 from aiayn.train.rendezvous import is_peer_loss
 
@@ -41,15 +46,19 @@ def rank_lock(folder: RunFolder) -> Iterator[None]:
 
     Between hosts the lock is not enough: an NFS server may keep the lock of a crashed host until
     that host is back, and a lock that is local to one host does not exclude the others. There the
-    heartbeat decides, by its time-out.
+    heartbeat decides, by its time-out. Where locks fail, a `Claim` takes the place of the lock, and
+    the heartbeat decides whether an earlier claim still counts.
 
     Raises:
         BusyRunError: if another process trains this run.
     """
     path = folder.lock_path
-    with path.open("a") as lock:
+    with path.open("a") as lock, contextlib.ExitStack() as claims:
         is_taken = take_lock(lock, "two jobs of one run")
-        _require_no_other_rank_zero(folder, is_refused=not is_taken)
+        if is_taken is None:
+            claims.callback(_claim_run(folder).release)
+        else:
+            _require_no_other_rank_zero(folder, is_refused=not is_taken)
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
@@ -69,6 +78,39 @@ def rank_lock(folder: RunFolder) -> Iterator[None]:
             beat.join()
 
 
+def _claim_run(folder: RunFolder) -> Claim:
+    """Return this process's claim on a run whose file system has no locks.
+
+    An earlier claim that was not released counts as long as the heartbeat advances. On this host a
+    few heartbeats tell. Another host's may arrive late.
+
+    Raises:
+        BusyRunError: if another process trains this run, or claims it at the same time.
+    """
+    claim, begun = Claim(folder.lock_path), folder.open_attempt()
+    holder = claim.holder() or (begun.host if begun else "")
+    if holder:
+        is_here = holder == platform.node()
+        where = f"{holder}, job {begun.job}" if begun and begun.host == holder else holder
+        seconds = HEARTBEAT_WAIT_SECONDS if is_here else HEARTBEAT_TIMEOUT_SECONDS
+        if folder.is_heartbeat_advancing(seconds):
+            raise _busy(folder, where)
+        logger.warning(
+            f"{folder}: no heartbeat of the training on {where} for {seconds:.0f} s: treated as"
+            " ended"
+        )
+    if not claim.take():
+        raise _busy(folder, "it began at the same time")
+    return claim
+
+
+def _busy(folder: RunFolder, where: str) -> BusyRunError:
+    return BusyRunError(
+        f"{folder}: another process is training this run ({where}); wait for it, or end it: "
+        f"`aiayn cancel {folder.run}`"
+    )
+
+
 def _require_no_other_rank_zero(folder: RunFolder, *, is_refused: bool) -> None:
     """Require that no other rank 0 trains this run, whether or not the lock was refused.
 
@@ -84,10 +126,7 @@ def _require_no_other_rank_zero(folder: RunFolder, *, is_refused: bool) -> None:
         return
     where = f"{begun.host}, job {begun.job}" if begun else "an unknown host"
     if is_here or folder.is_heartbeat_advancing(HEARTBEAT_TIMEOUT_SECONDS):
-        raise BusyRunError(
-            f"{folder}: another process is training this run ({where}); wait for it, or end it: "
-            f"`aiayn cancel {folder.run}`"
-        )
+        raise _busy(folder, where)
     logger.warning(
         f"{folder}: no heartbeat of the training on {where} for {HEARTBEAT_TIMEOUT_SECONDS:.0f} s:"
         f" treated as ended{', though its lock is still held' if is_refused else ''}"

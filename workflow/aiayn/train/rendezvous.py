@@ -167,11 +167,11 @@ def _opened_store(address: str | None) -> Iterator[tuple[Store, Invitation]]:
         tempfile.TemporaryDirectory(prefix="aiayn-", ignore_cleanup_errors=True) as folder,
         _lock_path(folder).open("w") as lock,
     ):
-        take_lock(lock, "a rank of an earlier job")
         try:
+            take_lock(lock, "a rank from joining a job that has ended")
             store = FileStore(_store_path(folder))
             store.set("aiayn/key", "")  # a file system without locks refuses it
-        except RuntimeError as error:
+        except (OSError, RuntimeError) as error:
             raise LaunchError(
                 f"{platform.node()}: {folder}: ranks cannot meet in this folder: {error}; set"
                 " TMPDIR to a folder on a disk of the node"

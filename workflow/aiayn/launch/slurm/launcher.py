@@ -18,6 +18,7 @@ import msgspec
 from aiayn.errors import LaunchError
 from aiayn.launch.job import TrainingJob, job_variables
 from aiayn.launch.launcher import JobEnd, SubmissionError
+from aiayn.launch.slurm.nodes import explain_refusal
 from aiayn.launch.slurm.prologue import prologue_failure, prologue_lines
 from aiayn.launch.slurm.queue import SlurmQueue, is_held_by_slurm, run_slurm
 from aiayn.runs.queue import QueuedJob
@@ -59,7 +60,13 @@ class SlurmLauncher(SlurmQueue):
         self._num_releases = 0
         self.poll_seconds = cluster.poll_seconds
 
-    def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
+    def submit(
+        self,
+        request: TrainingRequest,
+        code_folder: Path | None,
+        *,
+        job_type: type[TrainingJob] = TrainingJob,
+    ) -> str:
         """Submit a job and return its number.
 
         Raises:
@@ -77,12 +84,14 @@ class SlurmLauncher(SlurmQueue):
             # What sbatch prints, the error says.
             with without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):
                 executor = _make_executor(request, cluster, folder)
-                return str(executor.submit(TrainingJob(request)).job_id)
+                return str(executor.submit(job_type(request)).job_id)
         except (OSError, RuntimeError) as error:
             is_passing = _PASSING_WORDS.search(str(error)) is not None
             reason = str(error) or "it printed nothing"
+            explained = "" if is_passing else explain_refusal(reason, cluster)
             raise SubmissionError(
-                f"{request.run}: sbatch failed: {reason}", is_passing=is_passing
+                f"{request.run}: sbatch failed: {reason}{'; ' if explained else ''}{explained}",
+                is_passing=is_passing,
             ) from error
 
     def preview(self, request: TrainingRequest, code_folder: Path) -> str:
@@ -147,6 +156,8 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
             return 1
 
     memory = f"{cluster.memory_gb_per_node}GB" if cluster.memory_gb_per_node else None
+    if cluster.memory_gb_per_node == "all":
+        memory = "0"  # sbatch's word for it
     executor = Executor(
         folder=request.folder.job_files_path, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python
     )
@@ -159,7 +170,7 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
         mem=memory,
         nodes=cluster.num_nodes,
         ntasks_per_node=cluster.ranks_per_node,
-        cpus_per_task=cluster.cpus_per_rank,
+        cpus_per_task=cluster.threads_per_rank,
         time=cluster.time_limit_minutes,
         signal_delay_s=cluster.signal_seconds,
         # Slurm runs jobs of the same name one after another, even if two machines submit them.
@@ -169,7 +180,7 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
         srun_args=[
             "--kill-on-bad-exit=1",  # a rank that fails ends the others
             # srun does not inherit it from sbatch since Slurm 22.05
-            f"--cpus-per-task={cluster.cpus_per_rank}",
+            f"--cpus-per-task={cluster.threads_per_rank}",
             "--open-mode=append",
             *(
                 f"--{name.replace('_', '-')}{'=' if value else ''}{value}"
@@ -188,9 +199,10 @@ def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
         "open-mode": "append",
         "signal": f"USR2@{cluster.signal_seconds}",  # not what SUBMITIT_PREEMPT_SIGNAL says
     }
-    if cluster.gpus_per_node:
+    if cluster.gpus_per_node and cluster.gpu_request != "none":
         kind = f"{cluster.gpu_type}:" if cluster.gpu_type else ""
-        options["gpus-per-node"] = f"{kind}{cluster.gpus_per_node}"
+        gpus = f"{kind}{cluster.gpus_per_node}"
+        options[cluster.gpu_request] = f"gpu:{gpus}" if cluster.gpu_request == "gres" else gpus
     return options | {
         name: True if value == "" else value for name, value in cluster.sbatch_lines.items()
     }

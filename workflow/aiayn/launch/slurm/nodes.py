@@ -1,0 +1,91 @@
+"""Compares a cluster's file with what Slurm has: the CPUs of its nodes, and why it refuses a
+request.
+"""
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import ConfigError
+from aiayn.launch.slurm.queue import SlurmError, run_slurm
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.strict_yaml import read_document
+from aiayn.spec.system import CONFIG_FOLDER
+
+# sbatch's words, the keys of a cluster's file that they are about, and what helps.
+_REFUSALS = (
+    (
+        r"generic resource|\bgres\b",
+        ("gpu_request", "gpus_per_node", "gpu_type"),
+        "gpu_request: gres asks for GPUs by --gres, and none leaves the request out, for nodes that"
+        " are given whole",
+    ),
+    (
+        r"account",
+        ("account", "partition"),
+        "name an account of `sacctmgr show associations user=$USER`",
+    ),
+    (r"partition", ("partition",), "name a partition that `sinfo -s` lists"),
+    (r"\bqos\b", ("qos",), "name a QoS of `sacctmgr show associations user=$USER`"),
+    (r"feature", ("constraint",), "name a feature that `sinfo -o '%P %f'` lists"),
+    (r"time limit", ("time_limit_minutes",), "lower it to the limit that `sinfo -s` shows"),
+    (r"memory", ("memory_gb_per_node",), "lower it, or write all for the whole node"),
+    (r"cpu count", ("cpus_per_rank", "ranks_per_node"), "cpus_per_rank: node takes what is there"),
+    (
+        r"node (count|config)",
+        (
+            "num_nodes",
+            "gpus_per_node",
+            "gpu_type",
+            "cpus_per_rank",
+            "memory_gb_per_node",
+            "constraint",
+        ),
+        "no node has all of them: compare with `sinfo --Node --format='%N %P %c %m %G %f'`",
+    ),
+)
+
+
+def with_node_cpus(cluster: ClusterSpec) -> ClusterSpec:
+    """Return the cluster with `cpus_per_rank: node` as a number: the CPUs of its partition's
+    smallest node over the ranks of a node. Without an answer of sinfo the key stays.
+    """
+    if cluster.cpus_per_rank != "node":
+        return cluster
+    command = ["sinfo", "--noheader", "--format=%P|%c"]
+    try:
+        answer = run_slurm(command).stdout
+    except SlurmError:
+        return cluster
+    cpus = []
+    for partition, _, count in (line.partition("|") for line in answer.splitlines()):
+        # The default partition has a star; `64+` means nodes of 64 or more.
+        is_default = cluster.partition is None and partition.endswith("*")
+        if is_default or partition.removesuffix("*") in (cluster.partition or "").split(","):
+            cpus.append(int(count.strip().removesuffix("+")))
+    if not cpus:
+        return cluster
+    share = max(1, min(cpus) // cluster.ranks_per_node)
+    return msgspec.structs.replace(cluster, cpus_per_rank=share)
+
+
+def explain_refusal(reason: str, cluster: ClusterSpec, config_folder: Path = CONFIG_FOLDER) -> str:
+    """Return which lines of a cluster's file sbatch's words are about, their values, and what
+    helps; '' for other words.
+    """
+    matches = [line for line in _REFUSALS if re.search(line[0], reason, re.IGNORECASE)]
+    if not matches:
+        return ""
+    _, keys, advice = matches[0]
+    path = config_folder / "clusters" / f"{cluster.name}.yaml"
+    try:
+        document = read_document(path)
+    except ConfigError:  # the file has gone since it was read
+        return advice
+    requests = []
+    given = [key for key in keys if document.values.get(key) is not None]
+    for key in given or keys:
+        value = document.values.get(key)
+        requests.append(f"{document.location(key)}: {key}: {'null' if value is None else value}")
+    return f"{'; '.join(requests)}; {advice}"

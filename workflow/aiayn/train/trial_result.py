@@ -1,0 +1,18 @@
+"""Defines what a trial of a node found, without torch: the login node reads it."""
+
+import msgspec
+
+RESULT_NAME = "trial.json"  # in the folder of the trial's request
+
+
+class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trial found. A difference is relative: the length of the difference of all parameters
+    over their length; 0.0 says that they are equal, bit for bit.
+    """
+
+    device: str
+    num_ranks: int
+    seconds_per_update: float
+    stopped_at: int
+    resumed_difference: float
+    one_rank_difference: float
