@@ -27,7 +27,7 @@ from aiayn.facts.types import (
 
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
-MAX_RATES = 2000  # of a longer log every second, every fourth and so on is kept
+MAX_RATES = 500  # of a longer log every second, every fourth and so on is kept
 MAX_KEPT_LINES = 20  # unknown or torn lines of a section; more add nothing
 MAX_LINES_LOOKED_AT = 5000  # for the form of a log that is not fairseq's
 # fairseq's, hydra's and Python's default form of time, level and logger; `| ` up to 0.8.

@@ -87,7 +87,7 @@ def _numbers(pairs: list[tuple[bytes, bytes]]) -> dict[str, float]:
 def _parse_json(text: bytes) -> Statistics | None:
     try:
         printed = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     epoch = printed.pop("epoch", None)
     # fairseq formats most numbers as text before it prints them; bare numbers only are those of

@@ -49,8 +49,9 @@ class Templates:
     def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
         self._by_beginning: dict[str, list[Template]] = {}
         for text, kind in rows:
-            beginning = _FIELD.split(text, maxsplit=1)[0].replace("{{", "{")
-            key = beginning[:_NUM_KEY_CHARACTERS]
+            beginning = _FIELD.split(text, maxsplit=1)[0]
+            word = beginning.replace("{{", "{").replace("}}", "}").split(" ")[0]
+            key = word[:_NUM_KEY_CHARACTERS]
             self._by_beginning.setdefault(key, []).append(compile_template(text, kind))
 
     def match(self, message: str) -> Match | None:

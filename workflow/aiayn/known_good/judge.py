@@ -70,11 +70,11 @@ def problems(
                 key = (fact.quantity, str(fact.value))
                 found.setdefault(key, _problem(fact, "none", NO_RULE))
             continue
-        if rule.is_needed(number) and allowed_by(fact.value, rule.allowed, target) is None:
+        if number in rule.needed_by and allowed_by(fact.value, rule.allowed, target) is None:
             expected = show_allowed(rule.allowed, target)
             found.setdefault((fact.quantity, str(fact.value)), _problem(fact, expected, rule.why))
     for rule in rules.values():
-        if rule.must_be_stated(number) and rule.quantity not in stated:
+        if number in rule.required_by and rule.quantity not in stated:
             expected = show_allowed(rule.allowed, target)
             problem = Problem(
                 quantity=rule.quantity, value=None, is_stated=False, expected=expected, why=rule.why
@@ -123,13 +123,20 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
 
 
+def _is_of_row(fact: Fact) -> bool:
+    rule = RULES.get(fact.quantity)
+    return rule is not None and "row" in rule.needed_by
+
+
 def find_row(facts: Sequence[Fact], targets: Sequence[Target]) -> Row:
     """Return the only target whose row a training fits. If two fit, there is no row; if none fits,
     the nearest is the first with the fewest problems.
     """
     if not targets:
         return Row(target=None, nearest=None)
-    found = [(problems(facts, target.values, "row"), target) for target in targets]
+    # Only what tells rows apart is compared with every target.
+    telling = [fact for fact in facts if _is_of_row(fact)]
+    found = [(problems(telling, target.values, "row"), target) for target in targets]
     fitting = [target for differing, target in found if not differing]
     if len(fitting) == 1:
         return Row(target=fitting[0], nearest=fitting[0])

@@ -391,12 +391,13 @@ def validation_translation(training: Training) -> Translation | None:
     text = str(arguments.get("eval_bleu_args") or "{}")
     try:
         search = json.loads(text)
-    except ValueError:
-        search = {"eval_bleu_args": text}
+    except (ValueError, RecursionError):
+        search = None
+    if not isinstance(search, dict):
+        search = {"eval_bleu_args": text}  # an argument that no search has
     # What fairseq's validation uses if the arguments do not state it.
-    stated: dict[str, Any] = {"beam": 1, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200} | dict(
-        search
-    )
+    stated: dict[str, Any] = {"beam": 1, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200}
+    stated |= search
     stated["remove_bpe"] = arguments.get("eval_bleu_remove_bpe")
     path = training.last.path
     section = Section(path=path, program="generate", line=final.line, last_line=final.line)

@@ -12,6 +12,7 @@ set apart. A quantity that no number needs gives a note.
 """
 
 import csv
+import functools
 import json
 import math
 import re
@@ -30,7 +31,7 @@ TargetValue = Value | tuple[Value, ...]
 _TARGET = re.compile(r"\{(\w+)(?:~([\d.]+))?\}")
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Rule(msgspec.Struct, frozen=True, dict=True):
     """One line of the table."""
 
     quantity: str
@@ -38,13 +39,15 @@ class Rule(msgspec.Struct, frozen=True):
     numbers: str
     why: str
 
-    def is_needed(self, number: str) -> bool:
-        """Return whether a number needs the quantity."""
-        return number in self.numbers.replace("+", "").split()
+    @functools.cached_property
+    def needed_by(self) -> frozenset[str]:
+        """The numbers that need an allowed value."""
+        return frozenset(self.numbers.replace("+", "").split())
 
-    def must_be_stated(self, number: str) -> bool:
-        """Return whether a number needs a fact about the quantity."""
-        return f"+{number}" in self.numbers.split()
+    @functools.cached_property
+    def required_by(self) -> frozenset[str]:
+        """The numbers that need the quantity to be stated."""
+        return frozenset(word[1:] for word in self.numbers.split() if word.startswith("+"))
 
 
 def read_table(path: Path = TABLE_PATH) -> dict[str, Rule]:
@@ -57,7 +60,7 @@ def read_table(path: Path = TABLE_PATH) -> dict[str, Rule]:
     with path.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
             rule = Rule(**row)
-            others = set(rule.numbers.replace("+", "").split()) - set(NUMBERS)
+            others = rule.needed_by - set(NUMBERS)
             if rule.quantity in rules or others:
                 raise ValueError(f"{path}: {rule.quantity}: twice, or for unknown numbers {others}")
             rules[rule.quantity] = rule
@@ -74,7 +77,7 @@ def allowed_by(value: Value, allowed: str, target: Mapping[str, TargetValue]) ->
 
 def _is_allowed(value: Value, alternative: str, target: Mapping[str, TargetValue]) -> bool:
     if alternative.startswith("["):
-        return any(are_equal(value, expected) for expected in json.loads(alternative))
+        return any(are_equal(value, expected) for expected in _listed(alternative))
     if ".." in alternative:
         return _is_within(value, alternative, target)
     found = _TARGET.fullmatch(alternative)
@@ -84,6 +87,12 @@ def _is_allowed(value: Value, alternative: str, target: Mapping[str, TargetValue
     values = expected if isinstance(expected, tuple) else (expected,)
     tolerance = float(found[2] or 0.0)
     return expected == ANY or any(are_equal(value, one, tolerance) for one in values)
+
+
+@functools.cache
+def _listed(text: str) -> tuple[Value, ...]:
+    """Return the values of a JSON list."""
+    return tuple(json.loads(text))
 
 
 def _is_within(value: Value, text: str, target: Mapping[str, TargetValue]) -> bool:
