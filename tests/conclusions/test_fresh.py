@@ -254,7 +254,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     }
     later = ["base:21,22,23,24,25,26", "lstm:21,22,23", "fconv:21,22,23", "pre_norm:21"]
     made = make_site(
-        tmp_path, "multi30k", later_seeds=later, has_baselines=False,
+        tmp_path, "multi30k", later_seeds=later, row_testsets=["multi30k_test"], has_baselines=False,
         has_layer_timing=False, **nothing,
     )  # fmt: skip
     write_everything(made)
@@ -287,6 +287,8 @@ def test_the_table_of_recurrence_has_quality_and_speed_with_intervals(
     assert fconv["cpu_seconds"] == "0.2000"
     assert lstm["seeds"] == "21, 22, 23"
     assert lstm["bleu_dev"].startswith(f"30.00 {PLUS_MINUS} 0.02 (n=3)")
+    assert lstm["bleu_multi30k_test"].startswith(f"72.20 {PLUS_MINUS} 0.25 (n=3)")
+    assert "(n=6)" in base["bleu_multi30k_test"]
     assert table.signatures  # so that a pack has it
     assert "not among these runs" not in notes_of(table)
 

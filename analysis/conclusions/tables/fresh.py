@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from aiayn.paths import CellKey
 from aiayn.printed import COMPARED_AVERAGE, METRIC_BY_PAIR, REFERENCE_SYSTEM
 from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.seeds import MIN_SEEDS_OF_INTERVAL, t_half_width
@@ -131,6 +130,7 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
         label_field("system", "system", lambda line: line.system),
         _number_field("params", "params x10^6", "num_parameters"),
         *_contrast_fields(),
+        *_further_bleu_fields(frame),
         _words_field("updates", "updates until base's final bits", until_words),
         _words_field(
             "cpu_seconds",
@@ -354,21 +354,35 @@ def _words_field(name: str, heading: str, words_of: Callable[[Line], str]) -> Fi
     return our_field(name, heading, cell)
 
 
-def _number_field(name: str, heading: str, metric: str) -> Field[Line]:
+def _further_bleu_fields(frame: Frame) -> list[Field[Line]]:
+    """Return the columns of BLEU on the further test sets of the scale's config."""
+    keys = [*frame.keys, *(key for key, _ in frame.later_numbers)]
+    testsets = dict.fromkeys(key.testset for key in keys if key.role == "further")
+    return [
+        _number_field(f"bleu_{testset}", f"BLEU, {testset}", BLEU_METRIC, testset)
+        for testset in testsets
+    ]
+
+
+def _number_field(name: str, heading: str, metric: str, testset: str = "") -> Field[Line]:
     """Return the field of a metric over the fresh seeds; blank without a fresh run."""
 
     def cell(line: Line) -> Cell:
-        number = _number(line.frame, line.system, metric)
-        return our_cell(number) if number is not None and number.values else blank_cell()
+        number = _number(line.frame, line.system, metric, testset)
+        return blank_cell() if number is None else our_cell(number)
 
     return our_field(name, heading, cell)
 
 
-def _number(frame: Frame, system: str, metric: str) -> Number | None:
-    """Return the number of a system on dev with its fresh seeds only."""
+def _number(frame: Frame, system: str, metric: str, testset: str = "") -> Number | None:
+    """Return the number of a system with its fresh seeds only, on dev or on a further test set;
+    None without a fresh run.
+    """
+    place = (_corpus(frame), system, COMPARED_AVERAGE)
     for numbers in (frame.later_numbers, frame.numbers):
         for (key, name), number in numbers.items():
-            if name != metric or not _is_on_dev(frame, key, system):
+            is_asked = key.testset == testset if testset else key.role == "dev"
+            if (key.corpus, key.system, key.average) != place or name != metric or not is_asked:
                 continue
             values = [
                 (run, value)
@@ -378,11 +392,6 @@ def _number(frame: Frame, system: str, metric: str) -> Number | None:
             if values:
                 return msgspec.structs.replace(number, values=tuple(values), missing=())
     return None
-
-
-def _is_on_dev(frame: Frame, key: CellKey, system: str) -> bool:
-    place = (key.corpus, key.system, key.average, key.role)
-    return place == (_corpus(frame), system, COMPARED_AVERAGE, "dev")
 
 
 def _difference_cell(line: Line) -> Cell:

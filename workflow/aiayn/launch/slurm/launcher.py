@@ -65,9 +65,9 @@ class SlurmLauncher(SlurmQueue):
         request: TrainingRequest,
         code_folder: Path | None,
         *,
-        job_type: type[TrainingJob] = TrainingJob,
+        job_type: type[TrainingJob] | None = None,
     ) -> str:
-        """Submit a job and return its number.
+        """Submit a job, by default a training, and return its number.
 
         Raises:
             SubmissionError: if sbatch fails or gets no answer; look in the queue before submitting
@@ -84,7 +84,7 @@ class SlurmLauncher(SlurmQueue):
             # What sbatch prints, the error says.
             with without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):
                 executor = _make_executor(request, cluster, folder)
-                return str(executor.submit(job_type(request)).job_id)
+                return str(executor.submit((job_type or TrainingJob)(request)).job_id)
         except (OSError, RuntimeError) as error:
             is_passing = _PASSING_WORDS.search(str(error)) is not None
             reason = str(error) or "it printed nothing"
