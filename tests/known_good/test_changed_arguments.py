@@ -102,7 +102,7 @@ RENAMED = {
     "unit": "counts",
     "beam": "contradicting_beam",
     "language_pair": "translates",
-    "max_len_b": "least_length_limit",
+    "max_len_b": "limit_of_20_tokens",
 }
 
 

@@ -140,6 +140,8 @@ def _torn_lines(section: Section) -> Iterator[Fact]:
 def _history(training: Training) -> Iterator[Fact]:
     """Yield where each start began: nothing, its own checkpoint, or weights that are not known."""
     yield from training.breaks
+    if training.seed is not None:
+        yield Fact("seed", training.seed, training.last.path, training.last.line)
     home = posixpath.basename(normal_path(training.arguments.get("save_dir") or "checkpoints"))
     reached = 0
     is_whole = not training.breaks
@@ -477,7 +479,8 @@ def _search(translation: Translation) -> Iterator[Fact]:
         if fact.quantity == "generate.lenpen":
             yield fact._replace(quantity="length_penalty_alpha")
     if arguments:
-        yield Fact("least_length_limit", _least_limit(arguments), path, line)
+        yield Fact("limit_of_20_tokens", _length_limit(arguments, 20), path, line)
+        yield Fact("limit_of_100_tokens", _length_limit(arguments, 100), path, line)
     paths = [str(path) for path in (section.value("model_path"), arguments.get("path")) if path]
     for model_path in paths:
         yield Fact("num_models", len(models_of(model_path)), path, line)
@@ -485,12 +488,12 @@ def _search(translation: Translation) -> Iterator[Fact]:
         yield Fact("contradicting_path", " and ".join(paths), path, line)
 
 
-def _least_limit(arguments: dict[str, Value]) -> float:
-    """Return the limit of output tokens for a source of 20 tokens: longer sentences than the limit
-    are cut. The paper's is input + 50.
+def _length_limit(arguments: dict[str, Value], num_tokens: int) -> float:
+    """Return the most output tokens for a source of so many tokens: longer sentences are cut. The
+    paper's limit is input + 50.
     """
     by_input, fixed = real(arguments.get("max_len_a")), real(arguments.get("max_len_b"))
-    return (by_input or 0.0) * 20 + (200.0 if fixed is None else fixed)
+    return (by_input or 0.0) * num_tokens + (200.0 if fixed is None else fixed)
 
 
 def _score(section: Section) -> Iterator[Fact]:
