@@ -22,6 +22,7 @@ import ctranslate2
 import msgspec
 import torch
 
+from aiayn.decode.beam_search import BestHypothesis
 from aiayn.decode.decode import Translator, load_source_lines
 from aiayn.errors import AiaynError
 from aiayn.runs.finished import find_finished
@@ -84,7 +85,7 @@ def compare(
     kept: dict[str, Any] = {}
 
     def ours() -> None:
-        kept["ours"] = translator.search(sources)
+        kept["ours"] = translator.translate(sources)
 
     def peer() -> None:
         kept["peer"] = by_ctranslate2()
@@ -102,18 +103,24 @@ def compare(
             f" {max(values):.1f})   ours is {median(ratios):.2f} x ({min(ratios):.2f} to"
             f" {max(ratios):.2f})"
         )
-    lines = unequal(
-        kept["ours"], search_by_reference(translator.model, dictionary, decoding, sources)
-    )
+    own_best = [
+        BestHypothesis(
+            [dictionary.index(piece) for piece in hypothesis.pieces],
+            hypothesis.log_probability_nats,
+            hypothesis.score,
+        )
+        for hypothesis in kept["ours"]
+    ]
+    lines = unequal(own_best, search_by_reference(translator.model, dictionary, decoding, sources))
     others = sum(
-        [dictionary[symbol] for symbol in one.symbols] != other.hypotheses[0]
-        for one, other in zip(kept["ours"], kept["peer"], strict=True)
+        own.pieces != other.hypotheses[0]
+        for own, other in zip(kept["ours"], kept["peer"], strict=True)
     )
     print(f"  {len(lines)} hypotheses other than the oracle's, {others} other than CTranslate2's")
     print("".join(f"    {line}\n" for line in lines), end="")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print both searches."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -122,7 +129,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--num-lines", type=int, default=1000)
     parser.add_argument("--repetitions", type=int, default=5)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     torch.set_num_threads(1)
     try:
         finished = find_finished(args.results, args.run, None)

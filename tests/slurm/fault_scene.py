@@ -39,6 +39,8 @@ CLUSTER_OF_FAULTS: ClusterSpec = msgspec.structs.replace(
 )  # fmt: skip
 EXIT_DONE, EXIT_INPUT_OR_RUN = 0, 3
 ELSEWHERE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+# A job of eight ranks on two busy cores takes more than half a minute to end.
+LONGEST_END_SECONDS = 180
 LONGEST_WAIT_SECONDS = 420.0  # most faults need 60 to 120 s of it
 Comparison = Literal["undisturbed", "own", "none"]
 LOGGED_UPDATE = re.compile(r'\| train_inner \| .*"num_updates": "(\d+)"')
@@ -331,7 +333,9 @@ class Scene:
         """Require that no job is left, waiting or running, and that none comes by itself within
         seconds.
         """
-        wait_until(lambda: not self.live_jobs(), 30, f"the end of job {self.live_jobs()}")
+        wait_until(
+            lambda: not self.live_jobs(), LONGEST_END_SECONDS, f"the end of {self.live_jobs()}"
+        )
         time.sleep(3)
         assert self.live_jobs() == []
 
@@ -355,7 +359,7 @@ class Scene:
                 driver.signal(signal.SIGKILL)
                 driver.process.wait()
         self.cluster.daemons.output("scancel", f"--name={self.run}")
-        wait_until(lambda: not self.live_jobs(), 30, f"the end of {self.run}")
+        wait_until(lambda: not self.live_jobs(), LONGEST_END_SECONDS, f"the end of {self.run}")
 
     def require_saved(self, update: int, reason: str) -> None:
         """Require that the attempt before the last was stopped and saved `update` or a later one:
@@ -383,7 +387,9 @@ class Scene:
                 "--format=NNodes,NTasks,NodeList",
             )
 
-        wait_until(lambda: bool(message()), 30, f"{self.name}: job {job}.0 in sacct")
+        wait_until(
+            lambda: bool(message()), LONGEST_END_SECONDS, f"{self.name}: job {job}.0 in sacct"
+        )
         nodes, tasks, names = message().strip().split("|")
         assert (int(nodes), int(tasks)) == (num_nodes, num_tasks), message()
         answer = self.cluster.daemons.output("scontrol", "show", "hostnames", names)

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 import urllib3
 
+from aiayn.data.sources import download
 from aiayn.data.sources.download import (
     PublishedFile,
     download_file,
@@ -251,3 +253,70 @@ def test_a_plain_folder_is_a_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ConfigError, match="mirror 'b mirror': no such folder; expected a folder, file://"
     ):
         named_mirror("b mirror")
+
+
+def unsized(url: str) -> list[PublishedFile]:
+    """Return the file at a URL, whose number of bytes is not published."""
+    return [PublishedFile("file.tgz", url, sha256(CONTENT))]
+
+
+def test_an_endless_answer_ends_at_the_maximum(
+    server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "MAX_BYTES", 2_000_000)
+    url = server.serve("/file.tgz", CONTENT, "endless")
+    with pytest.raises(FetchError, match=r"file\.tgz: sends more than 2000000 bytes"):
+        download_file(unsized(url), tmp_path)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 2_000_000
+    url = server.serve("/large.tgz", CONTENT * 200)
+    with pytest.raises(FetchError, match=r"offers 2048000 bytes, more than 2000000"):
+        download_file(unsized(url), tmp_path)
+
+
+def test_a_slow_server_is_given_up_and_the_next_start_continues(
+    server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "SPEED_SECONDS", 0.2)
+    monkeypatch.setattr(download, "MIN_BYTES_PER_SECOND", 100_000)
+    server.seconds_per_block = 0.1
+    url = server.serve("/file.tgz", CONTENT)
+    with pytest.raises(FetchError, match=r"bytes in 0 s, expected at least 100000 bytes a second"):
+        download_file(unsized(url), tmp_path)
+    assert len(server.requests) == 1
+    server.seconds_per_block = 0.0
+    assert download_file(unsized(url), tmp_path).path.read_bytes() == CONTENT
+    assert server.asked("/file.tgz")[-1][1] == 206
+
+
+def test_a_redirect_to_a_file_is_refused_at_once(server: LoopbackServer, tmp_path: Path) -> None:
+    url = server.serve("/file.tgz", CONTENT, "to_file")
+    with pytest.raises(FetchError, match=r"No connection adapters were found for 'file:///etc"):
+        download_file(unsized(url), tmp_path)
+    assert len(server.requests) == 1
+
+
+def test_a_password_is_refused_in_a_flag_and_never_shown_from_the_environment(
+    server: LoopbackServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    secret = server.url.replace("://", "://me:s3cr%20et@")
+    with pytest.raises(
+        ConfigError, match=r"~/\.netrc, or give the whole URL in the environ"
+    ) as error:
+        named_mirror(secret)
+    assert "s3cr" not in str(error.value)
+    monkeypatch.setenv("AIAYN_MIRROR", secret)
+    assert named_mirror(None) == server.url
+    url = server.serve("/file.tgz", CONTENT, "busy")
+    assert download_file(published(url), tmp_path).url == url
+    assert server.authorizations == {requests.auth._basic_auth_str("me", "s3cr et")}
+    with pytest.raises(FetchError) as failed:
+        download_file(published(f"{server.url}/absent/file.tgz"), tmp_path / "new")
+    assert f"(now {server.url})" in str(failed.value)
+    assert "s3cr" not in caplog.text + str(failed.value)
+    server.authorizations.clear()
+    monkeypatch.setenv("AIAYN_MIRROR", secret.replace("127.0.0.1", "127.0.0.2"))
+    download_file(published(server.serve("/other.tgz", CONTENT)), tmp_path / "other")
+    assert server.authorizations == {""}  # the password of a different server

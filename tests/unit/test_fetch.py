@@ -21,7 +21,7 @@ from aiayn.spec.system import (
     read_corpus,
 )
 from tests.small_corpus import SMALL
-from tests.workflow.loopback_server import LoopbackServer, loopback_server
+from tests.workflow.loopback_server import LoopbackServer, loopback_server, record_waits
 
 SPLITS = ("train", "dev", "test")
 CONTENT_BY_LANGUAGE = {"en": b"one\rline\ntwo\n", "de": "eine\u2028Zeile\nzwei\n".encode()}
@@ -100,13 +100,22 @@ def test_a_local_mirror_is_copied_and_unpacked(mirror_folder: Path, record_path:
 
 
 def test_without_a_mirror_the_public_address_is_asked(
-    server: LoopbackServer, record_path: Path
+    server: LoopbackServer, record_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """An interrupted download is continued by the next start."""
+    record_waits(monkeypatch)
     for split in SPLITS:
         for language, content in CONTENT_BY_LANGUAGE.items():
             server.serve(f"/public/raw/{split}.{language}.gz", pack(content))
-    fetch_corpus(parallel_spec(f"{server.url}/public"), mirror=None, record_path=record_path)
-    assert len(server.requests) == 6
+    folder = tmp_path / "archives"
+    spec = parallel_spec(f"{server.url}/public")
+    server.faults_by_path["/public/raw/dev.de.gz"] = ["drop", *["busy"] * 5]
+    with pytest.raises(FetchError, match="503"):
+        fetch_corpus(spec, mirror=None, record_path=record_path, archives_folder=folder)
+    fetch_corpus(spec, mirror=None, record_path=record_path, archives_folder=folder)
+    (first, _), *_, (last, status) = server.asked("/public/raw/dev.de.gz")
+    assert (first, last.startswith("bytes="), status) == ("", True, 206)
+    assert len(server.asked("/public/raw/train.en.gz")) == 1
     assert (record_path.parent / "test.de").read_bytes() == CONTENT_BY_LANGUAGE["de"]
 
 

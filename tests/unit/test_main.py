@@ -101,3 +101,15 @@ def test_an_unknown_verb_is_answered_with_the_nearest_known(
 ) -> None:
     assert main([verb]) == 2
     assert capsys.readouterr().err == f"aiayn: no verb {verb!r}; {hint}\n"
+
+
+@pytest.mark.parametrize(
+    "flag", ["--mirror=http://me:s3cret@host", "http://me:s3cret@host/hyp.txt"]
+)
+def test_a_password_on_the_command_line_is_refused_and_not_repeated(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["score", flag]) == 1
+    printed = capsys.readouterr()
+    assert "the command line: a URL with a user name or password, expected" in printed.err
+    assert "s3cret" not in printed.out + printed.err

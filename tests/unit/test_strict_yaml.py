@@ -111,3 +111,29 @@ def test_an_overlay_replaces_values_keeps_the_rest_and_knows_from_which_file_eac
     assert below.values["dough"]["flour_grams"] == 500, "the document below must stay as it was"
     assert merged.location("dough.flour_grams") == f"{tmp_path}/above.yaml:3"
     assert merged.location("dough.yeast_fraction") == f"{tmp_path}/below.yaml:4"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("name: http://me:s3cret@host/file\n", ":1: name"),
+        ("rests:\n  - https://token@host\n", ":1: rests"),
+        ("dough:\n  flour_grams: a=http://me:s3cret@proxy\n", ":2: dough.flour_grams"),
+    ],
+)
+def test_a_url_with_a_password_is_refused_and_not_repeated(
+    tmp_path: Path, text: str, place: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        convert(read_document(written(tmp_path, text)), Recipe)
+    assert f"{place}: a URL with a user name or password, expected a URL without" in str(
+        error.value
+    )
+    assert "s3cret" not in str(error.value)
+
+
+def test_an_at_sign_elsewhere_in_a_url_is_accepted(tmp_path: Path) -> None:
+    text = f"name: http://host/a@b?c=d@e and me@host\n{DOUGH}"
+    assert convert(read_document(written(tmp_path, text)), Recipe).name.startswith(
+        "http://host/a@b"
+    )

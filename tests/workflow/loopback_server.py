@@ -25,6 +25,8 @@ FAULTS = (
     "corrupt",  # a file of the right length, with one other byte
     "labelled",  # says of a .tgz that it is gzip-encoded, as some servers do
     "unstated",  # says no length
+    "endless",  # says no length, and sends the file again and again
+    "to_file",  # redirects to a file of this machine
 )
 _SLOW_BLOCK_BYTES = 512
 _FAST_BLOCK_BYTES = 1 << 20
@@ -38,6 +40,7 @@ class LoopbackServer:
     content_by_path: dict[str, bytes] = field(default_factory=dict)
     faults_by_path: dict[str, list[str]] = field(default_factory=dict)
     requests: list[tuple[str, str, int]] = field(default_factory=list)
+    authorizations: set[str] = field(default_factory=set)
     seconds_per_block: float = 0.0
 
     def serve(self, path: str, content: bytes, *faults: str) -> str:
@@ -85,7 +88,10 @@ def record_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     them.
     """
     waits: list[float] = []
-    monkeypatch.setattr("aiayn.data.sources.download.time", SimpleNamespace(sleep=waits.append))
+    monkeypatch.setattr(
+        "aiayn.data.sources.download.time",
+        SimpleNamespace(sleep=waits.append, monotonic=time.monotonic),
+    )
     return waits
 
 
@@ -113,11 +119,16 @@ def _answer(
     headers["Content-Type"] = "text/html" if is_page else "application/octet-stream"
     if fault == "labelled":
         headers["Content-Encoding"] = "gzip"
+    if fault == "endless":
+        body *= 1000
+    if fault == "to_file":
+        status, headers["Location"] = 302, "file:///etc/passwd"
+    served.authorizations.add(handler.headers.get("Authorization", ""))
     served.requests.append((handler.path, asked_range, status))
     handler.send_response(status)
     for name, value in headers.items():
         handler.send_header(name, value)
-    if fault != "unstated":
+    if fault not in ("unstated", "endless"):
         handler.send_header("Content-Length", str(len(body)))
     handler.end_headers()
     sent = body[: len(body) // 2] if fault == "drop" else body

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aiayn.cli.flags import VerbParser, add_flags, help_format
-from aiayn.errors import AiaynError, ConfigError, UsageError, did_you_mean
+from aiayn.errors import AiaynError, ConfigError, UsageError, did_you_mean, require_no_password
 from aiayn.removed import explain_removed_flag, explain_removed_verb
 from aiayn.terminal import coloured, reflowed
 from aiayn.wings import module_of_verb, present_wings
@@ -164,6 +164,8 @@ def _print_error(program: str, text: str) -> None:
 
 def _run(arguments: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    for argument in arguments:
+        require_no_password(argument, "the command line")
     if arguments[:1] == ["help"]:  # `help VERB` is `VERB --help`
         arguments = [*arguments[1:2], "--help"]
     if not arguments or arguments[0] in ("-h", "--help"):

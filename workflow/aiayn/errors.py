@@ -6,6 +6,7 @@ turns an error into an exit code.
 
 import contextlib
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,26 @@ def did_you_mean(unknown: str, known: Iterable[str], otherwise: str = "", *, mos
     near = [name for name in names if unknown and name.startswith(unknown)][:3]
     near = near or difflib.get_close_matches(unknown, names, n=most)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
+
+
+_CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*@", re.IGNORECASE)
+
+
+def require_no_password(text: str, place: str) -> None:
+    """Refuse text with a URL that contains a user name or a password; the error does not repeat it.
+
+    Flags and files of a config are printed, recorded and, while a command runs, visible to every
+    user of the machine.
+
+    Raises:
+        ConfigError: naming `place`, and where a password is safe.
+    """
+    if _CREDENTIALS.search(text):
+        raise ConfigError(
+            f"{place}: a URL with a user name or password, expected a URL without: it would be"
+            " recorded and shown; write them into ~/.netrc, or give the whole URL in the"
+            " environment variable AIAYN_MIRROR, and change the password if others may have seen it"
+        )
 
 
 class AiaynError(Exception):

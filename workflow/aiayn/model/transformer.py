@@ -1,7 +1,8 @@
 """The paper's model (section 3) in plain PyTorch: token ids in, logits or a loss out.
 
-    model = Transformer.build(TransformerConfig(), num_source_symbols=37_000,
-    num_target_symbols=37_000) logits_BTV = model(source_BS, target_input_BT)
+    config = TransformerConfig()
+    model = Transformer.build(config, num_source_symbols=37_000, num_target_symbols=37_000)
+    logits_BTV = model(source_BS, target_input_BT)
 
 Shapes are in the names: B sentences, S source tokens, T target tokens, M = d_model, V symbols.
 Parameters are named as in fairseq's own transformer, so that its checkpoints load here. Dropout is

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 import yaml
 
-from aiayn.errors import ConfigError, did_you_mean
+from aiayn.errors import ConfigError, did_you_mean, require_no_password
 from aiayn.removed import explain_removed_key
 
 _Spec = TypeVar("_Spec", bound=msgspec.Struct)
@@ -158,11 +158,24 @@ def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) 
     Raises:
         ConfigError: with file, line, the wrong value, and what may have been meant.
     """
+    _require_no_passwords(document, "", document.values)
     try:
         return msgspec.convert(document.values, spec_type, strict=strict)
     except msgspec.ValidationError as error:
         refusal = _explain(document, "", document.values, spec_type, str(error), strict)
         raise ConfigError(refusal) from error
+
+
+def _require_no_passwords(document: Document, dotted_path: str, value: object) -> None:
+    """Refuse a URL with a password in any value, also in a list or a mapping."""
+    if isinstance(value, str):
+        require_no_password(value, f"{document.location(dotted_path)}: {dotted_path}")
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            _require_no_passwords(document, f"{dotted_path}.{key}".lstrip("."), member)
+    elif isinstance(value, list):
+        for member in value:
+            _require_no_passwords(document, dotted_path, member)
 
 
 def _explain(

@@ -22,12 +22,17 @@ import msgspec
 import requests
 import urllib3
 
-from aiayn.errors import ConfigError, FetchError
+from aiayn.errors import ConfigError, FetchError, require_no_password
 from aiayn.progress import progress_bar
 from aiayn.provenance import file_sha256
 
 _LOG = logging.getLogger(__name__)
 MIRROR_VARIABLE = "AIAYN_MIRROR"
+# A file whose number of bytes is not published has at most so many; WMT14's largest has 2.6e9.
+MAX_BYTES = 8_000_000_000
+# Below 1 kB a second over a whole minute a server is given up; the next start continues.
+MIN_BYTES_PER_SECOND = 1000
+SPEED_SECONDS = 60.0
 MAX_ATTEMPTS = 5  # in a row, at one address, without new bytes
 MAX_WAIT_SECONDS = 120.0
 CONNECT_TIMEOUT_SECONDS = 30.0
@@ -35,6 +40,13 @@ READ_TIMEOUT_SECONDS = 60.0  # between two blocks, not for the whole file
 # Temporary errors; statmt.org answers 503 when it is busy.
 PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _BLOCK_BYTES = 1 << 20
+# The next attempt would end in the same way; such as a redirect to `file://`.
+_LASTING_ERRORS = (
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.InvalidURL,
+    requests.exceptions.MissingSchema,
+    requests.exceptions.TooManyRedirects,
+)
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
@@ -70,18 +82,43 @@ class WrongFileError(FetchError):
 def named_mirror(mirror: str | None) -> str | None:
     """Return the given mirror as a URL, else the environment's, else None; '' counts as None.
 
+    A user name and a password are accepted in the environment's only, and are left out here, so
+    that no log and no record has them; `_mirror_credentials` finds them again.
+
     Raises:
-        ConfigError: if it is not a folder or a `file://`, `http://` or `https://` URL.
+        ConfigError: if it is not a folder or a `file://`, `http://` or `https://` URL, or if the
+            given mirror contains a password.
     """
+    if mirror:
+        require_no_password(mirror, "mirror")
     mirror = mirror or os.environ.get(MIRROR_VARIABLE) or None
     if mirror is None or urllib.parse.urlsplit(mirror).scheme in ("file", "http", "https"):
-        return mirror
+        return mirror and _without_credentials(mirror)
     folder = Path(mirror).expanduser()
     if not folder.is_dir():
         raise ConfigError(
             f"mirror {mirror!r}: no such folder; expected a folder, file://, http:// or https://"
         )
     return folder.absolute().as_uri()
+
+
+def _without_credentials(url: str) -> str:
+    """Return a URL without user name and password."""
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _mirror_credentials(url: str) -> tuple[str, str] | None:
+    """Return user name and password for a URL on the environment's mirror, if that has them.
+
+    For other URLs the library `requests` looks into ~/.netrc.
+    """
+    mirror = os.environ.get(MIRROR_VARIABLE, "")
+    parts = urllib.parse.urlsplit(mirror)
+    base = _without_credentials(mirror).rstrip("/")
+    if parts.username is None or not url.startswith(f"{base}/"):
+        return None
+    return urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or "")
 
 
 def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
@@ -110,7 +147,7 @@ def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
             next_step = "; trying the next address" if file is not files[-1] else ""
             _LOG.warning("%s%s", error, next_step)
     mirror = os.environ.get(MIRROR_VARIABLE)
-    now = f" (now {mirror})" if mirror else ""
+    now = f" (now {_without_credentials(mirror)})" if mirror else ""
     next_step = (
         f"try later, or set {MIRROR_VARIABLE}{now} to a copy, laid out as"
         " <base>/<mirror_folder>/<path>; `aiayn fetch` also takes archives from the folder in"
@@ -192,6 +229,8 @@ def _receive(url: str, partial_path: Path, num_bytes: int | None) -> None:
         try:
             _receive_once(url, partial_path, num_bytes)
             return
+        except _LASTING_ERRORS as error:
+            raise FetchError(f"{url}: {error}") from error
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             reached = _num_bytes_of(partial_path)
             if "NameResolutionError" in str(error) and not reached:  # no later attempt will do
@@ -233,28 +272,52 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
     if start:
         headers["Range"] = f"bytes={start}-"
     timeouts = (CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS)
-    with requests.get(url, stream=True, timeout=timeouts, headers=headers) as response:
+    credentials = _mirror_credentials(url)
+    with requests.get(
+        url, stream=True, timeout=timeouts, headers=headers, auth=credentials
+    ) as response:
         start, total_bytes = _accepted_range(url, response, partial_path, start)
         if None not in (num_bytes, total_bytes) and num_bytes != total_bytes:
             raise FetchError(
                 f"{url}: offers {total_bytes} bytes, the published file has {num_bytes}"
             )
         expected_bytes = total_bytes if total_bytes is not None else num_bytes
+        most_bytes = MAX_BYTES if num_bytes is None else num_bytes
+        if expected_bytes is not None and expected_bytes > most_bytes:
+            raise FetchError(f"{url}: offers {expected_bytes} bytes, more than {most_bytes}")
         name = url.rpartition("/")[2]
         with (
             partial_path.open("r+b" if start else "wb") as partial,
             progress_bar(name, expected_bytes, "B", initial=start) as bar,
         ):
-            position = partial.seek(start)
+            position = minute_position = partial.seek(start)
+            minute_began = time.monotonic()
             while block := response.raw.read1(_BLOCK_BYTES, decode_content=False):
                 position += len(block)
-                if expected_bytes is not None and position > expected_bytes:
-                    raise FetchError(f"{url}: sends more than {expected_bytes} bytes")
+                if position > (most_bytes if expected_bytes is None else expected_bytes):
+                    raise FetchError(f"{url}: sends more than {expected_bytes or most_bytes} bytes")
                 partial.write(block)
                 bar.update(len(block))
+                seconds = time.monotonic() - minute_began
+                if seconds >= SPEED_SECONDS:
+                    _require_speed(url, position - minute_position, seconds)
+                    minute_position, minute_began = position, time.monotonic()
     if expected_bytes is not None and position < expected_bytes:
         raise requests.ConnectionError(
             f"the answer ended after {position} of {expected_bytes} bytes"
+        )
+
+
+def _require_speed(url: str, num_bytes: int, seconds: float) -> None:
+    """Give a server up that is too slow; what it sent is kept for the next start.
+
+    Raises:
+        FetchError: below MIN_BYTES_PER_SECOND.
+    """
+    if num_bytes < MIN_BYTES_PER_SECOND * seconds:
+        raise FetchError(
+            f"{url}: {num_bytes} bytes in {seconds:.0f} s, expected at least"
+            f" {MIN_BYTES_PER_SECOND} bytes a second; the next start continues where this ended"
         )
 
 

@@ -8,10 +8,9 @@ that folder are the paths of the public URL.
 import contextlib
 import logging
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 import msgspec
@@ -55,7 +54,7 @@ def fetch_corpus(
     """Write `<split>.<language>` next to the record for training and all test sets.
 
     If `mirror` is None, the environment's AIAYN_MIRROR is taken, else the public URLs.
-    `archives_folder` keeps archives for the next fetch. Returns the record.
+    `archives_folder` keeps downloads for the next fetch. Returns the record.
 
     Raises:
         ConfigError: if the mirror is not a URL or a folder.
@@ -79,7 +78,7 @@ def fetch_corpus(
                     write_lines(lines, folder / f"{testset}.{language}")
             archive_by_name = fetch_archives(spec.source, languages, folder, archives_folder, base)
         else:
-            _download(spec.source, splits, named_mirror(mirror), folder)
+            _download(spec.source, splits, named_mirror(mirror), folder, archives_folder)
         pair_by_split = {}
         for split in splits:
             paths = {language: folder / f"{split}.{language}" for language in languages}
@@ -96,19 +95,28 @@ def fetch_corpus(
 
 
 def _download(
-    source: ParallelSource, splits: tuple[str, ...], mirror: str | None, folder: Path
+    source: ParallelSource,
+    splits: tuple[str, ...],
+    mirror: str | None,
+    folder: Path,
+    archives_folder: Path,
 ) -> None:
+    """Write `<split>.<language>` into `folder`.
+
+    Downloaded files stay in a folder for the source below `archives_folder`, so that the next start
+    continues an interrupted download.
+    """
     for split in splits:
         for language, public_file in source.file_by_split[split].items():
-            url, name = file_url(source, public_file, mirror), Path(public_file.path).name
-            with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-                published = PublishedFile(name, url, f"sha256:{public_file.sha256}")
-                packed_path = download_file([published], Path(temporary)).path
-                with (
-                    open_bytes(packed_path) as unpacked,
-                    (folder / f"{split}.{language}").open("wb") as text,
-                ):
-                    shutil.copyfileobj(unpacked, text)
+            url, path = file_url(source, public_file, mirror), PurePath(public_file.path)
+            kept_folder = archives_folder / source.mirror_folder / path.parent
+            published = PublishedFile(path.name, url, f"sha256:{public_file.sha256}")
+            packed_path = download_file([published], kept_folder).path
+            with (
+                open_bytes(packed_path) as unpacked,
+                (folder / f"{split}.{language}").open("wb") as text,
+            ):
+                shutil.copyfileobj(unpacked, text)
 
 
 def file_url(source: ParallelSource, public_file: PublicFile, mirror: str | None) -> str:

@@ -2,9 +2,10 @@
 
 The tokenizer is tokenizer.perl before its treatment of final dots changed (mosesdecoder 9fc964da7,
 2018-11-07). sacremoses keeps that behaviour on purpose. tests/oracle compares German and French
-with the original's output token by token, English by a digest. Lines with CJK characters differ:
-tokenizer.perl splits them by the properties of a later Unicode version. These corpora do not
-contain them.
+with the original's output token by token, English by a digest. Lines in other scripts may differ:
+CJK characters, the virama U+094D, letters above U+FFFF and letters of later Unicode versions, which
+tokenizer.perl splits by other properties. The word DOTMULTI differs, too. The corpora of this
+project contain none of them.
 
 For scoring (T2T's utils/get_ende_bleu.sh), the tokenizer reads characters, but the two later
 scripts, `perl -ple` and multi-bleu.perl, read bytes, so the code after the tokenizer works on UTF-8
