@@ -10,6 +10,7 @@ models and of the oracle, also with words dropped, swapped and repeated, and wit
 that costs little (a tag before each line).
 """
 
+import html
 import re
 import shlex
 import unicodedata
@@ -147,17 +148,18 @@ def find_form_fault(
     is_as_given: bool = False,
 ) -> FormFault | None:
     """Return why a score of these lines would be the form's; None for plain text on both sides."""
-    letters = [[_letters(line) for line in side] for side in (hypotheses, references)]
-    words = [[_split(line) for line in side] for side in (hypotheses, references)]
-    word_match = ngram_match(*words, WORD_ORDERS)
-    letter_match = ngram_match(*letters, LETTER_ORDERS)
+    word_match = ngram_match(
+        [_split(line) for line in hypotheses], [_split(line) for line in references], WORD_ORDERS
+    )
+    letters = [_letters(line) for line in references]
+    letter_match = ngram_match([_letters(line) for line in hypotheses], letters, LETTER_ORDERS)
     found = _known_form(hypotheses, references, is_as_given)
     if found is not None:
         form, side, share = found
         command = form.command.format(language=language) if form.is_tokens else form.command
         statement = f"{share:.0%} of the lines have {form.words}"
         return FormFault(statement, word_match, letter_match, side, command)
-    if sum(map(len, letters[1])) < MIN_LETTERS or letter_match < MIN_LETTER_MATCH:
+    if sum(map(len, letters)) < MIN_LETTERS or letter_match < MIN_LETTER_MATCH:
         return None
     missing = _missing_marks(hypotheses, references)
     if missing:
@@ -264,7 +266,7 @@ def _split(line: str) -> tuple[str, ...]:
 
 def _letters(line: str) -> str:
     """Return the letters and digits of a line, without case, accents and blanks."""
-    text = unicodedata.normalize("NFKD", _NOT_TEXT.sub("", line).lower())
+    text = unicodedata.normalize("NFKD", _NOT_TEXT.sub("", html.unescape(line)).lower())
     text = "".join(filter(str.isalnum, text))
     for letters, folded in _TO_FOLD.items():
         text = text.replace(letters, folded)
