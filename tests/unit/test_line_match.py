@@ -51,7 +51,7 @@ ONE_OUTPUT = [TRANSLATIONS[0]] * len(
     ("lines", "words", "doubt"),
     [
         (SHUFFLED, "the order of the lines is not", ""),
-        ([*TRANSLATIONS[40:], *TRANSLATIONS[:40]], "the order of the lines is not", ""),
+        ([*TRANSLATIONS[40:], *TRANSLATIONS[:40]], "lines", ""),
         ([line.upper() for line in TRANSLATIONS], "", "upper case"),
         (ENGLISH, "", "language"),
         (TRANSLATIONS, "", ""),

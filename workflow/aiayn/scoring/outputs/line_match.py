@@ -33,6 +33,7 @@ MIN_CAPITALS = 5.0  # that the other text's share predicts; none by chance has o
 LOWER_SHARE = 0.01  # of the expected capitals, below which a text is lower-cased throughout
 ORDER_SEED = 2014
 MAX_SHIFT = 5  # lines that a translation may be away from its reference
+MIN_BETTER = 0.5  # lines that fit better less those that fit worse, of all that are moved
 MIN_MOVED_WORDS = 30  # that a move of all following lines must gain: several sentences
 
 
@@ -97,7 +98,7 @@ def find_shift(hypotheses: Sequence[str], references: Sequence[str]) -> Shift | 
     """Return the first line from which all lines fit the references of other lines much better.
 
     For each offset the words in common of the lines after each place are compared with those in
-    place. The best place and offset must gain `MIN_MOVED_WORDS`, and half of all words in common.
+    place. The best place and offset must gain `MIN_MOVED_WORDS`, and most lines must fit better.
     """
     bags = [Counter(line.split()) for line in hypotheses]
     expected = [Counter(line.split()) for line in references]
@@ -111,7 +112,8 @@ def find_shift(hypotheses: Sequence[str], references: Sequence[str]) -> Shift | 
         # What the lines from each place to the end gain.
         gains = np.cumsum((moved - in_place)[::-1])[::-1]
         place = int(np.argmax(gains))
-        if gains[place] > max(gain, in_place[place:].sum()):
+        differences = np.sign(moved - in_place)[place:]
+        if gains[place] > gain and differences.sum() > MIN_BETTER * len(differences):
             best, gain = Shift(place + 1, offset), float(gains[place])
     return best
 
