@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from sacrebleu.metrics.bleu import BLEU
 
-from analysis.doctor.check_scores import sides_of
 from analysis.doctor.types import (
     Answer,
     Case,
@@ -38,7 +37,7 @@ def check_lengths(case: Case) -> Answer:
         logged = output.logged
         place = output.path
         if output.can_be_scored:
-            lines, references = sides_of(case, output)
+            lines, references = output.lines, output.references or ()
             score = BLEU(tokenize="none", force=True).corpus_score(lines, [references])
             ratio, penalty, bleu = score.sys_len / max(1, score.ref_len), score.bp, score.score
             findings += _ends_early(output.path, lines, references)

@@ -1,5 +1,5 @@
-"""Checks text and scores after the search: pieces joined, references in their order, the definition
-of each score, and the size of the test set.
+"""Checks text and scores after the search: the form of the text, references in their order, the
+definition of each score, and the size of the test set.
 """
 
 import functools
@@ -9,24 +9,24 @@ import msgspec
 
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.definitions import CASE_SUFFIX
+from aiayn.scoring.outputs.form import MIN_RATIO, FormFault, find_form_fault
 from aiayn.scoring.outputs.line_match import (
     MAX_OUT_OF_ORDER,
     MIN_DISTINCT,
     MIN_VARIETY,
     find_other_language,
+    find_shift,
+    is_lower_cased,
     is_varied,
     match_lines,
     variety,
 )
-from aiayn.scoring.outputs.repairs import SHIFT, Repaired, best_repair
-from aiayn.scoring.outputs.system_output import form_of
 from analysis.doctor.check_settings import decoding_judgements, settled
 from analysis.doctor.types import (
     Answer,
     Case,
     Cost,
     Finding,
-    Scorer,
     Translation,
     fact,
     make_finding,
@@ -50,40 +50,11 @@ MAX_DIFFERENCE = 0.05  # BLEU; a value printed to one decimal differs by no more
 Lines = Sequence[str]
 
 
-def repaired(case: Case, output: Translation) -> tuple[Repaired, Cost] | None:
-    """Return the repair that raises the score of a translation most, as `aiayn score` names it,
-    with the BLEU that it gives back; None if none helps.
-    """
-    if not output.can_be_scored:
-        return None
-    language = case.claim.corpus.target_language
-    return _repaired(
-        case.scorer, _metric_of(case, output), output.lines, output.references or (), language
-    )
-
-
 @functools.lru_cache(maxsize=8)
-def _repaired(
-    scorer: Scorer, metric: str, lines: Lines, references: Lines, language: str
-) -> tuple[Repaired, Cost] | None:
-    given = scorer(lines, references)[metric]
-    helpful = best_repair(
-        lines, references, language, lambda *sides: scorer(*sides).get(metric, 0.0), given
-    )
-    if helpful is None:
-        return None
-    repair, value = helpful
-    return repair, _measured_cost(metric, given, value, f"with {repair.words}")
-
-
-def sides_of(case: Case, output: Translation) -> tuple[Lines, Lines]:
-    """Return translations and references in their order, repaired where a repair of the text raises
-    the score.
-    """
-    helpful = repaired(case, output)
-    if helpful is None or helpful[0].name == SHIFT:
-        return output.lines, output.references or ()
-    return helpful[0].hypotheses, helpful[0].references
+def _form_fault(
+    lines: Lines, references: Lines, language: str, is_as_given: bool
+) -> FormFault | None:
+    return find_form_fault(lines, references, language=language, is_as_given=is_as_given)
 
 
 def _metric_of(case: Case, output: Translation) -> str:
@@ -102,8 +73,8 @@ def _measured_cost(metric: str, given: float, value: float, words: str) -> Cost:
 
 
 def check_pieces(case: Case) -> Answer:
-    """Check that no repair of the text raises the score, and that translations are in the language
-    of the references.
+    """Check that the form of the text does not decide the score, and that translations are in the
+    language of the references.
     """
     outputs = [output for output in case.translations if output.lines]
     finding_by_title: dict[str, Finding] = {}
@@ -115,22 +86,32 @@ def check_pieces(case: Case) -> Answer:
 
 
 def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
-    helpful = repaired(case, output)
-    if helpful is not None and helpful[0].name != SHIFT:
-        repair, cost = helpful
-        names = repair.name.split("+")
-        evidence = [fact(output.path, "text", "as given", repair.words)]
-        yield make_finding(
-            "in-pieces" if "pieces" in names else "repairable",
-            evidence,
-            cost=cost,
-            repair=repair.words,
-            names=" ".join(names),
-        )
+    if not output.can_be_scored:
+        return
+    is_as_given = _metric_of(case, output) == AS_GIVEN
+    language = case.claim.corpus.target_language
+    fault = _form_fault(output.lines, output.references or (), language, is_as_given)
+    if fault is None:
+        return
+    if output.logged is not None and "pieces" in fault.words:
+        return  # the arguments of the log say so
+    is_hypotheses = fault.side == "hypotheses"
+    path = output.path if is_hypotheses else output.references_path or output.path
+    found, expected = f"{fault.word_match:.1f} %", f"{fault.letter_match:.1f} %, as of letters"
+    evidence = [fact(path, "n-grams of words that match", found, expected)]
+    loss = max(0.0, fault.letter_match - fault.word_match)
+    cost = Cost(low=loss * MIN_RATIO, high=loss, source=f"these lines: {fault.figures}")
+    yield make_finding(
+        "in-pieces" if "pieces" in fault.words else "wrong-form",
+        evidence,
+        cost=cost,
+        form=fault.words,
+        command=fault.command or "write plain sentences, one a line",
+    )
 
 
 def _other_language(case: Case, output: Translation) -> Iterator[Finding]:
-    shares = find_other_language(*sides_of(case, output))
+    shares = find_other_language(output.lines, output.references or ())
     if shares is not None:
         what = "words that are among the most frequent of the references"
         expected = f"about {shares[1]:.1%}, as in the references"
@@ -163,14 +144,15 @@ def _misfit(case: Case, output: Translation) -> Finding | None:
     In a log of fairseq-generate each hypothesis has the number of its reference, so that the order
     cannot be wrong.
     """
-    lines, references = sides_of(case, output)
+    lines, references = output.lines, output.references or ()
+    shift = find_shift(lines, references)
+    if shift is not None:
+        expected = "no line, each fits its own reference"
+        evidence = [fact(output.path, "moved from line", shift.first_line, expected)]
+        return make_finding("different-orders", evidence)
     share = match_lines(lines, references).share
     if share <= MAX_OUT_OF_ORDER:
-        helpful = repaired(case, output)
-        if helpful is None or helpful[0].name != SHIFT:
-            return None
-        evidence = [fact(output.path, "lines", "as given", helpful[0].words)]
-        return make_finding("different-orders", evidence, cost=helpful[1])
+        return None
     is_one_log = output.references_path == output.path
     name = "other-sentences"
     if is_varied(lines, references) and not is_one_log:
@@ -227,21 +209,19 @@ def _lower_cased(case: Case, output: Translation) -> Finding | None:
     """
     if not output.can_be_scored:
         return None
-    lines, references = sides_of(case, output)
+    lines, references = output.lines, output.references or ()
     sides = (
-        ("Translations are", output.path, form_of(lines)),
-        ("The references are", output.references_path, form_of(references)),
+        ("Translations are", output.path, lines, references),
+        ("The references are", output.references_path, references, lines),
     )
-    for (side, path, form), (_, _, other) in (sides, sides[::-1]):
-        if form.is_lower_beside(other):
-            here, there = (f"{one.capitals.value:.1%} of letters" for one in (form, other))
-            expected = f"{there}, as on the other side"
+    for side, path, text, other in sides:
+        if is_lower_cased(text, other):
             metric = _metric_of(case, output)
             given = case.scorer(lines, references)[metric]
             lower = [list(map(str.lower, one)) for one in (lines, references)]
             cost = _measured_cost(metric, given, case.scorer(*lower)[metric], "without case")
-            evidence = [fact(path, "case of letters: capitals", here, expected)]
-            return make_finding("lower-cased", evidence, cost=cost, side=side)
+            wrong = fact(path, "case of letters", "no capitals", "capitals, as on the other side")
+            return make_finding("lower-cased", [wrong], cost=cost, side=side)
     return None
 
 

@@ -28,6 +28,7 @@ from tests.slurm import (
     faults_of_drivers,
     faults_of_environments,
     faults_of_file_systems,
+    faults_of_images,
     faults_of_jobs,
     faults_of_nodes,
     faults_of_snakemake,
@@ -38,7 +39,7 @@ from tests.slurm.fault_scene import NUM_RANKS, UPDATES, Comparison, Scene
 Fault = Callable[[Scene], None]
 MODULES = (
     faults_of_jobs, faults_of_daemons, faults_of_drivers, faults_of_file_systems, faults_of_snakemake, faults_of_crowds,
-    faults_of_environments, faults_of_nodes,
+    faults_of_environments, faults_of_nodes, faults_of_images,
 )  # fmt: skip
 HEADER = (
     "fault",

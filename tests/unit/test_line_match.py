@@ -1,14 +1,13 @@
-"""`aiayn score` warns where a BLEU near 0 is not the model's: order, shift, case, language; and
-nowhere else.
-"""
+"""`aiayn score` refuses lines in another order, doubts case and language, and nothing else."""
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.scoring.outputs.line_match import find_doubt
+from aiayn.scoring.outputs.line_match import find_doubts, find_order_fault, find_shift
 
 NOUNS = (
     "Der Mann",
@@ -49,25 +48,72 @@ ONE_OUTPUT = [TRANSLATIONS[0]] * len(
 
 
 @pytest.mark.parametrize(
-    ("lines", "words"),
+    ("lines", "words", "doubt"),
     [
-        (SHUFFLED, "another order"),
-        ([*TRANSLATIONS[40:], *TRANSLATIONS[:40]], "another order"),
-        ([line.upper() for line in TRANSLATIONS], "upper case"),
-        (ENGLISH, "language"),
-        (TRANSLATIONS, ""),
-        (ONE_OUTPUT, ""),
+        (SHUFFLED, "the order of the lines is not", ""),
+        ([*TRANSLATIONS[40:], *TRANSLATIONS[:40]], "lines", ""),
+        ([line.upper() for line in TRANSLATIONS], "", "upper case"),
+        (ENGLISH, "", "language"),
+        (TRANSLATIONS, "", ""),
+        (ONE_OUTPUT, "", ""),
     ],
-    ids=["shuffled", "shifted", "upper case", "English", "right", "one output"],
+    ids=["shuffled", "rotated", "upper case", "English", "right", "one output"],
 )
-def test_a_score_near_zero_has_its_reason(lines: list[str], words: str) -> None:
-    doubt = find_doubt(lines, REFERENCES, 0.5)
-    assert bool(doubt) == bool(words)
-    assert words in doubt
-    assert find_doubt(lines, REFERENCES, 20.0) == ""
+def test_another_order_is_a_fault_and_case_and_language_are_doubts(
+    lines: list[str], words: str, doubt: str
+) -> None:
+    fault, *_ = find_order_fault(lines, REFERENCES) or ("",)
+    assert bool(fault) == bool(words)
+    assert words in fault
+    assert [doubt in sentence for sentence in find_doubts(lines, REFERENCES)] == [True] * bool(
+        doubt
+    )
 
 
-def test_the_warning_is_said_once_and_can_be_left_out(
+VARIED = [" ".join(f"wort{line * 7 + word}" for word in range(7)) for line in range(90)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "first_line", "offset"),
+    [
+        ([*VARIED[:50], *VARIED[51:], "nichts"], 51, -1),
+        ([*VARIED[:50], *VARIED[53:], *["nichts"] * 3], 51, -3),
+        ([*VARIED[:51], *VARIED[50:-1]], 51, 1),
+        (["Kopf", *VARIED[:-1]], 1, 1),
+    ],
+    ids=["a lost line", "three lost lines", "a doubled line", "a heading"],
+)
+def test_a_shift_is_refused_with_a_command_that_moves_the_lines_back(
+    lines: list[str],
+    first_line: int,
+    offset: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shift = find_shift(lines, VARIED)
+    assert shift is not None
+    assert (shift.first_line, shift.offset) == (first_line, offset)
+    for name, text in (("hyp.de", lines), ("ref.de", VARIED)):
+        (tmp_path / name).write_text("\n".join([*text, ""]), encoding="utf-8")
+    files = ["--hypotheses", str(tmp_path / "hyp.de"), "--references", str(tmp_path / "ref.de")]
+    assert main(["score", *files, "--language-pair", "en-de"]) == 1
+    assert (
+        f"from line {first_line} on each line stands {abs(offset)} too" in capsys.readouterr().err
+    )
+    command = f"{shift.command} < {tmp_path / 'hyp.de'}"
+    moved = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    in_place = [
+        line == other for line, other in zip(moved.stdout.split("\n"), VARIED, strict=False)
+    ]
+    assert in_place.count(False) <= abs(offset)
+
+
+def test_a_bad_translation_and_a_short_one_have_no_shift() -> None:
+    assert find_shift(ONE_OUTPUT, REFERENCES) is None
+    assert find_shift(VARIED[:3], VARIED[1:4]) is None
+
+
+def test_a_doubt_is_one_line_and_can_be_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, lines in (

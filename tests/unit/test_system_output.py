@@ -13,15 +13,12 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.data.text.tokenize_moses import tokenize_line
 from aiayn.errors import ScoreError
-from aiayn.scoring.outputs.system_output import (
-    SystemOutput,
-    check_num_lines,
-    form_of,
-    read_output,
-    unlike_forms,
-)
+from aiayn.scoring.outputs.form import find_form_fault
+from aiayn.scoring.outputs.system_output import SystemOutput, check_num_lines, read_output
 from aiayn.scoring.score import score_hypotheses
 from tests.text_forms import FORMS, GENERATED, OTHER, PLAIN, pieces, sentence_pieces, tokens
+
+HONEST = Path(__file__).parents[1] / "facts" / "honest"
 
 
 def write(path: Path, lines: Sequence[str]) -> Path:
@@ -45,19 +42,27 @@ def score(
     )
 
 
-def unlike(*, is_as_given: bool = False, **lines_by_name: Sequence[str]) -> str:
-    """Return the forms that forbid a score."""
-    return unlike_forms(lines_by_name, is_as_given=is_as_given)
-
-
 @pytest.mark.parametrize("name", FORMS)
-def test_each_form_is_found_in_hypotheses_or_references(name: str) -> None:
+def test_each_form_is_refused_in_hypotheses_or_references_and_lower_case_is_doubted(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines, kinds = FORMS[name]
-    for side, other in (("hyp", "ref"), ("ref", "hyp")):
-        assert unlike(**{side: lines, other: PLAIN}) == "+".join(f"{side}-{kind}" for kind in kinds)
+    for hypotheses, references in ((lines, PLAIN), (PLAIN, lines)):
+        sides = ("--hypotheses", write(tmp_path / "h", hypotheses))
+        code = main(
+            ["score", *map(str, sides), "--references", str(write(tmp_path / "r", references))]
+        )
+        printed = capsys.readouterr().err
+        if kinds == ("lower",):
+            assert code == 0
+            assert ("lower case" in printed) == (hypotheses is lines)
+        else:
+            assert code == 1
+            assert kinds[0] in printed
+            assert str(tmp_path / ("h" if hypotheses is lines else "r")) in printed
 
 
-def test_scores_of_unlike_sides_say_so_and_sacrebleus_warning_is_not_passed_on(
+def test_an_unchecked_score_says_so_and_sacrebleus_warning_is_not_passed_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     lines = tokens(OTHER) * 5  # sacreBLEU warns from 100 lines on
@@ -69,37 +74,41 @@ def test_scores_of_unlike_sides_say_so_and_sacrebleus_warning_is_not_passed_on(
     ]
     assert main(["score", *map(str, arguments), "--no-warning"]) == 0
     captured = capfd.readouterr()
-    assert {line.rpartition("|")[2] for line in captured.out.splitlines()} == {"unlike:hyp-tokens"}
+    assert {line.rpartition("|")[2] for line in captured.out.splitlines()} == {"form:unchecked"}
     assert "force" not in captured.err + caplog.text
 
 
-def test_tokens_beside_plain_text_or_unescaped_tokens_are_not_as_given() -> None:
-    unescaped = FORMS["tokens, not escaped"][0]
-    for reference in (PLAIN, unescaped):
-        assert "hyp-tokens" in unlike(hyp=tokens(OTHER), ref=reference, is_as_given=True)
-    assert unlike(hyp=tokens(OTHER), ref=tokens(PLAIN), is_as_given=True) == ""
+def known_form(hypotheses: list[str], references: list[str], *, is_as_given: bool = False) -> str:
+    """Return the words of the fault, '' if the texts are of one form."""
+    fault = find_form_fault(hypotheses, references, is_as_given=is_as_given)
+    return fault.words if fault else ""
 
 
-WITHOUT_MARKS = ["Ein Satz, in dem nichts steht."] * 9
+def test_tokens_beside_plain_text_are_not_as_given() -> None:
+    assert "tokens" in known_form(tokens(OTHER), PLAIN, is_as_given=True)
+    assert known_form(tokens(OTHER), tokens(PLAIN), is_as_given=True) == ""
+    assert "entities" in known_form(
+        tokens(OTHER), FORMS["tokens, not escaped"][0], is_as_given=True
+    )
 
 
 @pytest.mark.parametrize(
     ("hypotheses", "references"),
     [
         ([line.lower() for line in OTHER], [line.lower() for line in PLAIN]),
-        ([*PLAIN[:-3], "Er schrieb &quot;ja&quot; .", "A \u2581 B @@ C", "ein @-@ zwei"], PLAIN),
-        ([*WITHOUT_MARKS, "Meier &amp; Sohn &amp; Co, hier."], [*WITHOUT_MARKS, WITHOUT_MARKS[0]]),
+        ([*PLAIN[:-2], "Er schrieb &quot;ja&quot; .", "ein @-@ zwei"], PLAIN),
     ],
-    ids=["both lower-cased", "a few marks, entities and blanks", "two entities of two"],
+    ids=["both lower-cased", "a few marks, entities and blanks"],
 )
 def test_texts_of_one_form_do_not_differ(hypotheses: list[str], references: list[str]) -> None:
-    assert unlike(hyp=hypotheses, ref=references) == ""
+    assert known_form(hypotheses, references) == ""
 
 
 def test_french_blanks_before_colons_and_chinese_are_plain() -> None:
     french = ["Il dit : \u00ab oui \u00bb, puis il part ; pourquoi ? Voil\u00e0 !"] * 9
-    assert form_of(french).is_tokens is False
-    assert form_of(["\u6211 \u4eec \uff0c 3 . 5 , \u4f60 . \u3002"] * 9).is_tokens is False
+    assert known_form(french, french) == ""
+    chinese = ["\u6211 \u4eec \uff0c 3 . 5 , \u4f60 . \u3002"] * 9
+    assert known_form(chinese, chinese) == ""
 
 
 def test_a_generate_log_is_read_in_the_order_of_the_source(
@@ -112,11 +121,12 @@ def test_a_generate_log_is_read_in_the_order_of_the_source(
         pieces(tokens(OTHER)),
         tokens(PLAIN),
     )
-    code, values, signatures = score(
-        capsys, "--hypotheses", log, "--as-given", "--repair", "pieces"
-    )
+    code, _, refusal = score(capsys, "--hypotheses", log, "--as-given")
+    assert code == 1
+    assert "pieces of subword-nmt" in refusal
+    joined = write(tmp_path / "joined", [line.replace("@@ ", "") for line in GENERATED])
+    code, values, _ = score(capsys, "--hypotheses", joined, "--as-given")
     assert code == 0
-    assert "repaired:pieces" in signatures
     (expected,) = score_hypotheses(
         tokens(OTHER),
         tokens(PLAIN),
@@ -144,6 +154,23 @@ def test_lines_of_a_generate_log_may_have_a_prefix(prefix: str, tmp_path: Path) 
     assert read_output(log).lines == pieces(tokens(OTHER))
     targets = [prefix + line for line in GENERATED if line.startswith("T-")]
     assert read_output(write(tmp_path / "targets", targets)).references == tokens(PLAIN)
+
+
+def test_two_decodings_in_one_file_are_doubted_and_n_best_lists_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    joined = [line.replace("@@ ", "") for line in GENERATED]  # it has two hypotheses a sentence
+    for lines, is_doubted in ((joined, False), (joined * 2, True)):
+        assert score(capsys, "--hypotheses", write(tmp_path / "g", lines), "--as-given")[0] == 0
+        main(["score", "--hypotheses", str(tmp_path / "g"), "--as-given"])
+        assert ("two decodings in one file" in capsys.readouterr().err) is is_doubted
+
+
+def test_a_session_of_fairseq_interactive_is_read_as_it_was_run() -> None:
+    for version in ("0.10.2", "0.12.2"):
+        path = HONEST / version / "update_checkpoints" / "interactive.log"
+        output = read_output(path)
+        assert (len(output.lines), output.has_several, output.references) == (20, False, None)
 
 
 def test_sgm_gzip_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
@@ -199,21 +226,13 @@ def test_published_text_raises_no_alarm_beside_other_text_and_every_form_of_it_d
 ) -> None:
     folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://"))
     lines = read_output(folder / "newstest" / name).lines[::4]
-    flickr = folder / "multi30k/data/task1/raw" / f"test_2016_flickr.{name.rpartition('.')[2]}.gz"
-    for other in (
-        read_output(flickr).lines,
-        read_output(folder / "newstest" / "newstest2014.de").lines[::4],
-    ):
-        assert unlike(hyp=lines, ref=other) == unlike(hyp=other, ref=lines) == ""
     language = name.rpartition(".")[2]
-    tokenized = [tokenize_line(line, language) for line in lines[:100]]
-    for changed in (
-        tokenized,
-        pieces(lines),
-        sentence_pieces(lines),
-        [line.lower() for line in lines],
-    ):
-        assert unlike(hyp=changed, ref=lines)
+    flickr = folder / "multi30k/data/task1/raw" / f"test_2016_flickr.{language}.gz"
+    other = read_output(flickr).lines[: len(lines)]
+    assert known_form(lines[: len(other)], other) == ""
+    tokenized = [tokenize_line(line, language) for line in lines]
+    for changed in (tokenized, pieces(lines), sentence_pieces(lines)):
+        assert known_form(changed, lines) != ""
 
 
 def test_json_lines_of_a_trainer_are_no_translations(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ REMOVED = {
     "compare": "`sacrebleu REFERENCES -i BASELINE SYSTEM --paired-bs`; docs/tables.md says how to read it",  # noqa: E501
     "describe": "`aiayn plan --system NAME` prints size, cost and the fairseq-train command",
     "doctor --command": "`aiayn doctor FOLDER` and `aiayn tables --from-logs` read the same arguments from a log",  # noqa: E501
-    "evaluate --detokenise": "`--repair detokenise` does it, as in `score`",
-    "evaluate --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
+    "evaluate --detokenise": "`sacremoses -l de detokenize` does it to the file of --output",
+    "evaluate --force": "`--no-warning` scores the lines as they are",
     "explain --sd-df": "`--mean M --sd S --num-seeds N` judges a published mean; else omit it",
+    "evaluate --repair": "the error without it has the command that undoes the form; omit it",
     "export --format ctranslate2": "`--format safetensors` exports every system",
     "export --length-penalty-form": "config.json names the system's own search; omit it",
     "export --stop": "config.json names the system's own search; omit it",
@@ -34,10 +35,11 @@ REMOVED = {
     "plot --format": "SVG, for dark and light pages, and PDF are always written; omit it",
     "preflight --offline": "files that are here are not asked for; without a network all others fail at once; omit it",  # noqa: E501
     "recipes": "docs/wmt14.md compares the recipes",
-    "score --detokenise": "`--repair detokenise` turns tokens into plain text",
-    "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
-    "score --join-pieces": "`--repair pieces` joins subword pieces (`@@ `, U+2581 and others)",
+    "score --detokenise": "`sacremoses -l de detokenize < TOKENS > PLAIN` turns tokens into plain text",  # noqa: E501
+    "score --force": "`--no-warning` scores the lines as they are",
+    "score --join-pieces": "without it `score` prints the command that joins the pieces; omit it",
     "score --lowercase": "the definitions that end with _lc ignore case, and are always printed; omit it",  # noqa: E501
+    "score --repair": "without it `score` prints the command that undoes the form; omit it",
     "search --length-penalty-form": "the search has the system's own form; omit it",
     "search --metric": "the pairs are scored by the metric that judges the paper's tables; omit it",
     "search --output-folder": "the table is printed: `aiayn search RUN > search.md`",

@@ -14,8 +14,8 @@ Ctrl-C stops it with the score of the lines so far; the same command continues.
 Before the translation, the model's loss tells whether the dictionaries are the model's. The search
 is the paper's (section 6.1), unless flags change it; `--search fairseq` is that of
 fairseq-generate. Subword pieces (`@@ `, U+2581) are joined, and the translations are scored as by
-`aiayn score`: `--repair detokenise` turns tokens into plain text, which the definitions need;
---as-given keeps tokens on both sides.
+`aiayn score`. Of a model of tokens write them with --output and detokenise the file (`sacremoses -l
+de detokenize`), which the definitions need; --as-given keeps tokens on both sides.
 """
 
 import sys
@@ -37,7 +37,7 @@ from aiayn.spec.system import DecodingSpec, read_system
 
 EXAMPLE = (
     "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset"
-    " newstest2014 --repair detokenise --output newstest2014.de"
+    " newstest2014 --output newstest2014.de"
 )
 # The defaults of fairseq-generate, with the paper's beam and alpha.
 FAIRSEQ_SEARCH = {
@@ -135,10 +135,11 @@ def run(args: Flags) -> None:
         return
     print_output_scores(
         args,
-        SystemOutput(place_of_source, lines, "lines", sha256=lines_sha256(lines)),
+        SystemOutput(
+            str(args.output or place_of_source), lines, "lines", sha256=lines_sha256(lines)
+        ),
         references,
         place,
-        command="the same command with",
         search=decoding_signature(decoding),
     )
 

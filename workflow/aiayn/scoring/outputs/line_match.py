@@ -1,10 +1,11 @@
 """Tests whether translations and references have the same sentences, order and language.
 
-If they do not, the BLEU is near 0 and says nothing about the model. The doctor tests every output.
-`aiayn score` tests only outputs with a BLEU near 0.
+If they do not, the BLEU says nothing about the model. `aiayn score` refuses lines in another order,
+and says in one line what else it doubts.
 """
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aiayn.data.text.detokenise import join_any_pieces
+from aiayn.errors import ScoreError
 
 Score = Callable[[int, Sequence[int]], Sequence[float]]  # how well each of some items fits one
 NUM_DECOYS = 19
@@ -25,42 +27,141 @@ NUM_FREQUENT = 25
 MIN_WORDS = 200  # of either side, below which its language is not judged
 # Shuffled translations of base on Multi30k have 99 % different lines and 66 % of the references'
 # words. Translations of a big that does not read its source have 38 %, a repeated line has 0 %.
-MIN_DISTINCT, MIN_VARIETY = 0.5, 0.3
-MAX_NEAR_ZERO = (
-    5.0  # BLEU: shuffled, shifted, upper-cased and other languages' lines have 0.0 to 3.7
-)
+MIN_DISTINCT, MIN_VARIETY = 0.5, 0.5
 MAX_UPPER = 0.5  # of the letters
+MIN_CAPITALS = 5.0  # that the other text's share predicts; none by chance has one in 148
+LOWER_SHARE = 0.01  # of the expected capitals, below which a text is lower-cased throughout
 ORDER_SEED = 2014
+MAX_SHIFT = 5  # lines that a translation may be away from its reference
+MIN_BETTER = 0.5  # lines that fit better less those that fit worse, of all that are moved
+MIN_MOVED_WORDS = 30  # that a move of all following lines must gain: several sentences
 
 
-def find_doubt(hypotheses: Sequence[str], references: Sequence[str], bleu: float) -> str:
-    """Return in a sentence why a BLEU near 0 may not be the model's; '' if nothing speaks for
-    it.
+class Shift(NamedTuple):
+    """From the line `first_line` on (from 1), each translation stands `offset` lines too late; a
+    negative offset is too early: lines are missing before it.
     """
-    if bleu >= MAX_NEAR_ZERO or not hypotheses:
-        return ""
+
+    first_line: int
+    offset: int
+
+    @property
+    def command(self) -> str:
+        """Return the command that moves the lines back, as a filter of stdin."""
+        if self.offset < 0:
+            # The hold space is empty: it is printed once for each missing line.
+            return f"sed '{self.first_line}{{x;{'p;' * -self.offset}x}}'"
+        return f"sed '{self.first_line},{self.first_line + self.offset - 1}d'"
+
+
+def find_order_fault(
+    hypotheses: Sequence[str], references: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return why the lines are not in the references' order, and the command that helps, '' if none
+    is known; None if they are in order, or if too few words agree to tell.
+    """
+    shift = find_shift(hypotheses, references)
+    if shift is not None:
+        direction = "early: lines are missing" if shift.offset < 0 else "late: lines are repeated"
+        number = abs(shift.offset)
+        words = f"from line {shift.first_line} on each line stands {number} too {direction}"
+        return words, shift.command
+    if not is_varied(hypotheses, references):
+        return None
+    if match_lines(hypotheses, references).share <= MAX_OUT_OF_ORDER:
+        return None
+    words = (
+        "the words are the references', the order of the lines is not: they fit their own"
+        " reference no better than another line's (of fairseq-generate give the whole log: its"
+        " lines are sorted by number)"
+    )
+    return words, ""
+
+
+def check_order(hypotheses: Sequence[str], references: Sequence[str], *, path: str) -> None:
+    """Check that the lines are in the order of the references.
+
+    Raises:
+        ScoreError: with the line at which the order changes, if it is known, and the next step.
+    """
+    fault = find_order_fault(hypotheses, references)
+    if fault is None:
+        return
+    words, command = fault
+    step = "put both files into the order of the source"
+    if command:
+        step = f"move the lines back: {command} < {shlex.quote(path)} > moved.txt"
+    raise ScoreError(f"{path}: {words}; {step}; --no-warning scores the lines as they are")
+
+
+def find_shift(hypotheses: Sequence[str], references: Sequence[str]) -> Shift | None:
+    """Return the first line from which all lines fit the references of other lines much better.
+
+    For each offset the words in common of the lines after each place are compared with those in
+    place. The best place and offset must gain `MIN_MOVED_WORDS`, and most lines must fit better.
+    """
+    bags = [Counter(line.split()) for line in hypotheses]
+    expected = [Counter(line.split()) for line in references]
+    num_lines = len(references)
+    in_place = _shared_words(bags, expected, 0, num_lines)
+    best, gain = None, float(MIN_MOVED_WORDS)
+    for offset in range(-MAX_SHIFT, MAX_SHIFT + 1):
+        if offset == 0 or len(hypotheses) != num_lines:
+            continue
+        moved = _shared_words(bags, expected, offset, num_lines)
+        # What the lines from each place to the end gain.
+        gains = np.cumsum((moved - in_place)[::-1])[::-1]
+        place = int(np.argmax(gains))
+        differences = np.sign(moved - in_place)[place:]
+        if gains[place] > gain and differences.sum() > MIN_BETTER * len(differences):
+            best, gain = Shift(place + 1, offset), float(gains[place])
+    return best
+
+
+def _shared_words(
+    bags: Sequence[Counter[str]], expected: Sequence[Counter[str]], offset: int, num_lines: int
+) -> npt.NDArray[np.int64]:
+    """Return the words in common of each reference and the line `offset` after it."""
+    shared = np.zeros(num_lines, dtype=np.int64)
+    for index in range(max(0, -offset), min(num_lines, len(bags) - offset)):
+        shared[index] = (bags[index + offset] & expected[index]).total()
+    return shared
+
+
+def find_doubts(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
+    """Return one sentence for each thing that may be wrong with translations that are scored."""
+    doubts = []
     letters = [character for line in hypotheses for character in line if character.isalpha()]
-    if sum(map(str.isupper, letters)) > MAX_UPPER * len(letters):
-        return (
+    if sum(map(str.isupper, letters)) > MAX_UPPER * max(1, len(letters)):
+        doubts.append(
             "the translations are upper case, which counts as other words; the definitions that end"
             " with _lc ignore case"
         )
+    elif is_lower_cased(hypotheses, references):
+        doubts.append(
+            "the translations are lower case; the definitions that end with _lc ignore it"
+        )
     if find_other_language(hypotheses, references) is not None:
-        return (
-            "the translations are not in the references' language: check the file, and"
-            " --language-pair"
+        doubts.append(
+            "the translations are not in the references' language: is it the source? Check the"
+            " file, and --language-pair"
         )
-    if (
-        is_varied(hypotheses, references)
-        and match_lines(hypotheses, references).share > MAX_OUT_OF_ORDER
-    ):
-        return (
-            "the lines are in another order than the references, or shifted: they fit their own"
-            " reference no better than another line's; put both into the order of the source"
-            " (of fairseq-generate give the whole log as --hypotheses: its lines are sorted by"
-            " number)"
-        )
-    return ""
+    return doubts
+
+
+def is_lower_cased(lines: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether a text is lower-cased throughout where another text has capitals."""
+    num_capitals, num_letters = _count_capitals(lines)
+    num_others, num_other_letters = _count_capitals(others)
+    expected = num_letters * num_others / max(1, num_other_letters)
+    return expected >= MIN_CAPITALS and num_capitals <= LOWER_SHARE * expected
+
+
+def _count_capitals(lines: Sequence[str]) -> tuple[int, int]:
+    """Return the numbers of capitals and of letters that have case."""
+    text = "".join(lines)
+    num_capitals = sum(map(str.isupper, text))
+    return num_capitals, num_capitals + sum(map(str.islower, text))
 
 
 def variety(lines: Sequence[str], references: Sequence[str]) -> float:

@@ -1,43 +1,18 @@
-"""Reads a system output or references from any file and recognises the form of the text: plain,
-tokens or pieces.
-
-Every BLEU except `bleu_as_given` begins with plain lines of hypotheses and references. Outputs are
-shared in other forms: Moses' tokens with their escapes, subword pieces, lower case, an .sgm file, a
-log of fairseq-generate. A form shows in marks that plain text lacks, as a share of the places where
-they could occur:
-
-| form | share of | in plain text | in that form |
-|---|---|---|---|
-| tokens | full stops and commas after a word, separated from it | at most 0.16 | 0.97 and more |
-| escaped | the characters that Moses escapes that are entities (`&quot;`) | at most 0.09, or one or two of two | 1 |
-| hyphens apart | hyphens inside words that are ` @-@ ` (tokenizer.perl -a) | at most 0.002 | 1 |
-| pieces | lines with a mark of pieces: `@@ `, U+2581, U+FFED | at most 0.05 | 0.78 and more |
-| lower case | letters with case that are capitals, over the other text's share | at least 0.04 | 0 |
-
-The shares in plain text come from 451 outputs of WMT 2021 and 2023 in 15 languages and their
-references. The shares in the other forms come from 12 outputs of rsennrich/lingeval97 and the test
-data of tensorflow/nmt. The limits of this module are between both.
-"""  # noqa: E501
+"""Reads a system output or references from any file: plain lines, .sgm, gzip, and the outputs of
+fairseq-generate and fairseq-interactive.
+"""
 
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from aiayn.data.sources.joining import read_segments
-from aiayn.data.text.detokenise import PIECE_PATTERN, join_any_pieces
 from aiayn.errors import ScoreError
 from aiayn.packed import UNPACK_ERRORS, open_unpacked
 
-TOKEN_SHARE = (
-    0.5  # of marks that are separate, of characters that are entities, of hyphens that are ` @-@ `
-)
-MIN_COUNT = 4  # marks: fewer may be chance; 4 of 4 has one in 256 where a quarter is
-PIECE_SHARE = 0.1  # of lines that hold a mark
-MIN_CAPITALS = 5.0  # that the other text's share predicts; none by chance has one in 148
-LOWER_SHARE = 0.01  # of the expected capitals, below which a text is lower-cased throughout
 NUM_FULL, NUM_FILTERED = 3003, 2737  # lines of newstest2014, and of what sacreBLEU calls wmt14
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -47,68 +22,6 @@ _SGM = re.compile(
     r"\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^>]*>\s*)?<(?:srcset|refset|tstset|mteval)\b",
     re.IGNORECASE,
 )
-_PIECE = re.compile(PIECE_PATTERN)
-# A letter of a script that parts words by blanks: not of Thai, Lao, Khmer, Chinese, Japanese.
-_LETTER = r"[^\W\d_\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
-_APART = re.compile(rf"{_LETTER} [.,\u060c](?= |$)", re.MULTILINE)
-_ATTACHED = re.compile(rf"{_LETTER}[.,\u060c](?= |$)", re.MULTILINE)
-_ENTITY = re.compile(r"&(?:amp|quot|apos|lt|gt|#124|#91|#93|#39|#34);")
-_TO_ESCAPE = re.compile(r"""["'|<>\[\]&]""")
-_HYPHEN_APART = re.compile(r"(?<= )@-@(?= )")
-_HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
-
-
-class Share(NamedTuple):
-    """How many of how many."""
-
-    num: int
-    total: int
-
-    @property
-    def value(self) -> float:
-        """The share, 0 of none."""
-        return self.num / max(1, self.total)
-
-    def __str__(self) -> str:
-        return f"{self.value:.0%} of {self.total:,}"
-
-    @property
-    def is_most(self) -> bool:
-        """Whether it is more than `TOKEN_SHARE`, of enough places."""
-        return self.num >= MIN_COUNT and self.value > TOKEN_SHARE
-
-
-class Form(NamedTuple):
-    """The form of a text, by the module's table; subword pieces are joined first."""
-
-    mark: str
-    marked_lines: Share
-    apart: Share
-    escaped: Share
-    hyphens_apart: Share
-    capitals: Share
-
-    @property
-    def is_pieces(self) -> bool:
-        """Whether words are split into pieces."""
-        return self.marked_lines.num > 0 and self.marked_lines.value > PIECE_SHARE
-
-    @property
-    def token_kinds(self) -> tuple[bool, bool, bool]:
-        """Whether marks are apart, characters escaped, hyphens split: equal for two texts that are
-        scored as given.
-        """
-        return self.apart.is_most, self.escaped.is_most, self.hyphens_apart.is_most
-
-    @property
-    def is_tokens(self) -> bool:
-        """Whether the text is tokens rather than plain text."""
-        return any(self.token_kinds)
-
-    def is_lower_beside(self, other: "Form") -> bool:
-        """Return whether this text is lower-cased throughout where the other has capitals."""
-        expected = self.capitals.total * other.capitals.value
-        return expected >= MIN_CAPITALS and self.capitals.num <= LOWER_SHARE * expected
 
 
 class SystemOutput(NamedTuple):
@@ -119,6 +32,7 @@ class SystemOutput(NamedTuple):
     kind: Literal["lines", "sgm", "generate log"]
     references: list[str] | None = None
     sha256: str = ""  # of the file's unpacked bytes
+    has_several: bool = False  # whether sentences occur twice: the log of two decodings
 
     @property
     def words(self) -> str:
@@ -227,8 +141,27 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
         [targets[number] for number in sorted(chosen)] if chosen.keys() <= targets.keys() else None
     )
     return SystemOutput(
-        place, [chosen[number] for number in sorted(chosen)], "generate log", references
+        place,
+        [chosen[number] for number in sorted(chosen)],
+        "generate log",
+        references,
+        has_several=_has_several(lines),
     )
+
+
+def _has_several(lines: Iterable[str]) -> bool:
+    """Return whether a sentence comes back after another one: its lines stand together in a log."""
+    finished: set[str] = set()
+    current = ""
+    for line in lines:
+        found = _SENTENCE.match(line)
+        if found is None or found[2] == current:
+            continue
+        if found[2] in finished:
+            return True
+        finished.add(current)
+        current = found[2]
+    return False
 
 
 def generated_sentences(lines: Iterable[str]) -> dict[str, dict[int, str]]:
@@ -241,58 +174,6 @@ def generated_sentences(lines: Iterable[str]) -> dict[str, dict[int, str]]:
             text = found[3] if found[1] in "ST" else found[3].partition("\t")[2]
             line_by_kind[found[1]].setdefault(int(found[2]), text)
     return line_by_kind
-
-
-def form_of(lines: Sequence[str]) -> Form:
-    """Return the form of a text."""
-    marks = [found[0] for line in lines if (found := _PIECE.search(line))]
-    mark = max(set(marks), key=marks.count, default="")
-    text = "\n".join(join_any_pieces(line) for line in lines) if marks else "\n".join(lines)
-    num_entities = len(_ENTITY.findall(text))
-    num_apart, num_hyphens_apart = len(_APART.findall(text)), len(_HYPHEN_APART.findall(text))
-    num_capitals = sum(map(str.isupper, text))
-    return Form(
-        mark=mark,
-        marked_lines=Share(len(marks), len(lines)),
-        apart=Share(num_apart, num_apart + len(_ATTACHED.findall(text))),
-        # An entity begins with a character that plain text has bare.
-        escaped=Share(num_entities, len(_TO_ESCAPE.findall(text))),
-        hyphens_apart=Share(num_hyphens_apart, num_hyphens_apart + len(_HYPHEN.findall(text))),
-        capitals=Share(num_capitals, num_capitals + sum(map(str.islower, text))),
-    )
-
-
-def unlike_forms(lines_by_name: Mapping[str, Sequence[str]], *, is_as_given: bool) -> str:
-    """Return the forms that forbid a score as requested, in the words of a signature: `hyp-tokens`.
-
-    '' means that they can. With `is_as_given` tokens of the same kind on both sides can.
-    """
-    form_by_name = {name: form_of(lines) for name, lines in lines_by_name.items()}
-    forms = form_by_name.values()
-    is_alike = len({form.token_kinds for form in forms}) == 1
-    tags = []
-    for name, form in form_by_name.items():
-        if form.is_pieces:
-            tags.append(f"{name}-pieces")
-        if form.is_tokens and not (is_as_given and is_alike):
-            tags.append(f"{name}-tokens")
-        if any(form.is_lower_beside(other) for other in forms):
-            tags.append(f"{name}-lower")
-    return "+".join(tags)
-
-
-def check_tokens(sides: Iterable[Sequence[str]]) -> None:
-    """Check that texts which are scored as given are not plain text.
-
-    Raises:
-        ScoreError: if no side is tokens, and each side has full stops and commas that are attached.
-    """
-    forms = [form_of(lines) for lines in sides]
-    num_attached = min(form.apart.total - form.apart.num for form in forms)
-    if num_attached >= MIN_COUNT and not any(form.is_tokens for form in forms):
-        raise ScoreError(
-            "--as-given: hypotheses and references are plain text, not tokens; omit the flag"
-        )
 
 
 def check_num_lines(output: SystemOutput, num_references: int, place: str) -> None:

@@ -1,0 +1,157 @@
+"""`aiayn score` refuses each form of text that would decide the score, and its command restores the
+lines; plain sentences are scored, however bad they are.
+"""
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.data.text.tokenize_moses import tokenize_line
+from aiayn.scoring.outputs.form import LETTER_ORDERS, ngram_match
+
+WORDS = [
+    *("Mann", "Frau", "Kind", "Nachbar", "Haus", "Flu\u00df", "Schiff", "Stadt", "Wasser", "Wald"),
+    *("Berg", "Stra\u00dfe", "Br\u00fccke", "Garten", "Vogel", "Hund", "Katze", "Fenster"),
+    *("T\u00fcr", "Dach", "Brot", "K\u00e4se", "Wein", "Abend", "Morgen", "Winter", "Sommer"),
+]
+
+
+def sentences(rng: random.Random) -> list[str]:
+    """Return sentences with commas, umlauts and few words in common."""
+    drawn = [rng.sample(WORDS, 6) for _ in range(60)]
+    return [f"{a} {b}, sagt {c} {d}, \u00fcber {e} und {f}." for a, b, c, d, e, f in drawn]
+
+
+REFERENCES = sentences(random.Random(2017))
+CLEAN = [
+    line.replace("\u00fcber", "unter") if number % 3 else line
+    for number, line in enumerate(REFERENCES)
+]
+
+
+def cut(line: str, mark: str) -> str:
+    """Return a line with longer words cut after three letters, and a mark between the parts."""
+    return " ".join(
+        f"{word[:3]}{mark}{word[3:]}" if len(word) > 4 else word for word in line.split()
+    )
+
+
+def ascii_of(line: str) -> str:
+    """Return a line without accents."""
+    return "".join(
+        character for character in unicodedata.normalize("NFKD", line) if character.isascii()
+    )
+
+
+# By form: what the message says, what each line becomes, and whether the command restores it.
+FORMS: dict[str, tuple[str, Callable[[str], str], bool]] = {
+    "subword-nmt": ("subword-nmt", lambda line: cut(line, "@@ "), True),
+    "sentencepiece": ("sentencepiece", lambda line: "\u2581" + line.replace(" ", " \u2581"), True),
+    "underscores": ("`_` before words", lambda line: "_" + line.replace(" ", " _"), True),
+    "tensor2tensor": (
+        "tensor2tensor",
+        lambda line: " ".join(f"{word}_" for word in cut(line, " ").split(" ")).replace("_ ", "_ "),
+        False,
+    ),
+    "end of words": ("</w>", lambda line: cut(line, " ").replace(" ", "</w> ") + "</w>", False),
+    "WordPiece": ("WordPiece", lambda line: cut(line, " ##"), True),
+    "joiners": ("joiners", lambda line: cut(line, "\uffed "), True),
+    "byte-level": ("byte-level", lambda line: "\u0120" + line.replace(" ", " \u0120"), True),
+    "sentence ends": ("symbols", "<s> {} </s>".format, True),
+    "padding": ("symbols", "{} <pad> <pad> <pad> <pad>".format, True),
+    "segments": ("sgm", '<seg id="1">{}</seg>'.format, True),
+    "language tags": ("language tags", ">>deu<< {}".format, True),
+    "Python lists": ("Python lists", lambda line: str(line.split()), True),
+    "byte strings": ("byte strings", lambda line: str(line.encode()), True),
+    "JSON lines": ("JSON objects", lambda line: json.dumps({"id": 1, "translation": line}), True),
+    "JSON strings": ("JSON strings", json.dumps, True),
+    "quoted": ("quoted lines", "'{}'".format, True),
+    "escapes": ("escapes", lambda line: json.dumps(line)[1:-1], True),
+    "an n-best list": ("n-best", "0 ||| {} ||| LM= -3.1 ||| -0.7".format, True),
+    "source column": ("columns", "the source of this sentence\t{}".format, True),
+    "line numbers": ("line numbers", "(17) {}".format, True),
+    "mojibake": ("mojibake", lambda line: line.encode().decode("cp1252", "replace"), False),
+    "decomposed": ("NFD", lambda line: unicodedata.normalize("NFD", line), True),
+    "zero-width": ("invisible", lambda line: line.replace(" ", "\u200b "), True),
+    "compound split": (
+        "compound split",
+        lambda line: re.sub("(Nach)(bar)", r"\1 ##AT##-##AT## \2", line),
+        False,
+    ),
+    "entities": ("HTML entities", lambda line: line.replace("e", "&#101;"), True),
+    "tokens": ("Moses' tokens", lambda line: tokenize_line(line, "de").rstrip(), True),
+    # Without a known form the figures refuse, and the references' marks.
+    "ASCII for umlauts": ("accents or umlauts", ascii_of, False),
+    "no punctuation": ("punctuation", lambda line: re.sub("[,.]", "", line), False),
+    "no blanks": ("the words do not", lambda line: line.replace(" ", ""), False),
+    "blanks in words": ("the words do not", lambda line: cut(line, " "), False),
+    "hyphens for blanks": ("the words do not", lambda line: line.replace(" ", "-"), False),
+}
+
+
+def score(folder: Path, hypotheses: list[str]) -> int:
+    """Score lines against the references, and return the exit code."""
+    for name, lines in (("out.de", hypotheses), ("ref.de", REFERENCES)):
+        (folder / name).write_text("\n".join([*lines, ""]), encoding="utf-8")
+    files = ["--hypotheses", str(folder / "out.de"), "--references", str(folder / "ref.de")]
+    return main(["score", *files, "--language-pair", "en-de"])
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form_is_refused_with_both_figures_and_its_command_restores_the_lines(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, change, is_restored = FORMS[name]
+    assert score(tmp_path, [change(line) for line in CLEAN]) == 1
+    message = capsys.readouterr().err
+    assert words in message
+    assert re.search(
+        r"[\d.]+ % of the references' n-grams match by words, [\d.]+ % by letters", message
+    )
+    if is_restored:
+        command = message[message.index("undo it: ") + 9 : message.index(" > plain.txt")]
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        restored = subprocess.run(
+            ["bash", "-c", command],
+            capture_output=True,
+            check=True,
+            env=os.environ | {"PATH": path, "LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"},
+        )
+        lines = restored.stdout.decode("utf-8").splitlines()
+        assert [line.strip() for line in lines] == CLEAN
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda line: line,
+        lambda line: "Ja.",
+        lambda line: "" if "Haus" in line else line,
+        lambda line: " ".join(sorted(line.split())),
+        lambda line: f"{line} Und so weiter, und so fort.",
+        lambda line: line.replace(" ", "  "),
+    ],
+    ids=["right", "one word", "some blank", "words in another order", "too long", "double blanks"],
+)
+def test_plain_sentences_are_scored_however_bad_they_are(
+    change: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score(tmp_path, [change(line) for line in CLEAN]) == 0
+
+
+def test_the_match_of_a_line_that_ends_early_by_hand() -> None:
+    # Of 25 letters 20 are there: 23 trigrams, of which 18, and so on; of 4 words 3: 3/4, 2/3, 1/2.
+    letters = ngram_match(["abcdefghijklmnopqrst"], ["abcdefghijklmnopqrstuvwxy"], LETTER_ORDERS)
+    expected = (18 / 23 * 15 / 20 * 10 / 15 * 5 / 10) ** (1 / 4)
+    assert letters == pytest.approx(100 * expected)
+    words = ngram_match([("a", "b", "c", "x", "x")], [("a", "b", "c", "d")], (1, 2, 3))
+    assert words == pytest.approx(100 * (3 / 4 * 2 / 3 * 1 / 2) ** (1 / 3))
