@@ -359,6 +359,14 @@ def test_40_trainings_that_begin_from_one_checkpoint_are_not_three_seeds(tmp_pat
     assert all("history" in problems_of(judged, name) for name in texts)
 
 
+def test_40_what_came_before_a_start_has_to_be_in_the_folder(tmp_path: Path) -> None:
+    _, second = halves(BASE, BASE)
+    judged = judge_base(tmp_path, a=second)
+    assert filled(judged) == {"a.log": []}
+    (history,) = [one for one in training(judged).all_problems if one.quantity == "history"]
+    assert history.value == "update 50,000 of a log that is not here"
+
+
 def three_seeds(**changes: object) -> dict[str, str]:
     texts = {}
     for seed in (1, 2, 3):

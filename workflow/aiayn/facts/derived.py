@@ -54,9 +54,9 @@ def facts_of_translation(translation: Translation) -> list[Fact]:
 
 
 def _derived_of_training(training: Training) -> Iterator[Fact]:
-    names = {fact.quantity for section in training.sections for fact in _symbols(section)}
+    names = {fact.quantity for section in training.sections for fact in symbols_of(section)}
     for section in training.sections:
-        symbols = list(_symbols(section))
+        symbols = symbols_of(section)
         yield from symbols
         # What one start states, each start has to state.
         missing = names - {fact.quantity for fact in symbols}
@@ -78,6 +78,13 @@ def _place(section: Section, quantity: str) -> tuple[str, int]:
     """Return the file and line of a fact, or those of the section's beginning."""
     fact = section.find(quantity)
     return (section.path, section.line) if fact is None else (fact.path, fact.line)
+
+
+def symbols_of(section: Section) -> list[Fact]:
+    """Return the paper's symbols of the arguments of one start, which are worked out once."""
+    if section.symbols is None:
+        section.symbols = list(_symbols(section))
+    return section.symbols
 
 
 def _symbols(section: Section) -> Iterator[Fact]:
@@ -290,7 +297,7 @@ def _batches(training: Training) -> Iterator[Fact]:
 
 def dict_of_symbols(section: Section) -> dict[str, Value]:
     """Return the symbols of one start by name."""
-    return {fact.quantity: fact.value for fact in _symbols(section)}
+    return {fact.quantity: fact.value for fact in reversed(symbols_of(section))}
 
 
 def _rates(training: Training) -> Iterator[Fact]:

@@ -83,7 +83,8 @@ class Section(msgspec.Struct, kw_only=True):
     0.10, up to 0.12 and the fork). `arguments` has the first value of each key, and `digest` covers
     all of them. `validations` are by subset and update, `epochs` by number. Every `rate_step`-th
     learning rate is kept. `broken_lines` are torn lines of statistics, and `conflicts` lines that
-    contradict an earlier line. `first_time` and `last_time` are ISO times without zone, '' without.
+    contradict an earlier line. `symbols` is filled by `derived.py` when it is first needed.
+    `first_time` and `last_time` are ISO times without zone, '' without.
     """
 
     path: str
@@ -115,6 +116,7 @@ class Section(msgspec.Struct, kw_only=True):
     num_marked: int = 0
     cut_line: int | None = None
     copied_in: list[str] = []
+    symbols: list[Fact] | None = None
 
     def find(self, quantity: str) -> Fact | None:
         """Return the newest fact about a quantity, None if no line states it."""
