@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from aiayn.cost import num_parameters
-from aiayn.data.text.binarize import pair_lengths
+from aiayn.data.text.index import pair_lengths
 from aiayn.errors import ConfigError, LaunchError
 from aiayn.plan.machine import Machine, machine_here, machine_of_cluster
 from aiayn.plan.prediction import CPU_SHARE, predict_speed, run_disk_bytes

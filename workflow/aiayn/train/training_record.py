@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 import msgspec
 import torch
 
-from aiayn.data.text.binarize import pair_lengths
+from aiayn.data.text.index import pair_lengths
 from aiayn.errors import CheckpointError, LaunchError
 from aiayn.machine import cpu_name
 from aiayn.model.attention import chosen_kernels

@@ -24,7 +24,7 @@ from aiayn.packed import UNPACK_ERRORS
 
 _BLOCK_BYTES = 1 << 20
 # An attribute's value may hold a `>` in its quotes.
-_BEGIN = re.compile(r"""<seg(?=[\s>])(?:[^>"']|"[^"]*"|'[^']*')*>""", re.IGNORECASE)
+_BEGIN = re.compile(r"""<seg(?=[\s>])(?:[^>"']|"[^"]*"|'[^']*'){0,999}>""", re.IGNORECASE)
 _END = re.compile(r"</seg\s*>", re.IGNORECASE)
 _LINE_BREAK = re.compile(r"[ \t]*\r?\n[ \t]*")
 
