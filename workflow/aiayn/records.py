@@ -450,7 +450,7 @@ def name_of_type(content: bytes) -> str:
     """Return the name of a record's type, '' if the content is not a record."""
     try:
         values = msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
     return str(values.get("record", "")) if isinstance(values, dict) else ""
 
