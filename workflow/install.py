@@ -11,6 +11,7 @@ extensions, and would keep ours.
 """  # noqa: E501
 
 import argparse
+import contextlib
 import glob
 import os
 import platform
@@ -44,8 +45,6 @@ EXTRAS_BY_PART = {
 NEEDED_GB = "2 GB with torch's CPU build, 8 GB with CUDA's"  # downloads included
 
 SILENT_SECONDS = 30.0  # without a terminal: between two lines on the progress of pip
-DOWNLOAD = re.compile(r"Downloading (?:\S*/)?([A-Za-z0-9_.]+?)-\d\S* \(([\d.]+) ([kMG])B\)")
-MEGABYTES_BY_UNIT = {"k": 1e-3, "M": 1.0, "G": 1e3}
 
 
 class InstallError(Exception):
@@ -235,29 +234,21 @@ def show_progress(process: "subprocess.Popen[str]", lines: list[str], folder: Pa
     while process.poll() is None:
         time.sleep(0.2)
         now = time.monotonic()
-        if is_terminal and now >= begin + 1:
-            print(f"\r\x1b[K{describe(list(lines), folder, now - begin)[:79]}", end="", flush=True)
-        elif now >= shown + SILENT_SECONDS:
+        if now >= shown + (1.0 if is_terminal else SILENT_SECONDS):
             shown = now
-            print(describe(list(lines), folder, now - begin), flush=True)
-    if is_terminal:
-        print("\r\x1b[K", end="", flush=True)
+            with contextlib.suppress(OSError):  # pip removes files while they are looked at
+                text = describe("".join(lines[-1:]), folder, now - begin)
+                print(f"\r\x1b[K{text}" if is_terminal else f"{text}\n", end="", flush=True)
+    print("\r\x1b[K" if is_terminal else "", end="", flush=True)
 
 
-def describe(lines: list[str], folder: Path, seconds: float) -> str:
-    """Return what pip does at present, as its lines and its folder of downloads show it."""
-    downloads = [match for line in lines if (match := DOWNLOAD.search(line))]
-    names = {match[1] for match in downloads}
-    text = f"  {len(names)} packages downloaded, {seconds:.0f} s"
-    last = next((line for line in reversed(lines) if line.strip()), "")
-    if last.startswith("Installing collected packages"):
-        return f"  unpacking {last.count(',') + 1} packages, {seconds:.0f} s"
-    if downloads and DOWNLOAD.search(last):
-        name, size, unit = downloads[-1].groups()
-        megabytes = float(size) * MEGABYTES_BY_UNIT[unit]
-        sizes = [path.stat().st_size for path in folder.rglob(f"{name}*") if path.is_file()]
-        done = max(sizes, default=0) / 1e6
-        text += f"; {name}: {done:.0f} of {megabytes:.0f} MB"
+def describe(line: str, folder: Path, seconds: float) -> str:
+    """Return pip's newest line and, of a download, how much is here and how long the rest takes."""
+    text = f"  {line.strip()[:50]} ({seconds:.0f} s)"
+    sizes = [path.stat().st_size / 1e6 for path in folder.rglob("*") if path.is_file()]
+    if (size := re.search(r"\(([\d.]+) MB\)", line)) and sum(sizes) > 1:
+        seconds_left = (float(size[1]) - max(sizes)) * seconds / sum(sizes)
+        text += f": {max(sizes):.0f} of {size[1]} MB, {max(0, seconds_left):.0f} s left"
     return text
 
 

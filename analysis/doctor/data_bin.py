@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aiayn.data.text.binarize import INDEX_HEADER, INDEX_MAGIC, read_dictionary
+from aiayn.data.text.binarize import read_dictionary
+from aiayn.data.text.index import INDEX_HEADER, INDEX_MAGIC
 from aiayn.errors import CorpusError
 
 Numbers = npt.NDArray[np.int64]

@@ -88,11 +88,11 @@ def _head(scale: str, num_runs: int) -> str:
         ]
     lines += [
         "",
-        "The core dependencies are enough to make the tables again from this folder:",
+        "The core dependencies are enough to make the tables again; in this folder type:",
         "",
         "```",
-        f"aiayn tables --from-logs paper_tables/measured/{scale} --output again",
-        f"diff -r again/{scale}/tables paper_tables/measured/{scale}/tables",
+        "aiayn tables --from-logs . --output /tmp/again",
+        f"diff -r /tmp/again/{scale}/tables tables",
         "```",
     ]
     return "\n".join(lines) + "\n"

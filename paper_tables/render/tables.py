@@ -8,6 +8,7 @@ import pandas as pd
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.scoring.scores import summarise_frame
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
+from aiayn.terminal import visible
 from aiayn.wings import load
 from paper_tables.frame import Frame
 from paper_tables.layout import Table, compact
@@ -114,9 +115,9 @@ def write_table(table: Table, folder: Path) -> None:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Write text whole or not at all."""
+    """Write text whole or not at all; control characters are spelt out."""
     with (
         replace_on_success(path) as partial_path,
         partial_path.open("w", encoding="utf-8", newline="\n") as lines,
     ):
-        lines.write(text)
+        lines.write(visible(text))

@@ -113,6 +113,10 @@ def lay_out_runs(frame: Frame) -> Table:
     runs = (*frame.runs, *frame.later_runs)
     if any(run.state.reason for run in runs):
         fields.append(label_field("reason", "why not finished", lambda run: run.state.reason))
+    if any(run.train and run.train.remarks for run in runs):
+        fields.append(
+            label_field("remarks", "remarks", lambda run: run.train.remarks if run.train else "")
+        )
     rows = []
     for run, row in zip(runs, rows_of(fields, runs), strict=True):
         rows.append(replace(row, anchor=anchor_of(run.state.run) if run.state.run else ""))

@@ -85,10 +85,13 @@ def test_a_probes_system_is_another_but_for_the_peak_of_its_rate(path: Path) -> 
     assert probe.peak_learning_rate == pytest.approx(
         TIMES_BY_WORD[word] * (system.d_model * system.warmup_steps) ** -0.5, rel=1e-3
     )
+    differing = set()
+    for key in probe.__struct_fields__:
+        if getattr(probe, key) != getattr(system, key):
+            differing.add(key)
     own = {"schedule", "peak_learning_rate", "initial_learning_rate"}
-    assert {
-        key for key in probe.__struct_fields__ if getattr(probe, key) != getattr(system, key)
-    } == own
+    # A system whose rate was chosen by probes has the schedule of one of them itself.
+    assert differing == own if system.schedule == "equation_3" else differing <= own
 
 
 @pytest.mark.parametrize(

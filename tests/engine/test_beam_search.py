@@ -17,12 +17,13 @@ from torch import Tensor
 
 import aiayn.decode.beam_search as beam_search
 import aiayn.decode.decoder_steps as decoder_steps
-from aiayn.decode.beam_search import BatchSearch, check_search, length_penalty
+from aiayn.decode.beam_search import BatchSearch, length_penalty
 from aiayn.decode.decode import Translator
 from aiayn.decode.decoder_steps import FairseqSteps, TransformerSteps, steps_of
 from aiayn.errors import CheckpointError, ConfigError
 from aiayn.records import BinarizedCorpus
 from aiayn.spec.system import DecodingSpec
+from aiayn.spec.training import check_search
 from aiayn.train import compat
 from aiayn.train.fairseq_args import train_flags
 from tests.engine.models import WaitsForTheHost, make_dictionary, make_model, make_task, randomise

@@ -1,4 +1,5 @@
-"""Pastes each command of README.md into a shell, next to a small finished training of the demo.
+"""Pastes each command of README.md into a shell, next to a small finished training of the demo, and
+those of docs/ that have the mark `needs the demo`.
 
 What would take long, or needs what a test lacks, is tried in part; the table below says how.
 Words in capitals are placeholders for the reader's own values: `EXAMPLE_BY_WORD` has one where
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from tests.contracts.test_readme import CHECKOUT, FENCE, SPAN, read
+from tests.contracts.test_readme import CHECKOUT, DOCS_NAMES, FENCE, SPAN, read
 from tests.engine.pipeline_verbs import data_commands, training_commands
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,7 @@ PROGRAMS = ("make", "snakemake", "source", "aiayn", "echo")
 # What is added to a command: none of these is run whole.
 IN_PART = {"make": " --dry-run", "snakemake": " --dry-run --quiet all"}
 # Exit codes other than 0: what they check may be found wanting here, as no machine of 8 GPUs is.
-EXIT_CODES = {"aiayn preflight": (0, 1), "aiayn doctor": (0, 1)}
+EXIT_CODES = {"aiayn preflight": (0, 1), "aiayn doctor": (0, 1), "aiayn where": (0, 1)}
 EXAMPLE_BY_WORD = {"FOLDER": "runs"}
 CORPUS, SYSTEM = "demo_en_de", "base"
 
@@ -47,11 +48,19 @@ def commands_of_the_readme() -> list[str]:
         for command in dict.fromkeys(commands)
         if command.split(" ")[0] in PROGRAMS
         and not re.search(r"\s[A-Z]+\b(?!=)", command)
+        and "--released" not in command  # half an hour, and a network
         and " " in command
     ]
 
 
-COMMANDS = commands_of_the_readme()
+def commands_that_need_the_demo() -> list[str]:
+    """Return the commands of docs/ that have this mark; one training is here, not two."""
+    marked = re.compile(r"^ *(aiayn .*?) +# needs the demo", re.MULTILINE)
+    found = [command for name in DOCS_NAMES for command in marked.findall(read(name))]
+    return [command for command in dict.fromkeys(found) if "seed2" not in command]
+
+
+COMMANDS = list(dict.fromkeys([*commands_of_the_readme(), *commands_that_need_the_demo()]))
 
 
 @pytest.fixture(scope="module")
@@ -130,4 +139,5 @@ def test_the_readmes_commands_are_found() -> None:
         "aiayn --help",
     } <= set(COMMANDS)
     assert [command for command in COMMANDS if "| aiayn translate" in command] != []
+    assert "aiayn attention demo_en_de-base-seed1" in COMMANDS
     assert [command for command in COMMANDS if "FILE" in command or "CELL" in command] == []

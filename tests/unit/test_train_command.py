@@ -17,7 +17,8 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRequest]:
     """Return the list that every request is put on, in place of a training."""
     asked: list[TrainingRequest] = []
     monkeypatch.setattr(aiayn.cli.train, "drive", lambda request, **_: asked.append(request))
-    monkeypatch.setattr(aiayn.cli.train, "check_feasible", lambda *_, **__: None)
+    for check in ("check_evaluations", "check_feasible"):
+        monkeypatch.setattr(aiayn.cli.train, check, lambda *_, **__: None)
     return asked
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from aiayn.cli.flags import VerbParser, add_flags, help_format
 from aiayn.errors import AiaynError, ConfigError, UsageError, did_you_mean, require_no_password
 from aiayn.removed import explain_removed_flag, explain_removed_verb
-from aiayn.terminal import coloured, reflowed
+from aiayn.terminal import coloured, reflowed, visible
 from aiayn.wings import module_of_verb, present_wings
 
 # The verbs of the core, in the order of the data flow. `analysis/<wing>/wing.py` registers the
@@ -159,7 +159,7 @@ def _is_unread() -> bool:
 
 
 def _print_error(program: str, text: str) -> None:
-    print(f"{coloured(program, 'red', sys.stderr)}: {text}", file=sys.stderr)
+    print(f"{coloured(program, 'red', sys.stderr)}: {visible(text)}", file=sys.stderr)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -32,6 +32,7 @@ from aiayn.printed import (
     read_replications,
     read_sentences,
 )
+from aiayn.records import TrainRecord, read_record
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,
@@ -78,6 +79,22 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         own = (e for e in self.evaluations if (e.corpus, e.system) == (corpus, system))
         return max(num_averaged(evaluation.average) for evaluation in own)
 
+    def require_kept(self, results_folder: Path) -> None:
+        """Require that the finished trainings kept the checkpoints that the evaluations average.
+
+        Raises:
+            ConfigError: naming a run that kept too few.
+        """
+        for run in self.trainings:
+            path = train_record(results_folder, self.scale.scale, *run.key)
+            num_needed = self.num_models(run.corpus, run.system)
+            if path.exists() and len(read_record(path, TrainRecord).models) < num_needed:
+                raise ConfigError(
+                    f"{path}: its run kept fewer than the {num_needed} checkpoints that this config"
+                    f" averages; take {run.system} out of the config, or delete this record and"
+                    f" train again: `aiayn train --fresh --num-models {num_needed} ...`"
+                )
+
     @functools.cached_property
     def later_trainings(self) -> frozenset[Training]:
         """The trainings of `later_seeds`, which printed rows, conclusions and verdicts ignore."""
@@ -98,6 +115,13 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         for stage in asked_stages(self.scale):
             records.append(scale_record(results_folder, scale, stage.verb))
         return records
+
+
+def num_kept(language_pair: str, system: str) -> int:
+    """Return how many checkpoints the paper's tables average of a system: 1, 5 or 20."""
+    if not is_asked_for(language_pair, system):
+        return num_averaged(COMPARED_AVERAGE)
+    return max(num_averaged(average) for average, _ in evaluations_of(language_pair, system))
 
 
 def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Experiment:

@@ -4,10 +4,12 @@ No other module spells these paths.
 """
 
 import logging
+import re
 from pathlib import Path
 
 import msgspec
 
+from aiayn.errors import UsageError
 from aiayn.spec.system import CHECKOUT, SCALES
 
 logger = logging.getLogger(__name__)
@@ -81,9 +83,18 @@ def split_alpha(testset: str) -> tuple[str, float | None]:
     """Split a test set's name into the corpus's test set and an alpha.
 
     The alpha is None if the search uses the system's own alpha.
+
+    Raises:
+        UsageError: if the alpha is not a number of 0 or more.
     """
     name, mark, alpha = testset.partition(ALPHA_MARK)
-    return (name, float(alpha)) if mark else (testset, None)
+    if not mark:
+        return testset, None
+    # As `experiment` writes it, also 1e-05; not nan, inf or a negative number.
+    if re.fullmatch(r"\d{1,9}(\.\d+)?(e-\d\d)?", alpha) is None:
+        expected = f"a number of 0 or more, as in {ALPHA_MARK}1.4"
+        raise UsageError(f"test set {testset!r}: alpha {alpha!r}; expected {expected}")
+    return name, float(alpha)
 
 
 def num_averaged(average: str) -> int:

@@ -200,6 +200,8 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     kernels for masked and causal attention on a GPU, and how the batches of an update were joined;
     '' on a CPU. `beginning` is None unless the training continues a shorter training; then seconds
     count from that update on, while `tokens` and `updates` count from the first update.
+    `num_left_out` counts the training pairs with more tokens than a model or a batch has. An
+    attempt of `num_backward_attempts` ended before it began, by the clock; it counts 0 seconds.
     """
 
     run: str
@@ -222,6 +224,18 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     kernels: str = ""
     prediction: Any = msgspec.UNSET  # of older records, unused
     beginning: Beginning | None = None
+    num_left_out: int = 0
+    num_backward_attempts: int = 0
+
+    @property
+    def remarks(self) -> str:
+        """What a reader of the table of runs should know, '' if there is nothing."""
+        remarks = []
+        if self.num_left_out:
+            remarks.append(f"{self.num_left_out:,} training pairs left out as too long")
+        if self.num_backward_attempts:
+            remarks.append(f"{self.num_backward_attempts} attempts with a wrong clock count 0 s")
+        return "; ".join(remarks)
 
 
 class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"):
@@ -436,7 +450,7 @@ def name_of_type(content: bytes) -> str:
     """Return the name of a record's type, '' if the content is not a record."""
     try:
         values = msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
     return str(values.get("record", "")) if isinstance(values, dict) else ""
 

@@ -19,6 +19,8 @@ MIN_WIDTH = 40
 Colour = Literal["red", "green", "yellow", "bold"]
 _SELECT_BY_COLOUR: dict[Colour, str] = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
 NO_BREAK = "\x1f"  # a blank at which a line must not end
+# All control characters but tab and line feed; marks that change the direction of writing.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 CLOSE = TableFormat(
     None, None, None, None, DataRow("", " ", ""), DataRow("", " ", ""), 0, None
 )  # of cells of one line
@@ -158,6 +160,14 @@ def sections(*parts: tuple[str, Sequence[str]]) -> str:
 def titled(title: str) -> list[str]:
     """Return a title and the line below it."""
     return [coloured(title, "bold"), "=" * min(text_width(), len(title))]
+
+
+def visible(text: str) -> str:
+    """Return text with control characters and direction marks spelt out as Python escapes.
+
+    Names and reasons in other people's files may contain them, and a terminal or browser obeys.
+    """
+    return _UNSEEN.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def json_text(value: object) -> str:

@@ -7,15 +7,17 @@ O().
 
 from pathlib import Path
 
-from aiayn.cli.flags import RECORD
+from aiayn.cli.flags import JSON, RECORD
 from aiayn.provenance import gather_provenance
 from aiayn.records import write_record
+from aiayn.terminal import json_text
 
 EXAMPLE = "aiayn measure --record results/demo/measure/record.json"
 
 
 class Flags:
     record: Path = RECORD
+    json: bool = JSON
 
 
 def run(args: Flags) -> None:
@@ -26,5 +28,6 @@ def run(args: Flags) -> None:
     from paper_tables.render.render import render_markdown
 
     layers = time_layers()
-    print(render_markdown(lay_out_layers(layers)), end="")
+    table = json_text(layers) if args.json else render_markdown(lay_out_layers(layers))
+    print(table, end="")
     write_record(MeasureRecord(provenance=gather_provenance([]), layers=layers), args.record)

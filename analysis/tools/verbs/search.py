@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from tqdm import tqdm
 
-from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, THREADS, Device, flag, positive
+from aiayn.cli.flags import AVERAGE, DEVICE, JSON, RESULTS, THREADS, Device, flag, positive
 from aiayn.data.text.binarize import require_recorded_split
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines, unchanged_paths
@@ -24,6 +24,7 @@ from aiayn.records import RawCorpus, read_record
 from aiayn.runs.finished import FinishedRun, find_finished
 from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import CorpusSpec, read_corpus
+from aiayn.terminal import json_text
 from analysis.tools.search import SearchTable, render_markdown
 
 EXAMPLE = (
@@ -42,6 +43,7 @@ class Flags:
     average: str | None = AVERAGE
     device: Device = DEVICE
     threads: int = THREADS
+    json: bool = JSON
 
 
 def run(args: Flags) -> None:
@@ -101,7 +103,12 @@ def run(args: Flags) -> None:
         signature=re.sub(r"\|alpha:[^|]+", "|alpha:COLUMN", signature),
         value_by_pair=value_by_pair,
     )
-    print(render_markdown(table), end="")
+    if args.json:
+        scores = [(beam_size, alpha, value) for (beam_size, alpha), value in value_by_pair.items()]
+        columns = ("beam_size", "alpha", metric)
+        print(json_text([dict(zip(columns, row, strict=True)) for row in scores]), end="")
+    else:
+        print(render_markdown(table), end="")
 
 
 def _references(results_folder: Path, finished: FinishedRun, corpus: CorpusSpec) -> list[str]:

@@ -139,14 +139,15 @@ def _settings(declared: Flag, hint: Any) -> dict[str, Any]:
     return settings
 
 
-def whole_number(text: str, *, least: int = 0) -> int:
+def whole_number(text: str, *, least: int = 0, most: int = 10**9) -> int:
     """Return a flag's whole number.
 
     Raises:
-        ArgumentTypeError: if the text is not a whole number, or the number is below `least`.
+        ArgumentTypeError: if the text is not a whole number from `least` to `most`.
     """
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of {least} or more")
+    if not text.isdecimal() or len(text) > 18 or not least <= int(text) <= most:
+        bounds = f"{least} to {most}" if text.isdecimal() and text > "0" else f"{least} or more"
+        raise argparse.ArgumentTypeError(f"{text[:30]!r}: expected a whole number of {bounds}")
     return int(text)
 
 
@@ -170,6 +171,16 @@ def positive(text: str) -> int:
     return whole_number(text, least=1)
 
 
+def seed(text: str) -> int:
+    """Return a seed: fairseq adds the number of the epoch, and the sum has 32 bits."""
+    return whole_number(text, most=2**31 - 1)
+
+
+def num_threads(text: str) -> int:
+    """Return a number of threads; torch ends the process if it cannot start them."""
+    return whole_number(text, least=1, most=1024)
+
+
 RUN = flag("a run's name, or any unique beginning of it", "RUN", is_positional=True)
 RUNS_FOLDER = flag("folder of runs (default: runs)", "FOLDER", default=Path("runs"))
 RESULTS = flag("default: results", "FOLDER", default=RESULTS_FOLDER)
@@ -189,7 +200,7 @@ CLUSTER = flag("a file of workflow/config/clusters (default: the config's)", "NA
 UPDATES = flag("number of updates, instead of the system's own", "N", parse=positive)
 PRECISION = flag("precision of products, instead of the system's own")
 DEVICE = flag("default: a GPU if there is one", default="auto")
-THREADS = flag("CPU threads (default: 1)", default=1)
+THREADS = flag("CPU threads (default: 1)", default=1, parse=num_threads)
 JSON = flag("print one JSON object")
 ARCHIVES_VARIABLE = "AIAYN_ARCHIVES"
 ARCHIVES_FOLDER = flag(

@@ -13,6 +13,7 @@ from aiayn.cli.flags import RUN, RUNS_FOLDER, flag, whole_number
 from aiayn.runs.logs import follow, in_words, show_end
 from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status import find_run_folder
+from aiayn.terminal import visible
 
 EXAMPLE = "aiayn logs demo_en_de-base-seed1 --follow"
 
@@ -36,8 +37,8 @@ def run(args: Flags) -> None:
         if args.raw:  # standard output has only the lines of the file
             logger.info(text)
         else:
-            print(in_words(text), flush=args.follow)
+            print(visible(in_words(text)), flush=args.follow)
 
     show = follow if args.follow else show_end
     for line in show(folder, num_lines=args.lines, note=note):
-        print(line if args.raw else in_words(line), flush=args.follow)
+        print(line if args.raw else visible(in_words(line)), flush=args.follow)

@@ -12,7 +12,7 @@ from aiayn.cli.flags import RUN, RUNS_FOLDER, flag
 from aiayn.launch.launcher import QUEUES
 from aiayn.runs.status import find_run_folder, list_run_folders, read_statuses
 from aiayn.runs.status_text import render_status, render_statuses
-from aiayn.terminal import json_text
+from aiayn.terminal import json_text, visible
 
 EXAMPLE = "aiayn status"
 
@@ -28,9 +28,11 @@ def run(args: Flags) -> None:
     if args.run is None:
         statuses = read_statuses(list_run_folders(args.runs_folder), QUEUES)
         print(
-            json_text(statuses) if args.json else render_statuses(statuses, args.runs_folder),
+            json_text(statuses)
+            if args.json
+            else visible(render_statuses(statuses, args.runs_folder)),
             end="",
         )
     else:
         (status,) = read_statuses([find_run_folder(args.runs_folder, args.run)], QUEUES)
-        print(json_text(status) if args.json else render_status(status), end="")
+        print(json_text(status) if args.json else visible(render_status(status)), end="")

@@ -15,6 +15,7 @@ hyper-parameters; a log that fills no cell is listed with the reason. Examples:
   aiayn tables --from-logs runs results --output results/from-logs
 """
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -36,13 +37,25 @@ EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
 MAX_NOT_READ = 20  # files that are named on the terminal
 
 
+def _parse_config(text: str) -> object:
+    """Return the JSON of a flag.
+
+    Raises:
+        ArgumentTypeError: if it is not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"{error}; expected one JSON object") from None
+
+
 class Flags:
     configfile: Path | None = flag("the scale's config file", "FILE", excludes="source")
     config_json: dict[str, object] | None = flag(
         "the merged config as one JSON object (for the pipeline)",
         "JSON",
         excludes="source",
-        parse=json.loads,
+        parse=_parse_config,
     )
     from_logs: list[Path] | None = flag(
         "folders of logs and records, with their subfolders", "FOLDER", excludes="source"

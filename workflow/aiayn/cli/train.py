@@ -12,18 +12,29 @@ import shlex
 import sys
 from pathlib import Path
 
-from aiayn.cli.flags import BINARIZED, PRECISION, RUNS_FOLDER, SYSTEM_SCALE, UPDATES, flag, positive
+from aiayn.cli.flags import (
+    BINARIZED,
+    PRECISION,
+    RUNS_FOLDER,
+    SYSTEM_SCALE,
+    UPDATES,
+    flag,
+    num_threads,
+    positive,
+    seed,
+)
 from aiayn.data.text.binarize import require_recorded_data_bin
 from aiayn.errors import RecordError, UsageError
+from aiayn.experiment import num_kept
 from aiayn.launch.beginning import begun_from
 from aiayn.launch.code_snapshot import snapshot_folder
 from aiayn.launch.driver import drive
 from aiayn.launch.launcher import CLUSTER_LAUNCHERS, LauncherName, make_launcher
 from aiayn.paths import corpus_record
-from aiayn.plan.feasibility import check_feasible, check_precision, make_request
-from aiayn.records import BinarizedCorpus, read_record, read_train_record
+from aiayn.plan.feasibility import check_evaluations, check_feasible, check_precision, make_request
+from aiayn.records import BinarizedCorpus, read_record, read_train_record, require_fitting
 from aiayn.spec.cluster import ClusterSpec, read_cluster
-from aiayn.spec.system import Overrides
+from aiayn.spec.system import Overrides, read_corpus
 from aiayn.spec.training import Precision
 
 EXAMPLE = (
@@ -37,7 +48,7 @@ class Flags:
     scale: str = SYSTEM_SCALE
     corpus: str = flag("a corpus of workflow/config/corpora")
     system: str = flag("a system of workflow/config/systems/<scale>")
-    seed: int = flag("seed of initialisation, dropout and order of data")
+    seed: int = flag("seed of initialisation, dropout and order of data", parse=seed)
     binarized: Path | None = BINARIZED
     begin_from: Path | None = flag(
         "record of the shorter training that a system with `begins_from` continues", "RECORD"
@@ -53,11 +64,13 @@ class Flags:
         "for slurm: a file of workflow/config/clusters; it sets the number of ranks", "NAME"
     )
     dry_run: bool = flag("for a cluster: print what would be submitted")
-    num_models: int = flag(
-        "number of model-only checkpoints to keep", "N", parse=positive, default=1
+    num_models: int | None = flag(
+        "number of model-only checkpoints to keep (default: what the tables average)",
+        "N",
+        parse=positive,
     )
     threads_per_rank: int = flag(
-        "CPU threads of each rank (default: 1; not for slurm)", parse=positive, default=1
+        "CPU threads of each rank (default: 1; not for slurm)", parse=num_threads, default=1
     )
     num_ranks: int = flag(
         "processes that share each update (default: 1; not for slurm)", parse=positive, default=1
@@ -127,7 +140,8 @@ def run(args: Flags) -> None:
                 f"{binarized_path}: no such record; make the data first: `snakemake data --profile"
                 f" profiles/local --configfile workflow/config/{args.scale}.yaml`"
             )
-        data = read_record(binarized_path, BinarizedCorpus)
+        data = read_record(binarized_path, BinarizedCorpus, "--binarized")
+        require_fitting({"--binarized": data}, args.corpus)
         require_recorded_data_bin(data)
     num_ranks, threads_per_rank = args.num_ranks, args.threads_per_rank
     if cluster is not None:
@@ -141,7 +155,7 @@ def run(args: Flags) -> None:
         binarized_path=binarized_path,
         runs_folder=args.runs_folder,
         overrides=Overrides(updates=args.updates, precision=args.precision),
-        num_models=args.num_models,
+        num_models=args.num_models or num_kept(read_corpus(args.corpus).language_pair, args.system),
         num_ranks=num_ranks,
         threads_per_rank=threads_per_rank,
         command=shlex.join(["aiayn", *sys.argv[1:]]),
@@ -158,6 +172,7 @@ def run(args: Flags) -> None:
     if (
         args.fresh or not request.folder.is_done()
     ):  # a finished run needs no machine: its record is copied
+        check_evaluations(request, data, args.scale)
         check_feasible(
             request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster
         )

@@ -24,8 +24,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from aiayn.decode.decoder_steps import COLUMN_MULTIPLE, DecoderSteps
-from aiayn.errors import ConfigError
-from aiayn.spec.training import DecodingSpec
+from aiayn.spec.training import DecodingSpec, require_decoding
 
 BLOCK_SIZE = 16  # with larger blocks the maxima take longer than they save
 # The number of steps after which the host asks which sentences are done.
@@ -82,33 +81,6 @@ def max_length(decoding: DecodingSpec, num_source_tokens: int) -> int:
     return int(decoding.max_length_per_source_token * num_source_tokens + decoding.max_extra_tokens)
 
 
-def check_search(decoding: DecodingSpec, num_symbols: int) -> None:
-    """Refuse settings that a search in a vocabulary of `num_symbols` cannot follow.
-
-    Raises:
-        ConfigError: for a beam too large for the vocabulary; for a reward for length with
-            tensor2tensor's stopping rule, which would stop too early.
-    """
-    # fairseq silently reduces a larger beam, or continues ended hypotheses.
-    largest_beam = (num_symbols - 1) // 2
-    expected = (
-        f"1 to {largest_beam}, because 2 candidates for each beam are drawn from this vocabulary of"
-        f" {num_symbols}"
-    )
-    _require("beam_size", 1 <= decoding.beam_size <= largest_beam, decoding.beam_size, expected)
-    alpha = decoding.length_penalty_alpha
-    is_reward = decoding.stop == "tensor2tensor" and alpha < 0
-    _require("length_penalty_alpha", not is_reward, alpha, "0 or more with stop tensor2tensor")
-
-
-def _require(key: str, is_right: bool, value: object, expected: str) -> None:
-    if not is_right:
-        raise ConfigError(
-            f"{key} is {value!r}; expected {expected}; correct the command line, or `decoding` in"
-            " the system's file"
-        )
-
-
 class BatchSearch:
     """The search of a batch's best hypotheses.
 
@@ -138,7 +110,7 @@ class BatchSearch:
             min(max_length(decoding, length), steps.max_tokens - 1) for length in lengths
         ]
         shortest = min(self.max_lengths)
-        _require(
+        require_decoding(
             "longest translation",
             self.may_be_empty or shortest >= 1,
             shortest,

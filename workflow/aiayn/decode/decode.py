@@ -9,12 +9,13 @@ import msgspec
 import torch
 from tqdm import tqdm
 
-from aiayn.decode.beam_search import BatchSearch, BestHypothesis, check_search, max_length
+from aiayn.decode.beam_search import BatchSearch, BestHypothesis, max_length
 from aiayn.decode.decoder_steps import steps_of
 from aiayn.decode.exported import cut_line, load_average
 from aiayn.errors import CheckpointError, CorpusError
 from aiayn.records import CheckpointRecord
 from aiayn.spec.system import DecodingSpec
+from aiayn.spec.training import check_search
 
 # Source and longest target together; times the beam size, they bound the memory of a batch.
 TOKENS_PER_BATCH = 12_288  # on a CPU: 150 sentences of 15 tokens

@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 from aiayn.cost import num_parameters
+from aiayn.data.text.index import pair_lengths
 from aiayn.errors import ConfigError, LaunchError
 from aiayn.plan.machine import Machine, machine_here, machine_of_cluster
 from aiayn.plan.prediction import CPU_SHARE, predict_speed, run_disk_bytes
@@ -14,6 +15,7 @@ from aiayn.records import BinarizedCorpus
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import Overrides, overridden, read_corpus, read_system, run_name
+from aiayn.spec.training import MAX_POSITIONS, check_search
 from aiayn.stages import STAGE_VERSIONS
 from aiayn.train.fairseq_args import TrainingData, refuse_untrainable, training_data
 from aiayn.train.request import TrainingRequest
@@ -77,6 +79,39 @@ def make_request(
         command=command,
         begins_from=spec.begins_from,
     )
+
+
+def check_evaluations(request: TrainingRequest, data: BinarizedCorpus, scale: str) -> None:
+    """Require what validation, decoding and perplexity will need, before the first update.
+
+    Pairs of more than 1,024 tokens, or of more than a batch has, are left out of training; their
+    number is logged. Validation leaves out lines above 1,024 tokens only, and ends the training at
+    a line that does not fit into a batch.
+
+    Raises:
+        ConfigError: if the beam is too large for the vocabulary, a line of the dev set does not fit
+            into a batch, or no line of the training text or the dev set can be used.
+    """
+    size = data.vocabulary_size_by_language[data.target_language]
+    check_search(read_system(request.system, scale).decoding, size)
+    languages = (data.source_language, data.target_language)
+    max_tokens = request.training.max_tokens_per_batch
+    for split, limit in (("train", min(MAX_POSITIONS, max_tokens)), ("valid", MAX_POSITIONS)):
+        lengths = pair_lengths(data.folder, split, languages)
+        used = lengths[lengths <= limit]
+        num_left_out = lengths.size - used.size
+        if num_left_out:
+            logger.warning(
+                f"{request.run}: {num_left_out} of {lengths.size} pairs of {split} left out,"
+                f" above {limit} tokens"
+            )
+        longest = int(used.max(initial=0))
+        if not used.size or longest > max_tokens:
+            raise ConfigError(
+                f"{request.system} on {request.corpus}: the longest usable line of {split} has"
+                f" {longest} tokens; expected 1 to {max_tokens} (max_tokens_per_batch): split or"
+                " remove longer lines, or raise max_tokens_per_batch"
+            )
 
 
 def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:

@@ -75,11 +75,15 @@ Event = Started | Ended
 
 
 class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums over attempts: a start counts until its end."""
+    """Sums over attempts: a start counts until its end.
+
+    `num_backward` attempts ended before they began, because a clock was changed. They count 0 s.
+    """
 
     num_attempts: int
     wall_seconds: float
     gpu_seconds: float
+    num_backward: int = 0
 
 
 def read_events(run_folder: Path) -> list[Event]:
@@ -95,7 +99,7 @@ def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> 
     """Sum seconds over all attempts; the newest counts until `until` (UTC) while it is open, or not
     at all.
     """
-    num_attempts, wall_seconds, gpu_seconds = 0, 0.0, 0.0
+    num_attempts, num_backward, wall_seconds, gpu_seconds = 0, 0, 0.0, 0.0
     for event, following in zip(events, [*events[1:], None], strict=False):
         if isinstance(event, Started):
             num_attempts += 1
@@ -103,12 +107,15 @@ def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> 
             if isinstance(following, Ended):
                 end = following.time
             seconds = seconds_between(event.time, end) if end else 0.0
+            num_backward += seconds < 0
+            seconds = max(0.0, seconds)
             wall_seconds += seconds
             gpu_seconds += seconds * event.num_gpus
     return AttemptSummary(
         num_attempts=num_attempts,
         wall_seconds=wall_seconds,
         gpu_seconds=gpu_seconds,
+        num_backward=num_backward,
     )
 
 

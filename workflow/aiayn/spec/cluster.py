@@ -145,7 +145,14 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
             )
             expected = f"long names without dashes that no key and no launcher sets, not {option!r}"
             check(key, is_further, expected)
-    is_command = spec.python is None or (spec.python.strip() != "" and "\n" not in spec.python)
+    # A value becomes a line of the batch file; a second line would be a command.
+    for key, value in msgspec.structs.asdict(spec).items():
+        parts = value if isinstance(value, list) else [value]
+        if isinstance(value, dict):
+            parts = [*value, *value.values()]
+        is_line = not any("\n" in str(part) for part in parts)
+        check(key, is_line, "a value on a single line")
+    is_command = spec.python is None or spec.python.strip() != ""
     check(
         "python",
         is_command,

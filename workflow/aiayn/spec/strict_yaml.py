@@ -12,8 +12,10 @@ import msgspec
 import yaml
 
 from aiayn.errors import ConfigError, did_you_mean, require_no_password
+from aiayn.packed import read_bounded
 from aiayn.removed import explain_removed_key
 
+MAX_BYTES, MAX_DEPTH = 1 << 20, 50
 _Spec = TypeVar("_Spec", bound=msgspec.Struct)
 _MISSING_FIELD = re.compile(r"missing required field `(?P<key>[^`]+)`")
 _NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?")
@@ -59,15 +61,16 @@ def read_document(path: Path) -> Document:
             has a key that YAML does not read as text.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bounded(path, MAX_BYTES).decode("utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such file; {_neighbours(path)}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise ConfigError(
             f"{path}: cannot be read as UTF-8 text: {error}; expected a YAML file"
         ) from error
     location_by_path = {"": f"{path}:1"}
     try:
+        _check_nesting(path, text)
         loader = _LOADER(text)
         root = loader.get_single_node()
         _record_locations(root, "", path, location_by_path)
@@ -86,6 +89,22 @@ def read_document(path: Path) -> Document:
             " lines"
         )
     return Document(path, values, location_by_path)
+
+
+def _check_nesting(path: Path, text: str) -> None:
+    """Refuse YAML that is small and nested deeply, or repeats itself by aliases without end.
+
+    Raises:
+        ConfigError: with the line.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH or isinstance(event, yaml.AliasEvent):
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            problem = f"more than {MAX_DEPTH} levels" if depth > MAX_DEPTH else "an alias (*name)"
+            raise ConfigError(f"{path}:{line}: {problem}; write plain values, without aliases")
 
 
 def _neighbours(path: Path) -> str:

@@ -31,7 +31,15 @@ from aiayn.spec.corpus import (
     check_corpus,
 )
 from aiayn.spec.strict_yaml import Document, convert, overlay, read_document
-from aiayn.spec.training import Count, DecodingSpec, Precision, Spec, TrainingSpec, check_training
+from aiayn.spec.training import (
+    AtLeastZero,
+    Count,
+    DecodingSpec,
+    Precision,
+    Spec,
+    TrainingSpec,
+    check_training,
+)
 
 __all__ = [
     "CONFIG_FOLDER",
@@ -167,7 +175,7 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     base_seeds: list[int] | None = None
     replication_seeds: list[int] | None = None
     row_testsets: list[str] = msgspec.field(default_factory=list)
-    probed_alpha: float | None = None
+    probed_alpha: AtLeastZero | None = None
     later_seeds: list[str] = msgspec.field(default_factory=list)
     has_layer_timing: bool = False
     updates: Count | None = None

@@ -9,15 +9,18 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 
+from aiayn.errors import ConfigError
+
 Check = Callable[[str, bool, str], None]
 Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 # Tokens of a line that a model reads, fairseq's default. Longer training pairs are left out;
 # translation and perplexity cut longer lines.
 MAX_POSITIONS = 1024
-Count = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+_Width = Annotated[int, msgspec.Meta(ge=1, le=10**6)]
 _Fraction = Annotated[float, msgspec.Meta(ge=0, lt=1)]
-_AtLeastZero = Annotated[float, msgspec.Meta(ge=0, lt=1e9)]  # no infinity
+AtLeastZero = Annotated[float, msgspec.Meta(ge=0, lt=1e9)]  # no infinity
 _Epsilon = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
@@ -59,12 +62,12 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     """
 
     architecture: Literal["transformer", "fairseq_transformer", "lstm", "fconv"]
-    num_layers: Count
-    d_model: Count
-    d_ff: Count
-    num_heads: Count
-    d_k: Count
-    d_v: Count
+    num_layers: _Width
+    d_model: _Width
+    d_ff: _Width
+    num_heads: _Width
+    d_k: _Width
+    d_v: _Width
     norm_order: Literal["post", "pre"]
     norm: Literal["layer", "layer_std", "batch"]
     norm_epsilon: _Epsilon
@@ -81,7 +84,7 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     adam_beta_1: _Fraction
     adam_beta_2: _Fraction
     adam_epsilon: _Epsilon
-    clip_norm: _AtLeastZero  # 0.0 turns clipping off
+    clip_norm: AtLeastZero  # 0.0 turns clipping off
     schedule: Literal["equation_3", "inverse_sqrt", "constant"]
     warmup_steps: Count
     peak_learning_rate: float | None
@@ -107,10 +110,10 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
     """
 
     beam_size: Count
-    length_penalty_alpha: _AtLeastZero
+    length_penalty_alpha: AtLeastZero
     length_penalty_form: Literal["len", "gnmt"]
     stop: Literal["fairseq", "tensor2tensor"]
-    max_length_per_source_token: _AtLeastZero
+    max_length_per_source_token: AtLeastZero
     max_extra_tokens: Count
 
 
@@ -176,4 +179,40 @@ def _check_architecture(training: TrainingSpec, check: Check) -> None:
             "d_model",
             training.d_model % 2 == 0 or training.positions == "learned",
             "even, for pairs of sinusoids",
+        )
+
+
+def check_search(decoding: DecodingSpec, num_symbols: int) -> None:
+    """Refuse settings that a search in a vocabulary of `num_symbols` cannot follow.
+
+    Raises:
+        ConfigError: for a beam too large for the vocabulary; for a reward for length with
+            tensor2tensor's stopping rule, which would stop too early.
+    """
+    # fairseq silently reduces a larger beam, or continues ended hypotheses.
+    largest_beam = (num_symbols - 1) // 2
+    expected = (
+        f"1 to {largest_beam}, because 2 candidates for each beam are drawn from this vocabulary of"
+        f" {num_symbols}"
+    )
+    require_decoding(
+        "beam_size", 1 <= decoding.beam_size <= largest_beam, decoding.beam_size, expected
+    )
+    alpha = decoding.length_penalty_alpha
+    is_reward = decoding.stop == "tensor2tensor" and alpha < 0
+    require_decoding(
+        "length_penalty_alpha", not is_reward, alpha, "0 or more with stop tensor2tensor"
+    )
+
+
+def require_decoding(key: str, is_right: bool, value: object, expected: str) -> None:
+    """Require that a setting of the search is right.
+
+    Raises:
+        ConfigError: with the setting, its value and what was expected.
+    """
+    if not is_right:
+        raise ConfigError(
+            f"{key} is {value!r}; expected {expected}; correct the command line, or `decoding` in"
+            " the system's file"
         )

@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 import msgspec
 import torch
 
+from aiayn.data.text.index import pair_lengths
 from aiayn.errors import CheckpointError, LaunchError
 from aiayn.machine import cpu_name
 from aiayn.model.attention import chosen_kernels
@@ -13,7 +14,7 @@ from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import Hardware, SavedModel, TrainRecord
 from aiayn.runs.attempts import Started, summarise_attempts
 from aiayn.runs.checkpoint_names import list_checkpoints, update_of
-from aiayn.spec.training import TrainingSpec
+from aiayn.spec.training import MAX_POSITIONS, TrainingSpec
 from aiayn.train.checkpoints import (
     count_parameters,
     load_checkpoint,
@@ -93,7 +94,16 @@ def make_record(
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
         kernels=kernels,
         beginning=request.beginning,
+        num_left_out=_num_left_out(request),
+        num_backward_attempts=summary.num_backward,
     )
+
+
+def _num_left_out(request: TrainingRequest) -> int:
+    """Return how many training pairs have more tokens than a model or a batch."""
+    data, limit = request.data, min(MAX_POSITIONS, request.training.max_tokens_per_batch)
+    languages = (data.source_language, data.target_language)
+    return int((pair_lengths(Path(data.folder), "train", languages) > limit).sum())
 
 
 def _describe_kernels(training: TrainingSpec, num_updates_by_groups: dict[int, int]) -> str:

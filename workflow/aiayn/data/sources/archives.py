@@ -23,12 +23,14 @@ def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Bin
     A member whose name ends in `.gz` is unpacked. Read each stream before you ask for the next.
 
     Raises:
-        CorpusError: naming the archive and the member, if a wanted member is missing or is not a
-            file.
+        CorpusError: naming the archive and the member, if a wanted member is missing, is not a
+            file, is there twice, or needs a password.
     """
     names = []
     for written_name, stream in _files(path):
         name = posixpath.normpath(written_name)
+        if name in wanted and name in names:
+            raise CorpusError(f"{path}: holds {name!r} twice; expected one; fetch it again")
         names.append(name)
         if name in wanted and stream is not None:
             with stream:

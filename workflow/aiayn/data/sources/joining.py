@@ -24,7 +24,7 @@ from aiayn.packed import UNPACK_ERRORS
 
 _BLOCK_BYTES = 1 << 20
 # An attribute's value may hold a `>` in its quotes.
-_BEGIN = re.compile(r"""<seg(?=[\s>])(?:[^>"']|"[^"]*"|'[^']*')*>""", re.IGNORECASE)
+_BEGIN = re.compile(r"""<seg(?=[\s>])(?:[^>"']|"[^"]*"|'[^']*'){0,999}>""", re.IGNORECASE)
 _END = re.compile(r"</seg\s*>", re.IGNORECASE)
 _LINE_BREAK = re.compile(r"[ \t]*\r?\n[ \t]*")
 
@@ -44,7 +44,8 @@ def append_archive(
         for name, stream in open_members(path, language_by_member):
             file = into[language_by_member[name]]
             num_lines_by_place[f"{path}: {name}"] = _append_lines(stream, file)
-    except (*UNPACK_ERRORS, tarfile.TarError, zipfile.BadZipFile) as error:
+    # zipfile raises RuntimeError for a member that needs a password.
+    except (*UNPACK_ERRORS, tarfile.TarError, zipfile.BadZipFile, RuntimeError) as error:
         raise CorpusError(
             f"{path}: torn, or not an archive of its format: {error}; delete it and fetch it again"
         ) from error

@@ -19,7 +19,6 @@ grows with the vocabulary, not with the corpus.
 import contextlib
 import functools
 import hashlib
-import struct
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +31,7 @@ import numpy.typing as npt
 
 from aiayn.data.text.chunks import Chunk, map_chunks
 from aiayn.data.text.encoder import Encoder
+from aiayn.data.text.index import INDEX_HEADER, INDEX_MAGIC, LENGTH_DTYPE
 from aiayn.data.text.lines import (
     read_lines,
     text_provenance,
@@ -50,11 +50,7 @@ UNKNOWN_INDEX = SPECIAL_SYMBOLS.index("<unk>")
 MAX_WORDS = 1 << 19  # remembered by a process: some 120 MB
 _NARROW_LIMIT = 65500  # from this many symbols on, fairseq takes 32 bits
 _WIDTH_CODE_BY_DTYPE = {np.dtype("<u2"): 8, np.dtype("<u4"): 9}
-_NUMBER_DTYPE, _LENGTH_DTYPE = np.dtype("<u4"), np.dtype("<i4")
-INDEX_MAGIC = (  # begins an .idx; then the version, the width's code and the number of lines
-    b"MMIDIDX\x00\x00"
-)
-INDEX_HEADER = struct.Struct("<9sQBQ")
+_NUMBER_DTYPE = np.dtype("<u4")
 _BYTES_PER_BLOCK = 1 << 20
 
 
@@ -214,7 +210,7 @@ class _EncodedSide:
             _NUMBER_DTYPE,
         )
         self.numbers.write(table[side.numbers].tobytes())
-        self.lengths.write(side.lengths.astype(_LENGTH_DTYPE, copy=False).tobytes())
+        self.lengths.write(side.lengths.astype(LENGTH_DTYPE, copy=False).tobytes())
         self.num_tokens += side.numbers.size
         for symbol, count in zip(side.symbols, side.counts, strict=True):
             self.count_by_symbol[symbol] = self.count_by_symbol.get(symbol, 0) + count
@@ -288,12 +284,12 @@ def _write_indices(
         for numbers in _blocks(side.numbers, _NUMBER_DTYPE):
             tokens.write(table[numbers].tobytes())
     with stem.with_name(f"{stem.name}.{language}.idx").open("wb") as index:
-        num_lines = side.lengths.seek(0, 2) // _LENGTH_DTYPE.itemsize
+        num_lines = side.lengths.seek(0, 2) // LENGTH_DTYPE.itemsize
         index.write(INDEX_HEADER.pack(INDEX_MAGIC, 1, _WIDTH_CODE_BY_DTYPE[dtype], num_lines))
-        for lengths in _blocks(side.lengths, _LENGTH_DTYPE):
+        for lengths in _blocks(side.lengths, LENGTH_DTYPE):
             index.write(lengths.tobytes())
         first_token = 0
-        for lengths in _blocks(side.lengths, _LENGTH_DTYPE):
+        for lengths in _blocks(side.lengths, LENGTH_DTYPE):
             ends = first_token + np.cumsum(lengths, dtype=np.int64)
             index.write(((ends - lengths) * dtype.itemsize).astype("<i8").tobytes())
             first_token = int(ends[-1])
@@ -319,17 +315,6 @@ def data_bin_digest(sha256_by_file: Mapping[str, str]) -> str:
     """
     listing = "".join(f"{sha256}  {name}\n" for name, sha256 in sha256_by_file.items())
     return hashlib.sha256(listing.encode()).hexdigest()
-
-
-def pair_lengths(folder: Path, split: str, languages: Sequence[str]) -> npt.NDArray[np.int32]:
-    """Return the length of each pair of a data-bin's split: of its longer side, with `</s>`."""
-    lengths = []
-    for language in languages:
-        path = folder / f"{split}.{'-'.join(languages)}.{language}.idx"
-        with path.open("rb") as index:
-            *_, num_lines = INDEX_HEADER.unpack(index.read(INDEX_HEADER.size))
-            lengths.append(np.fromfile(index, _LENGTH_DTYPE, num_lines))
-    return np.maximum(*lengths)
 
 
 def require_recorded_split(record: BinarizedCorpus, testset: str) -> str:

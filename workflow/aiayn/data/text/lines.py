@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from aiayn.errors import CorpusError, FetchError
+from aiayn.errors import CorpusError, FetchError, did_you_mean
 from aiayn.packed import UNPACK_ERRORS, file_problem, open_unpacked
 from aiayn.provenance import Provenance, file_sha256, gather_provenance
 from aiayn.records import TextPair
@@ -117,7 +117,8 @@ def read_shipped(source: ShippedSource) -> dict[str, list[tuple[str, str]]]:
 
     Raises:
         FetchError: if the file is absent or has other content than was shipped.
-        CorpusError: if a line does not have split, source and target.
+        CorpusError: if a line does not have split, source and target, or if the numbers of lines
+            are not those of the corpus file.
     """
     path = CONFIG_FOLDER / "corpora" / source.file
     sha256 = file_sha256(path) if path.is_file() else "absent"
@@ -133,7 +134,18 @@ def read_shipped(source: ShippedSource) -> dict[str, list[tuple[str, str]]]:
                 " tabs"
             )
         split, source_line, target_line = line.split("\t")
+        if split not in source.num_pairs_by_split:
+            known = list(source.num_pairs_by_split)
+            hint = did_you_mean(split, known, f"expected one of {', '.join(known)}")
+            raise CorpusError(f"{path}:{line_number}: split {split!r}; {hint}")
         pairs_by_split.setdefault(split, []).append((source_line, target_line))
+    for split, num_pairs in source.num_pairs_by_split.items():
+        num_found = len(pairs_by_split.get(split, []))
+        if num_found != num_pairs:
+            raise CorpusError(
+                f"{path}: {num_found or 'no'} lines of split {split}, but num_pairs_by_split says"
+                f" {num_pairs}; correct the split in its lines, or the number in the corpus file"
+            )
     return pairs_by_split
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from aiayn.data.sources.joining import read_segments
-from aiayn.errors import ScoreError
-from aiayn.packed import UNPACK_ERRORS, open_unpacked
+from aiayn.errors import FileError, ScoreError
+from aiayn.packed import MAX_TEXT_BYTES, read_bounded
 
 NUM_FULL, NUM_FILTERED = 3003, 2737  # lines of newstest2014, and of what sacreBLEU calls wmt14
 
@@ -77,7 +77,7 @@ def _refuse_trainer_json(path: Path, lines: Sequence[str]) -> None:
     """
     try:
         value = json.loads(lines[0])
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     is_metric = isinstance(value, dict) and bool({"epoch", "step", "num_updates"} & value.keys())
     if is_metric and not any(re.search("[^\\W\\d_]{2}", str(text)) for text in value.values()):
@@ -96,12 +96,9 @@ def read_text(path: Path, *, may_be_blank: bool = False) -> str:
     if not path.exists():
         raise ScoreError(f"{path}: no such file; give one line a segment, UTF-8")
     try:
-        with open_unpacked(path) as unpacked:
-            content = unpacked.read()
-    except UNPACK_ERRORS as error:
-        raise ScoreError(
-            f"{path}: not a whole gzip file (or xz): {error}; copy or fetch it again"
-        ) from error
+        content = read_bounded(path, MAX_TEXT_BYTES)
+    except FileError as error:
+        raise ScoreError(str(error)) from error
     try:
         text = content.decode("utf-8").removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
