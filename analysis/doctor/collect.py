@@ -47,6 +47,7 @@ from aiayn.records import (
     read_record,
 )
 from aiayn.scoring.outputs.system_output import generated_sentences, read_output, read_text
+from analysis.doctor.check_facts import statements_of_folder
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.old_files import file_problem
 from analysis.doctor.types import (
@@ -253,6 +254,7 @@ def collect_folder(
         scorer,
         attending,
         notes,
+        statements_of_folder(folder),
     )
     if case.training is None and case.data is None and not translations:
         others = [

@@ -7,7 +7,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from analysis.doctor import check_data, check_lengths, check_scores, check_settings, check_training
+from analysis.doctor import (
+    check_data,
+    check_facts,
+    check_lengths,
+    check_scores,
+    check_settings,
+    check_training,
+)
 from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Diagnosis
 from paper_tables.compare.judgement import DECODING_GROUPS, TRAINING_GROUPS, unjudged
 
@@ -18,6 +25,7 @@ _FUNCTIONS = (
     | vars(check_lengths)
     | vars(check_training)
     | vars(check_settings)
+    | vars(check_facts)
 )
 CHECKS: dict[str, Callable[[Case], Answer]] = {
     name: _FUNCTIONS[f"check_{name}"] for name in WORDS_BY_CHECK

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from aiayn.known_good.judge import Problem
 from aiayn.logs.evidence import LoggedTraining
 from aiayn.logs.types import GenerationLog, TrainingLog
 from aiayn.printed import read_rows
@@ -97,7 +98,7 @@ class Attending(msgspec.Struct, frozen=True):
 
 class Case(msgspec.Struct, frozen=True):
     """The evidence on a claim; None or empty means absent. `notes` name the files that could not be
-    read.
+    read, and `statements` are the problems of what logs state besides settings.
     """
 
     claim: Claim
@@ -107,6 +108,7 @@ class Case(msgspec.Struct, frozen=True):
     scorer: Scorer
     attending: Attending | None = None
     notes: tuple[str, ...] = ()
+    statements: tuple[Problem, ...] = ()
 
     @property
     def log(self) -> TrainingLog | None:
@@ -210,6 +212,7 @@ WORDS_BY_CHECK = {
     "divergence": "a training that holds",
     "start": "a decoder that attends",
     "model": "model and optimizer",
+    "facts": "lines that agree",
     "average": "checkpoints averaged",
     "search": "search",
     "lengths": "length of translations",

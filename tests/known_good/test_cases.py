@@ -481,8 +481,8 @@ def test_47_seconds_and_gpus_concern_the_cost_only(tmp_path: Path) -> None:
 
 
 def test_50_interactive_is_not_a_translation_of_a_test_set(tmp_path: Path) -> None:
-    session = GENERATION.changed(buffer_size=1, path="model.pt").lines()[0]
-    judged = judge_base(tmp_path, g=f"{session}\nS-0\thello\nH-0\t-0.3\thallo\nP-0\t-0.3\n")
+    dialogue = GENERATION.changed(buffer_size=1, path="model.pt").lines()[0]
+    judged = judge_base(tmp_path, g=f"{dialogue}\nS-0\thello\nH-0\t-0.3\thallo\nP-0\t-0.3\n")
     assert judged.translations == []
     assert judged.jobs.file_by_path["g.log"].other_programs == ("interactive",)
 
