@@ -118,7 +118,7 @@ def test_the_whole_command_gives_fairseqs_translations_and_a_second_start_does_n
     assert scene.evaluate("--output", output) == 0
     assert output.read_text(encoding="utf-8").splitlines() == foreign.expected
     printed = capsys.readouterr()
-    assert "hours on two cores" in printed.err
+    assert "minutes on two cores" in printed.err
     assert f"{MODEL}/model.pt" in printed.err  # the members of the archive
     assert "is compared from now on" in printed.err
     parts = [part for part, _ in scene.server.asked(f"/{MODEL}.tar.bz2")]
