@@ -55,9 +55,9 @@ ORDER_SEED = 2014
 LINES_PER_BLOCK = 100
 DIGESTS_NAME = "released.json"  # in the folder of archives: what was downloaded first, and when
 UNPACKED_RATIO = 1.1  # of a model's bytes to its archive's; floats hardly shrink
-# Operations of a core's measured peak for a line. Random weights of big take 5.3e10 with batches of
-# 8 lines of equal length (tests/benchmarks/bench_big.py); real lines differ in length.
-PEAK_FLOPS_PER_LINE = 8.0e10
+# Operations of a core's measured peak for a line. Random weights of big take 2.8e10 for lines of
+# equal length (tests/benchmarks/bench_big.py); half as much is added because real lines differ.
+PEAK_FLOPS_PER_LINE = 4.0e10
 
 
 def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
@@ -144,7 +144,7 @@ def say(words: str) -> None:
 
 
 def announce(released: ReleasedModel, archives: Path) -> None:
-    """Say the sizes, the free space and the hours before anything is downloaded.
+    """Say the sizes, the free space and the time before anything is downloaded.
 
     Raises:
         SpaceError: if archives and model do not fit.
@@ -154,11 +154,11 @@ def announce(released: ReleasedModel, archives: Path) -> None:
     needed = num_bytes + int(UNPACKED_RATIO * released.model.expected_bytes)
     require_free_space(archives, needed, f"the archives of {released.name} and their content")
     free = shutil.disk_usage(next(p for p in archives.absolute().parents if p.exists())).free
-    hours = released.num_lines * PEAK_FLOPS_PER_LINE / cpu_flops_per_second_per_core() / 3600
+    minutes = released.num_lines * PEAK_FLOPS_PER_LINE / cpu_flops_per_second_per_core() / 60
     say(
         f"{released.name}: about {num_bytes / 1e9:.1f} GB to download (sizes are not published),"
         f" {needed / 1e9:.1f} GB in all, {free / 1e9:.0f} GB free; {released.num_lines:,} lines"
-        f" take about {hours:.1f} hours of a core, {hours / 2:.1f} hours on two cores"
+        f" take about {minutes:.0f} minutes of a core, {minutes / 2:.0f} minutes on two cores"
     )
 
 

@@ -490,10 +490,13 @@ def measure_node(work: Work) -> Iterator[Row]:
         "batches_per_update": work.num_gpus,
     }
     request = make_request(work, "node", **changes)
-    request = msgspec.structs.replace(request, num_ranks=work.num_gpus)
+    threads = torch.get_num_threads() if work.is_cuda else 1
+    request = msgspec.structs.replace(request, num_ranks=work.num_gpus, threads_per_rank=threads)
 
     def try_rank(index: int) -> None:
-        rank = Rank(rank=index, world_size=work.num_gpus, job="kit", local_rank=index)
+        rank = Rank(
+            rank=index, world_size=work.num_gpus, job=f"kit{os.getppid()}", local_rank=index
+        )
         with StopFlag().installed() as stop:
             try_node(request, rank, stop)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from aiayn.__main__ import main
-from aiayn.records import BinarizedCorpus
+from aiayn.records import BinarizedCorpus, SegmentedText
 from tests.engine.hooked_job import CHECKOUT
 
 pytestmark = pytest.mark.slow
@@ -93,6 +93,24 @@ def test_the_translations_are_fairseqs_own_and_are_scored(
         metric: f"{value:.2f}" for metric, value in by_file.items()
     }
     assert "beam:4|lenpen:len|alpha:0.6|stop:fairseq" in printed
+
+
+def test_text_with_a_sentencepiece_model_gives_the_translations_of_the_data_bin(
+    checkpoint: Path,
+    data: BinarizedCorpus,
+    segmented: SegmentedText,
+    references: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    outputs = [tmp_path / "of_data", tmp_path / "of_text"]
+    model = segmented.model_path_by_language["en"]
+    source = ["--source", str(references.with_suffix(".en")), "--bpe-codes", str(model)]
+    assert evaluate(checkpoint, data, "--output", str(outputs[0]), "--no-warning") == 0
+    files = [*source, "--dictionaries", str(data.folder), "--output", str(outputs[1])]
+    assert main(["evaluate", "--checkpoint", str(checkpoint), "--device", "cpu", *files]) == 0
+    assert "tiny_test.en: sentencepiece" in capsys.readouterr().err
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
 def test_references_of_another_length_are_refused_after_the_translations_are_kept(

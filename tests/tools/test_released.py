@@ -6,11 +6,12 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.decode.decode import Translator
 from aiayn.released import read_released, read_released_records
 from tests.tools.foreign_models import Foreign, make_data_bin, rewrite_to_2018
 from tests.workflow.loopback_server import LoopbackServer, loopback_server, record_waits
@@ -117,7 +118,7 @@ def test_the_whole_command_gives_fairseqs_translations_and_a_second_start_does_n
     assert scene.evaluate("--output", output) == 0
     assert output.read_text(encoding="utf-8").splitlines() == foreign.expected
     printed = capsys.readouterr()
-    assert "hours on two cores" in printed.err
+    assert "minutes on two cores" in printed.err
     assert f"{MODEL}/model.pt" in printed.err  # the members of the archive
     assert "is compared from now on" in printed.err
     parts = [part for part, _ in scene.server.asked(f"/{MODEL}.tar.bz2")]
@@ -170,6 +171,24 @@ def test_a_partial_result_is_marked_and_continued(
     # Another search has blocks of its own.
     assert scene.evaluate("--search", "paper", "--max-lines", 30) == 0
     assert "stop:tensor2tensor|maxlen:1x+50" in capsys.readouterr().out
+
+
+def test_an_interrupt_scores_the_finished_blocks(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("analysis.tools.heavy_released.LINES_PER_BLOCK", 40)
+    translate, num_calls = Translator.translate, 0
+
+    def interrupted(*arguments: Any) -> Any:
+        nonlocal num_calls
+        num_calls += 1
+        if num_calls == 2:
+            raise KeyboardInterrupt
+        return translate(*arguments)
+
+    monkeypatch.setattr(Translator, "translate", interrupted)
+    assert scene.evaluate() == 0
+    assert "PARTIAL: 40 of 100 lines" in capsys.readouterr().out
 
 
 def refused(scene: Scene, capsys: pytest.CaptureFixture[str]) -> str:

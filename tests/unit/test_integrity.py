@@ -112,7 +112,7 @@ def test_a_score_out_of_range_is_refused(tmp_path: Path) -> None:
         if is_right:
             assert read_record(path, ScoreRecords).scores[0].value == value
         else:
-            with pytest.raises(RecordError, match="value|>= 0|<= 100"):
+            with pytest.raises(RecordError, match=r"value|>= 0|<= 100"):
                 read_record(path, ScoreRecords)
 
 

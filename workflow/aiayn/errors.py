@@ -16,8 +16,9 @@ def did_you_mean(unknown: str, known: Iterable[str], otherwise: str = "", *, mos
     `otherwise`.
     """
     names = list(known)
-    near = [name for name in names if unknown and name.startswith(unknown)][:3]
-    near = near or difflib.get_close_matches(unknown, names, n=most)
+    near = [name for name in names if unknown and name.startswith(unknown)]
+    if not 0 < len(near) <= 3:  # a beginning of many names says little
+        near = difflib.get_close_matches(unknown, names, n=most)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
 

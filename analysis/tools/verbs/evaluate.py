@@ -8,8 +8,8 @@ transformer`. Its file cannot run code. What is translated is one of:
 --source: plain text. --bpe-codes (subword-nmt, fastBPE or sentencepiece) make pieces of it, and
 --dictionaries is the folder of the model's dict.*.txt. Without references it is only translated.
 --released: a model that fairseq's authors published, with its newstest2014. Both are downloaded,
-decoded with fairseq's search (hours on a CPU), and compared with what was published of this file.
-Ctrl-C stops it with the score of the lines so far; the same command continues.
+decoded with fairseq's search (half an hour on two cores), and compared with what was published of
+this file. Ctrl-C stops it with the score of the lines so far; the same command continues.
 
 Before the translation, the model's loss tells whether the dictionaries are the model's. The search
 is the paper's (section 6.1), unless flags change it; `--search fairseq` is that of
@@ -53,7 +53,7 @@ class Flags(TextFlags):
         "a checkpoint of fairseq-train", "FILE", heading="model and search"
     )
     released: str | None = flag(
-        "a released model with its test set: wmt16.en-de or wmt14.en-fr (hours)", "NAME"
+        "a released model with its test set: wmt16.en-de or wmt14.en-fr", "NAME"
     )
     max_lines: int | None = flag(
         "for --released: stop after so many lines, a sample of the test set", "N", parse=positive

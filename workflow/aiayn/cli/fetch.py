@@ -12,10 +12,7 @@ from aiayn.data.sources.fetch import fetch_corpus
 from aiayn.records import write_record
 from aiayn.spec.system import read_corpus
 
-EXAMPLE = (
-    "aiayn fetch --corpus wmt14_en_de --archives-folder /data/wmt --record"
-    " results/paper/fetch/wmt14_en_de/record.json"
-)
+EXAMPLE = "aiayn fetch --corpus demo_en_de --record results/demo/fetch/demo_en_de/record.json"
 
 
 class Flags:

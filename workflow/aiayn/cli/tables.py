@@ -74,8 +74,6 @@ def run(args: Flags) -> None:
     if args.from_logs is not None:
         _make_from_logs(args, args.from_logs)
         return
-    from paper_tables.render.tables import make_tables
-
     if args.config and args.configfile is None:
         raise UsageError(
             f"--config {args.config[0]}: belongs to --configfile, and --config-json is the whole"
@@ -90,6 +88,9 @@ def run(args: Flags) -> None:
         scale = read_changed_scale(args.configfile, args.config)
     else:
         scale = convert_scale(args.config_json or {}, "--config-json")
+    # Imported last: it takes a second, which a wrong config should not cost.
+    from paper_tables.render.tables import make_tables
+
     rendered = make_tables(scale, args.results, so_far=args.so_far)
     tables = [table for table in rendered.tables if table.name == "table2"]
     num_finished = rendered.num_finished
@@ -101,12 +102,12 @@ def run(args: Flags) -> None:
 
 
 def _make_from_logs(args: Flags, folders: list[Path]) -> None:
-    from paper_tables.logs.pages import make_tables_from_logs
-
     if args.so_far:
         raise UsageError(
             "--so-far: belongs to --configfile; --from-logs always takes what there is; omit it"
         )
+    from paper_tables.logs.pages import make_tables_from_logs
+
     made = make_tables_from_logs(folders, args.output or args.results / "from-logs")
     for fault in made.faults:
         print(f"aiayn tables: {fault.text}", file=sys.stderr)

@@ -23,7 +23,6 @@ from aiayn.cli.flags import (
     positive,
     seed,
 )
-from aiayn.data.text.binarize import require_recorded_data_bin
 from aiayn.errors import RecordError, UsageError
 from aiayn.experiment import num_kept
 from aiayn.launch.beginning import begun_from
@@ -142,6 +141,8 @@ def run(args: Flags) -> None:
             )
         data = read_record(binarized_path, BinarizedCorpus, "--binarized")
         require_fitting({"--binarized": data}, args.corpus)
+        from aiayn.data.text.binarize import require_recorded_data_bin  # loads numpy
+
         require_recorded_data_bin(data)
     num_ranks, threads_per_rank = args.num_ranks, args.threads_per_rank
     if cluster is not None:

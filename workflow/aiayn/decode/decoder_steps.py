@@ -26,6 +26,7 @@ from aiayn.model.transformer import Transformer, TransformerConfig
 FIRST_CAPACITY = 32
 # The floats in a row of logits; a matrix product into rows of odd lengths is half as fast.
 COLUMN_MULTIPLE = 64
+LEAST_PACKED = 1 << 20  # elements of a matrix; smaller products gain little
 # A transformer of fairseq is taken for ours if its logits for so many tokens are equal.
 NUM_PROBE_TOKENS = 8
 PROBE_TOLERANCE = 1e-3
@@ -68,18 +69,38 @@ class FairseqSteps:
         self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, row_N)
 
 
+class _Linear:
+    """A product with a weight matrix, plus a bias.
+
+    On a CPU large matrices are laid out for oneDNN once. Its products take half the time of MKL's,
+    which torch uses otherwise, on AMD's processors (tests/benchmarks/RESULTS.md).
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self.weight, self.bias, self.is_packed = weight, bias, False
+        is_float = weight.dtype == torch.float32 and weight.device.type == "cpu"
+        if is_float and weight.numel() >= LEAST_PACKED and torch._C._has_mkldnn:
+            self.is_packed = True
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if not self.is_packed:
+            return functional.linear(x, self.weight, self.bias)
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
+            x, self.weight, self.bias, "none", [], ""
+        )
+        return product
+
+
 class _Attention(NamedTuple):
-    """An attention's weights, with the projections of the same input in a single matrix.
+    """An attention's projections; those of the same input are a single matrix.
 
     The weights of queries include the scale.
     """
 
-    query_weight: Tensor  # (P, M); in self-attention (P + P + R, M), with keys and values
-    query_bias: Tensor | None
-    memory_weight: Tensor  # (P + R, M)
-    memory_bias: Tensor | None
-    out_weight: Tensor  # (M, R)
-    out_bias: Tensor | None
+    query: _Linear  # to (P,); in self-attention to (P + P + R,), with keys and values
+    memory: _Linear  # to (P + R,)
+    out: _Linear  # (R,) to (M,)
     additive_HD: Tensor | None  # the vector v of v.tanh(q + k), if the score is additive
 
 
@@ -97,12 +118,9 @@ def _weights_of(attention: MultiHeadAttention, *, is_self: bool) -> _Attention:
             query_biases += [k.bias, v.bias]
         query_bias, memory_bias = torch.cat(query_biases), torch.cat([k.bias, v.bias])
     return _Attention(
-        query_weight=torch.cat(query_weights),
-        query_bias=query_bias,
-        memory_weight=torch.cat([k.weight, v.weight]),
-        memory_bias=memory_bias,
-        out_weight=out.weight,
-        out_bias=out.bias,
+        query=_Linear(torch.cat(query_weights), query_bias),
+        memory=_Linear(torch.cat([k.weight, v.weight]), memory_bias),
+        out=_Linear(out.weight, out.bias),
         additive_HD=attention.additive if attention.score == "additive" else None,
     )
 
@@ -112,8 +130,8 @@ class _Layer(NamedTuple):
 
     self_attention: _Attention
     source_attention: _Attention
-    fc1: nn.Linear
-    fc2: nn.Linear
+    fc1: _Linear
+    fc2: _Linear
     # For self-attention, attention over the source and feed-forward.
     norms: tuple[nn.Module, nn.Module, nn.Module]
 
@@ -139,8 +157,8 @@ class TransformerSteps:
             _Layer(
                 _weights_of(layer.self_attn, is_self=True),
                 _weights_of(layer.encoder_attn, is_self=False),
-                layer.fc1,
-                layer.fc2,
+                _Linear(layer.fc1.weight, layer.fc1.bias),
+                _Linear(layer.fc2.weight, layer.fc2.bias),
                 (layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm),
             )
             for layer in layers
@@ -150,6 +168,7 @@ class TransformerSteps:
         self.num_heads, self.d_k, self.d_v = attention.num_heads, attention.d_k, attention.d_v
         num_filling = -self.num_symbols % COLUMN_MULTIPLE
         self.output_VM = functional.pad(decoder.output_projection.weight, (0, 0, 0, num_filling))
+        self.output = _Linear(self.output_VM, None)
         self.logits_NV = self.output_VM.new_empty(0, len(self.output_VM))
 
     def start(self, source_BS: Tensor) -> None:
@@ -163,7 +182,7 @@ class TransformerSteps:
         self.source_keys, self.source_values = [], []
         for layer in self.layers:
             weights = layer.source_attention
-            packed_BSP = functional.linear(memory_BSM, weights.memory_weight, weights.memory_bias)
+            packed_BSP = weights.memory(memory_BSM)
             k_BSP, v_BSR = torch.split(
                 packed_BSP, [self.num_heads * self.d_k, self.num_heads * self.d_v], dim=-1
             )
@@ -208,6 +227,8 @@ class TransformerSteps:
                 )
         if self.last_norm is not None:
             x_NM = self.last_norm(x_NM)
+        if self.output.is_packed:
+            return self.output(x_NM)
         if len(self.logits_NV) < self.num_rows:
             self.logits_NV = x_NM.new_empty(self.num_rows, len(self.output_VM))
         return torch.mm(x_NM, self.output_VM.t(), out=self.logits_NV[: self.num_rows])
@@ -217,7 +238,7 @@ class TransformerSteps:
         return (N, M).
         """
         weights, (key_LTNP, value_LTNR) = layer.self_attention, self.caches
-        packed_NQ = functional.linear(x_NM, weights.query_weight, weights.query_bias)
+        packed_NQ = weights.query(x_NM)
         d_p, d_r = key_LTNP.shape[-1], value_LTNR.shape[-1]
         q_NP, k_NP, v_NR = torch.split(packed_NQ, [d_p, d_p, d_r], dim=-1)
         key_LTNP[index, self.num_steps - 1] = k_NP
@@ -228,12 +249,12 @@ class TransformerSteps:
         # row and head.
         score_TNH = _scores(self._heads(q_NP), k_TNHD, weights.additive_HD)
         read_NHE = (score_TNH.softmax(dim=0)[..., None] * v_TNHE).sum(dim=0)
-        return functional.linear(read_NHE.flatten(1), weights.out_weight, weights.out_bias)
+        return weights.out(read_NHE.flatten(1))
 
     def _attend_to_source(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
         """Attend from each row's new token to its sentence's source; return (N, M)."""
         weights, k_BHDS = layer.source_attention, self.source_keys[index]
-        q_NP = functional.linear(x_NM, weights.query_weight, weights.query_bias)
+        q_NP = weights.query(x_NM)
         q_BHKD = q_NP.view(self.num_sentences, -1, self.num_heads, self.d_k).transpose(1, 2)
         if weights.additive_HD is None:
             score_BHKS = q_BHKD @ k_BHDS
@@ -244,11 +265,7 @@ class TransformerSteps:
         if self.padding_mask_B11S is not None:
             score_BHKS = score_BHKS.masked_fill_(self.padding_mask_B11S, -torch.inf)
         read_BHKE = score_BHKS.softmax(dim=-1) @ self.source_values[index]
-        return functional.linear(
-            read_BHKE.transpose(1, 2).reshape(self.num_rows, -1),
-            weights.out_weight,
-            weights.out_bias,
-        )
+        return weights.out(read_BHKE.transpose(1, 2).reshape(self.num_rows, -1))
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
         """Continue with these rows and these sentences; None means that all sentences remain."""
@@ -284,8 +301,7 @@ def _scores(q_NHD: Tensor, k_TNHD: Tensor, additive_HD: Tensor | None) -> Tensor
 
 def _feed_forward(x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
     """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2))."""
-    inner_NF = functional.linear(x_NM, layer.fc1.weight, layer.fc1.bias).relu_()
-    return functional.linear(inner_NF, layer.fc2.weight, layer.fc2.bias)
+    return layer.fc2(layer.fc1(x_NM).relu_())
 
 
 DecoderSteps = TransformerSteps | FairseqSteps

@@ -22,6 +22,7 @@ import torch
 from aiayn.errors import LaunchError
 from aiayn.runs.checkpoint_names import list_checkpoints
 from aiayn.runs.run_folder import RunFolder
+from aiayn.train import fairseq_args
 from aiayn.train.checkpoints import load_checkpoint
 from aiayn.train.device import available_device
 from aiayn.train.ranks import Rank
@@ -105,6 +106,7 @@ def _train_in_fork(request: TrainingRequest, rank: Rank, term_after: int) -> Non
 
 
 def _train(request: TrainingRequest, rank: Rank, term_after: int) -> None:
+    fairseq_args.NUM_VALIDATIONS = 1  # in this fork only: a few updates need not be validated
     with _watched_updates(term_after) as seconds, StopFlag().installed() as stop:
         train_rank(request, rank, stop)
     if rank.rank == 0:

@@ -1,0 +1,63 @@
+"""Schedules of faults around one run: it ends as done, and never has two writers.
+
+A failing schedule repeats by its seed: `Simulation(folder, seed, kind).run()`, then look at
+`events`.
+"""
+
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from aiayn.runs.locks import take_lock
+from aiayn.train import rank_lock
+from tests.engine.simulated_cluster import Locks, Simulation
+
+KINDS: tuple[Locks, ...] = ("work", "of one host", "fail")
+NUM_QUICK, NUM_SLOW = 20, 1000  # of each kind
+
+
+def play(folder: Path, seed: int, kind: Locks) -> Simulation:
+    """Play one schedule in a folder of its own."""
+    simulation = Simulation(folder / f"{kind}{seed}", seed, kind)
+    simulation.run()
+    return simulation
+
+
+def require_good_schedules(folder: Path, seeds: range, kind: Locks) -> None:
+    """Play schedules; each must end as done, without two writers or an unexpected error."""
+    for seed in seeds:
+        simulation = play(folder, seed, kind)
+        errors = [event for event in simulation.events if event.startswith("ERROR")]
+        assert (simulation.is_done, simulation.has_two_writers, errors) == (True, False, []), (
+            f"seed {seed}, locks {kind}: {simulation.events}"
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_schedule_ends_as_done_with_one_writer_at_a_time(tmp_path: Path, kind: Locks) -> None:
+    require_good_schedules(tmp_path, range(NUM_QUICK), kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_thousands_of_schedules_end_as_done(tmp_path: Path, kind: Locks) -> None:
+    require_good_schedules(tmp_path, range(NUM_QUICK, NUM_QUICK + NUM_SLOW), kind)
+
+
+def test_a_schedule_repeats_by_its_seed(tmp_path: Path) -> None:
+    first, second = play(tmp_path / "a", 3, "fail"), play(tmp_path / "b", 3, "fail")
+    assert first.events == second.events != []
+    assert first.seconds == second.seconds
+
+
+def test_a_planted_error_is_found(tmp_path: Path) -> None:
+    """A lock call that fails counts as a held lock, as it did before."""
+    with mock.patch.object(rank_lock, "take_lock", lambda *a: take_lock(*a) is not False):
+        assert any(play(tmp_path, seed, "fail").has_two_writers for seed in range(60))
+
+
+def test_a_planted_error_between_hosts_is_found(tmp_path: Path) -> None:
+    """A rank 0 whose node Slurm has lost counts as ended, though its heartbeat advances."""
+    with mock.patch.object(rank_lock, "HEARTBEAT_TIMEOUT_SECONDS", 0.0):
+        assert any(play(tmp_path, seed, "of one host").has_two_writers for seed in range(60))
