@@ -92,6 +92,7 @@ def test_every_command_exists_and_no_line_is_wider_than_a_terminal() -> None:
         "score",
         "fetch",
         "average",
+        "evaluate",
         "decode",
         "tables",
     }
