@@ -46,7 +46,7 @@ STATEMENTS = frozenset(
         "task_class",
         "unknown_line",
         "unsmoothed_loss",
-        "user_dir",
+        "code_of_user",
         "validated_last_update",
     )
 )

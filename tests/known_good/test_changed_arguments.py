@@ -44,6 +44,8 @@ def changed_values() -> dict[str, tuple[Any, str]]:
         for row in csv.DictReader(lines):
             name = f"{row['program']}.{row['key']}"
             changes[name] = json.loads(row["value"]), row["quantity"]
+    for program in ("train", "generate"):
+        changes[f"{program}.user_dir"] = "/home/me/plugin", "code_of_user"
     return changes
 
 

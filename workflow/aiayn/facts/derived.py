@@ -62,6 +62,7 @@ def _derived_of_training(training: Training) -> Iterator[Fact]:
         missing = names - {fact.quantity for fact in symbols}
         for name in sorted(missing if section.arguments else ()):
             yield Fact(name, None, section.path, section.line)
+        yield from _code_of_user(section)
         yield from _unknown_lines(section)
         yield from _torn_lines(section)
     yield from _history(training)
@@ -117,6 +118,15 @@ def _symbols(section: Section) -> Iterator[Fact]:
     if stated and gpus and stated != gpus and not arguments.get("cpu"):
         path, line = _place(section, "num_gpus")
         yield Fact("contradicting_gpus", f"{stated} and {gpus}", path, line)
+
+
+def _code_of_user(section: Section) -> Iterator[Fact]:
+    """Yield the folder of each `--user-dir`, whose code changes fairseq."""
+    for fact in section.facts:
+        is_stated = fact.quantity in ("user_dir", "train.user_dir", "generate.user_dir")
+        if is_stated and fact.value:
+            name = posixpath.basename(normal_path(fact.value))
+            yield Fact("code_of_user", name, fact.path, fact.line)
 
 
 def _unknown_lines(section: Section) -> Iterator[Fact]:
@@ -462,6 +472,7 @@ def seconds_between(first: str, second: str) -> float:
 
 def _derived_of_translation(translation: Translation) -> Iterator[Fact]:
     section = translation.section
+    yield from _code_of_user(section)
     yield from _unknown_lines(section)
     if section.cut_line is not None and section.value("bleu") is None:
         yield Fact("cut_line", section.cut_line, section.path, section.cut_line)
