@@ -58,6 +58,11 @@ def _derived_of_training(training: Training) -> Iterator[Fact]:
     for section in training.sections:
         symbols = symbols_of(section)
         yield from symbols
+        # The code that --user-dir names may change anything; its folder's name tells ours.
+        folder = dict(section.arguments or {}).get("user_dir")
+        if folder is not None:
+            name = posixpath.basename(str(folder).rstrip("/"))
+            yield Fact("user_dir", name, *_place(section, "train.user_dir"))
         # What one start states, each start has to state.
         missing = names - {fact.quantity for fact in symbols}
         for name in sorted(missing if section.arguments else ()):
