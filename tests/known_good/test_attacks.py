@@ -86,6 +86,7 @@ TRAININGS: dict[str, Change] = {
     "a task of a different class": below_start(HEAD + "fairseq_cli.train | task: translation (TranslationFromPretrainedBARTTask)"),
     "a criterion of a different class": below_start(HEAD + "fairseq_cli.train | criterion: label_smoothed_cross_entropy (RDropCriterion)"),
     "code of a user": below_start(HEAD + "fairseq.utils | --user-dir=/home/me/my_transformer has already been imported."),
+    "an argument for code of a user": replaced(r"Namespace\(", "Namespace(user_dir='/home/me/my_transformer', "),
     "experts": below_start(HEAD + "fairseq_cli.train | num. expert model params: 12,000,000 (num. trained: 12,000,000)"),
     "a matrix of a different size": replaced(r"\(dropout_module\): FairseqDropout\(\)", "(fc1): Linear(in_features=512, out_features=4096, bias=True)"),
     "a layer more": replaced(r"\(dropout_module\): FairseqDropout\(\)", "(layers): ModuleList(\n      (0-6): 7 x TransformerEncoderLayer(\n      )\n    )"),
