@@ -127,7 +127,7 @@ def test_records_come_in_the_requested_order_with_the_hypotheses_digest() -> Non
     [
         (2, 1, "chrf", r"demo_test: 2 hypotheses, 1 references; .* rerun `decode`"),
         (0, 0, "chrf", "demo_test: no hypotheses and no references; expected at least 1 line"),
-        (1, 1, "bleu_sacre_13", r"'bleu_sacre_13' is unknown, .* did you mean 'bleu_sacre_13a'\?"),
+        (1, 1, "bleu_sacre_13", r"'bleu_sacre_13' is unknown, .* did you mean 'bleu_sacre_13a' or"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(
