@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from aiayn.records import BinarizedCorpus, TrainRecord, read_record
+from aiayn.records import BinarizedCorpus, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import DONE_NAME, LOG_NAME, Ended, Started, read_events
 from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.cluster import ClusterSpec, read_cluster
@@ -112,6 +112,12 @@ class Scene:
         path.write_bytes(msgspec.json.encode(settings))
         return path
 
+    def _binarized_path(self) -> Path:
+        """Write the record of the data-bin for this fault's corpus, whose name is in the run's."""
+        path = Path(self.data.folder).parent / f"record_{self.name}.json"
+        write_record(msgspec.structs.replace(self.data, corpus=f"tiny_{self.name}"), path)
+        return path
+
     def start(
         self, *launcher_flags: str, first_on_path: Path | None = None, is_elsewhere: bool = False
     ) -> Driver:
@@ -141,7 +147,7 @@ class Scene:
             "--num-models",
             "3",
             "--binarized",
-            str(Path(self.data.folder).parent / "record.json"),
+            str(self._binarized_path()),
             "--runs-folder",
             str(self.runs_folder),
             "--record",
