@@ -31,7 +31,7 @@ PLAIN_SHARE = 0.1  # of lines with a full stop or comma after a word
 # A letter of a script that parts words by blanks: not of Thai, Lao, Khmer, Chinese, Japanese.
 _LETTER = r"[^\W\d_\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 _NOT_TEXT = re.compile(r"</?\w+>|[\u0120\u2581]")  # tags and marks of pieces that hold letters
-_TO_FOLD = {"ß": "ss", "ae": "a", "oe": "o", "ue": "u"}
+_TO_FOLD = {"\u00df": "ss", "ae": "a", "oe": "o", "ue": "u"}
 
 
 class Form(NamedTuple):
@@ -248,7 +248,7 @@ def _missing_marks(hypotheses: Sequence[str], references: Sequence[str]) -> str:
 
 def _is_accented(character: str) -> bool:
     return character.isalpha() and (
-        character == "ß" or len(unicodedata.normalize("NFD", character)) > 1
+        character == "\u00df" or len(unicodedata.normalize("NFD", character)) > 1
     )
 
 
