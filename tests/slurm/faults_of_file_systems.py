@@ -36,7 +36,7 @@ def no_locks(scene: Scene) -> None:
     )
     for driver in drivers:
         scene.must_end(driver, EXIT_DONE)
-        assert "prevents two drivers of one run" in driver.output, driver.output
+        assert "cannot prevent two drivers of one run" in driver.output, driver.output
     assert "a job that squeue does not know trains this run" in drivers[-1].output, drivers[
         -1
     ].output
@@ -54,7 +54,7 @@ def no_locks(scene: Scene) -> None:
     assert scene.num_updates_lost == 0, scene.logged_updates
     for job in scene.jobs():
         output = Path(scene.run_folder, "submitit", f"{job}_0_log.out").read_text(encoding="utf-8")
-        assert "prevents two jobs of one run" in output, output
+        assert "cannot prevent two jobs of one run" in output, output
 
 
 def _command(scene: Scene, name: str, text: str) -> Path:
