@@ -28,7 +28,7 @@ def test_the_tour_has_twelve_cells_with_outputs_and_nothing_of_anybodys_machine(
     code = [cell for cell in tour["cells"] if cell["cell_type"] == "code"]
     assert [cell["id"] for cell in code if not cell["outputs"]] == []
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
-    assert not re.search(r"(/home/|/root/|/work/|/tmp/)", text)
+    assert not re.search(r"/(home|root|work|tmp)/", text)
     pictures = [o for cell in code for o in cell["outputs"] if "image/png" in o.get("data", {})]
     assert len(pictures) >= 4
     assert len(text) < 1_500_000

@@ -152,7 +152,7 @@ def judge(result: TrialResult, precision: str, milliseconds: list[float]) -> lis
     ranks = f"{result.num_ranks} ranks"
     backend = "NCCL" if result.device == "cuda" else "gloo"
     checks = [
-        Check("collectives", "OK", f"a known tensor summed over {ranks} by {backend}, five times")
+        Check("collectives", "OK", f"a known tensor summed over {ranks} by {backend}, at each start")
     ]
     evidence = f"TERM after update {result.stopped_at}, resumed: "
     if result.resumed_difference == 0.0:
