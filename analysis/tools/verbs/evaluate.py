@@ -5,8 +5,10 @@ transformer`. Its file cannot run code. What is translated is one of:
 
 --data: a data-bin (raw, lazy, cached or mmap) with the model's dictionaries. Without --testset and
 --references its own target side is scored, as fairseq-generate does.
+
 --source: plain text. --bpe-codes (subword-nmt, fastBPE or sentencepiece) make pieces of it, and
 --dictionaries is the folder of the model's dict.*.txt. Without references it is only translated.
+
 --released: a model that fairseq's authors published, with its newstest2014. Both are downloaded,
 decoded with fairseq's search (half an hour on two cores), and compared with what was published of
 this file. Ctrl-C stops it with the score of the lines so far; the same command continues.
@@ -29,6 +31,7 @@ from aiayn.cli.flags import DEVICE, RESULTS, Device, flag, positive
 from aiayn.cli.score import TextFlags, print_output_scores, read_references
 from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.data.text.lines import read_lines, write_lines
+from aiayn.data.text.tokenize_moses import detokenize_line
 from aiayn.errors import UsageError
 from aiayn.provenance import replace_on_success
 from aiayn.scoring.outputs.system_output import SystemOutput
@@ -109,6 +112,7 @@ def run(args: Flags) -> None:
     references, place = read_references(args, None) if has_references else ([], "")
     translator = Translator(args.checkpoint, folder, decoding, device=device)
     task = translator.task
+    has_moses = False
     if args.source is None:
         sources, targets = load_split(task, args.split)
         place_of_source = f"{folder}, split {args.split}"
@@ -117,12 +121,14 @@ def run(args: Flags) -> None:
             references = [join(task.target_dictionary, numbers.tolist()) for numbers in targets]
             place, args.as_given = f"{place_of_source} ({task.cfg.target_lang})", True
     else:
-        sources, targets = number_text(translator, args, references)
+        sources, targets, has_moses = number_text(translator, args, references)
         place_of_source = str(args.source)
     if targets is not None and len(targets) == len(sources) and not args.no_warning:
         say(check_by_loss(translator, sources, targets, str(folder)))
     hypotheses = translator.translate(sources)
     lines = [join_symbols(task.target_dictionary, h.pieces) for h in hypotheses]
+    if has_moses:  # plain text came in
+        lines = [detokenize_line(line, task.cfg.target_lang) for line in lines]
     if args.output is not None:
         with replace_on_success(args.output) as partial_path:
             write_lines(lines, partial_path)
@@ -155,8 +161,10 @@ def search_of(args: Any) -> DecodingSpec:
     return msgspec.structs.replace(decoding, **changes)
 
 
-def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tuple[Any, Any]:
-    """Return the ids of the lines of --source and of the references, None without references."""
+def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tuple[Any, Any, bool]:
+    """Return the ids of the lines of --source and of the references, None without references, and
+    whether Moses tokenised them.
+    """
     from aiayn.data.text.foreign import foreign_splitter
 
     task = translator.task
@@ -173,7 +181,7 @@ def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tupl
         numbers = [dictionary.encode_line(split(line), add_if_not_exist=False) for line in lines]
         sides.append([line.long() for line in numbers])
     say(f"{args.source}: {words}")
-    return sides[0], sides[1] or None
+    return sides[0], sides[1] or None, words.startswith("Moses")
 
 
 def join(dictionary: Any, numbers: Sequence[int]) -> str:
