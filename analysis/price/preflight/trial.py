@@ -151,9 +151,8 @@ def judge(result: TrialResult, precision: str, milliseconds: list[float]) -> lis
     """
     ranks = f"{result.num_ranks} ranks"
     backend = "NCCL" if result.device == "cuda" else "gloo"
-    checks = [
-        Check("collectives", "OK", f"a known tensor summed over {ranks} by {backend}, at each start")
-    ]
+    evidence = f"a known tensor summed over {ranks} by {backend}, at each start"
+    checks = [Check("collectives", "OK", evidence)]
     evidence = f"TERM after update {result.stopped_at}, resumed: "
     if result.resumed_difference == 0.0:
         checks.append(Check("resume", "OK", f"{evidence}the undisturbed training's tensors"))
