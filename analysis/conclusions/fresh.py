@@ -171,7 +171,8 @@ def fresh_runs(frame: Frame) -> dict[str, list[FreshRun]]:
                     has_started=run.has_started,
                 )
     return {
-        system: [by_seed[seed] for seed in sorted(by_seed)] for system, by_seed in found.items()
+        system: sorted(by_seed.values(), key=lambda run: run.seed)
+        for system, by_seed in found.items()
     }
 
 
@@ -196,7 +197,9 @@ def compare_family(family: Family, runs_by_system: RunsBySystem) -> list[Compare
         asked = [run for run in runs_by_system.get(system, ()) if run.seed == seed]
         runs.setdefault(system, []).extend(asked)
     started = {system: _started(system_runs) for system, system_runs in runs.items()}
-    values = {system: [run.bits for run in some] for system, some in started.items()}
+    values = {}
+    for system, system_runs in started.items():
+        values[system] = [run.bits for run in system_runs]
     own = pool_sd({REFERENCE_SYSTEM: values[REFERENCE_SYSTEM]}, with_bartlett=False)
     others = {system: bits for system, bits in values.items() if system != REFERENCE_SYSTEM}
     pooled = pool_sd(others, with_bartlett=False)

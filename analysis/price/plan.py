@@ -184,13 +184,16 @@ def make_plan(
         longest_hours = max(hours_by_row)
         system = trainings[hours_by_row.index(longest_hours)].system
         jobs = count_jobs(machine.cluster, system, longest_hours)
-    hours_of_all = sum(row.cost.hours for row in trainings if row.cost is not None)
+    cost_of_all = None
+    if has_hours:
+        hours_of_all = sum(row.cost.hours for row in trainings if row.cost is not None)
+        cost_of_all = cost_of(hours_of_all, machine)
     is_papers = scale.scale == PAPER_SCALE and machine.gpu != ""
     return Plan(
         scale=scale.scale,
         machine=machine,
         trainings=trainings,
-        cost=cost_of(hours_of_all, machine) if has_hours else None,
+        cost=cost_of_all,
         hours_by_gpus=hours_by_gpus,
         jobs=jobs,
         times_as_fast=_times_as_fast(trainings, experiment, machine, corpora),

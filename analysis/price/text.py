@@ -198,6 +198,7 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     formula += f", every batch full, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"
     if runs:
         formula += f"; scaled as trainings on such devices differed from it: {_named(runs)}"
+    prices = _prices(machine) if machine.gpu else []
     return [
         ("machine", f"{machine.words} a training: {machine.chosen_by}; {change}"),
         ("formula", formula if rate_by_precision else ""),
@@ -205,7 +206,7 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         ("precision", rates),
         ("kernels", counts),
         ("not checked", unchecked),
-        *(_prices(machine) if machine.gpu else []),
+        *prices,
         ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),
         ("all else", 'docs/cluster.md, "What a plan assumes"'),
     ]

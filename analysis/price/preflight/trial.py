@@ -206,11 +206,10 @@ def make_data(
         for language in spec.languages:
             path = text_folder / f"{split}.{language}"
             words = rng.integers(0, vocabulary_size, int(lengths.sum()))
-            lines = [
-                " ".join(f"w{word}" for word in sentence)
-                for sentence in np.split(words, lengths.cumsum()[:-1])
-            ]
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            lines = []
+            for sentence in np.split(words, lengths.cumsum()[:-1]):
+                lines.append(" ".join(f"w{word}" for word in sentence) + "\n")
+            path.write_text("".join(lines), encoding="utf-8")
             path_by_language[language] = path
         pair_by_split[split] = TextPair(
             path_by_language=path_by_language,

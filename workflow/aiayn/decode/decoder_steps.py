@@ -333,6 +333,7 @@ def as_plain_transformer(model: Any) -> Transformer | None:
     num_heads = model.encoder.layers[0].self_attn.num_heads
     learned = tensors.get("decoder.embed_positions.weight")
     padding = model.encoder.dictionary.pad()
+    norm_order = "post" if model.decoder.layer_norm is None else "pre"
     config = TransformerConfig(
         num_layers=len(model.encoder.layers),
         d_model=d_model,
@@ -340,7 +341,7 @@ def as_plain_transformer(model: Any) -> Transformer | None:
         num_heads=num_heads,
         d_k=d_model // num_heads,
         d_v=d_model // num_heads,
-        norm_order="post" if model.decoder.layer_norm is None else "pre",
+        norm_order=norm_order,
         norm_epsilon=model.encoder.layers[0].final_layer_norm.eps,
         attention_biases=f"{first}.self_attn.q_proj.bias" in tensors,
         positions="sinusoidal_halves" if learned is None else "learned",

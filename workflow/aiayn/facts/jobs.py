@@ -343,7 +343,7 @@ def _training_of(translation: Translation, trainings: Sequence[Training]) -> Tra
     if above:
         return above[-1]
     here = posixpath.dirname(path)
-    beside = [one for one in candidates if here in {folder for folder, _ in one.places}]
+    beside = [one for one in candidates if any(folder == here for folder, _ in one.places)]
     near = beside or candidates
     return near[0] if len(near) == 1 else None
 

@@ -229,7 +229,9 @@ def _judge_training(judged: JudgedTraining) -> None:
 def _judged_translation(
     translation: Translation, owner: JudgedTraining | None, targets: Sequence[Target]
 ) -> JudgedTranslation:
-    target = owner.target if owner is not None else (targets[0] if targets else None)
+    target = targets[0] if targets else None
+    if owner is not None:
+        target = owner.target
     judged = JudgedTranslation(
         translation=translation,
         facts=facts_of_translation(translation),

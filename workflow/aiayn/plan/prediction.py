@@ -205,8 +205,10 @@ class MeasuredRange(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def read_measured_range(precision: Precision) -> MeasuredRange:
     """Return the line of ranges.csv for this project's kind of code in a precision."""
+    rows = []
     with RANGES_PATH.open(encoding="utf-8", newline="") as lines:
-        rows = [{key: value or None for key, value in row.items()} for row in csv.DictReader(lines)]
+        for row in csv.DictReader(lines):
+            rows.append({key: value or None for key, value in row.items()})
     ranges = msgspec.convert(rows, list[MeasuredRange], strict=False)
     own = [line for line in ranges if (line.kind, line.precision) == (OWN_KIND, precision)]
     return own[0]

@@ -231,11 +231,11 @@ def _explain(
         hint = did_you_mean(value, choices, f"expected one of: {', '.join(choices)}")
         return f"{location}: {path}: {value!r}; {hint}"
     spells_number = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
-    advice = (
-        "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes"
-        if spells_number
-        else ("write a list: [VALUE]" if "`array`" in message else "correct it")
-    )
+    advice = "correct it"
+    if spells_number:
+        advice = "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes"
+    elif "`array`" in message:
+        advice = "write a list: [VALUE]"
     return f"{location}: {path}: {value!r}: {message}; {advice}"
 
 
