@@ -77,15 +77,19 @@ def test_ranks_of_two_nodes_meet_and_listen_on_their_own_network_only(
     tmp_path: Path, nodes: tuple[str, str]
 ) -> None:
     """Neither gloo nor the store answers on the campus network, or on the loopback."""
-    ranks = [
-        subprocess.Popen(
-            ["ip", "netns", "exec", node, sys.executable, "-c", SCRIPT, str(tmp_path), str(index), ADDRESSES[1 - index]],
+    # An earlier training in this process may have left its own choice of interface.
+    environment = {name: text for name, text in os.environ.items() if "SOCKET_IFNAME" not in name}
+    ranks = []
+    for index, node in enumerate(nodes):
+        words = [sys.executable, "-c", SCRIPT, str(tmp_path), str(index), ADDRESSES[1 - index]]
+        rank = subprocess.Popen(
+            ["ip", "netns", "exec", node, *words],
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for index, node in enumerate(nodes)
-    ]  # fmt: skip
+        ranks.append(rank)
     try:
         answers = [rank.communicate(timeout=240) for rank in ranks]
     finally:
