@@ -72,10 +72,13 @@ def test_a_folder_without_one_of_its_files_is_refused(
 
 
 def test_a_record_without_a_subword_model_is_refused(shipped: Path, tmp_path: Path) -> None:
-    config = json.loads((shipped / "config.json").read_text(encoding="utf-8"))
-    (shipped / "config.json").write_text(
-        json.dumps(config | {"subword_file_by_language": {}}), encoding="utf-8"
-    )
+    path = shipped / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(config | {"subword_file_by_language": {}}), encoding="utf-8")
+    with pytest.raises(RecordError, match="rewritten by another program, its checksum"):
+        find_finished(tmp_path / "none", RUN, None)
+    del config["checksum"]  # as in a record of an earlier version
+    path.write_text(json.dumps(config | {"subword_file_by_language": {}}), encoding="utf-8")
     with pytest.raises(CheckpointError, match="lacks a subword model"):
         find_finished(tmp_path / "none", RUN, None)
 
@@ -86,12 +89,17 @@ def test_another_average_than_the_shipped_is_refused(shipped: Path, tmp_path: Pa
     assert find_finished(tmp_path / "none", RUN, "last2").scale == "demo"
 
 
-@pytest.mark.parametrize("run", [None, "unknown"])
-def test_shipped_models_are_among_the_candidates(
-    shipped: Path, tmp_path: Path, run: str | None
-) -> None:
+@pytest.mark.usefixtures("shipped")
+def test_shipped_models_are_among_the_candidates(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=rf"candidates:\n  {RUN}"):
-        find_finished(tmp_path / "none", run, None)
+        find_finished(tmp_path / "none", "unknown", None)
+
+
+@pytest.mark.usefixtures("shipped")
+def test_the_shipped_model_is_taken_if_nothing_is_named_and_nothing_else_is_there(
+    tmp_path: Path,
+) -> None:
+    assert find_finished(tmp_path / "none", None, None).scale == "demo"
 
 
 # --- packs

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.errors import ConfigError
+from aiayn.errors import ConfigError, RecordError
 from aiayn.paths import (
     ALPHA_MARK,
     CellKey,
@@ -82,13 +82,21 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def require_kept(self, results_folder: Path) -> None:
         """Require that the finished trainings kept the checkpoints that the evaluations average.
 
+        A damaged record is refused by the stage that reads it, and only if that stage has to run.
+
         Raises:
             ConfigError: naming a run that kept too few.
         """
         for run in self.trainings:
             path = train_record(results_folder, self.scale.scale, *run.key)
+            if not path.exists():
+                continue
             num_needed = self.num_models(run.corpus, run.system)
-            if path.exists() and len(read_record(path, TrainRecord).models) < num_needed:
+            try:
+                num_kept = len(read_record(path, TrainRecord).models)
+            except RecordError:
+                continue
+            if num_kept < num_needed:
                 raise ConfigError(
                     f"{path}: its run kept fewer than the {num_needed} checkpoints that this config"
                     f" averages; take {run.system} out of the config, or delete this record and"

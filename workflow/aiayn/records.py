@@ -392,11 +392,17 @@ def read_sealed(path: Path) -> tuple[bytes, bool]:
 
     Raises:
         OSError, FileError: if the file is absent, too large or not a regular file.
-        RecordError: if its lines do not have the recorded checksum.
+        RecordError: if its lines do not have the recorded checksum, or the checksum is not the
+            last of them.
     """
     content = read_bounded(path, _MAX_BYTES)
     match = _CHECKSUM_LINE.search(content)
     if match is None:
+        if b'"checksum":' in content:
+            raise RecordError(
+                f"{path}: rewritten by another program, its checksum is not its last line; restore"
+                " it from a copy, or rerun the stage that writes it"
+            )
         return content, False
     lines = content[: match.start()]
     if hashlib.sha256(lines).hexdigest().encode() != match[1]:
