@@ -167,7 +167,10 @@ def write_training(
         TRAINING_BY_SYSTEM[system],
         Path(site.scale.runs_folder) / run_of(corpus, system, seed),
     )
-    models = [SavedModel(update=training.updates, path=run_folder / "checkpoints" / "x.pt")]
+    models = []
+    for before_end in reversed(range(20)):  # as many as the table's big averages
+        update = training.updates - before_end
+        models.append(SavedModel(update=update, path=run_folder / "checkpoints" / "x.pt"))
     train = msgspec.structs.replace(
         TRAINED,
         run=run_folder.name,
