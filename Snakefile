@@ -56,12 +56,7 @@ BEGIN_SECONDS = time.monotonic()
 # own log of thousands of lines stays in its file. `--verbose` and `--printshellcmds` ask for all of
 # it. With the Slurm profile all of it is shown, too, because only this log names the jobs of the CPU
 # rules. The filter comes first, because it reads what other filters leave out.
-PROGRESS = WorkflowProgress(
-    Path(SCALE.runs_folder),
-    shows_all=not workflow.local_exec
-    or workflow.output_settings.verbose
-    or workflow.output_settings.printshellcmds,
-)
+PROGRESS = WorkflowProgress(Path(SCALE.runs_folder))
 if workflow.is_main_process and not workflow.dryrun:
     for handler in logger.handlers:
         if handler.name == "DefaultStreamHandler":
@@ -71,7 +66,12 @@ if workflow.is_main_process and not workflow.dryrun:
 onstart:
     print(f"Snakemake's log: {', '.join(log)}", flush=True)
     print("`aiayn status`, in another terminal, shows all trainings", flush=True)
-    PROGRESS.start()
+    # Which executor runs the jobs is not known before the start.
+    PROGRESS.start(
+        shows_all=not workflow.local_exec
+        or workflow.output_settings.verbose
+        or workflow.output_settings.printshellcmds
+    )
 
 
 onsuccess:

@@ -56,7 +56,7 @@ def write_log(runs: Path, update: int, run: str = RUN) -> None:
 @pytest.fixture
 def progress(tmp_path: Path) -> WorkflowProgress:
     """Return the progress in a pipe, which counts as started."""
-    made = WorkflowProgress(tmp_path, shows_all=False, stream=io.StringIO())
+    made = WorkflowProgress(tmp_path, stream=io.StringIO())
     made.filter(begins(1, corpus="demo_en_de", system="big", seed=1))
     return made
 
@@ -132,7 +132,7 @@ def test_a_terminal_gets_one_block_that_is_rewritten(
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("LINES", "24")
     stream = Terminal()
-    progress = WorkflowProgress(tmp_path, shows_all=False, stream=stream)
+    progress = WorkflowProgress(tmp_path, stream=stream)
     progress.filter(begins(1, corpus="demo_en_de", system="a_system_of_a_long_name" * 3, seed=1))
     progress.filter(begins(2, corpus="demo_en_de", system="big", seed=1))
     progress.filter(record(event="progress", done=9, total=81))
@@ -148,7 +148,7 @@ def test_a_terminal_gets_one_block_that_is_rewritten(
 
 def test_no_block_is_drawn_while_table_2_is_printed(tmp_path: Path) -> None:
     stream = Terminal()
-    progress = WorkflowProgress(tmp_path, shows_all=False, stream=stream)
+    progress = WorkflowProgress(tmp_path, stream=stream)
     progress.filter(begins(1, "tables"))
     progress._draw(["a line"])
     assert stream.getvalue() == ""
@@ -159,7 +159,7 @@ def test_the_terminal_shows_errors_and_tenths_once_it_has_started(
 ) -> None:
     assert progress.filter(record("the plan, before the start"))
     monkeypatch.setattr(workflow_progress, "REDRAW_SECONDS", 60.0)
-    progress.start()
+    progress.start(shows_all=False)
     steps = [progress.filter(record(event="progress", done=n, total=100)) for n in range(101)]
     assert sum(steps) == 10
     assert not progress.filter(record("chatter"))
@@ -169,10 +169,10 @@ def test_the_terminal_shows_errors_and_tenths_once_it_has_started(
 
 def test_after_ctrl_c_the_last_lines_say_what_was_saved(tmp_path: Path) -> None:
     stream = io.StringIO()
-    progress = WorkflowProgress(tmp_path, shows_all=False, stream=stream)
+    progress = WorkflowProgress(tmp_path, stream=stream)
     progress.filter(begins(1, corpus="demo_en_de", system="big", seed=1))
     write_log(tmp_path, 190)
-    progress.start()
+    progress.start(shows_all=False)
     progress.filter(record("Terminating processes on user request, this might take some time."))
     assert not progress.filter(
         record("Error in rule train", logging.ERROR, event="job_error", jobid=1)

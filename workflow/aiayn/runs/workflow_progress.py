@@ -57,13 +57,15 @@ class WorkflowProgress:
     so it is before `start`.
     """
 
-    def __init__(self, runs_folder: Path, *, shows_all: bool, stream: TextIO = sys.stderr) -> None:
-        self._runs_folder, self._shows_all, self._stream = runs_folder, shows_all, stream
+    def __init__(self, runs_folder: Path, *, stream: TextIO = sys.stderr) -> None:
+        self._runs_folder = runs_folder
+        self._stream = stream
+        self._shows_all = True
         self._job_by_number: dict[int, RunningJob] = {}
         self._steps = "no step done yet"
         self._begin = self._last_line = time.monotonic()
         self._last_tenths: list[int] = []
-        self._is_started = self._is_interrupted = self._has_block = False
+        self._is_interrupted = self._has_block = False
         self._ended = threading.Event()
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -74,16 +76,16 @@ class WorkflowProgress:
         """
         self._note(vars(record))
         # Ctrl-C is the user's wish: what snakemake calls errors then is none, and `stop` says more.
-        is_shown = not self._is_interrupted and (
-            self._shows_all or not self._is_started or _is_for_terminal(record)
-        )
+        is_shown = not self._is_interrupted and (self._shows_all or _is_for_terminal(record))
         if is_shown:
             self._clear()
         return is_shown
 
-    def start(self) -> None:
-        """Begin to show progress, until `stop`."""
-        self._is_started = True
+    def start(self, *, shows_all: bool) -> None:
+        """Begin to show progress, until `stop`; with `shows_all` all of Snakemake's log is shown,
+        too.
+        """
+        self._shows_all = shows_all
         threading.Thread(target=self._show_until_the_end, daemon=True).start()
 
     def stop(self) -> None:
