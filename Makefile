@@ -69,8 +69,10 @@ test: install
 	$(BIN)/python -m pytest -m "not slow" --ignore=tests/slurm --numprocesses $(CORES) --dist loadfile
 
 # What takes most of the time of all: package environments, whole pipelines, WMT14's layout, planted faults.
+# Files start in their order, in which the long ones come early; by number of tests a file of few long ones comes last.
 test-slow: install
-	$(BIN)/python -m pytest -m slow --ignore=tests/slurm --ignore=tests/gpu --numprocesses $(CORES) --dist loadfile
+	$(BIN)/python -m pytest -m slow --ignore=tests/slurm --ignore=tests/gpu --numprocesses $(CORES) --dist loadfile \
+	    --no-loadscope-reorder
 
 # A Slurm on this machine, from Debian's packages (root): two nodes of 8 pretend GPUs. It prints the lines to eval.
 cluster: install
