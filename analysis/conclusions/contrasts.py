@@ -124,10 +124,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def mean_of_last(self) -> float | None:
         """The mean of the last three validations; None if there are fewer."""
-        last = sorted(self.bits_by_update)[-NUM_LAST_VALIDATIONS:]
-        if len(last) < NUM_LAST_VALIDATIONS:
-            return None
-        return statistics.mean(self.bits_by_update[update] for update in last)
+        return mean_of_last_validations(self.bits_by_update)
 
     @property
     def slope_at_end(self) -> float | None:
@@ -225,6 +222,14 @@ def measure_spread(runs_by_system: Mapping[str, Sequence[SeedRun]]) -> Spread:
         late=tuple(late),
         largest=tuple(sds[:NUM_NAMED_SDS]),
     )
+
+
+def mean_of_last_validations(bits_by_update: Mapping[int, float]) -> float | None:
+    """Return the mean of the last three validations; None if there are fewer."""
+    last = sorted(bits_by_update)[-NUM_LAST_VALIDATIONS:]
+    if len(last) < NUM_LAST_VALIDATIONS:
+        return None
+    return statistics.mean(bits_by_update[update] for update in last)
 
 
 def started_runs(runs: Sequence[SeedRun]) -> list[SeedRun]:

@@ -16,7 +16,7 @@ from aiayn.printed import COMPARED_AVERAGE, METRIC_BY_PAIR, REFERENCE_SYSTEM
 from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.verdict import pool_sd
 from analysis.conclusions.answers import Estimate, estimate_difference
-from analysis.conclusions.contrasts import NUM_LAST_VALIDATIONS
+from analysis.conclusions.contrasts import mean_of_last_validations
 from paper_tables.frame import Frame, Number, Run
 
 HORIZON_UPDATES = 16_000
@@ -46,10 +46,7 @@ class LongRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def mean_of_last(self) -> float | None:
         """The mean of the last three validations; None without a curve."""
-        last = sorted(self.bits_by_update)[-NUM_LAST_VALIDATIONS:]
-        if len(last) < NUM_LAST_VALIDATIONS:
-            return None
-        return statistics.mean(self.bits_by_update[update] for update in last)
+        return mean_of_last_validations(self.bits_by_update)
 
     @property
     def best_bits(self) -> float | None:
