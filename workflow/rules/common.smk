@@ -23,7 +23,8 @@ try:
     SCALE = convert_scale(config, origin="the config given to snakemake")
     EXPERIMENT = read_experiment(SCALE)
     read_cluster(SCALE.cluster)  # `train` reads it again, but hours later
-    EXPERIMENT.require_kept(RESULTS)
+    if workflow.is_main_process:  # not again in each job on a cluster
+        EXPERIMENT.require_kept(RESULTS)
 except AiaynError as error:
     raise WorkflowError(str(error)) from None
 CORPORA, SYSTEMS = EXPERIMENT.corpora, EXPERIMENT.system_by_name
