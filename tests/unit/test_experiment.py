@@ -13,10 +13,11 @@ import pytest
 
 from aiayn.errors import ConfigError
 from aiayn.experiment import Experiment, Training, read_experiment
-from aiayn.paths import Evaluation, split_alpha
+from aiayn.paths import Evaluation, split_alpha, train_record
+from aiayn.records import write_record
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.case_tables import read_cases
-from tests.records_factory import make_site
+from tests.records_factory import make_site, write_training
 
 
 def experiment_of(folder: Path, **changes: object) -> Experiment:
@@ -118,3 +119,18 @@ def test_another_test_set_than_the_published_numbers_is_refused(tmp_path: Path) 
     path.write_text(corpus.replace("toy_eight", "toy_nine"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"toy_en_es: .*toy_nine.*toy_eight"):
         read_experiment(site.scale, site.config_folder)
+
+
+def test_a_finished_run_that_kept_too_few_checkpoints_is_refused(tmp_path: Path) -> None:
+    """Base's tables average five; a damaged record is left to the stage that reads it."""
+    site = make_site(tmp_path)
+    site.experiment.require_kept(site.results_folder)  # nothing was trained
+    train = write_training(site, "demo_en_de", "base", 1)
+    path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
+    write_record(msgspec.structs.replace(train, models=train.models[-5:]), path)
+    site.experiment.require_kept(site.results_folder)
+    write_record(msgspec.structs.replace(train, models=train.models[-4:]), path)
+    with pytest.raises(ConfigError, match=r"seed1.json: its run kept fewer than the 5 checkpoints"):
+        site.experiment.require_kept(site.results_folder)
+    path.write_text("{}\n", encoding="utf-8")
+    site.experiment.require_kept(site.results_folder)
