@@ -11,7 +11,7 @@ from aiayn.errors import ConfigError
 from aiayn.launch.slurm.queue import SlurmError, run_slurm
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.strict_yaml import read_document
-from aiayn.spec.system import CONFIG_FOLDER
+from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 
 # sbatch's words, the keys of a cluster's file that they are about, and what helps.
 _REFUSALS = (
@@ -87,5 +87,7 @@ def explain_refusal(reason: str, cluster: ClusterSpec, config_folder: Path = CON
     given = [key for key in keys if document.values.get(key) is not None]
     for key in given or keys:
         value = document.values.get(key)
-        requests.append(f"{document.location(key)}: {key}: {'null' if value is None else value}")
+        # As a person types it in the checkout; preflight prints it in a narrow column.
+        location = document.location(key).removeprefix(f"{CHECKOUT}/")
+        requests.append(f"{location}: {key}: {'null' if value is None else value}")
     return f"{'; '.join(requests)}; {advice}"
