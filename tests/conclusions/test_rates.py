@@ -19,7 +19,7 @@ from analysis.conclusions.rates import (
 )
 
 HEADER = "system,times_peak,seed,updates,bits\n"
-TIMES_BY_WORD = {"quarter": 0.25, "half": 0.5, "twice": 2.0, "fourfold": 4.0}
+TIMES_BY_WORD = {"quarter": 0.25, "half": 0.5, "twice": 2.0, "fourfold": 4.0, "eightfold": 8.0}
 SHIPPED = [
     line for path in sorted(RATES_FOLDER.glob("*.csv")) for line in read_rows(path, RateProbe)
 ]
