@@ -156,10 +156,17 @@ class JudgedJobs(msgspec.Struct, kw_only=True):
         return [*found, *self.others]
 
 
-def judge_jobs(jobs: Jobs, targets: Sequence[Target], root: Path | None = None) -> JudgedJobs:
+def judge_jobs(
+    jobs: Jobs,
+    targets: Sequence[Target],
+    root: Path | None = None,
+    *,
+    is_claimed: bool = False,
+) -> JudgedJobs:
     """Return which numbers of a folder's jobs fill which row.
 
-    `root` is the folder of the logs, where attempts.jsonl of our own runs may be.
+    `root` is the folder of the logs, where attempts.jsonl of our own runs may be. With `is_claimed`
+    every training is compared with all targets, also those of smaller scales.
 
     Raises:
         RecordError: if an attempts.jsonl is malformed.
@@ -168,7 +175,8 @@ def judge_jobs(jobs: Jobs, targets: Sequence[Target], root: Path | None = None) 
     for training in jobs.trainings:
         events = None if root is None else _events(training, root)
         facts = [*facts_of_training(training), *_facts_of_events(training, events)]
-        row = find_row(facts, _targets_for(training, targets))
+        own_targets = targets if is_claimed else _targets_for(training, targets)
+        row = find_row(facts, own_targets)
         one = JudgedTraining(training=training, facts=facts, row=row, events=events)
         _judge_training(one)
         judged.append(one)

@@ -10,7 +10,7 @@ import msgspec
 from aiayn.facts.symbols import Symbols, symbols_of_spec
 from aiayn.known_good.table import ANY, TargetValue
 from aiayn.printed import PAPER_SCALE, read_cells
-from aiayn.spec.system import CONFIG_FOLDER, TrainingSpec, read_system
+from aiayn.spec.system import CONFIG_FOLDER, DecodingSpec, TrainingSpec, read_system
 
 # Section 5.1: "about 4.5 million sentence pairs" and "36M sentences"; "about 37000 tokens" and
 # "32000". newstest2013 has 3,000 sentences, newstest2014 3,003; the tokens of the references depend
@@ -107,19 +107,38 @@ def read_targets(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> 
             if not (config_folder / "systems" / scale / f"{name}.yaml").exists():
                 continue  # a smaller scale may lack a row
             spec = read_system(name, scale, config_folder)
-            symbols: Symbols = symbols_of_spec(spec.training)
-            values: dict[str, TargetValue] = {**symbols, "language_pair": pair}
-            values["beam_size"] = spec.decoding.beam_size
-            values["length_penalty_alpha"] = spec.decoding.length_penalty_alpha
-            values |= _PAPER[pair] | _PAPER_COMMON if scale == PAPER_SCALE else _SMALLER
             targets.append(
-                Target(
-                    scale=scale,
-                    system=name,
-                    language_pair=pair,
-                    values=values,
-                    average_by_role=average_by_role,
-                    training=spec.training,
-                )
+                make_target(scale, name, pair, spec.training, spec.decoding, average_by_role)
             )
     return targets
+
+
+def make_target(
+    scale: str,
+    system: str,
+    language_pair: str,
+    training: TrainingSpec,
+    decoding: DecodingSpec,
+    average_by_role: dict[str, str],
+    *,
+    is_papers_corpus: bool | None = None,
+) -> Target:
+    """Return the target of a system: its own values, and those of its corpus.
+
+    `is_papers_corpus` says whether the corpus is WMT14; None: at the paper's scale it is.
+    """
+    symbols: Symbols = symbols_of_spec(training)
+    values: dict[str, TargetValue] = {**symbols, "language_pair": language_pair}
+    values["beam_size"] = decoding.beam_size
+    values["length_penalty_alpha"] = decoding.length_penalty_alpha
+    if is_papers_corpus is None:
+        is_papers_corpus = scale == PAPER_SCALE
+    values |= _PAPER[language_pair] | _PAPER_COMMON if is_papers_corpus else _SMALLER
+    return Target(
+        scale=scale,
+        system=system,
+        language_pair=language_pair,
+        values=values,
+        average_by_role=average_by_role,
+        training=training,
+    )
