@@ -15,7 +15,7 @@ from aiayn.paths import CellKey
 from aiayn.printed import COMPARED_AVERAGE, COMPARED_ROLE
 from aiayn.records import BaselineRecords, TrainRecord, read_trained
 from aiayn.runs.log import read_training_bits, read_validations
-from aiayn.scoring.runs import RunState
+from aiayn.runs.training_state import TrainingState
 from aiayn.scoring.verdict import Corrected, Verdict
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import CorpusSpec, SystemSpec, TrainingSpec
@@ -32,7 +32,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     corpus: str
     system: str
     seed: int | None
-    state: RunState
+    state: TrainingState
     train: TrainRecord | None = None
     commit: str = ""
     hardware: str = ""
@@ -57,7 +57,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Why the training has no number, in a word or two."""
         if self.state.status != "finished":
             return self.state.status
-        return "not recorded" if self.train is None else "not scored"
+        return "not scored"
 
 
 class Number(msgspec.Struct, frozen=True, kw_only=True):

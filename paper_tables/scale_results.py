@@ -45,9 +45,9 @@ from aiayn.records import (
     read_train_record,
     read_trained,
 )
-from aiayn.scoring.runs import RunState, find_run_state
+from aiayn.runs.queue import Queues
+from aiayn.runs.training_state import TrainingKey, TrainingState, read_run_states, recorded_state
 from aiayn.scoring.scores import (
-    TrainingKey,
     collect_scores,
     read_trainings,
     training_key,
@@ -97,7 +97,7 @@ class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
     experiment: Experiment
     scores: pd.DataFrame
     train_by_key: dict[TrainingKey, TrainRecord]
-    state_by_key: dict[TrainingKey, RunState]
+    state_by_key: dict[TrainingKey, TrainingState]
     baseline_records: list[BaselineRecords]
     binarized_by_corpus: dict[str, BinarizedCorpus]
     hardware: HardwareSpec
@@ -105,9 +105,16 @@ class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gather_results(
-    scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER
+    scale: ScaleSpec,
+    results_folder: Path,
+    *,
+    so_far: bool,
+    queues: Queues,
+    config_folder: Path = CONFIG_FOLDER,
 ) -> ScaleResults:
     """Read the records of a scale; all of them must exist unless `so_far`.
+
+    A training without a record is in the state of its run; `queues` are asked for the run's job.
 
     Raises:
         TableError: naming the first missing record, or a training under another spec (neither with
@@ -125,10 +132,12 @@ def gather_results(
     keys = [training.key for training in experiment.trainings]
     runs_folder = Path(scale.runs_folder)
     found = read_trainings(keys, results_folder, scale.scale, runs_folder)
+    spec_by_key = {key: experiment.system_by_name[key[1]].training for key in keys}
+    unrecorded = {key: spec for key, spec in spec_by_key.items() if key not in found}
+    state_by_run = read_run_states(unrecorded, runs_folder, queues)
     state_by_key = {}
-    for key in keys:
-        spec, train = experiment.system_by_name[key[1]].training, found.get(key)
-        state = find_run_state(*key, training=spec, train=train, runs_folder=runs_folder)
+    for key, spec in spec_by_key.items():
+        state = recorded_state(found[key], spec) if key in found else state_by_run[key]
         if state.status == "outdated" and not so_far:
             raise TableError(
                 f"{state.run}: {state.reason}, or add --so-far to make tables without it"
@@ -141,7 +150,7 @@ def gather_results(
 def _gather(
     experiment: Experiment,
     found: Mapping[TrainingKey, TrainRecord],
-    state_by_key: dict[TrainingKey, RunState],
+    state_by_key: dict[TrainingKey, TrainingState],
     folder_by_key: Mapping[TrainingKey, Path],
     folders: Sequence[Path],
     *,
@@ -229,18 +238,16 @@ def gather_from_records(
     experiment = expand(request, config_folder, trainings)
     systems = _as_trained(experiment, found)
     experiment = msgspec.structs.replace(experiment, system_by_name=systems)
-    state_by_key: dict[TrainingKey, RunState] = {}
+    state_by_key: dict[TrainingKey, TrainingState] = {}
     asked = {}
     for training in trainings:
         key, spec = training.key, systems[training.system].training
-        state_by_key[key] = RunState(
+        state_by_key[key] = TrainingState(
             status="missing", run="", update=0, updates=spec.updates, reason="no record of it"
         )
         if key in found:
             asked[key] = found[key]
-            state_by_key[key] = find_run_state(
-                *key, training=spec, train=found[key], runs_folder=Path()
-            )
+            state_by_key[key] = recorded_state(found[key], spec)
     faults = []
     for key, train in trained.items():
         if key not in found:

@@ -17,7 +17,7 @@ PLUS_MINUS = "\u00b1"
 def results_of(site: Site, *, so_far: bool = True) -> ScaleResults:
     """Return the results of what is there."""
     return gather_results(
-        site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder
+        site.scale, site.results_folder, so_far=so_far, queues={}, config_folder=site.config_folder
     )
 
 

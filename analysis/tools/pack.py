@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from aiayn.errors import RecordError, StateError
+from aiayn.launch.launcher import QUEUES
 from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked, packed_bytes
 from aiayn.paths import (
     EXPORT_RECORD_NAME,
@@ -48,7 +49,8 @@ from aiayn.records import (
 )
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, read_events
 from aiayn.runs.run_folder import RunFolder
-from aiayn.scoring.scores import TrainingKey, read_trainings, training_key
+from aiayn.runs.training_state import TrainingKey
+from aiayn.scoring.scores import read_trainings, training_key
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PLACE, ScaleSpec
 from aiayn.wings import load, present_stages
 from analysis.tools.readme import write_tables_of_pack
@@ -112,7 +114,9 @@ def pack_scale(
             f"{target}: exists and has no {REQUEST_NAME}, so it is not a pack; give another"
             " --output"
         )
-    results = gather_results(scale, results_folder, so_far=True, config_folder=config_folder)
+    results = gather_results(
+        scale, results_folder, so_far=True, queues=QUEUES, config_folder=config_folder
+    )
     if not results.train_by_key:
         states = Counter(state.status for state in results.state_by_key.values())
         counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))

@@ -13,7 +13,7 @@ from aiayn.known_good.judge import Problem
 from aiayn.known_good.rows import AveragedLine, gpu_of
 from aiayn.paths import CellKey
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC, read_cells
-from aiayn.scoring.runs import RunState
+from aiayn.runs.training_state import TrainingState
 from aiayn.spec.hardware import HardwareSpec
 from paper_tables.frame import Frame, Line, Number, Run
 from paper_tables.layout import MARK_BY_SCALE
@@ -176,7 +176,7 @@ def _number(
     for judged in line.trainings:
         value = value_by_name.get(judged.name)
         if value is not None:
-            state = RunState(status="finished", run=judged.name, update=0, updates=0)
+            state = TrainingState(status="finished", run=judged.name, update=0, updates=0)
             seed = judged.training.seed
             hardware = gpu_of(judged)
             run = Run(corpus="", system=system, seed=seed, hardware=hardware, state=state)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from aiayn.provenance import commit_label, replace_on_success, utc_now
+from aiayn.runs.queue import Queues
 from aiayn.scoring.scores import summarise_frame
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from aiayn.terminal import visible
@@ -38,14 +39,21 @@ class Rendered(NamedTuple):
 
 
 def make_tables(
-    scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER
+    scale: ScaleSpec,
+    results_folder: Path,
+    *,
+    so_far: bool,
+    queues: Queues,
+    config_folder: Path = CONFIG_FOLDER,
 ) -> Rendered:
     """Write everything below `results_folder/<scale>/`, or its `so-far/`.
 
     Raises:
         TableError: naming the first missing record, unless `so_far`.
     """
-    results = gather_results(scale, results_folder, so_far=so_far, config_folder=config_folder)
+    results = gather_results(
+        scale, results_folder, so_far=so_far, queues=queues, config_folder=config_folder
+    )
     frame = make_frame(results)
     tables = lay_out_tables(frame)
     folder = results_folder / scale.scale

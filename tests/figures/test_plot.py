@@ -129,7 +129,13 @@ def test_without_the_extra_the_next_step_is_named(
     site = make_site(tmp_path)
     write_everything(site)
     with caplog.at_level("INFO"):
-        make_tables(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
+        make_tables(
+            site.scale,
+            site.results_folder,
+            so_far=False,
+            queues={},
+            config_folder=site.config_folder,
+        )
     assert "the extra is not installed; make core" in caplog.text
     assert list((site.results_folder / "demo" / "figures").iterdir()) == []
 
@@ -139,7 +145,9 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site)
     write_run(Path(site.scale.runs_folder), 1)
-    make_tables(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    make_tables(
+        site.scale, site.results_folder, so_far=True, queues={}, config_folder=site.config_folder
+    )
     folder = site.results_folder / "demo" / "so-far" / "figures"
     names = {path.stem for path in folder.glob("*.svg")}
     assert {"bleu_cost", "forest_bleu", "curves_by_update"} <= names

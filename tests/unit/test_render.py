@@ -67,7 +67,7 @@ def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     )
     write_everything(site)
     results = gather_results(
-        site.scale, site.results_folder, so_far=False, config_folder=site.config_folder
+        site.scale, site.results_folder, so_far=False, queues={}, config_folder=site.config_folder
     )
     return {table.name: table for table in lay_out_tables(make_frame(results))}
 

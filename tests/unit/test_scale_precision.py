@@ -142,7 +142,7 @@ def test_a_refused_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 def tables_of(site: Site) -> list[Table]:
     """Return all tables of whatever is there."""
     results = gather_results(
-        site.scale, site.results_folder, so_far=True, config_folder=site.config_folder
+        site.scale, site.results_folder, so_far=True, queues={}, config_folder=site.config_folder
     )
     return lay_out_tables(make_frame(results))
 

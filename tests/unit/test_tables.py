@@ -19,7 +19,7 @@ from tests.records_factory import Site, make_site, write_attempt, write_everythi
 
 def make(site: Site, *, so_far: bool) -> Path:
     return make_tables(
-        site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder
+        site.scale, site.results_folder, so_far=so_far, queues={}, config_folder=site.config_folder
     ).report_path
 
 
@@ -77,13 +77,17 @@ def test_without_any_record_the_tables_so_far_are_still_rendered(tmp_path: Path)
 def test_without_layer_timing_no_record_of_it_is_needed(tmp_path: Path) -> None:
     site = make_site(tmp_path, has_layer_timing=False)
     write_everything(site)
-    make_tables(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
+    make_tables(
+        site.scale, site.results_folder, so_far=False, queues={}, config_folder=site.config_folder
+    )
     folder = site.results_folder / "demo"
     assert "Exponent in seconds" in (folder / "tables" / "table1.md").read_text(
         encoding="utf-8"
     )  # measured by itself
     scale_record(site.results_folder, "demo", "measure").unlink()
-    make_tables(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
+    make_tables(
+        site.scale, site.results_folder, so_far=False, queues={}, config_folder=site.config_folder
+    )
     assert "Exponent in seconds" not in (folder / "tables" / "table1.md").read_text(
         encoding="utf-8"
     )
@@ -107,7 +111,8 @@ def test_a_run_that_is_done_but_not_recorded_says_so(tmp_path: Path) -> None:
         tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1]
     )
     folder = write_attempt(site, "demo_en_de", "base", 1, update=3000, outcome="done")
-    (folder / "done.json").write_text("{}", encoding="utf-8")
+    write_training(site, "demo_en_de", "base", 1)
+    train_record(site.results_folder, "demo", "demo_en_de", "base", 1).rename(folder / "done.json")
     table = make(site, so_far=True).parent / "tables" / "table2.md"
     assert "| not recorded [\u2020] |" in table.read_text(encoding="utf-8")
 

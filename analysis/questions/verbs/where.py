@@ -10,6 +10,7 @@ from pathlib import Path
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, JSON, RESULTS, SCALE, flag
 from aiayn.errors import RecordError, UsageError
+from aiayn.launch.launcher import QUEUES
 from aiayn.paths import results_or_shipped, workflow_command
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
@@ -52,7 +53,7 @@ def run(args: Flags) -> None:
     configfile = args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml"
     scale = read_changed_scale(configfile, args.config)
     results = results_or_shipped(args.results, scale.scale)
-    frame = make_frame(gather_results(scale, results, so_far=True))
+    frame = make_frame(gather_results(scale, results, so_far=True, queues=QUEUES))
     cell_by_name = named_cells(frame)
     if args.cell is None or args.list:
         print(

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, JSON, RESULTS, flag
 from aiayn.errors import TableError, UsageError
+from aiayn.launch.launcher import QUEUES
 from aiayn.paths import workflow_command
 from aiayn.spec.system import convert_scale
 from aiayn.terminal import json_text
@@ -91,7 +92,7 @@ def run(args: Flags) -> None:
     # Imported last: it takes a second, which a wrong config should not cost.
     from paper_tables.render.tables import make_tables
 
-    rendered = make_tables(scale, args.results, so_far=args.so_far)
+    rendered = make_tables(scale, args.results, so_far=args.so_far, queues=QUEUES)
     tables = [table for table in rendered.tables if table.name == "table2"]
     num_finished = rendered.num_finished
     summary = f"{num_finished} of {rendered.num_trainings} trainings finished"

@@ -26,6 +26,7 @@ from aiayn.records import (
     read_record,
     read_train_record,
 )
+from aiayn.runs.training_state import TrainingKey
 from aiayn.scoring.seeds import summarise_seeds
 
 SCORE_COLUMNS = (
@@ -56,7 +57,6 @@ SUMMARY_COLUMNS = (
 # From a `PerplexityRecord`.
 BITS_METRIC, WORD_BITS_METRIC = "bits_per_subword", "bits_per_word"
 ENTROPY_METRIC, BITS_LOST_METRIC = "lowest_cross_attention_entropy", "bits_lost_uniform"
-TrainingKey = tuple[str, str, int]  # corpus, system, seed
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 _Line = tuple[str | int | float, ...]
 
