@@ -28,6 +28,7 @@ from aiayn.provenance import utc_now
 from aiayn.records import read_train_record, write_record
 from aiayn.runs.attempts import Ended, Event, Started
 from aiayn.runs.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
+from aiayn.runs.following import TIME_LIMIT_SIGNAL, EndedJob, what_follows
 from aiayn.runs.locks import is_held, take_lock
 from aiayn.runs.log import LogTail, read_log_tail
 from aiayn.runs.queue import QueuedJob, QueueError
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 logger = logging.getLogger(__name__)
-MAX_JOBS_WITHOUT_PROGRESS = 3
 SHOWN_LINES = 15  # of a failed run's log
 GRACE_SECONDS = 15.0  # after a submission without an answer
 FILE_DELAY_SECONDS = 5.0  # for the file system, after the queue has shown that the job ended
@@ -236,11 +236,7 @@ class _Driver:
         `new_events` are the events that it appended.
 
         `num_without_progress` jobs in turn have ended without a new checkpoint, this job included;
-        it is 0 if this job made a checkpoint. No job follows a cancelled job. After preemption, the
-        time limit or the loss of a node another job follows, whether or not the last job could
-        save. A job that saved on TERM and that its launcher no longer knows was most likely
-        cancelled, and so was a job of this machine that saved on any signal. Where a rank recorded
-        an error, the next job would repeat it, also if rank 0 was killed before it could.
+        it is 0 if this job made a checkpoint. `aiayn.runs.following` decides.
 
         Raises:
             RunError: if it failed, or was stopped or cancelled, or the next would most likely end
@@ -248,30 +244,40 @@ class _Driver:
             KeyboardInterrupt: after Ctrl-C.
         """
         run, folder, where = self._request.run, self._folder, self._progress()
-        output = folder.job_output(end.job, SHOWN_LINES)
         last = new_events[-1] if new_events else None
-        if end.failure:
-            raise self._failure(end.failure, output)
-        if isinstance(last, Ended) and last.outcome == "failed":
-            raise self._failure(last.reason, last.log_tail)
-        if not isinstance(last, Ended) and (errors := folder.rank_errors()):
-            if last is not None:
-                folder.end_attempt(outcome="failed", reason=errors[0][:2000])
-            raise self._failure(errors[0], output)
+        ended = last if isinstance(last, Ended) else None
+        rank_error = next(iter(folder.rank_errors()), "") if ended is None else ""
+        reason = ended.reason if ended else "no reason recorded"
+        follows = what_follows(
+            EndedJob(
+                ending=end.ending,
+                outcome=None if ended is None else ended.outcome,
+                signal=TIME_LIMIT_SIGNAL if TIME_LIMIT_SIGNAL in reason else "",
+                has_error=bool(end.failure or rank_error),
+                lacked_something=bool(end.advice),
+                is_remote=self._launcher.is_remote,
+                is_driver_interrupted=self._interruption.signal_number is not None,
+                num_without_progress=num_without_progress,
+            )
+        )
+        output = folder.job_output(end.job, SHOWN_LINES)
+        if follows == "failed":
+            if end.failure:
+                raise self._failure(end.failure, output)
+            if ended is not None:
+                raise self._failure(ended.reason, ended.log_tail)
+            if last is not None:  # rank 0 was killed before it recorded its end
+                folder.end_attempt(outcome="failed", reason=rank_error[:2000])
+            raise self._failure(rank_error, output)
         self._interruption.raise_if_any(f"{run}: saved at {where}; the same command resumes it")
-        if end.ending == "cancelled":
+        if follows == "cancelled":
             cancelled = f"{self._launcher.title} job {end.job} was cancelled"
             if folder.open_attempt():
                 folder.end_attempt(outcome="cancelled", reason=cancelled)
             raise RunError(f"{run}: {cancelled} at {where}; the same command resumes it")
-        reason = last.reason if isinstance(last, Ended) else "no reason recorded"
-        if isinstance(last, Ended) and last.outcome == "stopped":
-            may_follow = self._launcher.is_remote and (
-                end.ending != "unknown" or signal.SIGUSR2.name in reason
-            )
-            if not may_follow:
-                raise RunError(f"{run}: stopped at {where}, {reason}; the same command resumes it")
-        if num_without_progress >= (1 if end.advice else MAX_JOBS_WITHOUT_PROGRESS):
+        if follows == "stopped":
+            raise RunError(f"{run}: stopped at {where}, {reason}; the same command resumes it")
+        if follows == "no progress":
             jobs = "1 job" if num_without_progress == 1 else f"{num_without_progress} jobs"
             last_job = end.words and f"the last, job {end.job}, {end.words}"
             problem = "; ".join(

@@ -1,0 +1,57 @@
+"""Decides whether another job may follow one that ended before its run was done."""
+
+from typing import Literal
+
+import msgspec
+
+from aiayn.runs.attempts import Outcome
+from aiayn.runs.queue import Ending
+
+MAX_JOBS_WITHOUT_PROGRESS = 3
+TIME_LIMIT_SIGNAL = "SIGUSR2"  # which a job asks of Slurm some minutes before its time limit
+Following = Literal["job", "failed", "interrupted", "cancelled", "stopped", "no progress"]
+
+
+class EndedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job that ended before its run was done.
+
+    `ending` is the queue's word for its end. `outcome` is what rank 0 recorded of its newest
+    attempt; None if it was killed before it could, or never began. `signal` is the name of the
+    signal that it recorded, '' without one. `has_error`: the launcher or a rank has an error that
+    the next job would repeat. `lacked_something`: the queue says what to change in the request.
+    `is_remote`: it ran on another machine, under a queue. `is_driver_interrupted`: the driver of
+    the run got a signal. `num_without_progress` jobs in turn made no new checkpoint, this one
+    included; it is 0 if this job made one.
+    """
+
+    ending: Ending | Literal["unknown"] = "unknown"
+    outcome: Outcome | None = None
+    signal: str = ""
+    has_error: bool = False
+    lacked_something: bool = False
+    is_remote: bool = True
+    is_driver_interrupted: bool = False
+    num_without_progress: int = 0
+
+
+def what_follows(job: EndedJob) -> Following:
+    """Return `job` if another job may follow, else why none does.
+
+    After preemption, the time limit or the loss of a node another job follows, whether or not the
+    last job could save. A job that saved on TERM and that its queue no longer knows was most likely
+    cancelled, and so was a job of this machine that saved on any signal.
+    """
+    if job.has_error or job.outcome == "failed":
+        return "failed"
+    if job.is_driver_interrupted:
+        return "interrupted"
+    if job.ending == "cancelled":
+        return "cancelled"
+    if job.outcome == "stopped":
+        is_known_end = job.ending != "unknown" or job.signal == TIME_LIMIT_SIGNAL
+        if not (job.is_remote and is_known_end):
+            return "stopped"
+    # What the job lacked, the next one would lack as well.
+    if job.num_without_progress >= (1 if job.lacked_something else MAX_JOBS_WITHOUT_PROGRESS):
+        return "no progress"
+    return "job"
