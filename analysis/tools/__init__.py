@@ -1,1 +1,1 @@
-"""Uses a trained run: searches, evaluates, packs and exports it; times Table 1's layers."""
+"""Uses a trained run: evaluates, packs and exports it; times Table 1's layers."""

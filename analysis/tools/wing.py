@@ -6,7 +6,6 @@ WING = Wing(
     summary="further uses of a trained run",
     verbs={
         "evaluate": "translate a test set with any fairseq model, and score it",
-        "search": "try beam sizes and length penalties on the development set (section 6.1)",
         "pack": ("pack the files of finished runs, small enough to ship, with their tables"),
         "export": "export a run's averaged model to safetensors",
         "measure": "time the layers of Table 1, without a training",

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from aiayn.cli.flags import VerbParser, add_flags, help_format
 from aiayn.errors import AiaynError, ConfigError, UsageError, did_you_mean, require_no_password
-from aiayn.removed import explain_removed_flag, explain_removed_verb
 from aiayn.terminal import coloured, reflowed, visible
 from aiayn.wings import module_of_verb, present_wings
 
@@ -30,8 +29,7 @@ CORE_VERBS = {
     "segment": "learn the subword vocabulary (section 5.1)",
     "binarize": "turn text into fairseq's data-bin",
     "train": "train one system with one seed, or resume it (section 5)",
-    "status": "list the runs: state, update, loss, speed, time left, cost, job",
-    "logs": "print the log of a run, or follow it",
+    "status": "list the runs: state, update, loss, speed, time left, cost, job, log",
     "cancel": "end a run that is training or queued; it saves first",
     "average": "average the last checkpoints of a training (section 6.1)",
     "decode": "translate a test set with beam search (section 6.1)",
@@ -175,8 +173,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(_version())
         return 0
     verb = arguments[0]
-    if refusal := _explain_refusal(verb, arguments[1:]):
-        _print_error(*refusal)
+    # The core is asked first, so that its verbs work although a wing is broken.
+    if verb not in CORE_VERBS and verb not in verbs():
+        hint = did_you_mean(verb, verbs(), f"expected one of {', '.join(verbs())}")
+        _print_error("aiayn", f"no verb {verb!r}; {hint}")
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     # fairseq's progress belongs in a training's log.
@@ -242,18 +242,6 @@ def _check_record_path(record: Path | None) -> None:
     """Require that no output has the name of the record: they have other suffixes."""
     if record is not None and record.suffix != ".json":
         raise UsageError(f"--record {record}: expected a name that ends in .json; outputs do not")
-
-
-def _explain_refusal(verb: str, arguments: Sequence[str]) -> tuple[str, str] | None:
-    """Return who says why a verb or a flag does not exist, or None if argparse can read the command
-    line.
-    """
-    # The core is asked first, so that its verbs work although a wing is broken.
-    if verb not in CORE_VERBS and verb not in verbs():
-        hint = did_you_mean(verb, verbs(), f"expected one of {', '.join(verbs())}")
-        return "aiayn", explain_removed_verb(verb) or f"no verb {verb!r}; {hint}"
-    removed = explain_removed_flag(verb, arguments)
-    return (f"aiayn {verb}", removed) if removed else None
 
 
 def _check_checkout() -> None:

@@ -145,8 +145,8 @@ class _Cancellation:
         if not _comes_true(is_gone, self._timeout_seconds, poll_seconds):
             raise RunError(
                 f"{self._run}: got the signal to end, but is still running after"
-                f" {self._timeout_seconds:.0f} s; look for the cause in `aiayn logs {self._run}`,"
-                f" for its state in `aiayn status {self._run}`"
+                f" {self._timeout_seconds:.0f} s; `aiayn status {self._run}` has its state and"
+                " its log's path"
             )
 
 

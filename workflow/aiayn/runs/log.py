@@ -22,21 +22,6 @@ _MAX_UPDATE = re.compile(rb"'max_update': (\d+)")
 _ATTEMPT_BEGINS = (  # fairseq prints all its settings first
     "| INFO | fairseq_cli.train | {'_name': None"
 )
-# `aiayn.train.train` sets this format: time | level | logger | message, in this machine's own time
-# zone.
-_LINE = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| (?P<level>[A-Z]+) \| (?P<logger>\S+) \|"
-    r" (?P<message>.*)"
-)
-
-
-class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a log; a continued line of a message has only a message."""
-
-    time: str
-    level: str
-    logger: str
-    message: str
 
 
 class LogTail(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,29 +39,6 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     updates_per_second: float | None = None
 
 
-def split_line(line: str) -> LogLine:
-    """Return the parts of a line of the log."""
-    match = _LINE.fullmatch(line)
-    return (
-        LogLine(**match.groupdict())
-        if match
-        else LogLine(time="", level="", logger="", message=line)
-    )
-
-
-def read_statistics(line: LogLine) -> dict[str, Any] | None:
-    """Return fairseq's statistics in a line of train_inner, valid or train; None without, or if it
-    is torn.
-    """
-    if not line.message.startswith("{"):
-        return None
-    try:
-        values = json.loads(line.message)
-    except ValueError:
-        return None
-    return values if isinstance(values, dict) else None
-
-
 def read_max_update(path: Path) -> int | None:
     """Return the number of updates in fairseq's settings, None before its first line."""
     try:
@@ -87,43 +49,26 @@ def read_max_update(path: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-class FileEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The last whole lines of a file, and the incomplete line that follows them from byte
-    `torn_at` on, or ''.
-    """
-
-    lines: list[str]
-    torn: str
-    torn_at: int
-
-
-def read_end(path: Path, num_lines: int) -> FileEnd:
-    """Return the last lines of a file; only its end is read."""
-    with path.open("rb") as file:
-        size = position = file.seek(0, os.SEEK_END)
-        blocks: list[bytes] = []
-        while position > 0 and sum(block.count(b"\n") for block in blocks) <= num_lines:
-            step = min(_BLOCK_BYTES, position)
-            position -= step
-            file.seek(position)
-            blocks.insert(0, file.read(step))
-    *whole, torn = b"".join(blocks).split(b"\n")
-    kept = whole[max(0, len(whole) - num_lines) :] if num_lines else []
-    lines = [line.decode("utf-8", errors="replace") for line in kept]
-    return FileEnd(
-        lines=lines, torn=torn.decode("utf-8", errors="replace"), torn_at=size - len(torn)
-    )
-
-
 def last_lines(path: Path, num_lines: int) -> list[str]:
     """Return the last lines of a file that are not empty, also an incomplete last line; an absent
     file has no lines.
+
+    Only the file's end is read.
     """
+    blocks: list[bytes] = []
     try:
-        end = read_end(path, num_lines)
+        with path.open("rb") as file:
+            position = file.seek(0, os.SEEK_END)
+            while position > 0 and sum(block.count(b"\n") for block in blocks) <= num_lines:
+                step = min(_BLOCK_BYTES, position)
+                position -= step
+                file.seek(position)
+                blocks.insert(0, file.read(step))
     except FileNotFoundError:
         return []
-    return [line for line in (*end.lines, end.torn) if line][-num_lines:]
+    lines = b"".join(blocks).decode("utf-8", errors="replace").split("\n")
+    newest = lines[-num_lines - 1 :]  # the first of the others may lack its beginning
+    return [line for line in newest if line][-num_lines:]
 
 
 def read_log_tail(path: Path) -> LogTail | None:
@@ -140,8 +85,10 @@ def _newest_statistics(lines: list[str]) -> dict[str, Any]:
     for text in reversed(lines):
         if _ATTEMPT_BEGINS in text:
             break
-        values = read_statistics(split_line(text)) if "| train_inner |" in text else None
-        if values is not None and {"num_updates", "loss"} <= set(values):
+        _, is_marked, statistics = text.partition("| train_inner | ")
+        # The last line may be torn.
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            values = json.loads(statistics) if is_marked else {}
             return {
                 "update": int(values["num_updates"]),
                 "loss_bits": float(values["loss"]),

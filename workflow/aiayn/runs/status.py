@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from aiayn.errors import AiaynError, RecordError
+from aiayn.packed import find_packed
 from aiayn.provenance import utc_now
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
@@ -34,7 +35,6 @@ State = Literal[
     "queued", "running", "stopped", "failed", "lost", "cancelled", "done", "unknown", "damaged"
 ]
 ALIVE_STATES: tuple[State, ...] = ("queued", "running")
-ERROR_STATES: tuple[State, ...] = ("failed", "lost", "damaged")
 _FRESH_SECONDS = (
     300.0  # rank 0 touches its lock much more often, but the clocks of two machines differ
 )
@@ -48,6 +48,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). The tokens a second are
     from the newest statistics while the run trains, and an average over the run once it is done.
     `gpu_hours` and `wall_hours` are summed over attempts; `events` has their starts and ends.
+    `log_path` is the training's log, plain or packed; `output_path` is what a job printed that has
+    begun no attempt: its prologue or an import may have failed, which leaves nothing in the log.
     """
 
     run: str
@@ -69,6 +71,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     events: list[Event] = []
     num_attempts: int = 0
     run_folder: str = ""
+    log_path: str = ""
+    output_path: str = ""
 
     @property
     def is_alive(self) -> bool:
@@ -173,6 +177,7 @@ def _status_of(
     costs = summarise_attempts(events, until=max(until, last_began) if until else None)
     saved = folder.newest_update()
     loss_bits = log.loss_bits if log is not None else None
+    output_path = folder.output_path(known.newer_job.job) if known.newer_job else None
     return RunStatus(
         run=folder.run,
         state=state,
@@ -186,6 +191,8 @@ def _status_of(
         gpu_hours=costs.gpu_seconds / 3600,
         wall_hours=costs.wall_seconds / 3600,
         run_folder=str(folder),
+        log_path=str(find_packed(folder.log_path) or ""),
+        output_path=str(output_path) if output_path and output_path.exists() else "",
         **_place(known, state),
         **_progress(folder, state, saved, events, log, done),
     )

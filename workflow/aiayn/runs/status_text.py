@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from aiayn.runs.logs import describe_event
+from aiayn.runs.attempts import Event, Started
 from aiayn.runs.names import split_run_name
-from aiayn.runs.status import ERROR_STATES, RunStatus
+from aiayn.runs.status import RunStatus
 from aiayn.terminal import entries, sections, table, wrapped
 
 INDENT = "  "
@@ -49,8 +49,7 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
     parts.append(
         [
             *_LEGEND,
-            f"All of one run: aiayn status RUN, its name or a unique beginning, as {example}",
-            "The log of a run: aiayn logs RUN",
+            f"All of one run, with its log's path: aiayn status RUN, as {example}",
         ]
     )
     return sections(*(("", lines) for lines in parts))
@@ -82,15 +81,28 @@ def render_status(status: RunStatus) -> str:
     ]
     if status.is_alive:
         pairs.append(("driver", driver))
-    pairs.append(("folder", status.run_folder))
+    pairs += [
+        ("folder", status.run_folder),
+        ("log", status.log_path),
+        ("job's output", status.output_path),
+    ]
     parts = [("", [*wrapped(title), *entries(pairs, INDENT)])]
     lines = []
     for event in status.events:
-        lines += wrapped(describe_event(event), "", INDENT)
+        lines += wrapped(_describe_event(event), "", INDENT)
     parts.append(("", lines))
-    if status.state in ERROR_STATES:
-        parts.append(("", [f"Its log: aiayn logs {status.run}"]))
     return sections(*parts)
+
+
+def _describe_event(event: Event) -> str:
+    """Return what happened to a run as one line."""
+    if isinstance(event, Started):
+        return (
+            f"attempt {event.attempt} began {event.time} on {event.host}, job {event.job}, at"
+            f" update {event.update}"
+        )
+    reason = f": {event.reason}" if event.reason else ""
+    return f"attempt {event.attempt} {event.outcome} {event.time}, at update {event.update}{reason}"
 
 
 def format_duration(seconds: float | None) -> str:

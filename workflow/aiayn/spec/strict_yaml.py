@@ -13,7 +13,6 @@ import yaml
 
 from aiayn.errors import ConfigError, did_you_mean, require_no_password
 from aiayn.packed import read_bounded
-from aiayn.removed import explain_removed_key
 
 MAX_BYTES, MAX_DEPTH = 1 << 20, 50
 _Spec = TypeVar("_Spec", bound=msgspec.Struct)
@@ -221,7 +220,7 @@ def _explain(
             location = document.location(f"{path}.{key}" if path else key)
             known = list(type_by_key)
             hint = did_you_mean(key, known, f"known keys: {', '.join(known)}")
-            return f"{location}: {explain_removed_key(key) or f'unknown key {key!r}; {hint}'}"
+            return f"{location}: unknown key {key!r}; {hint}"
     location = document.location(path)
     if missing := _MISSING_FIELD.search(message):
         where = f" under {path!r}" if path else ""
