@@ -12,6 +12,12 @@ def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
         "".join(f"{number} {'x' * 1000}\n" for number in range(500)) + "torn", encoding="utf-8"
     )
     assert len(last_lines(path, 1000)) == 501
+    for num_lines in range(1, 200):  # of several blocks; each line is whole
+        lines = last_lines(path, num_lines)
+        assert [line.split(" ")[0] for line in lines] == [
+            *(str(number) for number in range(501 - num_lines, 500)),
+            "torn",
+        ]
     assert [line.split(" ")[0] for line in last_lines(path, 2)] == ["499", "torn"]
     assert last_lines(tmp_path / "no such log", 2) == []
 
