@@ -4,20 +4,26 @@
 the columns.
 """
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+import functools
+from typing import Literal
 
 import msgspec
 
 from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
-from aiayn.spec.hardware import HardwareSpec
+from aiayn.spec.hardware import HardwareSpec, read_hardware
 from aiayn.spec.training import Precision
 
 Kind = Literal["eager", "unfused", "hand-fused", "graph"]
+PLAIN_KINDS: tuple[Kind, ...] = ("eager", "unfused")  # this project's code, and fairseq's
 # WMT17's pairs in an epoch of MLPerf, and the mean of their target tokens (an assumption).
 MLPERF_TOKENS_PER_EPOCH = 4.59e6 * 28.5
 # fp16 needs the same time as bf16. Lines of another precision, as `not stated`, are not compared.
-PRECISION_BY_NAME: dict[str, Precision] = {"fp32": "fp32", "tf32": "tf32", "fp16": "bf16"}
+PRECISION_BY_NAME: dict[str, Precision] = {
+    "fp32": "fp32",
+    "tf32": "tf32",
+    "fp16": "bf16",
+    "bf16": "bf16",
+}
 
 
 class PublishedSpeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,14 +53,6 @@ class PublishedSpeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return MLPERF_TOKENS_PER_EPOCH / float(self.seconds_per_epoch)
 
 
-class SpeedRange(NamedTuple):
-    """The target tokens a second that were published, scaled to a number of GPUs."""
-
-    slowest: float
-    fastest: float
-    speeds: Sequence[PublishedSpeed]
-
-
 def read_speeds() -> list[PublishedSpeed]:
     """Return the published systems in the order of their file."""
     return [speed for _, speed in read_rows(PUBLISHED_FOLDER / "throughputs.csv", PublishedSpeed)]
@@ -72,25 +70,24 @@ def comparable_speeds(precision: Precision) -> list[PublishedSpeed]:
 
 
 def published_range(
-    hardware: HardwareSpec,
-    *,
-    gpu: str,
-    num_gpus: int,
-    precision: Precision,
-    model: str,
-    kinds: Sequence[Kind] = ("eager", "unfused"),
-) -> SpeedRange | None:
-    """Return how fast others trained a model (`base` or `big`) on this card, in this precision and
-    with these kinds of code, in proportion to the number of GPUs; None if nobody published it.
+    gpu: str, *, num_gpus: int, precision: Precision, model: str, tokens_per_gpu: int
+) -> tuple[float, float] | None:
+    """Return the slowest and the fastest published target tokens a second of a model (`base` or
+    `big`) on a card, as its product name says, in proportion to the number of GPUs.
+
+    They are of code without hand-fused layers, in the same precision, and with at least half and at
+    most twice as many tokens a GPU. None if nobody published such a speed.
     """
-    speeds = [
-        speed
-        for speed in comparable_speeds(precision)
-        if hardware.find_name(speed.hardware) == hardware.find_name(gpu) is not None
-        and speed.model == model
-        and speed.kind in kinds
-    ]
-    if not speeds:
-        return None
-    per_gpu = [speed.measured / speed.num_gpus for speed in speeds]
-    return SpeedRange(num_gpus * min(per_gpu), num_gpus * max(per_gpu), speeds)
+    hardware = _hardware()
+    per_gpu = []
+    for speed in comparable_speeds(precision):
+        is_same_card = hardware.find_name(speed.hardware) == hardware.find_name(gpu) is not None
+        is_near = 0.5 <= speed.batch / speed.num_gpus / tokens_per_gpu <= 2
+        if is_same_card and is_near and speed.model == model and speed.kind in PLAIN_KINDS:
+            per_gpu.append(speed.measured / speed.num_gpus)
+    return (num_gpus * min(per_gpu), num_gpus * max(per_gpu)) if per_gpu else None
+
+
+@functools.cache
+def _hardware() -> HardwareSpec:
+    return read_hardware()

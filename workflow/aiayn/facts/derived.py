@@ -9,6 +9,7 @@ import functools
 import math
 import posixpath
 import re
+import statistics
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
@@ -73,6 +74,7 @@ def _derived_of_training(training: Training) -> Iterator[Fact]:
     yield from _parameters(training)
     yield from _matrices(training)
     yield from _costs(training)
+    yield from _speed(training)
 
 
 def _place(section: Section, quantity: str) -> tuple[str, int]:
@@ -459,6 +461,17 @@ def _costs(training: Training) -> Iterator[Fact]:
             yield Fact("wrong_clock", abs(clock - stated) > slack, done.path, done.line)
     if wall_seconds(training) is not None:
         yield Fact("wall_seconds", wall_seconds(training), last.path, last.last_line)
+
+
+def _speed(training: Training) -> Iterator[Fact]:
+    """Yield the target tokens a second of all GPUs: the median of the last start's epochs, which
+    include validation and saving, or of its lines if no epoch has ended.
+    """
+    last = training.last
+    printed = list(last.epochs.values()) or last.rates
+    speeds = [one.target_tokens_per_second for one in printed if one.target_tokens_per_second]
+    if speeds:
+        yield Fact("speed", statistics.median(speeds), last.path, printed[-1].line)
 
 
 def seconds_between(first: str, second: str) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 from aiayn.data.text.detokenise import PIECE_PATTERN
 from aiayn.facts.arguments import Arguments, is_open, parse_arguments
 from aiayn.facts.foreign import find_foreign_form
-from aiayn.facts.statistics import RATE, UPDATE, Statistics, is_whole, parse_statistics
+from aiayn.facts.statistics import RATE, SPEED, UPDATE, Statistics, is_whole, parse_statistics
 from aiayn.facts.templates import read_templates
 from aiayn.facts.text import LogText
 from aiayn.facts.types import (
@@ -463,11 +463,12 @@ def _keep_inner(section: Section, number: int, line: bytes) -> None:
 
 def _keep_rate(section: Section, number: int, update: int, line: bytes) -> None:
     """Keep a learning rate; once there are MAX_RATES, every second is dropped."""
-    found = RATE.search(line)
+    found, speed = RATE.search(line), SPEED.search(line)
     if found is None:
         return
     try:
-        section.rates.append(PrintedRate(number, update, float(found[1])))
+        per_second = None if speed is None else float(speed[1])
+        section.rates.append(PrintedRate(number, update, float(found[1]), per_second))
     except ValueError:
         return
     if len(section.rates) >= MAX_RATES:
@@ -508,6 +509,7 @@ def _keep_statistics(section: Section, number: int, statistics: Statistics, line
         bleu=values.get("bleu"),
         target_tokens_per_update=values.get("wpb"),
         pairs_per_update=values.get("bsz"),
+        target_tokens_per_second=values.get("wps"),
         wall_seconds=values.get("wall"),
         is_consistent=_is_consistent(statistics),
     )

@@ -23,6 +23,7 @@ MAX_UPDATES = 1e15
 # A number of 16 digits or more is torn, and Python refuses to convert one of thousands.
 UPDATE = re.compile(rb"num_updates(?:=|\"?:? ?\"?)(\d{1,15})(?=[,\"} |\]]|$)")
 RATE = re.compile(rb"\blr(?:=|\"?:? ?\"?)([\d.e+-]{1,24})(?=[,\"} |\]]|$)")
+SPEED = re.compile(rb"\bwps(?:=|\"?:? ?\"?)([\d.e+-]{1,24})(?=[,\"} |\]]|$)")
 _EPOCH = re.compile(rb"epoch (\d{3,})(:?)")
 _SUBSET = re.compile(rb"\| valid on '([^']*)' subset \|")
 _PIPED = re.compile(rb"\| ([\w.@/-]+) (-?[\d.][\d.e+-]*|nan|inf)%?(?= +\||\s*$)")

@@ -50,8 +50,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of one validation of a subset, or of a whole epoch, whose subset is ''.
 
     `bleu`, by `--eval-bleu`, is in percent. `target_tokens_per_update` is fairseq's wpb, without
-    padding, and `pairs_per_update` its bsz. `is_consistent` is False if perplexity and loss
-    contradict each other.
+    padding, `pairs_per_update` its bsz, `target_tokens_per_second` its wps. `is_consistent` is
+    False if perplexity and loss contradict each other.
     """
 
     line: int
@@ -63,16 +63,18 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     bleu: float | None = None
     target_tokens_per_update: float | None = None
     pairs_per_update: float | None = None
+    target_tokens_per_second: float | None = None
     wall_seconds: float | None = None
     is_consistent: bool = True
 
 
 class PrintedRate(NamedTuple):
-    """A learning rate, with the line and the update of its statistics."""
+    """A learning rate, with the line, the update and the wps of its statistics."""
 
     line: int
     update: int
     rate: float
+    target_tokens_per_second: float | None = None
 
 
 class Section(msgspec.Struct, kw_only=True):

@@ -14,14 +14,18 @@ import msgspec
 
 from aiayn.facts.derived import facts_of_training, facts_of_translation, model_parameters
 from aiayn.facts.jobs import Jobs, Training, Translation, gpu_names, wall_seconds
-from aiayn.facts.symbols import is_ours
-from aiayn.facts.types import Fact, Section, perplexity_of, real
+from aiayn.facts.symbols import is_ours, symbols_of_arguments
+from aiayn.facts.types import Fact, Section, perplexity_of, real, whole
 from aiayn.known_good.judge import Problem, Row, find_row, notes, problems
+from aiayn.known_good.table import ANY, TargetValue
 from aiayn.known_good.targets import Target
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
 from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, summarise_attempts
+from aiayn.speeds import PRECISION_BY_NAME, published_range
 
 VALIDATION_BLEU = "validation BLEU"  # the name of a BLEU that --eval-bleu printed
+# The published model with which the speed of a system is compared; none for other sizes.
+MODEL_BY_SYSTEM = {"base": "base", "big": "big", "big_enfr": "big"}
 VERSION_BY_FORM = {
     "print": "fairseq 0.9 or before",
     "namespace": "fairseq 0.10",
@@ -227,11 +231,38 @@ def _facts_of_events(training: Training, events: list[Event] | None) -> Iterator
 
 def _judge_training(judged: JudgedTraining) -> None:
     target = judged.target
-    values = {} if target is None else target.values
+    values = _speed_values(judged.training, target)
+    if target is not None:
+        values |= target.values
     judged.problems_by_number = {
         number: problems(judged.facts, values, number) for number in ("row", "train", "ppl", "cost")
     }
     judged.notes = notes(judged.facts, values)
+
+
+def _speed_values(training: Training, target: Target | None) -> dict[str, TargetValue]:
+    """Return the ends of the published speeds of the target's model on a training's card, with its
+    precision and batch; they allow any speed if none is published.
+    """
+    values: dict[str, TargetValue] = {"slowest_speed": ANY, "fastest_speed": ANY}
+    names, section = gpu_names(training), training.last
+    num_gpus = whole(section.value("num_gpus"))
+    tokens = whole(section.arguments.get("max_tokens"))
+    stated = str(symbols_of_arguments(section.arguments).get("precision"))
+    precision = PRECISION_BY_NAME.get(stated)
+    model = "" if target is None else MODEL_BY_SYSTEM.get(target.system, "")
+    if len(names) != 1 or not num_gpus or not tokens or not model or not precision:
+        return values
+    found = published_range(
+        names[0],
+        num_gpus=num_gpus,
+        precision=precision,
+        model=model,
+        tokens_per_gpu=tokens,
+    )
+    if found is not None:
+        values["slowest_speed"], values["fastest_speed"] = found
+    return values
 
 
 def _judged_translation(
