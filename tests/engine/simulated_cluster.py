@@ -438,7 +438,7 @@ class Simulation:
                 (train_module, "utc_now", utc_now),
                 (driver_module, "make_launcher", lambda *_: _SimulatedSlurm(self)),
                 (Interruption, "installed", as_it_is),
-                (train_module, "_ignore_ended_loaders", lambda: None),
+                (train_module.compat, "ignore_ended_loaders", lambda: None),
                 (train_module, "_log_added", lambda path: contextlib.nullcontext()),
                 (train_module, "check_node", lambda *_: None),
                 (train_module, "hash_inputs", lambda request: {}),

@@ -12,6 +12,7 @@ import socket
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -30,7 +31,7 @@ from aiayn.runs.run_folder import RunFolder
 from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
 from aiayn.train.ranks import Rank, Start, joined_ranks
 from aiayn.train.rendezvous import Invitation, is_peer_loss, joined_store
-from aiayn.train.request import StopFlag
+from aiayn.train.request import StopFlag, StopTraining
 from aiayn.train.train import train_rank
 from tests.forks import fork
 from tests.run_folders import started
@@ -223,6 +224,49 @@ def test_ranks_that_do_not_come_are_named_and_noted_for_the_driver(
         train_rank(make_request(tmp_path, num_ranks=3), rank, StopFlag())
     (noted,) = RunFolder(tmp_path).rank_errors()
     assert f"missing ranks: 1, 2; registered: rank 0 on {platform.node()};" in noted
+
+
+def wait_for_rank_0(folder: Path, stop: StopFlag) -> None:
+    """Be rank 1 of 2, whose rank 0 does not come."""
+    with joined_store(folder, 1, 2, "7", stop=stop):
+        pytest.fail("joined")
+
+
+def wait_for_rank_1(folder: Path, stop: StopFlag) -> None:
+    """Be rank 0 of 2, whose rank 1 does not come."""
+    with joined_store(folder, 0, 2, "7", stop=stop):
+        pytest.fail("joined")
+
+
+def watch_a_heartbeat(folder: Path, stop: StopFlag) -> None:
+    """Be rank 0 of a run that another host may be training."""
+    RunFolder(folder).append_event(ELSEWHERE)
+    with rank_lock(RunFolder(folder), stop):
+        pytest.fail("trained")
+
+
+@pytest.mark.parametrize("wait", [wait_for_rank_0, wait_for_rank_1, watch_a_heartbeat])
+def test_a_wait_for_another_rank_ends_at_a_signal(
+    wait: Callable[[Path, StopFlag], None], tmp_path: Path
+) -> None:
+    begin = time.monotonic()
+    with StopFlag().installed() as stop:
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
+        timer.start()
+        with pytest.raises(StopTraining):
+            wait(tmp_path, stop)
+    assert time.monotonic() - begin < 10
+    assert RunFolder(tmp_path).rank_errors() == []
+
+
+def test_a_rank_that_gets_a_signal_before_the_others_join_ends_without_an_error(
+    tmp_path: Path,
+) -> None:
+    stop = StopFlag()
+    stop.signal_number = signal.SIGTERM
+    rank = Rank(rank=1, world_size=2, job="7", local_rank=1)
+    train_rank(make_request(tmp_path, num_ranks=2), rank, stop)
+    assert RunFolder(tmp_path).rank_errors() == []
 
 
 def test_rank_0_holds_its_lock_and_updates_the_heartbeat(

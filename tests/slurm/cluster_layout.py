@@ -22,6 +22,7 @@ SLURMD_TIMEOUT_SECONDS = 30  # after which a silent node is down; Slurm's defaul
 
 DEFAULT_PARTITION = "main"
 REQUEUED_PARTITION = "requeued"  # its jobs give way to `urgent` ones and are queued again
+GRACE_PARTITION = "grace"  # as `requeued`, but its jobs are asked by TERM, and have a minute
 CANCELLED_PARTITION = "cancelled"  # its jobs give way and are gone
 URGENT_PARTITION = "urgent"
 SHORT_PARTITION = "short"  # no job of more than a minute, the least that Slurm can count
@@ -162,6 +163,7 @@ AccountingStorageTRES=gres/gpu
 {nodes}
 PartitionName={DEFAULT_PARTITION} Nodes=ALL Default=YES PriorityTier=10 PreemptMode=OFF DefaultTime=60
 PartitionName={REQUEUED_PARTITION} Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE DefaultTime=60
+PartitionName={GRACE_PARTITION} Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE GraceTime=60 DefaultTime=60
 PartitionName={CANCELLED_PARTITION} Nodes=ALL PriorityTier=1 PreemptMode=CANCEL DefaultTime=60
 PartitionName={URGENT_PARTITION} Nodes=ALL PriorityTier=20 PreemptMode=OFF DefaultTime=60
 PartitionName={SHORT_PARTITION} Nodes=ALL PriorityTier=10 PreemptMode=OFF DefaultTime=1 MaxTime=1

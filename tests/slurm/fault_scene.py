@@ -72,7 +72,8 @@ class Scene:
     `compared_with` says what its tensors must be: the undisturbed training's, something that the
     scene itself has compared them with, or none at all, as the training must not begin. `asked`
     stands in place of a cluster's file. Without `has_locks` drivers and ranks live on a file system
-    whose locks fail.
+    whose locks fail. With `num_loaders` each rank's batches are made by so many processes, as on a
+    GPU.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Scene:
     asked: ClusterSpec = CLUSTER_OF_FAULTS
     seconds_per_update: float = 0.15
     has_locks: bool = True
+    num_loaders: int = 0
     training: TrainingSpec = TRAINING_OF_FAULTS
     compared_with: Comparison = "undisturbed"
     runs_folder: Path = Path()
@@ -107,6 +109,7 @@ class Scene:
             cluster=self.asked,
             seconds_per_update=self.seconds_per_update,
             has_locks=self.has_locks,
+            num_loaders=self.num_loaders,
         )
         path = self.folder / "settings.json"
         path.write_bytes(msgspec.json.encode(settings))
@@ -324,6 +327,15 @@ class Scene:
             time.sleep(POLL_SECONDS)
         self._watch()
         return driver.process.returncode
+
+    def wait_until_done(self) -> None:
+        """Wait until the run is done, whatever its drivers do."""
+
+        def is_done() -> bool:
+            self._watch()
+            return (self.run_folder / DONE_NAME).exists()
+
+        wait_until(is_done, LONGEST_WAIT_SECONDS, f"{self.name}: the end of the run")
 
     def must_end(self, driver: Driver, exit_code: int) -> None:
         """Wait for a driver's end and require its exit code; only a run that is done may leave a

@@ -8,12 +8,18 @@ from pathlib import Path
 from aiayn.runs.checkpoint_names import list_checkpoints
 from tests.slurm.cluster_layout import (
     CANCELLED_PARTITION,
+    GRACE_PARTITION,
     NODES,
     REQUEUED_PARTITION,
     URGENT_PARTITION,
 )
 from tests.slurm.cluster_processes import wait_until
-from tests.slurm.fault_scene import EXIT_DONE, EXIT_INPUT_OR_RUN, Scene, kill_all
+from tests.slurm.fault_scene import (
+    EXIT_DONE,
+    EXIT_INPUT_OR_RUN,
+    Scene,
+    kill_all,
+)
 
 
 def undisturbed(scene: Scene) -> None:
@@ -59,6 +65,13 @@ def training_cancelled(scene: Scene) -> None:
 
 def _preempted(scene: Scene) -> None:
     driver = scene.start_until(25)
+    _submit_urgent_job(scene)
+    scene.disturbed("an urgent job wants all nodes for 5 s")
+    scene.must_end(driver, EXIT_DONE)
+    assert len(scene.starts) == 2
+
+
+def _submit_urgent_job(scene: Scene) -> None:
     assert scene.cluster.daemons.succeeds(
         "sbatch",
         f"--partition={URGENT_PARTITION}",
@@ -67,9 +80,6 @@ def _preempted(scene: Scene) -> None:
         "--output=/dev/null",
         "--wrap=sleep 5",
     )
-    scene.disturbed("an urgent job wants all nodes for 5 s")
-    scene.must_end(driver, EXIT_DONE)
-    assert len(scene.starts) == 2
 
 
 def preempted_and_requeued(scene: Scene) -> None:
@@ -84,6 +94,24 @@ def preempted_and_gone(scene: Scene) -> None:
     scene.ask(partition=CANCELLED_PARTITION)
     _preempted(scene)
     scene.require_jobs(2)
+
+
+def preempted_with_grace(scene: Scene) -> None:
+    """Slurm asks by TERM first: the job saves, though its batches are made by other processes, and
+    goes on later without a driver.
+    """
+    scene.ask(partition=GRACE_PARTITION)
+    scene.num_loaders = 2
+    driver = scene.start_until(25)
+    driver.signal(signal.SIGKILL)
+    driver.process.wait()
+    update = scene.logged_updates[-1]
+    _submit_urgent_job(scene)
+    scene.disturbed("KILL of the driver; an urgent job wants all nodes, after a grace time of 60 s")
+    scene.wait_until_done()
+    scene.must_end(scene.start(), EXIT_DONE)
+    scene.require_jobs(1)
+    scene.require_saved(update, "asked by SIGTERM")
 
 
 def requeued_by_hand(scene: Scene) -> None:

@@ -21,9 +21,15 @@ class SlowJob(TrainingJob):
     """A job that sleeps after each update, maybe on a file system whose locks fail."""
 
     def __init__(
-        self, request: TrainingRequest, seconds_per_update: float, *, has_locks: bool = True
+        self,
+        request: TrainingRequest,
+        seconds_per_update: float,
+        *,
+        has_locks: bool = True,
+        num_loaders: int = 0,
     ) -> None:
         super().__init__(request)
+        self.num_loaders = num_loaders
         self.seconds_per_update = seconds_per_update
         self.has_locks = has_locks
 
@@ -31,10 +37,25 @@ class SlowJob(TrainingJob):
         """Train slowly; the imports come after the signals are taken over, as in any job."""
         with (
             _slowed(self.seconds_per_update),
+            with_loaders(self.num_loaders),
             contextlib.nullcontext() if self.has_locks else no_locks(),
         ):
             super()._train(stop)
         print(f"interface of the ranks: {os.environ.get('GLOO_SOCKET_IFNAME')}", flush=True)
+
+
+@contextlib.contextmanager
+def with_loaders(num_loaders: int) -> Iterator[None]:
+    """Let processes of their own make the batches of a training on a CPU, as on a GPU."""
+    import aiayn.train.train
+
+    original = aiayn.train.train.train_flags
+
+    def train_flags(*arguments: Any, **named: Any) -> list[str]:
+        return [*original(*arguments, **named), "--num-workers", str(num_loaders)]
+
+    with mock.patch.object(aiayn.train.train, "train_flags", train_flags):
+        yield
 
 
 @contextlib.contextmanager

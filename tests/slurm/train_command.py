@@ -33,6 +33,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cluster: ClusterSpec
     seconds_per_update: float
     has_locks: bool = True
+    num_loaders: int = 0
 
 
 def run(settings: Settings, arguments: list[str]) -> int:
@@ -47,7 +48,10 @@ def run(settings: Settings, arguments: list[str]) -> int:
         return settings.cluster
 
     make_job: Callable[[TrainingRequest], TrainingJob] = functools.partial(
-        SlowJob, seconds_per_update=settings.seconds_per_update, has_locks=settings.has_locks
+        SlowJob,
+        seconds_per_update=settings.seconds_per_update,
+        has_locks=settings.has_locks,
+        num_loaders=settings.num_loaders,
     )
     if settings.has_locks and not settings.seconds_per_update:
         make_job = TrainingJob  # a job's container may not have these tests

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from aiayn.errors import LaunchError
 from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.job import ALLOCATOR_ENVIRONMENT, TrainingJob
 from aiayn.launch.launcher import Launcher, make_launcher
-from aiayn.launch.slurm.job import continue_later
+from aiayn.launch.slurm.job import continue_later, is_to_continue
 from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import StopFlag, TrainingRequest
 from tests.fake_slurm import FakeSlurm
@@ -131,6 +132,35 @@ def test_a_time_limit_does_not_replace_a_request_to_end() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGUSR2)
         assert stop.signal_number is signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("number", "preempted", "continues"),
+    [
+        (signal.SIGUSR2, "None", True),
+        (signal.SIGTERM, "2026-01-01T12:00:00", True),
+        (signal.SIGTERM, "None", False),
+        (signal.SIGTERM, "", False),
+        (signal.SIGINT, "2026-01-01T12:00:00", False),
+        (signal.SIGHUP, "None", False),
+    ],
+)
+def test_a_job_that_was_preempted_or_has_no_more_time_is_continued(
+    number: signal.Signals, preempted: str, continues: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = "   PreemptEligibleTime=2026-01-01T11:00:00"
+    shown += f" PreemptTime={preempted}\n" if preempted else "\n"
+    answer = subprocess.CompletedProcess([], 0, f"JobId=9\n{shown}   TimeLimit=00:30:00\n")
+    monkeypatch.setattr("aiayn.launch.slurm.job.run_slurm", lambda command: answer)
+    assert is_to_continue("9", number) == continues
+
+
+def test_a_job_that_cannot_ask_whether_it_was_preempted_ends(
+    slurm: FakeSlurm, caplog: pytest.LogCaptureFixture
+) -> None:
+    slurm.set_flag("down")
+    assert not is_to_continue("9", signal.SIGTERM)
+    assert "job 9: saved, but `scontrol show job 9` failed: Unable to contact" in caplog.text
 
 
 def test_a_job_whose_time_is_up_is_requeued_as_often_as_is_allowed_and_else_ends_as_it_is(

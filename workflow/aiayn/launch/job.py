@@ -99,10 +99,11 @@ class TrainingJob:
             logger.exception(
                 f"{self.request.run}: failed"
             )  # submitit would open a debugger and wait at its prompt
-        if remote and rank.rank == 0 and stop.agreed == signal.SIGUSR2:
-            remote.continue_later(
-                self.request, rank.job, self.request.num_earlier_jobs + num_restarts + 1
-            )
+        if remote is None or rank.rank != 0 or stop.agreed is None:
+            return
+        if remote.is_to_continue(rank.job, stop.agreed):
+            job_number = self.request.num_earlier_jobs + num_restarts + 1
+            remote.continue_later(self.request, rank.job, job_number)
 
 
 class TrialJob(TrainingJob):

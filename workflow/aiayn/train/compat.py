@@ -9,8 +9,10 @@
 3. `install_ranks`: fairseq sums the gradients of several ranks with two copies for each
    parameter, and waits for each sum of its log; `train/gradients.py` and `train/trainer.py` need
    less.
-4. `training_config`: hydra warns six times about how fairseq calls it, in every command.
-5. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it),
+4. `install_loaders`: on a GPU, processes of torch make fairseq's batches. A signal that goes to all
+   processes of a job would end them before the training could save.
+5. `training_config`: hydra warns six times about how fairseq calls it, in every command.
+6. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it),
    does not fsync, and writes the optimiser's state into each checkpoint. Ours is
    `train/checkpoints.py`. It also has no way to stop at a signal: our wrapper looks after each
    update whether it was asked to.
@@ -20,6 +22,8 @@ import argparse
 import functools
 import itertools
 import math
+import multiprocessing
+import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -29,6 +33,7 @@ import numpy._core as np_core
 import torch
 
 from aiayn.errors import ConfigError
+from aiayn.train.request import StopFlag
 
 SaveFunction = Callable[[Any, Any, float | None], None]
 
@@ -135,6 +140,40 @@ def install_ranks() -> None:
 
     fairseq_cli.train.Trainer = AiaynTrainer
     distributed_fairseq_model.LegacyDistributedDataParallel = FlatGradients
+
+
+def install_loaders() -> None:
+    """Let the processes that make batches outlive a signal that asks the training to stop.
+
+    The thread that starts them blocks these signals, and they inherit that. `end_loaders` ends what
+    is left of them.
+    """
+    from fairseq.data import iterators
+
+    class Consumer(iterators.BackgroundConsumer):  # type: ignore[misc]
+        """fairseq's thread, which starts the processes and takes their batches."""
+
+        def run(self) -> None:
+            signal.pthread_sigmask(signal.SIG_BLOCK, StopFlag.numbers)
+            super().run()
+
+    iterators.BackgroundConsumer = Consumer
+
+
+def end_loaders() -> None:
+    """End the processes that make batches, which heed no TERM: Python would wait for them at its
+    own end.
+    """
+    ignore_ended_loaders()
+    for process in multiprocessing.active_children():
+        process.kill()
+
+
+def ignore_ended_loaders() -> None:
+    """Remove torch's handler of SIGCHLD, which raises an error wherever Python is when a process
+    that makes batches ends: also where the end of an attempt is recorded.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def training_config(flags: list[str]) -> Any:

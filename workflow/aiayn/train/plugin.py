@@ -6,4 +6,5 @@ __all__ = ["compat", "criterion", "fairseq_model", "optimiser", "task"]
 
 compat.install()
 compat.install_batching()
+compat.install_loaders()
 compat.install_ranks()

@@ -20,6 +20,7 @@ from aiayn.runs.run_folder import (
 )
 from aiayn.train.ranks import Rank
 from aiayn.train.rendezvous import is_peer_loss
+from aiayn.train.request import StopFlag
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def rank_error_recorded(folder: RunFolder, rank: Rank) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def rank_lock(folder: RunFolder) -> Iterator[None]:
+def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]:
     """Hold rank 0's lock in the block, and touch it every few seconds, for drivers that cannot see
     the lock itself.
 
@@ -51,14 +52,15 @@ def rank_lock(folder: RunFolder) -> Iterator[None]:
 
     Raises:
         BusyRunError: if another process trains this run.
+        StopTraining: if this process gets a signal while it watches a heartbeat.
     """
-    path = folder.lock_path
+    path, stop = folder.lock_path, stop or StopFlag()
     with path.open("a") as lock, contextlib.ExitStack() as claims:
         is_taken = take_lock(lock, "two jobs of one run")
         if is_taken is None:
-            claims.callback(_claim_run(folder).release)
+            claims.callback(_claim_run(folder, stop).release)
         else:
-            _require_no_other_rank_zero(folder, is_refused=not is_taken)
+            _require_no_other_rank_zero(folder, stop, is_refused=not is_taken)
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
@@ -78,7 +80,7 @@ def rank_lock(folder: RunFolder) -> Iterator[None]:
             beat.join()
 
 
-def _claim_run(folder: RunFolder) -> Claim:
+def _claim_run(folder: RunFolder, stop: StopFlag) -> Claim:
     """Return this process's claim on a run whose file system has no locks.
 
     An earlier claim that was not released counts as long as the heartbeat advances. On this host a
@@ -93,7 +95,7 @@ def _claim_run(folder: RunFolder) -> Claim:
         is_here = holder == platform.node()
         where = f"{holder}, job {begun.job}" if begun and begun.host == holder else holder
         seconds = HEARTBEAT_WAIT_SECONDS if is_here else HEARTBEAT_TIMEOUT_SECONDS
-        if folder.is_heartbeat_advancing(seconds):
+        if folder.is_heartbeat_advancing(seconds, check=stop.raise_if_any):
             raise _busy(folder, where)
         logger.warning(
             f"{folder}: no heartbeat of the training on {where} for {seconds:.0f} s: treated as"
@@ -111,7 +113,7 @@ def _busy(folder: RunFolder, where: str) -> BusyRunError:
     )
 
 
-def _require_no_other_rank_zero(folder: RunFolder, *, is_refused: bool) -> None:
+def _require_no_other_rank_zero(folder: RunFolder, stop: StopFlag, *, is_refused: bool) -> None:
     """Require that no other rank 0 trains this run, whether or not the lock was refused.
 
     On this host the lock decides. An attempt on another host, or a lock without a recorded host, is
@@ -125,7 +127,7 @@ def _require_no_other_rank_zero(folder: RunFolder, *, is_refused: bool) -> None:
     if not is_refused and (begun is None or is_here):
         return
     where = f"{begun.host}, job {begun.job}" if begun else "an unknown host"
-    if is_here or folder.is_heartbeat_advancing(HEARTBEAT_TIMEOUT_SECONDS):
+    if is_here or folder.is_heartbeat_advancing(HEARTBEAT_TIMEOUT_SECONDS, check=stop.raise_if_any):
         raise _busy(folder, where)
     logger.warning(
         f"{folder}: no heartbeat of the training on {where} for {HEARTBEAT_TIMEOUT_SECONDS:.0f} s:"

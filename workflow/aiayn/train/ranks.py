@@ -144,8 +144,14 @@ class RankGroup:
 
 
 @contextlib.contextmanager
-def joined_ranks(folder: RunFolder, rank: Rank, device: str) -> Iterator[RankGroup]:
-    """Join the job's ranks in one process group; a rank that fails in the block ends the others."""
+def joined_ranks(
+    folder: RunFolder, rank: Rank, device: str, stop: StopFlag | None = None
+) -> Iterator[RankGroup]:
+    """Join the job's ranks in one process group; a rank that fails in the block ends the others.
+
+    Raises:
+        StopTraining: if this process gets a signal before all have joined.
+    """
     if rank.world_size == 1:
         yield RankGroup(rank, [platform.node()], None)
         return
@@ -162,6 +168,7 @@ def joined_ranks(folder: RunFolder, rank: Rank, device: str) -> Iterator[RankGro
         rank.job,
         rank.num_restarts,
         address=rank.node_address,
+        stop=stop,
     ) as (store, hosts):
         # No `device_id`: with it NCCL would make its communicator here, before the node check that
         # names a bad rank.

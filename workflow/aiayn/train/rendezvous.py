@@ -27,6 +27,7 @@ from torch.distributed import FileStore, Store, TCPStore  # type: ignore[attr-de
 from aiayn.errors import LaunchError
 from aiayn.provenance import replace_on_success
 from aiayn.runs.locks import is_held, take_lock
+from aiayn.train.request import StopFlag
 
 # Minutes, because all ranks of a node import from a cold parallel file system at once, and nodes
 # may boot late. After a rank has failed, a cluster's launcher ends the others earlier.
@@ -114,28 +115,31 @@ def joined_store(
     num_restarts: int = 0,
     *,
     address: str | None = None,
+    stop: StopFlag | None = None,
 ) -> Iterator[tuple[Store, list[str]]]:
     """Yield the job's store and each rank's host, once all ranks have registered.
 
     `path` is a folder that all ranks see, where rank 0 writes its invitation. `address` is this
-    node's, None if all ranks are on one node.
+    node's, None if all ranks are on one node. Each wait looks at `stop`.
 
     Raises:
+        StopTraining: if this process gets a signal while it waits.
         LaunchError: naming rank 0, or the ranks that are missing, after JOIN_SECONDS.
         RuntimeError: an `is_peer_loss` error, if rank 0's process ends before that.
     """
+    stop = stop or StopFlag()
     deadline = time.monotonic() + JOIN_SECONDS
     invitation_path = path / f"{job}_{num_restarts}_store"  # a restarted job has the same number
     if rank != 0:
-        store, invitation = _find_store(invitation_path, job, deadline)
-        yield store, _await_all(store, invitation, rank, world_size, job, deadline)
+        store, invitation = _find_store(invitation_path, job, deadline, stop)
+        yield store, _await_all(store, invitation, rank, world_size, job, deadline, stop)
         return
     with _opened_store(address) as (store, invitation):
         try:
             with replace_on_success(invitation_path) as partial_path:
                 partial_path.touch(mode=0o600)  # before the key is in it
                 partial_path.write_bytes(msgspec.json.encode(invitation))
-            hosts = _await_all(store, invitation, rank, world_size, job, deadline)
+            hosts = _await_all(store, invitation, rank, world_size, job, deadline, stop)
         finally:
             invitation_path.unlink(missing_ok=True)
         yield store, hosts
@@ -187,7 +191,9 @@ def _lock_path(folder: str) -> Path:
     return Path(folder) / "lock"
 
 
-def _find_store(invitation_path: Path, job: str, deadline: float) -> tuple[Store, Invitation]:
+def _find_store(
+    invitation_path: Path, job: str, deadline: float, stop: StopFlag
+) -> tuple[Store, Invitation]:
     """Return rank 0's store as soon as it is open, and the invitation to it."""
     invitation: Invitation | None = None
     while time.monotonic() < deadline:
@@ -198,6 +204,7 @@ def _find_store(invitation_path: Path, job: str, deadline: float) -> tuple[Store
                 invitation = msgspec.json.decode(invitation_path.read_bytes(), type=Invitation)
                 if (store := invitation.open()) is not None:
                     return store, invitation
+        stop.raise_if_any()
         time.sleep(_POLL_SECONDS)
     raise LaunchError(
         f"{platform.node()}: job {job}: no answer of rank 0 within {JOIN_SECONDS:.0f} s"
@@ -221,7 +228,13 @@ def _describe(invitation: Invitation | None) -> str:
 
 
 def _await_all(
-    store: Store, invitation: Invitation, rank: int, world_size: int, job: str, deadline: float
+    store: Store,
+    invitation: Invitation,
+    rank: int,
+    world_size: int,
+    job: str,
+    deadline: float,
+    stop: StopFlag,
 ) -> list[str]:
     """Register this rank, wait until all have registered with the key, and return their hosts."""
     invitation.register(store, rank)
@@ -237,6 +250,7 @@ def _await_all(
             raise PeerLossError("rank 0 has ended before all ranks had registered")
         if time.monotonic() > deadline:
             raise LaunchError(_missing(store, invitation, world_size, job))
+        stop.raise_if_any()
         time.sleep(_POLL_SECONDS)
 
 

@@ -7,7 +7,6 @@ job was submitted.
 
 import contextlib
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -80,6 +79,12 @@ class NotedSignal:
         self.signal_number = self.signal_number or signal.Signals(number)
 
 
+class StopTraining(BaseException):
+    """A signal ends the training, or the wait for another rank; no `Exception`, so that fairseq
+    does not catch it.
+    """
+
+
 class StopFlag(NotedSignal):
     """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers; the training loop reads it
     after each update.
@@ -91,12 +96,14 @@ class StopFlag(NotedSignal):
     numbers = (*NotedSignal.numbers, signal.SIGUSR2)
     agreed: signal.Signals | None = None
 
-    def wait_for_signal(self, seconds: float) -> signal.Signals | None:
-        """Wait for a signal for at most `seconds`, and return it; None without a signal."""
-        deadline = time.monotonic() + seconds
-        while self.signal_number is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return self.signal_number
+    def raise_if_any(self) -> None:
+        """End a wait for another rank if a signal has come.
+
+        Raises:
+            StopTraining: if this process got one.
+        """
+        if self.signal_number is not None:
+            raise StopTraining
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.signal_number is None or number != signal.SIGUSR2:

@@ -5,7 +5,6 @@ whole checkpoint.
 import contextlib
 import logging
 import platform
-import signal
 import traceback
 from collections.abc import Iterator
 from functools import partial
@@ -37,22 +36,13 @@ from aiayn.train.fairseq_args import train_flags
 from aiayn.train.node_check import check_node
 from aiayn.train.rank_lock import rank_error_recorded, rank_lock
 from aiayn.train.ranks import Rank, RankGroup, Start, any_rank_stopped, joined_ranks, rank_flags
-from aiayn.train.rendezvous import PeerLossError, is_peer_loss
-from aiayn.train.request import StopFlag, TrainingRequest
+from aiayn.train.rendezvous import is_peer_loss
+from aiayn.train.request import StopFlag, StopTraining, TrainingRequest
 from aiayn.train.task import AiaynTranslationTask, forget_validations
 from aiayn.train.training_record import hash_inputs, make_record
 
 logger = logging.getLogger(__name__)
 __all__ = ["plugin", "train_rank"]  # plugin: imported to register our classes with fairseq
-
-
-SIGNAL_SECONDS = 2.0  # between the ends of a data loader and of its rank, if a signal goes to both
-
-
-class StopTraining(BaseException):
-    """A signal ends the training after it has saved; no `Exception`, so that fairseq does not catch
-    it.
-    """
 
 
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
@@ -67,10 +57,12 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     device = available_device(request.training.device)
     prepare_device(device)
     with contextlib.ExitStack() as stack:
+        stack.callback(compat.end_loaders)
+        stack.enter_context(contextlib.suppress(StopTraining))  # of a wait for another rank
         with rank_error_recorded(request.folder, rank):
             require_promised_gpus(request)
             require_precision(request, rank.local_rank, device)
-            group = stack.enter_context(joined_ranks(request.folder, rank, device))
+            group = stack.enter_context(joined_ranks(request.folder, rank, device, stop))
         if rank.rank == 0:
             RankZero(request, rank, group, stop, device).run()
         else:
@@ -100,16 +92,8 @@ class RankTraining:
         start = self.group.broadcast_start()
         if start.is_needed:
             check_node(self.group, self.device)
-            try:
+            with contextlib.suppress(StopTraining):
                 self.train_with_fairseq(start)
-            except StopTraining:
-                pass
-            except Exception as error:
-                if is_lost_loader(error) and self.stop.wait_for_signal(SIGNAL_SECONDS):
-                    raise PeerLossError(
-                        "a signal to all of the job's processes ended a data loader"
-                    ) from error
-                raise
 
     def train_with_fairseq(self, start: Start) -> None:
         """Train from a start."""
@@ -162,7 +146,7 @@ class RankZero(RankTraining):
         """
         with contextlib.ExitStack() as stack:
             with rank_error_recorded(self.folder, self.rank):
-                stack.enter_context(rank_lock(self.folder))
+                stack.enter_context(rank_lock(self.folder, self.stop))
                 is_done = self.folder.is_done()
                 start = self.group.broadcast_start(
                     Start(is_needed=False) if is_done else self._prepare_attempt()
@@ -222,14 +206,14 @@ class RankZero(RankTraining):
                 sha256_by_path=self.input_sha256_by_path,
             )
         except StopTraining:
-            _ignore_ended_loaders()
+            compat.ignore_ended_loaders()
             reason = (
                 f"asked by {self.stop.agreed.name if self.stop.agreed else 'an unknown signal'}"
             )
             folder.end_attempt(outcome="stopped", reason=reason)
             return
         except BaseException as error:
-            _ignore_ended_loaders()
+            compat.ignore_ended_loaders()
             outcome, reason = self._classify_failure(error)
             folder.end_attempt(outcome=outcome, reason=reason[:2000])
             if outcome == "stopped" and self.rank.world_size == 1:
@@ -242,18 +226,8 @@ class RankZero(RankTraining):
         """Return outcome and reason of an attempt that an error ended.
 
         The loss of another rank's process is only a symptom: the attempt failed if that rank has
-        recorded an error of its own, else it was killed, and the next attempt may succeed. A data
-        loader that is lost when a signal comes got that signal too: the attempt was stopped before
-        it could save.
+        recorded an error of its own, else it was killed, and the next attempt may succeed.
         """
-        if is_lost_loader(error) and (number := self.stop.wait_for_signal(SIGNAL_SECONDS)):
-            return (
-                "stopped",
-                (
-                    f"asked by {number.name}, which also ended a data loader before the training"
-                    " could save"
-                ),
-            )
         if not is_peer_loss(error):
             return "failed", describe_rank_error(0, error)
         others = self.folder.rank_errors()
@@ -313,28 +287,6 @@ def _log_added(path: Path) -> Iterator[None]:
         root.setLevel(level)
         root.removeHandler(handler)
         handler.close()
-
-
-def _ignore_ended_loaders() -> None:
-    """Remove torch's handler of SIGCHLD, which raises an error wherever Python is when a process
-    that makes batches ends: here, where the end of an attempt is recorded.
-    """
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-
-
-def is_lost_loader(error: BaseException) -> bool:
-    """Return whether an error says that a process that makes batches has ended.
-
-    torch says so itself if it finds the process dead. A batch is also fetched from its maker
-    through a socket: if the maker is just ending, Python's multiprocessing cannot connect, or reads
-    nothing.
-    """
-    if isinstance(error, RuntimeError):
-        return "DataLoader worker" in str(error)
-    if not isinstance(error, ConnectionError | EOFError | FileNotFoundError):
-        return False
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return str(frame.f_globals["__name__"]).startswith("multiprocessing.")
 
 
 def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:

@@ -1,9 +1,11 @@
 """What a job needs inside Slurm: its node's address, no GPUs that it did not request, a requeue at
-its time limit.
+its time limit or after a preemption.
 """
 
 import logging
 import os
+import re
+import signal
 from typing import Any
 
 from aiayn.errors import LaunchError
@@ -44,8 +46,25 @@ def num_restarts() -> int:
     return int(os.environ.get("SLURM_RESTART_COUNT", "0"))
 
 
+def is_to_continue(job: str, number: signal.Signals) -> bool:
+    """Return whether this job, which has saved at a signal, is to be continued without its driver.
+
+    USR2 says that its time is nearly up. TERM says that if Slurm has preempted the job with a grace
+    time: a job that then ends by itself is not requeued by Slurm.
+    """
+    if number != signal.SIGTERM:
+        return number == signal.SIGUSR2
+    try:
+        answer = run_slurm(["scontrol", "show", "job", job]).stdout
+    except LaunchError as error:
+        logger.warning(f"job {job}: saved, but {error}")
+        return False
+    preempted = re.search(r"\bPreemptTime=(\S+)", answer)
+    return preempted is not None and preempted[1] not in ("None", "Unknown")
+
+
 def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:
-    """Requeue this job, which has saved because its time is nearly up; that needs no driver.
+    """Requeue this job, which has saved because it must make room; that needs no driver.
 
     After `max_num_jobs` it ends instead. Where Slurm refuses to requeue, the job ends, and the
     driver submits the next, now or when it is started again.
