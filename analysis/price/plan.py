@@ -3,7 +3,7 @@
 Finished trainings on such devices scale the hours. Nothing is downloaded, built or trained.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,6 +18,7 @@ from aiayn.cost import (
 from aiayn.experiment import Experiment
 from aiayn.plan.machine import Machine, machine_of_gpus
 from aiayn.plan.prediction import (
+    Hours,
     Speed,
     batches_per_rank,
     join_batches,
@@ -26,12 +27,12 @@ from aiayn.plan.prediction import (
 )
 from aiayn.printed import PAPER_SCALE
 from aiayn.spec.hardware import HardwareSpec
-from aiayn.spec.training import Precision
+from aiayn.spec.training import Precision, TrainingSpec
 from analysis.price.data import PlannedCorpus, plan_corpus
 from analysis.price.history import Ratios, predict_scaled, read_ratios
 from analysis.price.limits import Jobs, count_jobs, why_unsupported
 from analysis.price.memory import device_memory_bytes
-from analysis.price.published import Anchor, PaperTime, nearest_anchors, paper_times
+from analysis.price.published import Anchor, hours_on_papers_gpus, nearest_anchors
 
 NUM_NODE_GPUS = 8  # a plan compares 8 GPUs and 1 GPU a training on this node
 
@@ -107,8 +108,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     of one node, by the number of GPUs a training. It is empty on CPUs, without hours, or if 8 GPUs
     cannot share an update. `jobs` are the Slurm jobs of the longest training, None without a
     cluster or without hours. `times_as_fast` compares the precisions of the GPU with the planned
-    precisions, by the formula. `paper_times` are the paper's own, and `anchors` published trainings
-    for systems without hours. A plan of one system has the command line of fairseq-train for each
+    precision, by the formula, for the first training. `on_papers_gpus` has the hours that are
+    expected where the paper prints its own, and `anchors` are published trainings for systems
+    without hours. A plan of one system has the command line of fairseq-train for each
     corpus, or says in `command_refusal` why fairseq cannot train it.
     """
 
@@ -119,7 +121,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     hours_by_gpus: dict[int, float]
     jobs: Jobs | None
     times_as_fast: dict[Precision, float]
-    paper_times: list[PaperTime]
+    on_papers_gpus: dict[str, Hours | None]
     anchors: list[Anchor]
     corpora: list[PlannedCorpus]
     runs_bytes: int
@@ -172,33 +174,37 @@ def make_plan(
         return rows
 
     trainings = plan_rows(machine)
-    hours_by_row = [row.hours for row in trainings if row.hours is not None]
-    has_hours = len(hours_by_row) == len(trainings)
-    hours_by_gpus, jobs = {}, None
+    has_hours = all(row.hours is not None for row in trainings)
+    hours_by_gpus, jobs, anchors = {}, None, []
     if machine.gpu and trainings and has_hours and _can_share_node(experiment):
         for num_gpus in (NUM_NODE_GPUS, 1):
             resized = machine_of_gpus(machine.gpu, num_gpus, 1, hardware, machine.chosen_by)
             num_places = NUM_NODE_GPUS // num_gpus
             hours_by_gpus[num_gpus] = hours_on_node(plan_rows(resized), num_places)
     if machine.cluster is not None and trainings and has_hours:
-        longest_hours = max(hours_by_row)
-        system = trainings[hours_by_row.index(longest_hours)].system
-        jobs = count_jobs(machine.cluster, system, longest_hours)
-    cost_of_all = None
-    if has_hours:
-        hours_of_all = sum(row.cost.hours for row in trainings if row.cost is not None)
-        cost_of_all = cost_of(hours_of_all, machine)
+        longest = max(trainings, key=lambda row: row.hours or 0.0)
+        jobs = count_jobs(machine.cluster, longest.system, longest.hours or 0.0)
+    total_hours = sum(len(row.seeds) * (row.hours or 0.0) for row in trainings)
+    for row in trainings:
+        if row.speed.formula is not None and row.hours is None:
+            spec = experiment.system_by_name[row.system].training
+            anchors += nearest_anchors(row.system, spec, machine, hardware)
+    times_as_fast: dict[Precision, float] = {}
+    if trainings:
+        spec = experiment.system_by_name[trainings[0].system].training
+        size = size_by_corpus[trainings[0].corpus]
+        times_as_fast = _times_as_fast(trainings[0], spec, size, machine)
     is_papers = scale.scale == PAPER_SCALE and machine.gpu != ""
     return Plan(
         scale=scale.scale,
         machine=machine,
         trainings=trainings,
-        cost=cost_of_all,
+        cost=cost_of(total_hours, machine) if has_hours else None,
         hours_by_gpus=hours_by_gpus,
         jobs=jobs,
-        times_as_fast=_times_as_fast(trainings, experiment, machine, corpora),
-        paper_times=paper_times(hardware) if is_papers else [],
-        anchors=_anchors_without_hours(trainings, experiment, machine, hardware),
+        times_as_fast=times_as_fast,
+        on_papers_gpus=hours_on_papers_gpus(hardware) if is_papers else {},
+        anchors=anchors,
         corpora=list(corpora.values()),
         runs_bytes=sum(len(row.seeds) * row.run_bytes for row in trainings),
         averages_bytes=sum(len(row.seeds) * row.averages_bytes for row in trainings),
@@ -250,42 +256,18 @@ def _plan_row(
 
 
 def _times_as_fast(
-    trainings: Sequence[Row],
-    experiment: Experiment,
-    machine: Machine,
-    corpora: Mapping[str, PlannedCorpus],
+    row: Row, training: TrainingSpec, size: int, machine: Machine
 ) -> dict[Precision, float]:
-    """Return how many times as fast all trainings would be in each precision of the GPU, by the
-    formula alone; {} on CPUs and on a GPU that is not known.
+    """Return how many times as fast as planned a system would be in each precision of the GPU, by
+    the formula alone; {} on CPUs and on a GPU that is not known.
     """
-    if not machine.gpu or not machine.rate_by_precision:
-        return {}
-    planned_hours = 0.0
-    hours_by_precision: dict[Precision, float] = dict.fromkeys(machine.rate_by_precision, 0.0)
-    for row in trainings:
-        training = experiment.system_by_name[row.system].training
-        for precision in hours_by_precision:
-            changed = msgspec.structs.replace(training, precision=precision)
-            vocabulary_size = corpora[row.corpus].vocabulary_size
-            formula = predict_speed(changed, vocabulary_size, machine, system=row.system).formula
-            hours = len(row.seeds) * formula.middle if formula else 0.0
-            hours_by_precision[precision] += hours
-            planned_hours += hours if precision == training.precision else 0.0
-    return {
-        precision: planned_hours / hours for precision, hours in hours_by_precision.items() if hours
-    }
-
-
-def _anchors_without_hours(
-    trainings: Sequence[Row], experiment: Experiment, machine: Machine, hardware: HardwareSpec
-) -> list[Anchor]:
-    """Return published trainings like base and big, where these have no hours on a known GPU."""
-    training_by_model = {
-        row.system: experiment.system_by_name[row.system].training
-        for row in trainings
-        if row.speed.formula is not None and row.speed.expected is None
-    }
-    return nearest_anchors(training_by_model, machine, hardware)
+    times_as_fast: dict[Precision, float] = {}
+    for precision in machine.rate_by_precision if machine.gpu else ():
+        changed = msgspec.structs.replace(training, precision=precision)
+        formula = predict_speed(changed, size, machine, system=row.system).formula
+        if formula is not None and row.speed.formula is not None:
+            times_as_fast[precision] = row.speed.formula.middle / formula.middle
+    return times_as_fast
 
 
 def _can_share_node(experiment: Experiment) -> bool:

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.plan.machine import Machine
-from aiayn.plan.prediction import CPU_SHARE, Hours, Speed, read_measured_range
+from aiayn.plan.prediction import CPU_SHARE, Hours
 from aiayn.spec.hardware import SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
 from analysis.price.plan import NUM_NODE_GPUS, Cost, Plan, Row
-from analysis.price.published import anchor_cells
+from analysis.price.published import PAPER_HOURS, Anchor
 from paper_tables.layout import format_value
 
 INDENT = "  "
@@ -39,14 +39,10 @@ def duration(hours: float) -> str:
     return f"{60 * hours:.2g} min" if 60 * hours >= 1 else f"{3600 * hours:.2g} s"
 
 
-def hours_range(speed: Speed) -> str:
-    """Return the hours of a training from least to most, a dash if none are predicted."""
-    if speed.expected is None:
+def hours_range(hours: Hours | None) -> str:
+    """Return hours from least to most, a dash if none are predicted."""
+    if hours is None:
         return "-"
-    return _in_range(speed.expected)
-
-
-def _in_range(hours: Hours) -> str:
     least, most = duration(hours.least), duration(hours.most)
     unit = most[most.index(" ") :]
     return most if least == most else f"{least.removesuffix(unit)}-{most}"
@@ -67,7 +63,7 @@ def render_plan(plan: Plan) -> str:
         ("", entries(_summary(plan))),
         (
             "Published speeds near this plan",
-            table(anchor_cells(plan.anchors), num_headings=1, indent=INDENT)
+            table(_anchor_cells(plan.anchors), num_headings=1, indent=INDENT)
             if plan.anchors
             else [],
         ),
@@ -97,7 +93,7 @@ def _training_lines(plan: Plan, num_trainings: int) -> list[str]:
     ]
     for row in plan.trainings:
         cells = [row.system, row.corpus, str(len(row.seeds)), f"{row.updates:,}"]
-        cells += [hours_range(row.speed), *_cost_cells(row.cost)]
+        cells += [hours_range(row.speed.expected), *_cost_cells(row.cost)]
         lines.append([*cells, gigabytes(row.disk_bytes), gigabytes(row.device_memory_bytes)])
     sums = ["all", "", str(num_trainings), "", "", *_cost_cells(plan.cost)]
     memory_bytes = max((row.device_memory_bytes for row in plan.trainings), default=0)
@@ -110,6 +106,19 @@ def _cost_cells(cost: Cost | None) -> list[str]:
     return ["-", "-"] if cost is None else [number(cost.device_hours), number(cost.dollars)]
 
 
+def _anchor_cells(anchors: Sequence[Anchor]) -> list[list[str]]:
+    """Return a heading and a row of cells for each published training."""
+    rows = [
+        ["GPUs", "precision", "tokens a GPU", "tokens/s", "system", "hours here", "published by"]
+    ]
+    for anchor in anchors:
+        speed = anchor.speed
+        cells = [f"{speed.num_gpus} {speed.hardware}", speed.precision]
+        cells += [f"{speed.batch // speed.num_gpus:,}", f"{speed.measured:,.0f}", speed.model]
+        rows.append([*cells, f"{anchor.hours:.1f}", f"{speed.system} ({speed.kind})"])
+    return rows
+
+
 def _summary(plan: Plan) -> list[tuple[str, str]]:
     cost, node, jobs, one_by_one = plan.cost, "", "", "no hours are predicted, see below"
     if cost is not None:
@@ -117,20 +126,19 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
         one_by_one = f"{in_words} one training after the other"
         if cost.kilowatt_hours is not None:
             one_by_one += f", {number(cost.kilowatt_hours)} kWh"
-    precisions = [
-        f"{precision} {ratio:.2g} times"
-        for precision, ratio in plan.times_as_fast.items()
-        if f"{ratio:.2g}" != "1"
+    precisions = []
+    for precision, ratio in plan.times_as_fast.items():
+        if f"{ratio:.2g}" != "1":
+            precisions.append(f"{precision} {ratio:.2g} times")
+    faster = ""
+    if precisions:
+        system = plan.trainings[0].system
+        faster = f"{', '.join(precisions)} as fast as planned, by the formula for {system}"
+    papers = [
+        f"{system} {number(PAPER_HOURS[system])} h (this plan: {hours_range(hours)})"
+        for system, hours in plan.on_papers_gpus.items()
     ]
-    faster = f"{', '.join(precisions)} as fast as planned, by the formula" if precisions else ""
-    papers = []
-    for time in plan.paper_times:
-        own = "no hours"
-        if time.expected is not None:
-            is_short = time.paper_hours > time.expected.most
-            own = _in_range(time.expected) + (", too short" if is_short else "")
-        papers.append(f"{time.system} {number(time.paper_hours)} h (this plan: {own})")
-    paper = f"on 8 P100 in fp32: {', '.join(papers)}" if papers else ""
+    paper = f"took, on 8 P100 in fp32: {', '.join(papers)}" if papers else ""
     if plan.hours_by_gpus:
         of_node, of_one = plan.hours_by_gpus[NUM_NODE_GPUS], plan.hours_by_gpus[1]
         node = (
@@ -189,12 +197,13 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     change = "change it by --launcher, --cluster, --gpu, --num-gpus"
     formula = f"operations of all updates at {CPU_SHARE:.0%} of the rate (assumption)"
     if machine.gpu:
-        formula = "a sum of terms with assumed constants (workflow/aiayn/plan/prediction.py)"
-    errors = rates = ""
+        formula = (
+            "a sum of terms with assumed constants (workflow/aiayn/plan/prediction.py), times its"
+            " errors on published systems (docs/checks.md)"
+        )
+    rates = ""
     if rate_by_precision:
         rates = "; ".join([*rate_by_precision.values(), "change it by --config precision"])
-    if machine.gpu and not runs:
-        errors = _errors(list(rate_by_precision))
     formula += f", every batch full, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"
     if runs:
         formula += f"; scaled as trainings on such devices differed from it: {_named(runs)}"
@@ -202,7 +211,6 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     return [
         ("machine", f"{machine.words} a training: {machine.chosen_by}; {change}"),
         ("formula", formula if rate_by_precision else ""),
-        ("errors", errors),
         ("precision", rates),
         ("kernels", counts),
         ("not checked", unchecked),
@@ -210,20 +218,6 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),
         ("all else", 'docs/cluster.md, "What a plan assumes"'),
     ]
-
-
-def _errors(precisions: Sequence[str]) -> str:
-    """Return the errors on published trainings that make the ranges of hours."""
-    texts = []
-    for precision in precisions:
-        measured = read_measured_range(precision)
-        if not measured.reason_unusable:
-            texts.append(
-                f"{precision} {measured.least:g} to {measured.most:g} times the formula's middle,"
-                f" by the errors on {measured.num_systems} published systems of"
-                f" {measured.num_code_bases} code bases, each left out in turn (docs/checks.md)"
-            )
-    return "; ".join(texts)
 
 
 def _named(names: Sequence[str]) -> str:

@@ -55,14 +55,14 @@ def test_a_trial_finds_other_sentences_after_a_resume_and_on_one_rank(
     tmp_path: Path, data: BinarizedCorpus
 ) -> None:
     """Planted: the resumed training and that of one rank have another seed."""
-    train = trial._train
+    train = trial._train_here
 
     def train_otherwise(request: TrainingRequest, rank: Rank, term_after: int) -> None:
-        is_resumed = rank.job.endswith("-2")
+        is_resumed = rank.job.endswith("stopped-0")
         seed = 2 if is_resumed or request.run == "one_rank" else 1
         train(msgspec.structs.replace(request, seed=seed), rank, term_after)
 
-    with mock.patch.object(trial, "_train", train_otherwise):
+    with mock.patch.object(trial, "_train_here", train_otherwise):
         result = tried(tmp_path / "trial", data)
     assert result.resumed_difference > 1e-3
     assert result.one_rank_difference > 1e-3

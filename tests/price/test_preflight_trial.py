@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.plan.prediction import Hours
 from aiayn.spec.system import CONFIG_FOLDER, read_corpus
+from aiayn.spec.training import Precision
 from aiayn.train.trial_result import TrialResult
 from analysis.price.preflight.trial import judge, make_data
 from tests.fake_cluster import FakeCluster
@@ -24,7 +26,7 @@ RESULT = TrialResult(
     ("changes", "precision", "outcomes"),
     [
         ({}, "fp32", ["OK", "OK", "OK", "OK"]),
-        ({"resumed_difference": 1e-6}, "fp32", ["OK", "WARN", "OK", "OK"]),
+        ({"resumed_difference": 1e-6}, "fp32", ["OK", "OK", "OK", "OK"]),
         ({"resumed_difference": 0.2}, "fp32", ["OK", "FAIL", "OK", "OK"]),
         ({"one_rank_difference": 0.01}, "fp32", ["OK", "OK", "FAIL", "OK"]),
         ({"one_rank_difference": 0.01}, "bf16", ["OK", "OK", "OK", "OK"]),
@@ -32,15 +34,17 @@ RESULT = TrialResult(
     ],
 )
 def test_a_trial_is_judged_by_tensors_and_by_the_plan(
-    changes: dict[str, float], precision: str, outcomes: list[str]
+    changes: dict[str, float], precision: Precision, outcomes: list[str]
 ) -> None:
-    checks = judge(msgspec.structs.replace(RESULT, **changes), precision, [12.0, 20.0])
+    training = msgspec.structs.replace(PAPER_TRAINING, precision=precision, updates=60)
+    formula = Hours(60 * 0.012 / 3600, 60 * 0.020 / 3600)
+    checks = judge(msgspec.structs.replace(RESULT, **changes), training, formula)
     assert [check.name for check in checks] == ["collectives", "resume", "ranks", "speed"]
     assert [check.outcome for check in checks] == outcomes
     assert all(bool(check.next_step) == (check.outcome != "OK") for check in checks)
-    speed = judge(RESULT, "fp32", [12.0, 20.0])[-1].evidence
+    speed = judge(RESULT, training, formula)[-1].evidence
     assert speed == "15 ms an update, by the plan's formula 12 to 20"
-    assert "no hours for this GPU" in judge(RESULT, "fp32", [])[-1].evidence
+    assert "no hours for this GPU" in judge(RESULT, training, None)[-1].evidence
 
 
 def test_made_up_data_lasts_for_all_updates(tmp_path: Path) -> None:

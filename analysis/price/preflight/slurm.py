@@ -14,12 +14,15 @@ from typing import Any
 import msgspec
 
 from aiayn.errors import ConfigError
+from aiayn.experiment import Experiment
 from aiayn.launch.slurm.launcher import without_foreign_variables
 from aiayn.launch.slurm.nodes import explain_refusal
 from aiayn.launch.slurm.queue import SlurmError, run_slurm
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.strict_yaml import read_document
 from aiayn.spec.system import CHECKOUT
+from aiayn.train.fairseq_args import TrainingData
+from aiayn.train.request import TrainingRequest
 from analysis.price.limits import cluster_file
 from analysis.price.preflight.checks import Check
 
@@ -104,3 +107,24 @@ def _ask_slurm(name: str, command: list[str], text: str, file: str) -> Check:
 def _in_own_words(answer: str) -> str:
     lines = [_SPEAKER.sub("", line) for line in answer.splitlines()]
     return "; ".join(dict.fromkeys(lines))
+
+
+def preflight_request(experiment: Experiment, cluster: ClusterSpec) -> TrainingRequest:
+    """Return the request of the first training, with its data and code left open."""
+    system = next(iter(experiment.system_by_name.values()))
+    run_folder = Path(experiment.scale.runs_folder).absolute() / "preflight"
+    return TrainingRequest(
+        run=run_folder.name,
+        run_folder=str(run_folder),
+        corpus=next(iter(experiment.corpora)),
+        system=system.name,
+        seed=1,
+        training=system.training,
+        binarized_path="",
+        num_models=1,
+        num_ranks=cluster.num_ranks,
+        threads_per_rank=cluster.threads_per_rank,
+        commit="",
+        command="",
+        data=TrainingData(folder="", source_language="", target_language="", is_joint=True),
+    )

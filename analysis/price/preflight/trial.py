@@ -7,7 +7,6 @@ update can stand next to the plan. The data is words drawn at random: nothing is
 import os
 import time
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -19,10 +18,9 @@ from aiayn.experiment import Experiment
 from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.job import TrialJob
 from aiayn.launch.slurm.launcher import SlurmLauncher
-from aiayn.plan.prediction import predict_speed
+from aiayn.plan.prediction import Hours, predict_speed
 from aiayn.provenance import commit_label, file_sha256, gather_provenance
 from aiayn.records import BinarizedCorpus, ParallelText, TextPair, write_record
-from aiayn.runs.queue import QueuedJob
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.corpus import CorpusSpec
 from aiayn.spec.training import TrainingSpec
@@ -31,12 +29,13 @@ from aiayn.train.request import TrainingRequest
 from aiayn.train.trial_result import RESULT_NAME, TrialResult
 from analysis.price.plan import Plan
 from analysis.price.preflight.checks import Check
+from analysis.price.preflight.slurm import preflight_request
 
 UPDATES_ON_GPUS, UPDATES_ON_CPUS = 60, 20
 JOB_MINUTES = 20
 POLL_SECONDS = 2.0
-WORDS_PER_SENTENCE = 28.0  # about WMT14's mean
-MAX_WORDS = 100
+SHOWN_LINES = 3  # of a failed job's output
+WORDS_PER_SENTENCE = 28  # about WMT14's mean
 TEST_PAIRS = 20
 # Of all parameters' length. With other sentences it would be a hundred times as much.
 SAME_UPDATE_FP32, SAME_UPDATE = 1e-3, 5e-2
@@ -51,131 +50,93 @@ def try_training(
     A job that waits longer than `wait_minutes` is cancelled.
     """
     folder = Path(experiment.scale.runs_folder).absolute() / f"preflight-{os.getpid()}"
-    name, system = next(iter(experiment.system_by_name.items()))
+    request = preflight_request(experiment, cluster)
     is_on_gpus = cluster.gpus_per_node > 0
     updates = UPDATES_ON_GPUS if is_on_gpus else UPDATES_ON_CPUS
     training = msgspec.structs.replace(
-        system.training,
+        request.training,
         updates=updates,
         save_interval_updates=updates,
         patience_epochs=None,
         device="auto" if is_on_gpus else "cpu",
     )
-    planned = plan.trainings[0]
-    corpus = experiment.corpora[planned.corpus]
-    data = make_data(folder, corpus, training, plan.corpora[0].vocabulary_size)
-    request = TrainingRequest(
+    vocabulary_size = plan.corpora[0].vocabulary_size
+    data = make_data(folder, experiment.corpora[request.corpus], training, vocabulary_size)
+    request = msgspec.structs.replace(
+        request,
         run=folder.name,
         run_folder=str(folder),
         corpus=data.corpus,
-        system=name,
-        seed=1,
         training=training,
         data=training_data(data),
         binarized_path=str(folder / "data" / "record.json"),
-        num_models=1,
-        num_ranks=cluster.num_ranks,
-        threads_per_rank=cluster.threads_per_rank,
         commit=commit_label(),
         command="aiayn preflight --train",
     )
-    speed = predict_speed(
-        training, plan.corpora[0].vocabulary_size, plan.machine, system=planned.system
-    )
+    speed = predict_speed(training, vocabulary_size, plan.machine, system=request.system)
     cluster = msgspec.structs.replace(cluster, time_limit_minutes=JOB_MINUTES, max_num_jobs=1)
-    launcher = SlurmLauncher(request, cluster)
     try:
-        code_folder = take_snapshot(folder.parent)
-        job = launcher.submit(request, code_folder, job_type=TrialJob)
-        words = _wait(launcher, folder, job, wait_minutes)
+        launcher = SlurmLauncher(request, cluster)
+        job = launcher.submit(request, take_snapshot(folder.parent), job_type=TrialJob)
+        words = _wait(launcher, request, job, wait_minutes)
     except LaunchError as error:
         return [Check("trial", "FAIL", str(error), f"the logs are in {folder}")]
     result = msgspec.json.decode((folder / RESULT_NAME).read_bytes(), type=TrialResult)
-    milliseconds = [
-        1000 * 3600 * hours / updates
-        for hours in ((speed.formula.least, speed.formula.most) if speed.formula else ())
-    ]
-    return [Check("trial", "OK", words), *judge(result, training.precision, milliseconds)]
+    return [Check("trial", "OK", words), *judge(result, training, speed.formula)]
 
 
-def _wait(launcher: SlurmLauncher, folder: Path, job: str, wait_minutes: float) -> str:
-    """Wait for the job's end and return what happened, in words.
+def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minutes: float) -> str:
+    """Wait for a job's result and return where it ran and for how long.
 
     Raises:
         LaunchError: if it waited too long and was cancelled, or ended without a result.
     """
-    begin = time.monotonic()
-    started: float | None = None
-    queued: QueuedJob | None = None
+    result_path = request.folder.path / RESULT_NAME
+    begin = started = time.monotonic()
+    node = ""
     try:
-        while not (folder / RESULT_NAME).exists():
-            found = [one for one in launcher.find(folder.name) if one.job == job]
-            queued = found[-1] if found else None
+        while not result_path.exists():
+            queued = {one.job: one for one in launcher.find(request.run)}.get(job)
             if queued is None or queued.state == "ended":
-                if (folder / RESULT_NAME).exists():
+                if result_path.exists():
                     break
-                ended = launcher.outcome(job, queued)
-                raise LaunchError(
-                    f"job {job} {ended.words} without a result; {ended.failure or ended.advice}"
-                    f" last lines: {_last_lines(folder)}"
-                )
-            if queued.state == "running" and started is None:
+                end = launcher.outcome(job, queued)
+                lines = " / ".join(request.folder.job_output(job, SHOWN_LINES))
+                raise LaunchError(f"job {job} {end.words} without a result; {end.failure}{lines}")
+            if queued.state == "running":
+                node = queued.node
+            else:
                 started = time.monotonic()
-            if started is None and time.monotonic() - begin > 60 * wait_minutes:
-                raise LaunchError(
-                    f"job {job} waited longer than {wait_minutes:g} minutes (--wait) and was"
-                    f" cancelled: {queued.words} {queued.advice}".rstrip()
-                )
+                if started - begin > 60 * wait_minutes:
+                    raise LaunchError(
+                        f"job {job} waited longer than {wait_minutes:g} minutes (--wait) and was"
+                        f" cancelled: {queued.words} {queued.advice}".rstrip()
+                    )
             time.sleep(POLL_SECONDS)
     except BaseException:
-        launcher.cancel(folder.name)
+        launcher.cancel(request.run)
         raise
-    waited = (started or time.monotonic()) - begin
-    node = queued.node if queued else ""
-    return (
-        f"job {job} on {node or 'a node'}: {waited:.0f} s in the queue, then"
-        f" {time.monotonic() - begin - waited:.0f} s"
-    )
+    waited, ran = started - begin, time.monotonic() - started
+    return f"job {job} on {node or 'a node'}: {waited:.0f} s in the queue, then {ran:.0f} s"
 
 
-def _last_lines(folder: Path) -> str:
-    """Return the end of the first rank's log."""
-    logs = sorted((folder / "submitit").glob("*_0_log.out"))
-    text = logs[-1].read_text(encoding="utf-8", errors="replace") if logs else "no log"
-    return " / ".join(text.strip().splitlines()[-3:])
-
-
-def judge(result: TrialResult, precision: str, milliseconds: list[float]) -> list[Check]:
-    """Return the checks of a trial's result; `milliseconds` an update are the plan's least and
-    most, or empty.
-    """
+def judge(result: TrialResult, training: TrainingSpec, formula: Hours | None) -> list[Check]:
+    """Return the checks of a trial's result; `formula` has the plan's hours of all its updates."""
     ranks = f"{result.num_ranks} ranks"
     backend = "NCCL" if result.device == "cuda" else "gloo"
-    evidence = f"a known tensor summed over {ranks} by {backend}, at each start"
-    checks = [Check("collectives", "OK", evidence)]
-    evidence = f"TERM after update {result.stopped_at}, resumed: "
-    if result.resumed_difference == 0.0:
-        checks.append(Check("resume", "OK", f"{evidence}the undisturbed training's tensors"))
-    else:
-        outcome: Literal["WARN", "FAIL"] = "WARN"
-        if result.resumed_difference > RESUMED:
-            outcome = "FAIL"
-        evidence += f"parameters differ by {result.resumed_difference:.1e} of their length"
-        advice = "a resumed training is not exact to the bit here: report it with GPU and torch"
-        checks.append(Check("resume", outcome, evidence, advice))
-    bound = SAME_UPDATE_FP32 if precision == "fp32" else SAME_UPDATE
-    evidence = (
-        f"1 rank against {ranks}, without dropout: parameters differ by"
-        f" {result.one_rank_difference:.1e} of their length, at most {bound:g} expected"
-    )
-    is_same = result.one_rank_difference <= bound
-    advice = "" if is_same else "the ranks do not make one update together: report it"
-    checks.append(Check("ranks", "OK" if is_same else "FAIL", evidence, advice))
+    bound = SAME_UPDATE_FP32 if training.precision == "fp32" else SAME_UPDATE
+    checks = [
+        Check("collectives", "OK", f"a known tensor summed over {ranks} by {backend}, each start"),
+        _compare(
+            "resume", f"TERM after update {result.stopped_at}", result.resumed_difference, RESUMED
+        ),
+        _compare("ranks", f"1 rank against {ranks}, no dropout", result.one_rank_difference, bound),
+    ]
     measured = 1000 * result.seconds_per_update
     evidence = f"{measured:.3g} ms an update"
-    if not milliseconds:
+    if formula is None:
         return [*checks, Check("speed", "OK", f"{evidence}; the plan has no hours for this GPU")]
-    least, most = milliseconds
+    least, most = (3.6e6 * hours / training.updates for hours in (formula.least, formula.most))
     evidence += f", by the plan's formula {least:.3g} to {most:.3g}"
     if measured <= 1.5 * most:
         return [*checks, Check("speed", "OK", evidence)]
@@ -184,6 +145,16 @@ def judge(result: TrialResult, precision: str, milliseconds: list[float]) -> lis
         " rank (cpus_per_rank), a slow link; docs/checks.md has published speeds"
     )
     return [*checks, Check("speed", "WARN", evidence, advice)]
+
+
+def _compare(name: str, what: str, difference: float, bound: float) -> Check:
+    """Return the check of two trainings whose parameters should be equal."""
+    evidence = (
+        f"{what}: parameters differ by {difference:.1e} of their length, at most {bound:g} expected"
+    )
+    if difference <= bound:
+        return Check(name, "OK", evidence)
+    return Check(name, "FAIL", evidence, "report it with GPU, torch and the folder's logs")
 
 
 def make_data(
@@ -196,24 +167,18 @@ def make_data(
     rng = np.random.default_rng(1)
     tokens = training.updates * training.max_tokens_per_batch * training.batches_per_update
     num_pairs = max(200, round(1.2 * tokens / WORDS_PER_SENTENCE))
-    text_folder = folder / "text"
-    text_folder.mkdir(parents=True, exist_ok=True)
-    longest = min(MAX_WORDS, training.max_tokens_per_batch // 2)
+    longest = min(2 * WORDS_PER_SENTENCE, training.max_tokens_per_batch // 2)
+    folder.mkdir(parents=True, exist_ok=True)
     pair_by_split = {}
-    for split, number in {"train": num_pairs, **dict.fromkeys(spec.testsets, TEST_PAIRS)}.items():
-        lengths = np.clip(rng.gamma(2.5, WORDS_PER_SENTENCE / 2.5, number), 1, longest).astype(int)
-        path_by_language = {}
-        for language in spec.languages:
-            path = text_folder / f"{split}.{language}"
-            words = rng.integers(0, vocabulary_size, int(lengths.sum()))
-            lines = []
-            for sentence in np.split(words, lengths.cumsum()[:-1]):
-                lines.append(" ".join(f"w{word}" for word in sentence) + "\n")
-            path.write_text("".join(lines), encoding="utf-8")
-            path_by_language[language] = path
+    for split in ("train", *spec.testsets):
+        lengths = rng.integers(1, longest, num_pairs if split == "train" else TEST_PAIRS)
+        path_by_language = {name: folder / f"{split}.{name}" for name in spec.languages}
+        for path in path_by_language.values():
+            rows = (rng.integers(0, vocabulary_size, length) for length in lengths)
+            path.write_text("".join(" ".join(map(str, row)) + "\n" for row in rows), "utf-8")
         pair_by_split[split] = TextPair(
             path_by_language=path_by_language,
-            num_lines=number,
+            num_lines=len(lengths),
             sha256_by_language={k: file_sha256(path) for k, path in path_by_language.items()},
         )
     text = ParallelText(
@@ -223,9 +188,8 @@ def make_data(
         num_pairs=num_pairs,
         num_dropped_by_reason={},
     )
-    encoder = WordEncoder()
     record_path = folder / "data" / "record.json"
-    encoders = dict.fromkeys(spec.languages, encoder)
+    encoders = dict.fromkeys(spec.languages, WordEncoder())
     record = binarize_corpus(spec, text, encoders, record_path=record_path)
     write_record(record, record_path)
     return record

@@ -23,12 +23,8 @@ from aiayn.cli.flags import (
     flag,
 )
 from aiayn.errors import AiaynError, UsageError
-from aiayn.experiment import Experiment
-from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
-from aiayn.train.fairseq_args import TrainingData
-from aiayn.train.request import TrainingRequest
 from analysis.price.config import LAUNCHER, plan_config
 
 if TYPE_CHECKING:
@@ -93,11 +89,12 @@ def run(args: Flags) -> None:
 def _gather_checks(args: Flags) -> list["Check"]:
     """Return all checks, or only the check of the config if it cannot be read."""
     from aiayn.data.sources.download import named_mirror
+    from aiayn.launch.slurm.launcher import sbatch_text
     from aiayn.launch.slurm.nodes import with_node_cpus
     from analysis.price.preflight import checks as preflight
     from analysis.price.preflight.checks import Check
     from analysis.price.preflight.mirrors import check_mirrors
-    from analysis.price.preflight.slurm import check_slurm
+    from analysis.price.preflight.slurm import check_slurm, preflight_request
 
     try:
         experiment, cluster, launcher, plan = plan_config(args)
@@ -128,7 +125,9 @@ def _gather_checks(args: Flags) -> list["Check"]:
     )
     if launcher == "slurm":
         cluster = with_node_cpus(cluster)
-        checks += check_slurm(cluster, _sbatch_text(experiment, cluster), args.profile)
+        request = preflight_request(experiment, cluster)
+        text = sbatch_text(request, cluster, request.folder.path)
+        checks += check_slurm(cluster, text, args.profile)
     checks.append(preflight.check_packages(launcher))
     checks += preflight.check_torch_build(plan.machine.gpu)
     needed = [check for check in checks if check.name in TRIAL_NEEDS]
@@ -140,29 +139,3 @@ def _gather_checks(args: Flags) -> list["Check"]:
 
         checks += try_training(experiment, cluster, plan, wait_minutes=args.wait)
     return checks
-
-
-def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
-    """Return the sbatch file of a training; what only its data and code decide is left open, and
-    asks for nothing.
-    """
-    from aiayn.launch.slurm.launcher import sbatch_text
-
-    name, system = next(iter(experiment.system_by_name.items()))
-    run_folder = Path(experiment.scale.runs_folder).absolute() / "preflight"
-    request = TrainingRequest(
-        run=run_folder.name,
-        run_folder=str(run_folder),
-        corpus=next(iter(experiment.corpora)),
-        system=name,
-        seed=1,
-        training=system.training,
-        binarized_path="",
-        num_models=1,
-        num_ranks=cluster.num_ranks,
-        threads_per_rank=cluster.threads_per_rank,
-        commit="",
-        command="",
-        data=TrainingData(folder="", source_language="", target_language="", is_joint=True),
-    )
-    return sbatch_text(request, cluster, run_folder)

@@ -187,18 +187,14 @@ class MeasuredRange(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reason_unusable(self) -> str:
         """Why no hours are printed in this precision, '' if they are."""
-        systems = f"{self.num_systems} published systems with such code"
-        if self.least is None or self.most is None:
-            return (
-                f"no hours in {self.precision}: the {systems} are one code base, so how far this"
-                " plan errs on another is not known"
-            )
-        if self.most / self.least <= WIDEST_RANGE:
-            return ""
+        errs = "one code base cannot tell"
+        if self.least is not None and self.most is not None:
+            if self.most / self.least <= WIDEST_RANGE:
+                return ""
+            errs = f"{self.least:g} to {self.most:g} times, wider than {WIDEST_RANGE:g} times"
         return (
-            f"no hours in {self.precision}: on the {systems}, of {self.num_code_bases} code bases,"
-            f" this plan errs by {self.least:g} to {self.most:g} times, more than"
-            f" {WIDEST_RANGE:g} times wide"
+            f"no hours in {self.precision}: how far this plan errs, by {self.num_systems} published"
+            f" systems of {self.num_code_bases} code base(s) with such code: {errs}"
         )
 
 

@@ -5,22 +5,17 @@ checkpoint. All ranks train; then they are stopped by TERM and resumed; then one
 the same updates as all. `aiayn preflight --train` submits it, and the GPU kit runs it.
 """
 
-import contextlib
-import functools
 import multiprocessing
 import os
 import signal
 import statistics
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
 
 from aiayn.errors import LaunchError
-from aiayn.runs.checkpoint_names import list_checkpoints
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train import fairseq_args
 from aiayn.train.checkpoints import load_checkpoint
@@ -32,95 +27,87 @@ from aiayn.train.trial_result import RESULT_NAME, TrialResult
 
 SECONDS_NAME = "update_seconds.json"
 UPDATES_OF_ONE_RANK = 10  # without dropout, which falls on other tokens on another number of ranks
+WITHOUT_DROPOUT = {
+    "p_drop": 0.0,
+    "p_drop_attention": 0.0,
+    "p_drop_ffn": 0.0,
+    "updates": UPDATES_OF_ONE_RANK,
+    "save_interval_updates": UPDATES_OF_ONE_RANK,
+}
 
 
 def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     """Make this rank's part of all trainings; rank 0 writes the result into the request's folder.
 
     Raises:
-        LaunchError: if a training fails; its log says why.
+        LaunchError: if a training fails, or TERM does not stop it.
     """
     updates = request.training.updates
-    few = {"updates": UPDATES_OF_ONE_RANK, "save_interval_updates": UPDATES_OF_ONE_RANK}
-    without_dropout = {"p_drop": 0.0, "p_drop_attention": 0.0, "p_drop_ffn": 0.0, **few}
-    trainings: list[tuple[str, dict[str, Any], int]] = [
-        ("whole", {}, 0),
-        ("stopped", {}, updates // 2),
-        ("stopped", {}, 0),  # resumes
-        ("all_ranks", without_dropout, 0),
-        ("one_rank", without_dropout, 0),
-    ]
-    for number, (name, changes, term_after) in enumerate(trainings):
-        is_alone = name == "one_rank"
-        if stop.signal_number is not None or (is_alone and rank.rank > 0):
-            return
-        own = _request_in(request, name, **changes)
-        # A number of its own, because each training has its own rendezvous.
-        own_rank = msgspec.structs.replace(
-            rank, job=f"{rank.job}-{number}", world_size=1 if is_alone else rank.world_size
-        )
-        _train_in_fork(
-            msgspec.structs.replace(own, num_ranks=own_rank.world_size), own_rank, term_after
-        )
-        if name == "stopped" and term_after and rank.rank == 0:
-            stopped_at = _last_update(own.folder)
-    if rank.rank == 0:
-        result = TrialResult(
-            device=available_device(request.training.device),
-            num_ranks=rank.world_size,
-            seconds_per_update=_seconds_per_update(_request_in(request, "whole").folder),
-            stopped_at=stopped_at,
-            resumed_difference=_difference(request, "whole", "stopped"),
-            one_rank_difference=_difference(request, "all_ranks", "one_rank"),
-        )
-        (request.folder.path / RESULT_NAME).write_bytes(msgspec.json.encode(result))
-
-
-def _request_in(request: TrainingRequest, name: str, **changes: Any) -> TrainingRequest:
-    """Return the request of one of the trainings, in a folder of its own."""
-    return msgspec.structs.replace(
-        request,
-        run=name,
-        run_folder=str(request.folder.path / name),
-        training=msgspec.structs.replace(request.training, **changes),
+    whole = _train(request, rank, "whole", {}, 0)
+    stopped = _train(request, rank, "stopped", {}, updates // 2)
+    stopped_at = stopped.newest_update()
+    if stopped_at >= updates:
+        raise LaunchError(f"{stopped}: TERM after update {updates // 2} did not stop the training")
+    _train(request, rank, "stopped", {}, 0)  # resumes
+    all_ranks = _train(request, rank, "all_ranks", WITHOUT_DROPOUT, 0)
+    if rank.rank > 0 or stop.signal_number is not None:
+        return
+    alone = msgspec.structs.replace(rank, world_size=1)
+    one_rank = _train(request, alone, "one_rank", WITHOUT_DROPOUT, 0)
+    seconds = msgspec.json.decode((whole.path / SECONDS_NAME).read_bytes(), type=list[float])
+    result = TrialResult(
+        device=available_device(request.training.device),
+        num_ranks=rank.world_size,
+        seconds_per_update=statistics.median(seconds[len(seconds) // 2 :]),  # after the warm-up
+        stopped_at=stopped_at,
+        resumed_difference=_difference(whole, stopped),
+        one_rank_difference=_difference(all_ranks, one_rank),
     )
+    (request.folder.path / RESULT_NAME).write_bytes(msgspec.json.encode(result))
 
 
-def _train_in_fork(request: TrainingRequest, rank: Rank, term_after: int) -> None:
-    """Train in a fork of this process, which has imported torch but has not touched a GPU.
+def _train(
+    request: TrainingRequest, rank: Rank, name: str, changes: dict[str, Any], term_after: int
+) -> RunFolder:
+    """Train in a fork of this process, which has imported torch but has not touched a GPU, and
+    return the training's own folder.
 
     Raises:
         LaunchError: if the training fails.
     """
-    request.folder.job_files_path.mkdir(parents=True, exist_ok=True)
+    own = msgspec.structs.replace(
+        request,
+        run=name,
+        run_folder=str(request.folder.path / name),
+        training=msgspec.structs.replace(request.training, **changes),
+        num_ranks=rank.world_size,
+    )
+    # Each training has its own rendezvous: a resumed one, too.
+    own_rank = msgspec.structs.replace(rank, job=f"{rank.job}-{name}-{term_after}")
+    own.folder.job_files_path.mkdir(parents=True, exist_ok=True)
     process = multiprocessing.get_context("fork").Process(
-        target=_train, args=(request, rank, term_after)
+        target=_train_here, args=(own, own_rank, term_after)
     )
     process.start()
     process.join()
     if process.exitcode:
         raise LaunchError(
-            f"rank {rank.rank}: the training {request.run} of the trial ended with exit code"
-            f" {process.exitcode}; look at {request.folder.log_path}"
+            f"rank {rank.rank}: the training {name} of the trial ended with exit code"
+            f" {process.exitcode}; look at {own.folder.log_path}"
         )
+    return own.folder
 
 
-def _train(request: TrainingRequest, rank: Rank, term_after: int) -> None:
-    fairseq_args.NUM_VALIDATIONS = 1  # in this fork only: a few updates need not be validated
-    with _watched_updates(term_after) as seconds, StopFlag().installed() as stop:
-        train_rank(request, rank, stop)
-    if rank.rank == 0:
-        (request.folder.path / SECONDS_NAME).write_bytes(msgspec.json.encode(seconds))
+def _train_here(request: TrainingRequest, rank: Rank, term_after: int) -> None:
+    """Train, write the seconds of each update, and send TERM to this process after one of them.
 
-
-@contextlib.contextmanager
-def _watched_updates(term_after: int) -> Iterator[list[float]]:
-    """Yield the seconds of each update, and send TERM to this process after one of them."""
+    It changes fairseq and the flags for the rest of this process, which is the fork.
+    """
     from fairseq.trainer import Trainer
 
+    fairseq_args.NUM_VALIDATIONS = 1  # a few updates need not be validated
     original, seconds = Trainer.train_step, list[float]()
 
-    @functools.wraps(original)
     def train_step(trainer: Any, *arguments: Any, **named: Any) -> Any:
         begin = time.perf_counter()
         logged = original(trainer, *arguments, **named)
@@ -130,32 +117,19 @@ def _watched_updates(term_after: int) -> Iterator[list[float]]:
         return logged
 
     Trainer.train_step = train_step
-    try:
-        yield seconds
-    finally:
-        Trainer.train_step = original
-
-
-def _seconds_per_update(folder: RunFolder) -> float:
-    """Return the median of the second half of a training's updates; the first has the warm-up."""
-    seconds = msgspec.json.decode((folder.path / SECONDS_NAME).read_bytes(), type=list[float])
-    return statistics.median(seconds[len(seconds) // 2 :])
-
-
-def _last_update(folder: RunFolder) -> int:
-    """Return the update of the newest full checkpoint."""
-    checkpoints = list_checkpoints(folder.checkpoints_path, "full")
-    return int(load_checkpoint(checkpoints[-1])["optimizer_history"][-1]["num_updates"])
+    with StopFlag().installed() as stop:
+        train_rank(request, rank, stop)
+    if rank.rank == 0:
+        (request.folder.path / SECONDS_NAME).write_bytes(msgspec.json.encode(seconds))
 
 
 def _parameters(folder: RunFolder) -> torch.Tensor:
     """Return all parameters of the newest full checkpoint, one after the other."""
-    path: Path = list_checkpoints(folder.checkpoints_path, "full")[-1]
-    state = load_checkpoint(path)["model"]
+    state = load_checkpoint(folder.full_path(folder.newest_update()))["model"]
     return torch.cat([state[name].double().flatten() for name in sorted(state)])
 
 
-def _difference(request: TrainingRequest, first: str, second: str) -> float:
+def _difference(first: RunFolder, second: RunFolder) -> float:
     """Return the relative difference of two trainings' parameters."""
-    one, other = (_parameters(_request_in(request, name).folder) for name in (first, second))
+    one, other = _parameters(first), _parameters(second)
     return float((one - other).norm() / one.norm())
