@@ -185,10 +185,13 @@ def make_plan(
         longest = max(trainings, key=lambda row: row.hours or 0.0)
         jobs = count_jobs(machine.cluster, longest.system, longest.hours or 0.0)
     total_hours = sum(len(row.seeds) * (row.hours or 0.0) for row in trainings)
-    for row in trainings:
-        if row.speed.formula is not None and row.hours is None:
-            spec = experiment.system_by_name[row.system].training
-            anchors += nearest_anchors(row.system, spec, machine, hardware)
+    without_hours = {
+        row.system: experiment.system_by_name[row.system].training
+        for row in trainings
+        if row.speed.formula is not None and row.hours is None
+    }
+    for system, spec in without_hours.items():
+        anchors += nearest_anchors(system, spec, machine, hardware)
     times_as_fast: dict[Precision, float] = {}
     if trainings:
         spec = experiment.system_by_name[trainings[0].system].training

@@ -197,16 +197,15 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     change = "change it by --launcher, --cluster, --gpu, --num-gpus"
     formula = f"operations of all updates at {CPU_SHARE:.0%} of the rate (assumption)"
     if machine.gpu:
-        formula = (
-            "a sum of terms with assumed constants (workflow/aiayn/plan/prediction.py), times its"
-            " errors on published systems (docs/checks.md)"
-        )
+        formula = "a sum of terms with assumed constants (workflow/aiayn/plan/prediction.py)"
     rates = ""
     if rate_by_precision:
         rates = "; ".join([*rate_by_precision.values(), "change it by --config precision"])
     formula += f", every batch full, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"
     if runs:
         formula += f"; scaled as trainings on such devices differed from it: {_named(runs)}"
+    elif machine.gpu and plan.cost is not None:
+        formula += "; times its errors on published systems (docs/checks.md)"
     prices = _prices(machine) if machine.gpu else []
     return [
         ("machine", f"{machine.words} a training: {machine.chosen_by}; {change}"),
