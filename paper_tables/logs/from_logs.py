@@ -5,6 +5,7 @@ and why.
 """
 
 import html
+import logging
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -48,6 +49,8 @@ LEAD = (
     "Every number below is from a log. The table of logs lists what each is, what it fills, what"
     " not and why."
 )
+FEW_LOGS = 20  # are read in a second
+logger = logging.getLogger(__name__)
 NO_VERDICT = "A log's BLEU is of another definition than the printed one"
 
 
@@ -180,6 +183,9 @@ def _read_files(
     is_single = len(listing_by_folder) == 1
     left_out: list[LeftOut] = []
     files: list[LogFile] = []
+    num_logs = sum(len(listing.log_paths) for listing in listing_by_folder.values())
+    if num_logs > FEW_LOGS:
+        logger.info(f"reading {num_logs:,} logs, some twenty a second")
     for folder, listing in listing_by_folder.items():
         prefix = "" if is_single else f"{folder.as_posix()}/"
         for path in listing.log_paths:

@@ -5,6 +5,7 @@ whose records are there fill the tables of their scale, by the layouts of the DA
 any other log.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,8 @@ from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.report import Origin, render_report
 from paper_tables.render.tables import REPORT_NAME, make_recorded_tables, write_text
 from paper_tables.scale_results import RecordedResults, RecordFault, gather_from_records
+
+logger = logging.getLogger(__name__)
 
 
 class Made(NamedTuple):
@@ -65,11 +68,13 @@ def make_tables_from_logs(
     shown = [table for table in tables_of_logs if table.name == "table2"]
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
     for scale, recorded in recorded_by_scale.items():
+        num_runs = len(recorded.results.train_by_key)
+        logger.info(f"scale {scale}: making the tables of {num_runs:,} runs")
         folder = output_folder / scale
         frame = make_frame(recorded.results)
         tables = make_recorded_tables(recorded, frame, folder)
         shown += [table for table in tables if table.name == "table2"]
-        summary += f"; scale {scale}: {len(recorded.results.train_by_key):,} runs with records"
+        summary += f"; scale {scale}: {num_runs:,} runs with records"
         log_path_by_run = _logs_of_runs(listing_by_folder)
         no_attention = None  # in records
         figures = draw_figures(

@@ -41,5 +41,6 @@ def draw_figures(
     figures: list[Drawable] = []
     for make in registered(kind):
         figures += make(*arguments)
+    logger.info(f"drawing {len(figures)} figures, each takes some seconds")
     figures.sort(key=lambda drawable: place_of_figure(drawable[0].name))
     return write_figures(figures, folder)

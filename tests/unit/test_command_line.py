@@ -14,7 +14,7 @@ import pytest
 
 from aiayn.__main__ import EXTRA_BY_MODULE, main, verbs
 from aiayn.cli.flags import decimal_number
-from aiayn.terminal import WIDTH, coloured, reflowed, text_width
+from aiayn.terminal import WIDTH, coloured, reflowed, sections, text_width
 
 # What takes more than a tenth of a second of CPU to import.
 HEAVY = ("altair", "fairseq", "pandas", "sacremoses", "scipy", "snakemake", "submitit", "torch")
@@ -113,6 +113,32 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatc
     assert coloured("a", "red", io.StringIO()) == "a"
     monkeypatch.setenv("NO_COLOR", "1")
     assert coloured("a", "red", Terminal()) == "a"
+
+
+def test_answers_have_a_colour_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    answers = ("", ["  NOT REPRODUCED. It is 2 below", "REPRODUCED.", "never REPRODUCED"])
+    plain = sections(answers)
+    assert "\x1b" not in plain
+    monkeypatch.setattr("sys.stdout", Terminal())
+    shown = sections(answers)
+    assert "\x1b[31m  NOT REPRODUCED\x1b[0m." in shown
+    assert "\n\x1b[32mREPRODUCED\x1b[0m." in shown
+    assert shown.endswith("\nnever REPRODUCED\n")
+
+
+def test_a_usage_line_fits_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("aiayn.__main__.text_width", lambda: 40)
+    monkeypatch.setattr("aiayn.cli.flags.text_width", lambda: 40)
+    monkeypatch.setattr("aiayn.terminal.text_width", lambda: 40)
+    with pytest.raises(SystemExit):
+        main(["explain", "--help"])
+    usage = capsys.readouterr().out.partition("\n\n")[0]
+    assert max(map(len, usage.splitlines())) <= 40
+    assert "--from-logs" in usage
 
 
 def test_text_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

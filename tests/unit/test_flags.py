@@ -12,11 +12,11 @@ from aiayn.cli.flags import add_flags, flag, positive
 class Flags:
     run: str | None = flag("a run", is_positional=True)
     record: Path = flag("where to write")
-    num_ranks: int = flag("processes", default=1, parse=positive)
+    num_ranks: int = flag("processes", default=1, type=positive)
     device: Literal["cpu", "cuda"] = flag("where", default="cpu")
     seeds: list[int] = flag("seeds")
-    head: list[int] = flag("heads", is_repeated=True)
-    long: bool = flag("long runs", has_negation=True)
+    head: list[int] = flag("heads", action="append", nargs=None)
+    long: bool = flag("long runs", default=False, action=argparse.BooleanOptionalAction)
     log: Path | None = flag("a log", excludes="source")
     config: str | None = flag("a config", excludes="source")
 

@@ -66,9 +66,7 @@ def test_a_training_has_update_loss_and_time_left(
 ) -> None:
     begin = time.monotonic()
     assert progress.look(begin + 3)[0] == ["demo_en_de big, seed 1: starts, 0m03s"]
-    write_log(tmp_path, 156)
-    assert progress.look(begin)[0] == ["demo_en_de big, seed 1: 156 of 820, loss 3.9 bits"]
-    write_log(tmp_path, 256)  # 100 updates in 50 seconds, 564 are left
+    write_log(tmp_path, 256)  # two updates a second, 564 are left
     (line,) = progress.look(begin + 50)[0]
     assert line == "demo_en_de big, seed 1: 256 of 820, loss 3.9 bits, 4m42s left"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from aiayn.cli.flags import VerbParser, add_flags, help_format
 from aiayn.errors import AiaynError, ConfigError, UsageError, did_you_mean, require_no_password
-from aiayn.terminal import coloured, reflowed, visible
+from aiayn.terminal import coloured, reflowed, text_width, visible, wrapped
 from aiayn.wings import module_of_verb, present_wings
 
 # The verbs of the core, in the order of the data flow. `analysis/<wing>/wing.py` registers the
@@ -82,6 +82,10 @@ def build_parser(verb: str) -> VerbParser:
     )
     parser.example = module.EXAMPLE.partition("\n")[0]
     add_flags(parser, module.Flags)
+    usage = parser.format_usage()
+    if max(map(len, usage.split("\n"))) > text_width():  # argparse breaks no group of flags
+        lines = wrapped(" ".join(usage.split()), "", "  ")
+        parser.usage = "\n".join(lines).removeprefix("usage: ")
     # `completion` needs all parsers, and may not import this module, which is above it.
     parser.set_defaults(run_verb=module.run, make_parsers=_all_parsers)
     return parser

@@ -434,8 +434,10 @@ def read_record(path: Path, record_type: type[_AnyRecord], flag: str = "here") -
             content, type=record_type, dec_hook=partial(_decode_path, path.parent)
         )
     except FileNotFoundError as error:
+        verb = VERB_BY_TYPE.get(record_type, "")
+        advice = f"`aiayn help {verb}` has a command" if verb else "run the stage"
         raise RecordError(
-            f"{path}: no such record; expected {expected}; run the stage that writes it"
+            f"{path}: no such record; expected {expected}; {advice} that writes it"
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, FileError) as error:
         problem = f"not {expected}: {error}; delete it and rerun the stage that writes it"

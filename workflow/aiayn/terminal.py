@@ -18,6 +18,12 @@ WIDTH = 100  # in a pipe or a file, so that the same command writes the same byt
 MIN_WIDTH = 40
 Colour = Literal["red", "green", "yellow", "bold"]
 _SELECT_BY_COLOUR: dict[Colour, str] = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
+# Answers, where they begin a line; or the distance of a single number from the printed one.
+_ANSWER_BY_COLOUR: dict[Colour, str] = {
+    "green": r"^ *(REPRODUCED|No difference from the claim)",
+    "yellow": r"^ *(UNDECIDED|NOT COMPARABLE)|\d[\d.]* (?:below|above) the printed",
+    "red": r"^ *(NOT REPRODUCED|FOUND|Found:|failed,|lost,|damaged,)",
+}
 NO_BREAK = "\x1f"  # a blank at which a line must not end
 # All control characters but tab and line feed; marks that change the direction of writing.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -149,12 +155,15 @@ def listed(texts: Iterable[str]) -> list[str]:
 
 def sections(*parts: tuple[str, Sequence[str]]) -> str:
     """Return sections of heading (may be empty) and lines, an empty line between them; one without
-    lines is omitted.
+    lines is omitted. On a terminal answers have a colour.
     """
     texts = [
         "\n".join([*([heading] if heading else []), *lines]) for heading, lines in parts if lines
     ]
-    return "\n\n".join(texts) + "\n"
+    text = "\n\n".join(texts) + "\n"
+    for colour, answer in _ANSWER_BY_COLOUR.items():
+        text = re.sub(answer, coloured(r"\g<0>", colour), text, flags=re.MULTILINE)
+    return text
 
 
 def titled(title: str) -> list[str]:

@@ -41,7 +41,9 @@ class Flags:
         default="encoder",
     )
     layer: int | None = flag("from 1 (default: the second last, as the paper's 5 of 6)", "N")
-    head: list[int] = flag("draw this head, from 1; may be repeated", "N", is_repeated=True)
+    head: list[int] = flag(
+        "draw this head, from 1; may be repeated", "N", action="append", nargs=None
+    )
     word: str = flag("draw lines from this word only, as in Figure 3", default="")
     output: Path | None = flag(
         "where to write (default: results/<scale>/attention/<run>)", "FOLDER"

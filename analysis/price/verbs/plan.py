@@ -42,7 +42,7 @@ class Flags:
         "NAME",
     )
     num_gpus: int | None = flag(
-        "GPUs of a training (default: the cluster file's; here 1)", "N", parse=positive
+        "GPUs of a training (default: the cluster file's; here 1)", "N", type=positive
     )
     results: Path = RESULTS
     json: bool = JSON

@@ -59,7 +59,7 @@ class Flags(TextFlags):
         "a released model with its test set: wmt16.en-de or wmt14.en-fr", "NAME"
     )
     max_lines: int | None = flag(
-        "for --released: stop after so many lines, a sample of the test set", "N", parse=positive
+        "for --released: stop after so many lines, a sample of the test set", "N", type=positive
     )
     results: Path = RESULTS
     data: Path | None = flag("a data-bin", "FOLDER")
@@ -71,7 +71,7 @@ class Flags(TextFlags):
     search: Literal["fairseq", "paper"] | None = flag(
         "rules of length penalty, stop and maximal length (default: paper; --released: fairseq)"
     )
-    beam_size: int | None = flag("default: the paper's 4", "N", parse=positive)
+    beam_size: int | None = flag("default: the paper's 4", "N", type=positive)
     length_penalty_alpha: float | None = flag("default: the paper's 0.6", "A")
     length_penalty_form: Literal["len", "gnmt"] | None = flag(
         "len is fairseq's (default: the paper's, gnmt and tensor2tensor)"

@@ -16,7 +16,7 @@ EXAMPLE = (
 
 class Flags:
     train: Path = flag("the record that train wrote", "RECORD")
-    last: int = flag("number of newest checkpoints to average", "N", parse=positive)
+    last: int = flag("number of newest checkpoints to average", "N", type=positive)
     runs_folder: Path = flag(
         "folder of runs, if the run is not where its record says (default: runs)",
         "FOLDER",

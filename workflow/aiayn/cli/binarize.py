@@ -34,7 +34,7 @@ class Flags:
     segmented: Path | None = flag("what segment wrote; not for segmented text", "RECORD")
     record: Path = flag("the record to write; data-bin/ is written next to it")
     num_processes: int = flag(
-        "processes that encode text (default: 1)", "N", parse=positive, default=1
+        "processes that encode text (default: 1)", "N", type=positive, default=1
     )
 
 

@@ -21,7 +21,7 @@ class Flags:
     corpus: str = CORPUS
     raw: Path = flag("what fetch wrote", "RECORD")
     num_processes: int = flag(
-        "processes for chunks of text (default: 1)", "N", parse=positive, default=1
+        "processes for chunks of text (default: 1)", "N", type=positive, default=1
     )
     record: Path = TEXT_RECORD
 

@@ -3,7 +3,7 @@
     class Flags:
         corpus: str = CORPUS
         num_processes: int = flag("processes for chunks of text (default: 1)", "N", default=1,
-        parse=positive)
+        type=positive)
 
 A field's name is the flag's, with hyphens. Its type says how the text is read: `bool` is a switch,
 a `Literal` has the choices, `list[...]` takes several values. Any other field is required if it has
@@ -14,12 +14,9 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
-
-import msgspec
 
 from aiayn.errors import did_you_mean
 from aiayn.paths import RESULTS_FOLDER
@@ -28,24 +25,15 @@ from aiayn.terminal import coloured, text_width
 Device = Literal["auto", "cpu", "cuda"]
 
 
-class Flag(msgspec.Struct, frozen=True):
-    """How one field of `Flags` is given and explained; see `flag`."""
+def flag(help: str, metavar: str | None = None, **keywords: Any) -> Any:
+    """Return the declaration of a flag, as the value of a field of any type.
 
-    help: str
-    metavar: str | None = None
-    default: object = None
-    parse: Callable[[str], object] | None = None  # instead of the field's type
-    is_positional: bool = False
-    is_repeated: bool = False  # a list with one value each time that the flag is given
-    has_negation: bool = False  # a switch that --no-... turns off
-    heading: str = ""  # --help lists this flag and those after it under this title
-    # flags of the same word exclude each other; one of them is required, unless they are switches
-    excludes: str = ""
-
-
-def flag(help: str, metavar: str | None = None, **settings: Any) -> Any:
-    """Return the declaration of a flag, as the value of a field of any type."""
-    return Flag(help, metavar, **settings)
+    `keywords` are those of argparse's `add_argument`. `add_flags` reads three more:
+    `is_positional`; `heading`, under which --help lists this flag and those after it; `excludes`,
+    a word: exactly one of the flags with the same word is given.
+    """
+    titles = {"metavar": metavar} if metavar else {}
+    return {"help": help, **titles, **keywords}
 
 
 class VerbParser(argparse.ArgumentParser):
@@ -96,47 +84,39 @@ def help_format(prog: str) -> argparse.HelpFormatter:
 def add_flags(parser: argparse.ArgumentParser, flags: type) -> None:
     """Add the flags that a class declares to a parser."""
     section: argparse._ActionsContainer = parser
-    section_by_word: dict[str, argparse._ActionsContainer] = {}
+    group_by_word: dict[str, argparse._ActionsContainer] = {}
     for name, hint in get_type_hints(flags).items():
-        declared: Flag = getattr(flags, name)
-        if declared.heading:
-            section = parser.add_argument_group(declared.heading)
-        if declared.excludes and declared.excludes not in section_by_word:
-            group = section.add_mutually_exclusive_group(required=hint is not bool)
-            section_by_word[declared.excludes] = group
-        title = name if declared.is_positional else f"--{name.replace('_', '-')}"
-        section_by_word.get(declared.excludes, section).add_argument(
-            title, **_settings(declared, hint)
-        )
+        declared = dict(getattr(flags, name))
+        heading, word = declared.pop("heading", ""), declared.pop("excludes", "")
+        is_positional = declared.pop("is_positional", False)
+        keywords = _keywords_of_type(hint, is_positional or "default" in declared) | declared
+        title = name if is_positional else f"--{name.replace('_', '-')}"
+        if heading:
+            section = parser.add_argument_group(heading)
+        if word and word not in group_by_word:
+            group_by_word[word] = section.add_mutually_exclusive_group(required=True)
+        if is_positional and NoneType in get_args(hint):
+            keywords["nargs"] = "?"
+        group_by_word.get(word, section).add_argument(title, **keywords)
 
 
-def _settings(declared: Flag, hint: Any) -> dict[str, Any]:
-    """Return the keywords of `add_argument` for a field's declaration and type."""
+def _keywords_of_type(hint: Any, is_given: bool) -> dict[str, Any]:
+    """Return the keywords of `add_argument` for a field's type; `is_given`: argparse requires it by
+    itself, or it has a default.
+    """
     if hint is bool:
-        action = argparse.BooleanOptionalAction if declared.has_negation else "store_true"
-        return {"help": declared.help, "action": action, "default": False}
+        return {"action": "store_true"}
     is_optional = NoneType in get_args(hint)
-    kind = (
-        next(argument for argument in get_args(hint) if argument is not NoneType)
-        if is_optional
-        else hint
-    )
-    is_list = get_origin(kind) is list
-    item = get_args(kind)[0] if is_list else kind
-    is_choice = get_origin(item) is Literal
-    settings: dict[str, Any] = {"help": declared.help, "metavar": declared.metavar}
-    parse = declared.parse or (decimal_number if item is float else item)
-    settings |= {"choices": get_args(item)} if is_choice else {"type": parse}
-    settings["default"] = (
-        [] if is_list and not is_optional and declared.default is None else declared.default
-    )
-    if is_list:
-        settings |= {"action": "append"} if declared.is_repeated else {"nargs": "+"}
-    elif declared.is_positional:
-        settings |= {"nargs": "?"} if is_optional else {}
-    else:
-        settings["required"] = not is_optional and declared.default is None
-    return settings
+    kind = get_args(hint)[0] if is_optional else hint
+    keywords: dict[str, Any] = {}
+    if get_origin(kind) is list:
+        kind = get_args(kind)[0]
+        keywords = {"nargs": "+", "default": None if is_optional else []}
+    elif not (is_optional or is_given):
+        keywords = {"required": True}
+    if get_origin(kind) is Literal:
+        return {**keywords, "choices": get_args(kind)}
+    return {**keywords, "type": decimal_number if kind is float else kind}
 
 
 def whole_number(text: str, *, least: int = 0, most: int = 10**9) -> int:
@@ -197,10 +177,10 @@ TEXT_RECORD = flag("the record to write; the text is written next to it")
 CONFIGFILE = flag("the scale's config file", "FILE")
 CONFIG = flag("replace values of the config, as for snakemake", "KEY=VALUE")
 CLUSTER = flag("a file of workflow/config/clusters (default: the config's)", "NAME")
-UPDATES = flag("number of updates, instead of the system's own", "N", parse=positive)
+UPDATES = flag("number of updates, instead of the system's own", "N", type=positive)
 PRECISION = flag("precision of products, instead of the system's own")
 DEVICE = flag("default: a GPU if there is one", default="auto")
-THREADS = flag("CPU threads (default: 1)", default=1, parse=num_threads)
+THREADS = flag("CPU threads (default: 1)", default=1, type=num_threads)
 JSON = flag("print one JSON object")
 ARCHIVES_VARIABLE = "AIAYN_ARCHIVES"
 ARCHIVES_FOLDER = flag(

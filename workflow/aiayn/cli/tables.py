@@ -56,7 +56,7 @@ class Flags:
         "the merged config as one JSON object (for the pipeline)",
         "JSON",
         excludes="source",
-        parse=_parse_config,
+        type=_parse_config,
     )
     from_logs: list[Path] | None = flag(
         "folders of logs and records, with their subfolders", "FOLDER", excludes="source"

@@ -8,6 +8,7 @@ without this command, and the same command attaches to it again. --dry-run works
 Exit code 3: the run failed or was cancelled, and no record was written.
 """
 
+import argparse
 import shlex
 import sys
 from pathlib import Path
@@ -47,7 +48,7 @@ class Flags:
     scale: str = SYSTEM_SCALE
     corpus: str = flag("a corpus of workflow/config/corpora")
     system: str = flag("a system of workflow/config/systems/<scale>")
-    seed: int = flag("seed of initialisation, dropout and order of data", parse=seed)
+    seed: int = flag("seed of initialisation, dropout and order of data", type=seed)
     binarized: Path | None = BINARIZED
     begin_from: Path | None = flag(
         "record of the shorter training that a system with `begins_from` continues", "RECORD"
@@ -66,17 +67,19 @@ class Flags:
     num_models: int | None = flag(
         "number of model-only checkpoints to keep (default: what the tables average)",
         "N",
-        parse=positive,
+        type=positive,
     )
     threads_per_rank: int = flag(
-        "CPU threads of each rank (default: 1; not for slurm)", parse=num_threads, default=1
+        "CPU threads of each rank (default: 1; not for slurm)", type=num_threads, default=1
     )
     num_ranks: int = flag(
-        "processes that share each update (default: 1; not for slurm)", parse=positive, default=1
+        "processes that share each update (default: 1; not for slurm)", type=positive, default=1
     )
     fresh: bool = flag("start from update 0; the earlier run is set aside")
     allow_long_runs: bool = flag(
-        "train even if more than 24 hours are predicted (default: refuse)", has_negation=True
+        "train even if more than 24 hours are predicted (default: refuse)",
+        default=False,
+        action=argparse.BooleanOptionalAction,
     )
 
 

@@ -38,6 +38,12 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     target_tokens_per_second: float | None = None
     updates_per_second: float | None = None
 
+    def seconds_left(self, updates: int) -> float | None:
+        """Return how long the rest of `updates` takes at the newest speed, None without a speed."""
+        if self.update is None or not self.updates_per_second:
+            return None
+        return max(0, updates - self.update) / self.updates_per_second
+
 
 def read_max_update(path: Path) -> int | None:
     """Return the number of updates in fairseq's settings, None before its first line."""

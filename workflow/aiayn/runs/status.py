@@ -241,8 +241,8 @@ def _progress(
     if log.update is None or log.update < last.update:
         return progress
     progress |= {"update": log.update, "target_tokens_per_second": log.target_tokens_per_second}
-    if updates is not None and log.updates_per_second:
-        progress["eta_seconds"] = max(0, updates - log.update) / log.updates_per_second
+    if updates is not None:
+        progress["eta_seconds"] = log.seconds_left(updates)
     return progress
 
 

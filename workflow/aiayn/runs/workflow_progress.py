@@ -33,13 +33,12 @@ _BAR = re.compile(r"(\d+%)\|.*\[[^<]*<([\d:]+)")
 
 
 class RunningJob(msgspec.Struct, kw_only=True):
-    """A job of snakemake that has begun; `first` is the first update that was seen, and when."""
+    """A job of snakemake that has begun."""
 
     rule: str
     wildcards: dict[str, str]
     log: str
     began: float
-    first: tuple[int, float] | None = None
 
     @property
     def label(self) -> str:
@@ -122,12 +121,11 @@ class WorkflowProgress:
         updates = read_max_update(folder.log_path) if folder else None
         if tail is None or tail.update is None or not updates:
             return f"{job.label}: starts, {format_duration(now - job.began)}", -1
-        job.first = job.first or (tail.update, now)
         line = f"{job.label}: {tail.update} of {updates}, loss {tail.loss_bits:.1f} bits"
-        if tail.update > job.first[0]:
-            seconds_per_update = (now - job.first[1]) / (tail.update - job.first[0])
-            line += f", {format_duration((updates - tail.update) * seconds_per_update)} left"
-        return line, tail.update * 10 // updates
+        return (
+            f"{line}, {format_duration(tail.seconds_left(updates))} left",
+            tail.update * 10 // updates,
+        )
 
     def is_due(self, now: float, tenths: list[int]) -> bool:
         """Return whether a pipe gets a line: there is news, and the last line is old enough."""
