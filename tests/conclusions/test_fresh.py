@@ -12,8 +12,10 @@ from aiayn.records import TrainRecord, read_record, write_record
 from aiayn.spec.system import CONFIG_FOLDER, read_scale, read_system
 from analysis.conclusions import fresh
 from analysis.conclusions.fresh import (
+    FCONV,
     FEWER_HEADS,
     HEADS,
+    LSTM,
     MODEL_READINGS,
     MORE_D_K,
     RECURRENCE,
@@ -57,7 +59,7 @@ def runs_of(*bits: float, device: str = "CPU", unstarted: int = 0) -> list[Fresh
 
 
 def recurrence(lstm: list[FreshRun], fconv: list[FreshRun]) -> list[fresh.Compared]:
-    return compare_family(RECURRENCE, {"base": runs_of(*BASE), "lstm": lstm, "fconv": fconv})
+    return compare_family(RECURRENCE, {"base": runs_of(*BASE), LSTM: lstm, FCONV: fconv})
 
 
 def test_the_families_are_the_trainings_of_the_config() -> None:
@@ -76,8 +78,8 @@ def test_the_families_are_the_trainings_of_the_config() -> None:
 def test_two_variances_base_and_the_pooled_others() -> None:
     """With a single other system it is Welch's test."""
     lstm = (2.70, 2.76, 2.72)
-    family = Family(RECURRENCE.contrasts[:1], {"lstm": 3})
-    (line,) = compare_family(family, {"base": runs_of(*BASE), "lstm": runs_of(*lstm)})
+    family = Family(RECURRENCE.contrasts[:1], {LSTM: 3})
+    (line,) = compare_family(family, {"base": runs_of(*BASE), LSTM: runs_of(*lstm)})
     expected = stats.ttest_ind(lstm, BASE, equal_var=False)
     assert line.estimate is not None
     assert line.estimate.p_difference == pytest.approx(expected.pvalue)
@@ -119,8 +121,8 @@ def test_holm_takes_back_a_difference_that_only_just_passes_alone() -> None:
 
 
 def test_before_all_trainings_ended_there_are_numbers_without_answers() -> None:
-    runs = {"base": runs_of(*BASE), "lstm": runs_of(2.7, 2.71), "fconv": runs_of(2.6, 2.61, 2.62)}
-    assert missing_trainings(RECURRENCE, runs) == {"lstm": [23]}
+    runs = {"base": runs_of(*BASE), LSTM: runs_of(2.7, 2.71), FCONV: runs_of(2.6, 2.61, 2.62)}
+    assert missing_trainings(RECURRENCE, runs) == {LSTM: [23]}
     lstm, fconv = compare_family(RECURRENCE, runs)
     assert lstm.estimate is not None
     assert fconv.estimate is not None
@@ -131,12 +133,12 @@ def test_before_all_trainings_ended_there_are_numbers_without_answers() -> None:
 def test_one_seed_on_a_side_and_two_kinds_of_device_have_a_sentence_and_no_number() -> None:
     lstm, fconv = recurrence(runs_of(2.7), runs_of(2.6, 2.61, 2.62, device="NVIDIA H100"))
     assert lstm.estimate is None
-    assert lstm.problem == "No number: lstm has 1 seed(s), expected 2 or more."
+    assert lstm.problem == f"No number: {LSTM} has 1 seed(s), expected 2 or more."
     assert fconv.estimate is None
     assert fconv.problem == (
         "No number: trained on CPU and NVIDIA H100, expected one kind of device."
     )
-    few = {"base": runs_of(2.5), "lstm": runs_of(2.7, 2.71), "fconv": []}
+    few = {"base": runs_of(2.5), LSTM: runs_of(2.7, 2.71), FCONV: []}
     assert [line.estimate for line in compare_family(RECURRENCE, few)] == [None, None]
 
 
@@ -252,13 +254,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     nothing: dict[str, object] = {
         key: [] for key in ("en_de_systems", "en_fr_systems", "ablation_systems")
     }
-    later = ["base:21,22,23,24,25,26", "lstm:21,22,23", "fconv:21,22,23", "pre_norm:21"]
+    later = ["base:21,22,23,24,25,26", f"{LSTM}:21,22,23", f"{FCONV}:21,22,23", "pre_norm:21"]
     made = make_site(
         tmp_path, "multi30k", later_seeds=later, row_testsets=["multi30k_test"], has_baselines=False,
         has_layer_timing=False, **nothing,
     )  # fmt: skip
     write_everything(made)
-    bits_by_system = {"base": 2.4, "lstm": 2.7, "fconv": 2.4, "pre_norm": 2.4}
+    bits_by_system = {"base": 2.4, LSTM: 2.7, FCONV: 2.4, "pre_norm": 2.4}
     for run in made.experiment.trainings:
         step = 0.01 * (run.seed - 22)
         write_dev_scores(made, run.system, run.seed, 30 + step, 2.0**2.5)
@@ -276,7 +278,7 @@ def test_the_table_of_recurrence_has_quality_and_speed_with_intervals(
     monkeypatch.setattr(fresh.read_seconds_an_update, "__defaults__", (seconds,))
     table = lay_out_recurrence(frame_of(site))
     assert table is not None
-    base, lstm, fconv = (row_of(table, name) for name in ("base", "lstm", "fconv"))
+    base, lstm, fconv = (row_of(table, name) for name in ("base", LSTM, FCONV))
     assert base["bits"].startswith(f"2.515 {PLUS_MINUS} ")  # seeds 21 to 26: steps -1 to 4
     assert lstm["bits"] == f"2.800 {PLUS_MINUS} 0.025"  # 4.303 x 0.01 / 3^0.5
     assert lstm["difference"].startswith(f"+0.285 {PLUS_MINUS} ")
@@ -300,18 +302,18 @@ def test_a_better_rate_of_base_stands_next_to_each_answer(
     monkeypatch.setattr(tables, "read_rate_probes", lambda scale: probes)
     table = lay_out_recurrence(frame_of(site))
     assert table is not None
-    assert row_of(table, "lstm")["answer"] == "higher (base is better at another rate)"
+    assert row_of(table, LSTM)["answer"] == "higher (base is better at another rate)"
     assert "better by 0.030 bits at 0.5 times" in notes_of(table)
 
 
 def test_a_part_of_the_trainings_names_those_that_are_missing(site: Site) -> None:
-    train_record(site.results_folder, "multi30k", "multi30k_en_de", "lstm", 22).unlink()
+    train_record(site.results_folder, "multi30k", "multi30k_en_de", LSTM, 22).unlink()
     frame = frame_of(site)
     table = lay_out_recurrence(frame)
     assert table is not None
-    assert "are not among these runs (seeds): lstm 22." in notes_of(table)
-    assert row_of(table, "lstm")["answer"] == ""
-    assert row_of(table, "lstm")["difference"].startswith("+0.2")
+    assert f"are not among these runs (seeds): {LSTM} 22." in notes_of(table)
+    assert row_of(table, LSTM)["answer"] == ""
+    assert row_of(table, LSTM)["difference"].startswith("+0.2")
     readings = lay_out_model_readings(frame)
     assert readings is not None
     assert row_of(readings, "pre_norm")["difference"] == (
@@ -323,13 +325,13 @@ def test_a_part_of_the_trainings_names_those_that_are_missing(site: Site) -> Non
 
 
 def test_a_training_on_a_gpu_among_trainings_on_cpus_leaves_a_sentence(site: Site) -> None:
-    path = train_record(site.results_folder, "multi30k", "multi30k_en_de", "lstm", 22)
+    path = train_record(site.results_folder, "multi30k", "multi30k_en_de", LSTM, 22)
     train = read_record(path, TrainRecord)
     write_record(msgspec.structs.replace(train, hardware=EIGHT_P100), path)
     table = lay_out_recurrence(frame_of(site))
     assert table is not None
-    assert "expected one kind of device." in row_of(table, "lstm")["difference"]
-    assert row_of(table, "fconv")["difference"].startswith("-0.015 ")
+    assert "expected one kind of device." in row_of(table, LSTM)["difference"]
+    assert row_of(table, FCONV)["difference"].startswith("-0.015 ")
 
 
 def test_other_scales_have_none_of_these_tables(tmp_path: Path) -> None:
