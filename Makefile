@@ -20,7 +20,8 @@ export PATH := $(abspath $(BIN)):$(PATH)
 IS_SUPPORTED = import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHON_VERSIONS)".split())
 NEXT_STEP = load a module that has one, or name one: make $(or $(firstword $(MAKECMDGOALS)),demo) PYTHON=python3.12
 
-.PHONY: core install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench mutants gpu-kit test-gpu-kit doctor-faults clean
+.PHONY: core install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench mutants \
+    requirements gpu-kit test-gpu-kit doctor-faults clean
 
 core: $(CORE_STAMP)
 	@echo "next: source $(BIN)/activate"
@@ -45,11 +46,11 @@ define install_part
 	    }; "$$python" workflow/install.py $(1) --torch-index-url "$(TORCH_INDEX_URL)"
 endef
 
-$(CORE_STAMP): pyproject.toml constraints.txt workflow/install.py
+$(CORE_STAMP): pyproject.toml constraints.txt $(wildcard requirements/*.txt) workflow/install.py
 	$(call install_part,core)
 	@touch $@
 
-$(DEMO_STAMP): pyproject.toml constraints.txt workflow/install.py
+$(DEMO_STAMP): pyproject.toml constraints.txt $(wildcard requirements/*.txt) workflow/install.py
 	$(call install_part,demo)
 	@touch $(CORE_STAMP) $@
 
@@ -114,6 +115,21 @@ bench: install
 # The product broken in one place at a time (tests/mutants/*.toml): the tests named there must notice it.
 mutants: install
 	$(BIN)/python -m tests.mutants
+
+# The hashes of all files of each pinned package, for every Python and system that the project supports; needs uv. What an
+# extra needs is in the file of its name, but for torch with CUDA's libraries, which another index may replace, and fairseq,
+# which is built after torch. build.txt is what packs fairseq and this project.
+COMPILE = UV_CUSTOM_COMPILE_COMMAND='make requirements' uv pip compile --quiet --no-annotate --generate-hashes \
+    --universal --python-version 3.11 --constraint constraints.txt
+requirements:
+	echo fairseq-fixed | $(COMPILE) --no-deps --output-file requirements/fairseq.txt -
+	printf 'setuptools\nwheel\n' | $(COMPILE) --no-deps --output-file requirements/build.txt -
+	echo torch | $(COMPILE) --output-file requirements/torch.txt -
+	apart=$$(sed -nE 's/^((torch|triton|cuda-|nvidia-)[^=]*)==.*/--no-emit-package \1/p' requirements/torch.txt); \
+	for extra in workflow train figures tour dev; do \
+	    $(COMPILE) --extra $$extra $$apart --no-emit-package fairseq-fixed \
+	        --output-file requirements/$$extra.txt pyproject.toml || exit 1; \
+	done
 
 # One folder to be copied to a machine with a GPU, Python 3.12 and torch, and no network (KIT_PYTHON for another Python).
 KIT_PYTHON ?= 3.12

@@ -1,6 +1,9 @@
 """Makes the environment `.venv` of this checkout, or adds to it. `make` calls it; Python's own
 library is enough.
 
+Each package is a file whose hash is in `requirements/*.txt`, but for torch where an index was
+chosen: its builds are other files than the package index's.
+
     python3.11 workflow/install.py core            what needs no training: tables, explanations, plans; the extra figures
     python3.11 workflow/install.py demo            torch, fairseq, and the extras workflow, train and figures
     python3.11 workflow/install.py all             the extra dev too
@@ -24,6 +27,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -37,10 +41,10 @@ TORCH_INDEX = VENV / "torch-index"  # the index that was asked for, read by the 
 
 CPU_INDEX_URL = "https://download.pytorch.org/whl/cpu"
 PROBE_SECONDS = 5
-EXTRAS_BY_PART = {
-    "core": "figures",
-    "demo": "workflow,train,figures",
-    "all": "workflow,train,figures,dev",
+EXTRAS_BY_PART = {  # each is a file of `requirements`
+    "core": ["figures"],
+    "demo": ["workflow", "train", "figures"],
+    "all": ["workflow", "train", "figures", "dev"],
 }
 NEEDED_GB = "2 GB with torch's CPU build, 8 GB with CUDA's"  # downloads included
 
@@ -62,13 +66,12 @@ def main() -> int:
     begin = time.monotonic()
     try:
         is_new = make_environment()
-        if arguments.part == "core":
-            pip(["setuptools", "wheel"])
-        elif is_new or arguments.part == "demo":
+        pip_hashed(["build"])
+        pip_hashed(EXTRAS_BY_PART[arguments.part])
+        if arguments.part == "demo" or (arguments.part == "all" and is_new):
             install_torch(arguments.torch_index_url)
             install_fairseq()
-        extras = EXTRAS_BY_PART[arguments.part]
-        pip(["--no-build-isolation", "--editable", f".[{extras}]"])
+        pip(["--no-build-isolation", "--no-deps", "--editable", "."])
         if sys.dont_write_bytecode:
             compile_packages()
     except InstallError as error:
@@ -97,7 +100,10 @@ def install_torch(given_url: str) -> None:
     is_other = given_url != "" and not (
         TORCH_INDEX.exists() and TORCH_INDEX.read_text() == given_url
     )
-    url, reason = (given_url, "as TORCH_INDEX_URL says") if given_url else own_torch_index()
+    settings = pip_settings()
+    url, reason = given_url, "as TORCH_INDEX_URL says"
+    if not given_url:
+        url, reason = own_torch_index(settings)
     other_url = CPU_INDEX_URL.replace("cpu", "cu126") if url == CPU_INDEX_URL else CPU_INDEX_URL
     print(
         f"torch from {url or 'the package index'}, {reason}; for another build: make install"
@@ -107,14 +113,22 @@ def install_torch(given_url: str) -> None:
     if url:  # torch alone: its index need not have what torch requires
         again = ["--force-reinstall"] if is_other else []
         pip([*again, "--no-deps", "--index-url", url, "torch"])
-    pip([*(["--extra-index-url", url] if url else []), "torch", "setuptools", "wheel"])
+        pip(["--extra-index-url", url, "torch"])
+    elif re.search(r"\.((extra-)?index-url|find-links|no-index)=", settings):
+        pip(["torch"])
+    else:
+        pip_hashed(["torch"])
     TORCH_INDEX.write_text(given_url)
 
 
-def own_torch_index() -> tuple[str, str]:
-    """Return where torch is to come from, '' for pip's own index, and why."""
+def pip_settings() -> str:
+    """Return pip's settings in this environment, a line each."""
     command = [PYTHON, "-m", "pip", "config", "list"]
-    settings = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def own_torch_index(settings: str) -> tuple[str, str]:
+    """Return where torch is to come from, '' for pip's own index, and why; `settings` are pip's."""
     for holds, reason in (
         (platform.system() != "Linux", f"as this is {platform.system()}"),
         (shutil.which("nvidia-smi") or glob.glob("/dev/nvidia[0-9]*"), "as there is an NVIDIA GPU"),
@@ -138,18 +152,9 @@ def own_torch_index() -> tuple[str, str]:
 
 
 def install_fairseq() -> None:
-    """Install fairseq without its extensions; what it requires comes with the project."""
-    pip(
-        [
-            "--no-cache-dir",
-            "--no-build-isolation",
-            "--no-deps",
-            "--no-binary",
-            "fairseq-fixed",
-            f"fairseq-fixed=={pinned_version('fairseq-fixed')}",
-        ],
-        {"READTHEDOCS": "1"},
-    )
+    """Install fairseq without its extensions; what it requires is in the file of train."""
+    arguments = ["--no-cache-dir", "--no-binary", "fairseq-fixed"]
+    pip_hashed(["fairseq"], arguments, {"READTHEDOCS": "1"})
 
 
 def compile_packages() -> None:
@@ -167,6 +172,18 @@ def pinned_version(name: str) -> str:
     """Return the version of a package that constraints.txt allows."""
     constraints = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8")
     return re.findall(rf"^{name}==(\S+)", constraints, flags=re.MULTILINE)[0]
+
+
+def pip_hashed(
+    names: list[str], arguments: Sequence[str] = (), variables: dict[str, str] | None = None
+) -> None:
+    """Install the packages of these files of `requirements`, each with its hash, and no others.
+
+    What is packed here is packed by the packages of build.txt: pip would fetch others by no hash.
+    """
+    files = [argument for name in names for argument in ("-r", f"requirements/{name}.txt")]
+    flags = ["--no-build-isolation", "--no-deps", "--require-hashes"]
+    pip([*flags, *arguments, *files], variables)
 
 
 def pip(arguments: list[str], variables: dict[str, str] | None = None) -> None:
@@ -213,6 +230,13 @@ def run(command: list[str], variables: dict[str, str] | None = None) -> None:
     text = "".join(lines)
     if return_code != 0:
         sys.stderr.write(text[-3000:])
+        if other := re.search(r"DO NOT MATCH THE HASHES .*?\n\s*(\S+)", text, flags=re.DOTALL):
+            raise InstallError(
+                f"what was downloaded as {other[1]} has another hash than in requirements/*.txt,"
+                " so nothing of it was installed: the download broke off, or the package index, a"
+                " proxy or a folder of wheels has a file that is not the published one; name"
+                " another index (PIP_INDEX_URL=...) if it happens again"
+            )
         raise InstallError(
             f"{shlex.join(command)} failed, see above; for the network set https_proxy, or name a"
             f" mirror (PIP_INDEX_URL=...); for space free {NEEDED_GB}, or set TMPDIR to a larger"

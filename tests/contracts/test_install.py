@@ -3,6 +3,7 @@
 pip and the environment are real; the packages have real names and a few lines each.
 """
 
+import hashlib
 import importlib.util
 import io
 import os
@@ -26,6 +27,7 @@ from tests.workflow.loopback_server import LoopbackServer, loopback_server
 CHECKOUT = Path(__file__).resolve().parents[2]
 SPACE_LIMIT_BYTES = 2 * 2**20
 PORTAL = b"<!doctype html><html><title>Log in</title><form>Name and password, please</form></html>"
+VERSIONS = {"torch": "2.13.0", "fairseq-fixed": "0.12.3.1"}
 CONSTRAINTS = "torch==2.13.0\nfairseq-fixed==0.12.3.1\n"
 # A backend for `pip install .` that needs no setuptools: it zips one module. fairseq's wants torch,
 # as the real fairseq does.
@@ -47,15 +49,16 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 build_editable = build_wheel
 """
 PYPROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-PROJECT_NEEDS = "".join(
-    f"Provides-Extra: {extra}\nRequires-Dist: {package}; extra == '{extra}'\n"
-    for extra, package in (
-        ("workflow", "snakemake"),
-        ("train", "fairseq-fixed"),
-        ("dev", "pytest"),
-        ("dev", "numpy"),
-    )
-)
+# The packages of each file of hashes.
+REQUIREMENTS = {
+    "build": ["setuptools", "wheel"],
+    "torch": ["torch", "filelock"],
+    "fairseq": ["fairseq-fixed"],
+    "workflow": ["snakemake"],
+    "train": ["filelock", "setuptools"],
+    "figures": ["altair"],
+    "dev": ["pytest", "numpy", "snakemake"],
+}
 
 pytestmark = [
     pytest.mark.slow,
@@ -116,8 +119,21 @@ PACKAGES = {
     "torch/torch-2.13.0-py3-none-any.whl": torch_wheel(),
 } | {
     f"{name}/{name}-1.0-py3-none-any.whl": wheel(name, "1.0")
-    for name in ("filelock", "setuptools", "wheel", "snakemake", "numpy", "pytest")
+    for name in ("filelock", "setuptools", "wheel", "snakemake", "numpy", "pytest", "altair")
 }
+
+
+def write_requirements(folder: Path) -> None:
+    """Write the files of hashes of these packages."""
+    folder.mkdir()
+    for file, names in REQUIREMENTS.items():
+        text = ""
+        for name in names:
+            contents = [PACKAGES[path] for path in PACKAGES if path.startswith(f"{name}/")]
+            hashes = [f" --hash=sha256:{hashlib.sha256(packed).hexdigest()}" for packed in contents]
+            version = VERSIONS.get(name, "1.0")
+            text += f"{name}=={version}{''.join(hashes)}\n"
+        (folder / f"{file}.txt").write_text(text, encoding="utf-8")
 
 
 def serve_packages(served: LoopbackServer, content_by_path: dict[str, bytes]) -> None:
@@ -161,8 +177,10 @@ def checkout(tmp_path: Path, environment: Path) -> Path:
     shutil.copytree(environment, folder / ".venv", symlinks=True)
     (folder / ".venv" / "kept").touch()
     (folder / "constraints.txt").write_text(CONSTRAINTS, encoding="utf-8")
+    write_requirements(folder / "requirements")
     (folder / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
-    backend = BACKEND.format(name="aiayn", version="0.4.0", needs=PROJECT_NEEDS)
+    needs = "Requires-Dist: unpinned\n"  # only what has a hash is installed: this has none
+    backend = BACKEND.format(name="aiayn", version="0.4.0", needs=needs)
     (folder / "backend.py").write_text(backend, encoding="utf-8")
     return folder
 
@@ -239,13 +257,31 @@ def test_torch_comes_first_then_fairseq_without_extensions_then_the_rest(
     assert len(index.requests) == num_requests
 
 
+@pytest.mark.parametrize(("file", "package"), [("workflow", "snakemake"), ("fairseq", "fairseq")])
+def test_a_file_with_another_hash_ends_the_installation_in_one_sentence(
+    checkout: Path, index: LoopbackServer, file: str, package: str
+) -> None:
+    path = checkout / "requirements" / f"{file}.txt"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(r"sha256:\w+", f"sha256:{'0' * 64}", text), encoding="utf-8")
+    done = make(checkout, index.url, "install")
+    assert done.returncode != 0
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("make: what was")]
+    assert line.startswith(f"make: what was downloaded as {package}")
+    assert "has another hash than in requirements/*.txt, so nothing of it was installed" in line
+    assert package not in installed(checkout)
+    path.write_text(text, encoding="utf-8")
+    assert make(checkout, index.url, "install").returncode == 0
+
+
 def test_after_a_lost_network_the_next_make_starts_over(
     checkout: Path, index: LoopbackServer
 ) -> None:
     index.faults_by_path["/fairseq-fixed/fairseq_fixed-0.12.3.1.tar.gz"] = ["drop"] * 20
     done = make(checkout, index.url, "install")
     assert done.returncode != 0
-    assert "https_proxy, or name a mirror (PIP_INDEX_URL=...)" in done.stderr
+    # pip sees an archive that ends early, which has another hash.
+    assert "the download broke off" in done.stderr
     index.faults_by_path.clear()
     assert make(checkout, index.url, "install").returncode == 0
 
@@ -317,15 +353,13 @@ def own_torch_index(
     """Return the index that is chosen on a Linux with these programs, a CPU index at `url` and
     pip's settings.
     """
-    listed = subprocess.CompletedProcess([], 0, stdout=settings)
     with (
         mock.patch.object(script, "CPU_INDEX_URL", url),
         mock.patch.object(script.platform, "system", return_value="Linux"),
         mock.patch.object(script.shutil, "which", lambda name: name if name in programs else None),
         mock.patch.object(script.glob, "glob", return_value=[]),
-        mock.patch.object(script.subprocess, "run", return_value=listed),
     ):
-        return script.own_torch_index()
+        return script.own_torch_index(settings)
 
 
 @pytest.fixture
@@ -361,6 +395,33 @@ def test_torchs_cpu_build_is_taken_unless_a_gpu_slurm_or_an_own_index_is_there(
         "",
         f"because {cpu_index.url} has no build for this machine",
     )
+
+
+@pytest.mark.parametrize(
+    ("given_url", "settings", "hashed"),
+    [
+        ("", "", True),
+        ("", ":env:.default-timeout='180'\nglobal.constraint='x'", True),
+        ("", "global.index-url='https://mirror.example'", False),
+        ("", ":env:.extra-index-url='https://mirror.example'", False),
+        ("", "global.find-links='/opt'", False),
+        ("", "global.no-index='1'", False),
+        ("https://download.pytorch.org/whl/cu126", "", False),
+    ],
+)
+def test_torch_has_its_hash_unless_an_index_was_chosen(
+    script: ModuleType, tmp_path: Path, given_url: str, settings: str, hashed: bool
+) -> None:
+    with (
+        mock.patch.object(script, "TORCH_INDEX", tmp_path / "torch-index"),
+        mock.patch.object(script, "pip_settings", return_value=settings),
+        mock.patch.object(script, "own_torch_index", return_value=("", "as a test says")),
+        mock.patch.object(script, "run") as run,
+    ):
+        script.install_torch(given_url)
+    commands = [" ".join(call.args[0]) for call in run.call_args_list]
+    assert ["--require-hashes" in command for command in commands] == [hashed] * len(commands)
+    assert all("torch" in command for command in commands)
 
 
 def test_packages_are_compiled_at_once_where_python_may_not_when_it_imports_them(

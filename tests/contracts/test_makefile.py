@@ -59,6 +59,7 @@ def checkout(tmp_path: Path) -> Path:
     (folder / "workflow").mkdir()
     for name in ("Makefile", "pyproject.toml", "constraints.txt", "workflow/install.py"):
         shutil.copy2(CHECKOUT / name, folder / name)
+    shutil.copytree(CHECKOUT / "requirements", folder / "requirements")
     return folder
 
 
@@ -122,7 +123,8 @@ def test_the_core_is_installed_without_torch_and_is_not_installed_again(checkout
     assert done.returncode == 0, done.stderr
     assert "next: source .venv/bin/activate" in done.stdout
     calls = (checkout / "pip_calls").read_text(encoding="utf-8")
-    assert "--editable .[figures]" in calls
+    assert "-r requirements/figures.txt" in calls
+    assert "--no-deps --editable ." in calls
     assert "torch" not in calls
     assert install(checkout, "core").returncode == 0
     assert (checkout / "pip_calls").read_text(encoding="utf-8") == calls

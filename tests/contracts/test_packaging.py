@@ -1,5 +1,9 @@
-"""pyproject.toml, constraints.txt and environment.yml name the same packages in the same versions."""
+"""pyproject.toml, constraints.txt, environment.yml and the files of hashes name the same packages
+in the same versions.
+"""
 
+import importlib.metadata
+import re
 import tomllib
 from pathlib import Path
 
@@ -132,3 +136,84 @@ ENVIRONMENT = "dependencies:\n- python=3.12\n- pip:\n  - torch==2.13.0\n  - type
 def test_a_disagreement_is_noticed(constraint: str, conda: str, faults: list[str]) -> None:
     constraints = CONSTRAINTS.replace("torch==2.13.0", constraint)
     assert faults_of(PYPROJECT, constraints, ENVIRONMENT.replace("torch==2.13.0", conda)) == faults
+
+
+HASHED = re.compile(
+    r"^([\w.-]+)==(\S+?)(?: ; .*?)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.M
+)
+# A CUDA build's libraries are other ones of each build: only torch.txt pins them, for the build of the package index.
+OF_CUDA = re.compile(r"triton|cuda-.*|nvidia-.*")
+
+
+def hashed_versions(name: str) -> dict[str, str]:
+    """Return the version of each package of a file of hashes, whose every line must be one of a
+    hash.
+    """
+    text = "\n".join(
+        line for line in read(f"requirements/{name}.txt").splitlines() if line[:1] != "#"
+    )
+    assert HASHED.sub("", text).strip() == "", name
+    return {canonicalize_name(name): version for name, version, _ in HASHED.findall(text)}
+
+
+def test_the_hashes_are_of_the_pinned_versions_and_of_every_extra() -> None:
+    pinned = pinned_versions(read("constraints.txt"))
+    extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
+    names = {path.stem for path in (CHECKOUT / "requirements").glob("*.txt")}
+    assert names == {*extras, "build", "torch", "fairseq"}
+    unpinned, used = set(), set()
+    for name in names:
+        versions = hashed_versions(name)
+        unpinned |= {package for package in versions if package not in pinned}
+        used |= set(versions)
+        others = {p: v for p, v in versions.items() if pinned.get(p, v) != v}
+        assert others == {}, f"{name}: constraints.txt has other versions; make requirements"
+    # Of another system or of CUDA: Windows' and macOS's terminals.
+    assert {package for package in unpinned if not OF_CUDA.fullmatch(package)} == {
+        "appnope",
+        "pyreadline3",
+        "pywinpty",
+    }
+    assert set(pinned) - used == set()
+
+
+def test_the_files_have_all_that_the_installed_packages_of_an_extra_require() -> None:
+    """What nothing resolves (--no-deps) must be there already; the metadata of this environment
+    says what.
+    """
+    extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
+    core = tomllib.loads(read("pyproject.toml"))["project"]["dependencies"]
+    apart = {*hashed_versions("torch"), *hashed_versions("fairseq")}
+    for extra, lines in extras.items():
+        versions = hashed_versions(extra)
+        waiting, seen = [Requirement(line) for line in core + lines], set()
+        while waiting:
+            requirement = waiting.pop()
+            name = canonicalize_name(requirement.name)
+            if name in seen:
+                continue
+            seen.add(name)
+            assert name in versions or (extra == "train" and name in apart), f"{extra}: {name}"
+            try:
+                needs = importlib.metadata.requires(name) or []
+            except importlib.metadata.PackageNotFoundError:  # tour is not installed here
+                continue
+            for line in needs:
+                needed = Requirement(line)
+                named = [{"extra": option} for option in ("", *requirement.extras)]
+                if needed.marker is None or any(needed.marker.evaluate(each) for each in named):
+                    waiting.append(needed)
+
+
+def test_the_files_of_hashes_are_for_every_python_of_the_project() -> None:
+    """Four packages are for one Python or another system; torch.txt has CUDA's for Linux."""
+    for path in (CHECKOUT / "requirements").glob("*.txt"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            requirement = line[:1].isalnum() and Requirement(line.removesuffix(" \\"))
+            if not requirement or requirement.marker is None or path.stem == "torch":
+                continue
+            for python in ("3.11.0", "3.13.9"):
+                machine = {"python_full_version": python, "python_version": python[:4]}
+                applies = requirement.marker.evaluate({"sys_platform": "linux", **machine})
+                if requirement.name not in ("overrides", "appnope", "pywinpty", "pyreadline3"):
+                    assert applies, f"{path.name}: {line}"

@@ -18,6 +18,7 @@ IMAGE_VARIABLE = "AIAYN_IMAGE"
 PACKED = [
     "pyproject.toml",
     "constraints.txt",
+    "requirements",
     "README.md",
     "LICENSE",
     "workflow",
