@@ -32,6 +32,7 @@ from aiayn.paths import (
     corpus_record,
     evaluation_record,
     scale_record,
+    shown_path,
     train_record,
 )
 from aiayn.printed import REFERENCE_SYSTEM, is_asked_for, read_cells
@@ -83,7 +84,7 @@ class RecordFault(NamedTuple):
     @property
     def text(self) -> str:
         """The whole message: path, what is wrong, next step."""
-        return f"{self.path}: {self.message}; {self.next_step}"
+        return f"{shown_path(self.path)}: {self.message}; {self.next_step}"
 
 
 class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ import logging
 import re
 import shlex
 import subprocess
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from aiayn.__main__ import main, verbs
 from aiayn.errors import ConfigError, TableError
 from aiayn.spec.cluster import read_cluster
 from aiayn.spec.system import read_corpus, read_scale, read_scale_document, read_system
+from aiayn.terminal import wrapped
 from aiayn.wings import load
 from tests import scenes
 from tests.golden_files import GOLDEN_FOLDER, check_golden
@@ -141,6 +143,29 @@ def run_commands(
     return VERSION.sub("", text.replace(str(folder), "FOLDER").replace(str(CHECKOUT), "CHECKOUT"))
 
 
+def refuse_to_wrap(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
+    """Let the wrapping of a text with the absolute path of a folder fail: its lines would be others
+    where the folder has a longer path.
+    """
+
+    def wrap_relative(self: textwrap.TextWrapper, text: str) -> list[str]:
+        for folder in folders:
+            assert str(folder) not in text, f"an absolute path is wrapped: {text}"
+        return wrap(self, text)
+
+    wrap = textwrap.TextWrapper.wrap
+    monkeypatch.setattr(textwrap.TextWrapper, "wrap", wrap_relative)
+
+
+def test_an_absolute_path_in_a_wrapped_text_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_to_wrap(monkeypatch, tmp_path)
+    assert wrapped("runs/demo") == ["runs/demo"]
+    with pytest.raises(AssertionError, match="an absolute path is wrapped"):
+        wrapped(f"{tmp_path}/runs/demo")
+
+
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_a_transcript_is_the_golden_one(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -162,6 +187,7 @@ def test_a_transcript_is_the_golden_one(
         "aiayn.train.fairseq_args.NUM_VALIDATIONS", 20
     )  # tests of the engine lower it in their process
     monkeypatch.setattr("aiayn.plan.machine.cpu_flops_per_second_per_core", lambda: 1.0e11)
+    refuse_to_wrap(monkeypatch, tmp_path, CHECKOUT)
     check_golden(f"transcripts/{path.name}", run_commands(commands, tmp_path, monkeypatch, capfd))
 
 
