@@ -10,9 +10,9 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.facts.arguments import parse_arguments
-from aiayn.facts.reader import MAX_KEPT_LINES, MAX_RATES, read_log
+from aiayn.facts.reader import MAX_SAMPLES, read_log
 from aiayn.facts.templates import Templates, compile_template, read_templates
-from aiayn.facts.types import Section, Value
+from aiayn.facts.types import MAX_MENTIONED, Section, Value
 from tests.logs.factory import BASE as ARGUMENTS
 from tests.logs.factory import Form, LogFormat, TrainingText, namespace, write
 
@@ -38,8 +38,8 @@ def test_every_version_and_format_states_the_same(
     assert section.values("num_types") == [37_000, 37_000]
     assert (section.value("pairs_train"), section.value("pairs_valid")) == (4_500_966, 3000)
     assert (section.value("resumed_updates"), section.value("done_seconds")) == (0, 43_200.0)
-    assert len(section.rates) == 8
-    assert (section.broken_lines, section.conflicts, section.unknown_lines) == ([], [], [])
+    assert len(section.samples) == 8
+    assert section.num_mentioned == {}
 
 
 @pytest.mark.parametrize(("printed", "value"), [
@@ -98,8 +98,11 @@ def test_every_template_has_a_known_kind_and_types() -> None:
 ])  # fmt: skip
 def test_an_unknown_line_is_serious_or_not(line: str, is_serious: bool, tmp_path: Path) -> None:
     text = TrainingText().text().replace("\n", f"\n{line}\n", 1)
-    (unknown,) = section_of(tmp_path, text).unknown_lines
-    assert (unknown.line, unknown.is_serious) == (2, is_serious)
+    section = section_of(tmp_path, text)
+    (quantity,) = section.num_mentioned
+    fact = section.find(quantity)
+    assert fact is not None
+    assert (fact.line, quantity == "unknown_line") == (2, is_serious)
 
 
 def test_what_repeats_is_a_summary(tmp_path: Path) -> None:
@@ -107,8 +110,9 @@ def test_what_repeats_is_a_summary(tmp_path: Path) -> None:
     noise = "".join(f"something {chr(97 + number % 26) * number}\n" for number in range(1, 200))
     section = section_of(tmp_path, text + noise)
     assert section.num_inner == 8000
-    assert len(section.rates) < MAX_RATES
-    assert (section.num_unknown, len(section.unknown_lines)) == (199, MAX_KEPT_LINES)
+    assert len(section.samples) < MAX_SAMPLES
+    assert section.num_mentioned == {"other_lines": 199}
+    assert len(section.values("other_lines")) < MAX_MENTIONED
 
 
 @pytest.mark.parametrize(("text", "words"), [

@@ -2,7 +2,7 @@
 translation, and what of them fills.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from aiayn.facts.jobs import join_jobs
 from aiayn.facts.listing import list_folder
 from aiayn.facts.reader import read_log
 from aiayn.known_good.rows import JudgedJobs, JudgedTraining, JudgedTranslation, judge_jobs
-from aiayn.known_good.targets import read_targets
+from aiayn.known_good.targets import Target, read_targets
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 
 TARGETS = read_targets(["paper", "demo"])
@@ -23,10 +23,10 @@ AVERAGING = averaging_text(
 )
 
 
-def judge(folder: Path) -> JudgedJobs:
-    """Return the jobs below a folder, compared with the paper's rows."""
+def judge(folder: Path, targets: Sequence[Target] = TARGETS) -> JudgedJobs:
+    """Return the jobs below a folder, compared with the paper's rows, or with other targets."""
     files = [read_log(folder / path, path) for path in list_folder(folder).log_paths]
-    return judge_jobs(join_jobs(files), TARGETS, folder)
+    return judge_jobs(join_jobs(files), targets, folder)
 
 
 def judge_texts(folder: Path, texts: Mapping[str, str]) -> JudgedJobs:

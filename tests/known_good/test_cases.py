@@ -506,12 +506,12 @@ def test_52_a_file_of_results_is_the_decoding_of_its_log(tmp_path: Path) -> None
     assert len(judged.translations) == 1
 
 
-def test_a_second_score_below_one_start_line_states_no_arguments(tmp_path: Path) -> None:
+def test_two_scores_below_one_start_line_fill_nothing(tmp_path: Path) -> None:
     text = GENERATION.text()
     last = text.splitlines()[-1]
     assert filled(judge_base(tmp_path / "a", g=f"{text}{last}\n")) == ALL
     judged = judge_base(tmp_path / "b", g=text + last.replace("27.31", "29.99") + "\n")
-    assert [one.value for one in judged.translations] == [27.31, None]
+    assert [one.value for one in judged.translations] == [None, None]
 
 
 def relative_folders(folder: Path) -> JudgedJobs:

@@ -46,6 +46,7 @@ def changed_values() -> dict[str, tuple[Any, str]]:
             changes[name] = json.loads(row["value"]), row["quantity"]
     for program in ("train", "generate"):
         changes[f"{program}.user_dir"] = "/home/me/plugin", "code_of_user"
+    changes["generate.gen_subset"] = "valid", "conflict"  # the line of the score names another
     return changes
 
 
@@ -102,7 +103,7 @@ RENAMED = {
     "every-validation": "missing_validations",
     "dictionaries": "num_types",
     "unit": "counts",
-    "beam": "contradicting_beam",
+    "beam": "conflict",
     "language_pair": "translates",
     "max_len_b": "limit_of_20_tokens",
 }

@@ -24,6 +24,7 @@ from aiayn.facts.jobs import (
     Training,
     Translation,
     gpu_names,
+    is_same_place,
     language_pair_of,
     models_of,
     normal_path,
@@ -31,12 +32,23 @@ from aiayn.facts.jobs import (
     wall_seconds,
 )
 from aiayn.facts.symbols import OURS_ONLY, is_ours, symbols_of_arguments
-from aiayn.facts.types import Fact, Section, Value, real, whole
+from aiayn.facts.types import (
+    Fact,
+    Sample,
+    Section,
+    Value,
+    real,
+    whole,
+)
 from aiayn.spec.system import TrainingSpec, read_system
 
 NEVER = 10**6  # an interval of so many updates or more never comes: `aiayn train` gives 10^9
 SIZES = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
 RATE_TOLERANCE = 0.05
+MIN_PROGRESS = (
+    0.02  # of an epoch between two lines that say how long it is: JSON has three decimals
+)
+MIN_SAMPLES = 3  # lines of an epoch whose batches are compared with its end
 CLOCK_SECONDS = 120.0  # fairseq's lines before and after the measured time
 MIN_PIECE_SHARE = 0.05  # of the hypotheses: more marks than in a text about such marks
 # fairseq's prepare-wmt14en2de.sh without --icml17 reads WMT17's text; the number is its output.
@@ -64,12 +76,14 @@ def _derived_of_training(training: Training) -> Iterator[Fact]:
         for name in sorted(missing if section.arguments else ()):
             yield Fact(name, None, section.path, section.line)
         yield from _code_of_user(section)
-        yield from _unknown_lines(section)
-        yield from _torn_lines(section)
+        yield from _conflicts(section)
+        yield from _folders(section)
     yield from _history(training)
+    yield from _checkpoints(training)
     yield from _end(training)
     yield from _corpus(training)
     yield from _batches(training)
+    yield from _samples(training)
     yield from _rates(training)
     yield from _parameters(training)
     yield from _matrices(training)
@@ -113,13 +127,6 @@ def _symbols(section: Section) -> Iterator[Fact]:
         is_other = is_other or symbol in ("updates", "precision")
         if not is_other and (has_gpus or symbol != "tokens_per_update"):
             yield Fact(symbol, value, section.path, section.line)
-    name = section.find("model_name")
-    if name is not None and name.value != arguments.get("arch"):
-        text = f"{arguments.get('arch')} and {name.value}"
-        yield Fact("contradicting_model", text, name.path, name.line)
-    if stated and gpus and stated != gpus and not arguments.get("cpu"):
-        path, line = _place(section, "num_gpus")
-        yield Fact("contradicting_gpus", f"{stated} and {gpus}", path, line)
 
 
 def _code_of_user(section: Section) -> Iterator[Fact]:
@@ -131,29 +138,45 @@ def _code_of_user(section: Section) -> Iterator[Fact]:
             yield Fact("code_of_user", name, fact.path, fact.line)
 
 
-def _unknown_lines(section: Section) -> Iterator[Fact]:
-    """Yield each serious line that no template matches, and the number of all others."""
-    others = []
-    for unknown in section.unknown_lines:
-        if unknown.is_serious:
-            yield Fact("unknown_line", unknown.text.strip(), section.path, unknown.line)
-        else:
-            others.append(unknown)
-    if others:
-        text = f"{len(others)} or more, the first {others[0].text.strip()[:80]!r}"
-        yield Fact("other_lines", text, section.path, others[0].line)
+def _conflicts(section: Section) -> Iterator[Fact]:
+    """Yield each line that states another value of a quantity than the arguments, or than an
+    earlier line.
+    """
+    arguments = section.arguments
+    known: dict[str, Value] = {
+        "model_name": arguments.get("arch"),
+        "num_gpus": arguments.get("distributed_world_size"),
+        "printed_max_tokens": arguments.get("max_tokens"),
+        "num_parameters": None,
+        "num_trained": None,
+        "subset": arguments.get("gen_subset"),
+        "printed_beam": arguments.get("beam"),
+        "model_path": arguments.get("path"),
+        "num_sentences": section.num_hypotheses or None,
+    }
+    for fact in section.facts:
+        if fact.quantity not in known:
+            continue
+        first, second = known[fact.quantity], fact.value
+        if fact.quantity == "model_path" and first is not None:
+            first, second = normal_path(first), normal_path(second)
+        if first is None:
+            known[fact.quantity] = second
+        elif str(first) != str(second):
+            text = f"{fact.quantity} is {first} and {second}"
+            yield Fact("conflict", text, fact.path, fact.line)
 
 
-def _torn_lines(section: Section) -> Iterator[Fact]:
-    for line in section.broken_lines[:1]:
-        yield Fact("broken_lines", len(section.broken_lines), section.path, line)
-    for line, text in section.conflicts[:1]:
-        yield Fact("conflict", text, section.path, line)
-    for measured in (*section.validations.values(), *section.epochs.values()):
-        if not measured.is_consistent:
-            text = "perplexity and loss contradict each other"
-            yield Fact("conflict", text, section.path, measured.line)
-            return
+def _folders(section: Section) -> Iterator[Fact]:
+    """Yield text that is loaded from another folder than `data`."""
+    folders = [normal_path(one) for one in models_of(str(section.arguments.get("data") or ""))]
+    for fact in section.facts:
+        if fact.quantity == "data_path" and section.arguments.get("data"):
+            path = normal_path(fact.value)
+            places = (path, posixpath.dirname(path))
+            if not any(is_same_place(one, place) for one in folders for place in places):
+                yield Fact("conflict", f"{path} is not in `data`", fact.path, fact.line)
+                return
 
 
 def _history(training: Training) -> Iterator[Fact]:
@@ -178,6 +201,14 @@ def _history(training: Training) -> Iterator[Fact]:
             yield Fact("history", f"the weights of {restored}", section.path, section.line)
             is_whole = False
         reached = reach_of(section)
+    best = math.inf
+    for one in training.dev_validations:
+        best = min(best, one.loss_bits or math.inf)
+        if one.best_loss_bits is not None and one.best_loss_bits < best - 0.0051:
+            text = f"a best loss of {one.best_loss_bits}, which no validation here has"
+            yield Fact("history", text, training.last.path, one.line)
+            is_whole = False
+            break
     if is_whole and training.first.arguments:
         path, line = _place(training.first, "resumed_updates")
         yield Fact("history", "whole", path, line)
@@ -185,6 +216,35 @@ def _history(training: Training) -> Iterator[Fact]:
     if len(folders) > 1:
         text = " then ".join(sorted(folders))
         yield Fact("data_of_starts", text, training.last.path, training.last.line)
+
+
+def _checkpoints(training: Training) -> Iterator[Fact]:
+    """Yield saved checkpoints whose folder, name or score is not that of the training."""
+    validation_by_update = {one.update: one for one in training.dev_validations}
+    for section in training.sections:
+        home = normal_path(section.arguments.get("save_dir") or "checkpoints")
+        saved_by_line: dict[int, dict[str, Value]] = {}
+        for fact in section.facts:
+            if fact.quantity.startswith("saved_"):
+                saved_by_line.setdefault(fact.line, {})[fact.quantity] = fact.value
+        for line, saved in saved_by_line.items():
+            folder, name = posixpath.split(normal_path(saved.get("saved_path")))
+            update, score = saved.get("saved_updates"), saved.get("saved_score")
+            in_name = re.fullmatch(r"checkpoint_\d+_(\d+)\.pt", name)
+            if not is_same_place(folder or ".", home):
+                text = f"a checkpoint is saved in {folder}, not in {home}"
+                yield Fact("conflict", text, section.path, line)
+            if in_name and update is not None and int(in_name[1]) != update:
+                yield Fact("conflict", f"{name} is of update {update}", section.path, line)
+            validation = validation_by_update.get(whole(update) or 0)
+            is_number = re.fullmatch(r"-?\d+\.?\d*", str(score))
+            if validation is None or not is_number:
+                continue  # None: nothing was validated
+            metric = section.arguments.get("best_checkpoint_metric") or "loss"
+            printed = {"loss": validation.loss_bits, "bleu": validation.bleu}.get(str(metric))
+            if printed is not None and f"{printed:.2f}" != f"{float(str(score)):.2f}":
+                text = f"{name} has score {score}, its validation {printed}"
+                yield Fact("conflict", text, section.path, line)
 
 
 def _is_in(path: str, home: str) -> bool:
@@ -212,6 +272,10 @@ def _end(training: Training) -> Iterator[Fact]:
         yield Fact("unsmoothed_loss", smoothed[-1].loss_bits, path, smoothed[-1].line)
     if final is not None:
         yield Fact("final_nll_bits", final.nll_bits, path, final.line)
+    tokens = [one.target_tokens_per_update for one in training.dev_validations]
+    sizes = [one for one in tokens if one]
+    if sizes:
+        yield Fact("spread_of_validations", max(sizes) / min(sizes), path, line)
 
 
 def _missing_validations(training: Training) -> list[int]:
@@ -307,6 +371,43 @@ def _batches(training: Training) -> Iterator[Fact]:
         yield Fact("pairs_of_an_epoch", read / total, path, line)
 
 
+def _samples(training: Training) -> Iterator[Fact]:
+    """Yield what lines within epochs show of all epochs: their length, the size of batches, and
+    whether gradients flow.
+    """
+    tokens_by_epoch = {one.epoch: one.target_tokens_per_update for one in training.epochs}
+    for section in training.sections:
+        lengths: list[float] = []
+        sizes: dict[int, list[float]] = {}
+        num_still = 0
+        before: Sample | None = None
+        for sample in section.samples:
+            values = sample.value_by_name
+            num_still += values.get("gnorm") == 0
+            if sample.progress is None:
+                continue
+            if "wpb" in values:
+                sizes.setdefault(math.ceil(sample.progress), []).append(values["wpb"])
+            if before is None or before.progress is None:
+                before = sample
+            elif sample.progress - before.progress > MIN_PROGRESS:
+                passed = sample.progress - before.progress
+                lengths.append((sample.update - before.update) / passed)
+                before = sample
+        if not section.samples:
+            continue
+        path, line = section.path, section.samples[-1].line
+        yield Fact("still_updates", num_still / len(section.samples), path, line)
+        if lengths:
+            spread = max(lengths) / max(1e-9, min(lengths))
+            yield Fact("spread_of_epochs", spread, path, line)
+        for epoch, found in sizes.items():
+            whole_epoch = tokens_by_epoch.get(epoch)
+            if whole_epoch and len(found) >= MIN_SAMPLES:
+                ratio = sum(found) / len(found) / whole_epoch
+                yield Fact("batches_within_epoch", ratio, path, line)
+
+
 def dict_of_symbols(section: Section) -> dict[str, Value]:
     """Return the symbols of one start by name."""
     return {fact.quantity: fact.value for fact in reversed(symbols_of(section))}
@@ -323,13 +424,16 @@ def _rates(training: Training) -> Iterator[Fact]:
         if symbols.get("schedule") != "inverse_sqrt" or warmup is None or peak <= 0:
             continue
         first = max(0.0, real(section.arguments.get("warmup_init_lr")) or 0.0)
-        for rate in section.rates:
+        for sample in section.samples:
+            printed = sample.value_by_name.get("lr")
+            if printed is None:
+                continue
             # fairseq's versions print the rate of this update or of the next update.
-            expected = [_rate(peak, warmup, first, rate.update + more) for more in (0, 1)]
-            error = min(abs(rate.rate / one - 1) for one in expected)
+            expected = [_rate(peak, warmup, first, sample.update + more) for more in (0, 1)]
+            error = min(abs(printed / one - 1) for one in expected)
             num_rates += 1
             num_wrong += error > RATE_TOLERANCE
-            worst = max(worst, (error, section.path, rate.line))
+            worst = max(worst, (error, section.path, sample.line))
     if num_rates:
         path, line = worst[1] or training.last.path, worst[2] or training.last.line
         yield Fact("wrong_rates", num_wrong / num_rates, path, line)
@@ -468,10 +572,11 @@ def _speed(training: Training) -> Iterator[Fact]:
     include validation and saving, or of its lines if no epoch has ended.
     """
     last = training.last
-    printed = list(last.epochs.values()) or last.rates
-    speeds = [one.target_tokens_per_second for one in printed if one.target_tokens_per_second]
+    of_epochs = [one.target_tokens_per_second for one in last.epochs.values()]
+    printed = of_epochs or [sample.value_by_name.get("wps") for sample in last.samples]
+    speeds = [one for one in printed if one]
     if speeds:
-        yield Fact("speed", statistics.median(speeds), last.path, printed[-1].line)
+        yield Fact("speed", statistics.median(speeds), last.path, last.last_line)
 
 
 def seconds_between(first: str, second: str) -> float:
@@ -486,7 +591,8 @@ def seconds_between(first: str, second: str) -> float:
 def _derived_of_translation(translation: Translation) -> Iterator[Fact]:
     section = translation.section
     yield from _code_of_user(section)
-    yield from _unknown_lines(section)
+    yield from _conflicts(section)
+    yield from _folders(section)
     if section.cut_line is not None and section.value("bleu") is None:
         yield Fact("cut_line", section.cut_line, section.path, section.cut_line)
     if translation.repeats:
@@ -503,9 +609,6 @@ def _search(translation: Translation) -> Iterator[Fact]:
     beam = stated if printed is None else whole(printed.value)
     if beam is not None:
         yield Fact("beam_size", beam, path, printed.line if printed else line)
-    if printed is not None and stated is not None and stated != printed.value:
-        text = f"{stated} and {printed.value}"
-        yield Fact("contradicting_beam", text, printed.path, printed.line)
     for fact in section.facts:
         if fact.quantity == "generate.lenpen":
             yield fact._replace(quantity="length_penalty_alpha")
@@ -515,8 +618,6 @@ def _search(translation: Translation) -> Iterator[Fact]:
     paths = [str(path) for path in (section.value("model_path"), arguments.get("path")) if path]
     for model_path in paths:
         yield Fact("num_models", len(models_of(model_path)), path, line)
-    if len({normal_path(model_path) for model_path in paths}) > 1:
-        yield Fact("contradicting_path", " and ".join(paths), path, line)
 
 
 def _length_limit(arguments: dict[str, Value], num_tokens: int) -> float:
@@ -541,10 +642,6 @@ def _score(section: Section) -> Iterator[Fact]:
     number = section.value("num_sentences") or section.num_hypotheses or None
     if number is not None:
         yield Fact("num_scored", number, bleu.path, bleu.line)
-    translated = whole(section.value("num_sentences"))
-    if section.num_hypotheses and translated not in (None, section.num_hypotheses):
-        text = f"{section.num_hypotheses:,} hypotheses of {translated:,} sentences"
-        yield Fact("contradicting_sentences", text, bleu.path, bleu.line)
 
 
 def bleu_error(section: Section) -> float | None:

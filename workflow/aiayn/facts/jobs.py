@@ -198,9 +198,15 @@ def _without_copies(sections: list[Section]) -> list[Section]:
     distinct: list[Section] = []
     for section in sorted(sections, key=_incompleteness):
         for kept in distinct:
+            if not _is_same_start(section, kept):
+                continue
             if _is_copy(section, kept):
                 kept.copied_in.append(section.path)
                 break
+            if section.first_time:
+                for one, other in ((section, kept), (kept, section)):
+                    text = f"{other.path} has this start with other numbers: one was edited"
+                    one.mention("conflict", text, one.line)
         else:
             distinct.append(section)
     order = {id(section): number for number, section in enumerate(sections)}
@@ -214,12 +220,15 @@ def _incompleteness(section: Section) -> tuple[bool, bool, int]:
     return is_cut, not is_ended, -section.num_inner - len(section.validations)
 
 
+def _is_same_start(section: Section, kept: Section) -> bool:
+    """Return whether two files hold one start: its arguments, time and first update."""
+    names = ("digest", "first_time", "first_update")
+    is_same = all(getattr(section, name) == getattr(kept, name) for name in names)
+    return is_same and section.path != kept.path
+
+
 def _is_copy(section: Section, kept: Section) -> bool:
-    """Return whether a section repeats a longer one: arguments, and all common statistics."""
-    if section.path == kept.path or section.digest != kept.digest:
-        return False
-    if section.first_time != kept.first_time or section.first_update != kept.first_update:
-        return False
+    """Return whether a section repeats a longer one of the same start: all common statistics."""
     common = section.validations.keys() & kept.validations.keys()
     pairs = [(section.validations[key], kept.validations[key]) for key in common]
     is_equal = all(_losses(first) == _losses(second) for first, second in pairs)
@@ -302,7 +311,7 @@ def _joined(sections: list[Section]) -> Training:
     validations: dict[tuple[str, int], Measured] = {}
     epochs: dict[int, Measured] = {}
     breaks: list[Fact] = []
-    reached = 0
+    reached, begun = 0, ""
     for section in sections:
         fact = section.find("resumed_updates")
         resumed = whole(fact.value) if fact is not None else None
@@ -311,6 +320,10 @@ def _joined(sections: list[Section]) -> Training:
         elif resumed and fact is not None and resumed > reached:
             text = f"update {resumed:,} of a log that is not here"
             breaks.append(Fact("history", text, fact.path, fact.line))
+        if section.first_time and section.first_time < begun:
+            text = f"a start of {section.first_time} goes on with one of {begun}"
+            breaks.append(Fact("history", text, section.path, section.line))
+        begun = section.first_time or begun
         if resumed is not None:
             validations = {key: one for key, one in validations.items() if one.update <= resumed}
             epochs = {number: one for number, one in epochs.items() if one.update <= resumed}

@@ -12,23 +12,21 @@ from pathlib import Path
 from aiayn.data.text.detokenise import PIECE_PATTERN
 from aiayn.facts.arguments import Arguments, is_open, parse_arguments
 from aiayn.facts.foreign import find_foreign_form
-from aiayn.facts.statistics import RATE, SPEED, UPDATE, Statistics, is_whole, parse_statistics
+from aiayn.facts.statistics import UPDATE, Statistics, is_whole, parse_statistics
 from aiayn.facts.templates import read_templates
 from aiayn.facts.text import LogText
 from aiayn.facts.types import (
     LogFile,
     Measured,
-    PrintedRate,
     Program,
     Refusal,
+    Sample,
     Section,
-    UnknownLine,
 )
 
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
-MAX_RATES = 500  # of a longer log every second, every fourth and so on is kept
-MAX_KEPT_LINES = 20  # unknown or torn lines of a section; more add nothing
+MAX_SAMPLES = 500  # of a longer log every second, every fourth and so on is kept
 MAX_LINES_LOOKED_AT = 5000  # for the form of a log that is not fairseq's
 # fairseq's, hydra's and Python's default form of time, level and logger; `| ` up to 0.8.
 _HEAD = re.compile(
@@ -154,11 +152,16 @@ class _Reader:
         # Lines within an epoch are most of a log. Their form is checked once for each form.
         if shape not in self._known_shapes:
             if statistics is None or not is_whole(line):
-                _keep(section.broken_lines, number)
+                section.mention("broken_lines", "a torn line of statistics", number, 1)
                 return
+            form = "json" if b'{"epoch"' in line else "simple"
+            section.log_format = section.log_format or form
+            if section.log_format != form:
+                text = f"a line of {form} in a log of {section.log_format}"
+                section.mention("conflict", text, number)
             if statistics.kind != "inner":
                 self._keep_time(section, line)
-                _keep_statistics(section, number, statistics, line)
+                _keep_statistics(section, number, statistics)
                 return
             self._known_shapes.add(shape)
         _keep_inner(section, number, line)
@@ -191,7 +194,8 @@ class _Reader:
             float(score["bleu"]),
             score["precisions"],
         ):
-            # A second score below one start line: its arguments are not known.
+            # A second score below one start line: whose the arguments are is not known.
+            section.mention("conflict", "a second score below one start", number)
             section = self._begin("generate", number, None, b"")
         section.last_line = number
         for quantity, value in score.items():
@@ -388,7 +392,8 @@ class _Reader:
         if time:
             newest = time.decode().replace("T", " ")
             if newest[:10] < section.last_time[:10]:
-                _conflict(section, self._number, f"the clock goes back from {section.last_time}")
+                text = f"the clock goes back from {section.last_time}"
+                section.mention("conflict", text, self._number)
             section.last_time = newest
             section.first_time = section.first_time or newest
 
@@ -407,77 +412,52 @@ class _Reader:
 
 
 def _has_any(section: Section) -> bool:
-    return bool(
-        section.facts or section.last_update or section.broken_lines or section.num_hypotheses
-    )
+    return bool(section.last_update or section.num_hypotheses)
 
 
 def _number(text: str) -> int | float:
     return int(text) if text.isdigit() else float(text)
 
 
-def _keep(lines: list[int], number: int) -> None:
-    if len(lines) < MAX_KEPT_LINES:
-        lines.append(number)
-
-
-def _conflict(section: Section, number: int, text: str) -> None:
-    if len(section.conflicts) < MAX_KEPT_LINES:
-        section.conflicts.append((number, text))
-
-
 def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) -> None:
-    """Keep an unknown line; serious lines are never the ones that are dropped."""
-    section.num_unknown += 1
-    text = line[:200].decode("utf-8", errors="replace")
-    num_kept = sum(known.is_serious == is_serious for known in section.unknown_lines)
-    if num_kept < MAX_KEPT_LINES:
-        section.unknown_lines.append(UnknownLine(number, text, is_serious))
+    """State an unknown line: each serious one, and the first of the others."""
+    text = line[:200].decode("utf-8", errors="replace").strip()
+    if is_serious:
+        section.mention("unknown_line", text, number)
+    else:
+        section.mention("other_lines", f"the first {text[:80]!r}", number, 1)
 
 
 def _keep_inner(section: Section, number: int, line: bytes) -> None:
-    """Take in a line of statistics within an epoch: its update, and some of the rates.
-
-    Every 256th line is parsed as a whole, to compare its perplexity with its loss.
-    """
+    """Take in a line of statistics within an epoch: its update, and of some lines all numbers."""
     found = UPDATE.search(line)
     if found is None:
-        _keep(section.broken_lines, number)
+        section.mention("broken_lines", "a torn line of statistics", number, 1)
         return
     update = int(found[1])
-    if section.first_update is None or section.num_inner % 256 == 0:
-        statistics = parse_statistics(line)
-        if statistics is not None and not _is_consistent(statistics):
-            _conflict(section, number, "perplexity and loss contradict each other")
-        if section.first_update is None:
-            section.first_update = update
-            section.first_epoch = None if statistics is None else statistics.epoch
-            section.log_format = "json" if b'{"epoch"' in line else "simple"
     if update < section.last_update:
-        _conflict(section, number, f"update {update:,} follows update {section.last_update:,}")
+        text = f"update {update:,} follows update {section.last_update:,}"
+        section.mention("conflict", text, number)
     section.last_update = max(section.last_update, update)
     section.num_inner += 1
-    if section.num_inner % section.rate_step == 0 and update:
-        _keep_rate(section, number, update, line)
-
-
-def _keep_rate(section: Section, number: int, update: int, line: bytes) -> None:
-    """Keep a learning rate; once there are MAX_RATES, every second is dropped."""
-    found, speed = RATE.search(line), SPEED.search(line)
-    if found is None:
+    is_first = section.first_update is None
+    if not is_first and section.num_inner % section.sample_step:
         return
-    try:
-        per_second = None if speed is None else float(speed[1])
-        section.rates.append(PrintedRate(number, update, float(found[1]), per_second))
-    except ValueError:
-        return
-    if len(section.rates) >= MAX_RATES:
-        section.rates = section.rates[1::2]
-        section.rate_step *= 2
+    statistics = parse_statistics(line)
+    if is_first:
+        section.first_update = update
+        section.first_epoch = None if statistics is None else statistics.epoch
+    if statistics is not None and update:
+        _check_perplexity(section, number, statistics)
+        sample = Sample(number, update, statistics.progress, statistics.value_by_name)
+        section.samples.append(sample)
+        if len(section.samples) >= MAX_SAMPLES:
+            section.samples = section.samples[1::2]
+            section.sample_step *= 2
 
 
-def _is_consistent(statistics: Statistics) -> bool:
-    """Return whether the perplexity is 2 to the loss, within the precision of their digits.
+def _check_perplexity(section: Section, number: int, statistics: Statistics) -> None:
+    """State a perplexity that is not 2 to the loss, within the precision of their digits.
 
     fairseq computes it from nll_loss if there is one. It prints two decimals up to 0.12.
     """
@@ -485,17 +465,17 @@ def _is_consistent(statistics: Statistics) -> bool:
     bits = values.get("nll_loss", values.get("loss"))
     ppl = values.get("ppl")
     if bits is None or ppl is None or not 0 <= bits < 30:
-        return True
+        return
     # Three decimals of bits are a relative 0.00035 of the perplexity; two digits if it is rounded.
     slack = 0.0051 + 0.0007 * 2.0**bits
-    return bool(abs(2.0**bits - ppl) <= slack)
+    if abs(2.0**bits - ppl) > slack:
+        section.mention("conflict", "perplexity and loss contradict each other", number)
 
 
-def _keep_statistics(section: Section, number: int, statistics: Statistics, line: bytes) -> None:
+def _keep_statistics(section: Section, number: int, statistics: Statistics) -> None:
     """Keep a validation or the end of an epoch, and note a line that contradicts an earlier one."""
     values = statistics.value_by_name
     update = section.last_update if statistics.update is None else statistics.update
-    section.log_format = section.log_format or ("json" if b'{"epoch"' in line else "simple")
     if section.first_update is None:
         section.first_update, section.first_epoch = update, statistics.epoch
     section.last_update = max(section.last_update, update)
@@ -511,23 +491,16 @@ def _keep_statistics(section: Section, number: int, statistics: Statistics, line
         pairs_per_update=values.get("bsz"),
         target_tokens_per_second=values.get("wps"),
         wall_seconds=values.get("wall"),
-        is_consistent=_is_consistent(statistics),
+        best_loss_bits=values.get("best_loss"),
     )
+    _check_perplexity(section, number, statistics)
     if statistics.kind == "valid":
         known = section.validations.setdefault((measured.subset, update), measured)
         what = f"the validation on {measured.subset!r} at update {update:,}"
     else:
         known = section.epochs.setdefault(measured.epoch, measured)
         what = f"the end of epoch {measured.epoch}"
-    if known is measured:
-        return
-    if (known.loss_bits, known.nll_bits, known.update) == (
-        measured.loss_bits,
-        measured.nll_bits,
-        measured.update,
-    ):
-        section.num_repeated += 1
-    else:
-        _conflict(
-            section, number, f"{what} has other numbers than line {known.line}: two trainings"
-        )
+    names = ("loss_bits", "nll_bits", "update")
+    if any(getattr(known, name) != getattr(measured, name) for name in names):
+        text = f"{what} has other numbers than line {known.line}: two trainings"
+        section.mention("conflict", text, number)

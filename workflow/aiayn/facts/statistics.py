@@ -23,8 +23,8 @@ MAX_UPDATES = 1e15
 # A number of 16 digits or more is torn, and Python refuses to convert one of thousands.
 UPDATE = re.compile(rb"num_updates(?:=|\"?:? ?\"?)(\d{1,15})(?=[,\"} |\]]|$)")
 RATE = re.compile(rb"\blr(?:=|\"?:? ?\"?)([\d.e+-]{1,24})(?=[,\"} |\]]|$)")
-SPEED = re.compile(rb"\bwps(?:=|\"?:? ?\"?)([\d.e+-]{1,24})(?=[,\"} |\]]|$)")
 _EPOCH = re.compile(rb"epoch (\d{3,})(:?)")
+_POSITION = re.compile(rb"[ |](\d{1,9}) ?/ ?(\d{1,9}) ")  # of an update in its epoch
 _SUBSET = re.compile(rb"\| valid on '([^']*)' subset \|")
 _PIPED = re.compile(rb"\| ([\w.@/-]+) (-?[\d.][\d.e+-]*|nan|inf)%?(?= +\||\s*$)")
 _COMMAED = re.compile(rb"([\w.@/-]+)=(-?[\d.][\d.e+-]*|nan|inf)%?(?=,|\]|\s*$)")
@@ -32,12 +32,16 @@ _TIME = re.compile(rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)")
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of one line by fairseq's names, without the prefix of their subset."""
+    """The numbers of one line by fairseq's names, without the prefix of their subset.
+
+    `progress` is the number of epochs that a line within an epoch says are done, such as 1.25.
+    """
 
     kind: Kind
     epoch: int
     subset: str
     value_by_name: dict[str, float]
+    progress: float | None = None
 
     @property
     def update(self) -> int | None:
@@ -57,7 +61,11 @@ def parse_statistics(line: bytes) -> Statistics | None:
     epoch = int(found[1])
     if found[2]:
         values = _numbers(_COMMAED.findall(line, found.end()))
-        return _statistics("inner", epoch, "", values)
+        position = _POSITION.search(line, found.end())
+        progress = None
+        if position and int(position[2]):
+            progress = epoch - 1 + int(position[1]) / int(position[2])
+        return _statistics("inner", epoch, "", values, progress)
     subset = _SUBSET.search(line)
     values = _numbers(_PIPED.findall(line, found.end()))
     if subset is None:
@@ -69,10 +77,18 @@ def parse_statistics(line: bytes) -> Statistics | None:
     return _statistics("valid", epoch, name, values)
 
 
-def _statistics(kind: Kind, epoch: int, subset: str, values: dict[str, float]) -> Statistics | None:
+def _statistics(
+    kind: Kind,
+    epoch: int,
+    subset: str,
+    values: dict[str, float],
+    progress: float | None = None,
+) -> Statistics | None:
     if "loss" not in values:
         return None
-    return Statistics(kind=kind, epoch=epoch, subset=subset, value_by_name=values)
+    return Statistics(
+        kind=kind, epoch=epoch, subset=subset, value_by_name=values, progress=progress
+    )
 
 
 def _numbers(pairs: list[tuple[bytes, bytes]]) -> dict[str, float]:
@@ -108,13 +124,14 @@ def _parse_json(text: bytes) -> Statistics | None:
     prefix = f"{subset}_" if f"{subset}_loss" in printed else ""
     values: dict[str, float] = {}
     for key, value in printed.items():
-        if isinstance(value, str | int | float) and key != "update":
+        if isinstance(value, str | int | float):
             try:
                 values[key.removeprefix(prefix)] = float(str(value).rstrip("%"))
             except ValueError:
                 continue
+    progress = values.pop("update", None)
     if is_inner or not prefix or subset == "train":
-        return _statistics("inner" if is_inner else "epoch", epoch, "", values)
+        return _statistics("inner" if is_inner else "epoch", epoch, "", values, progress)
     return _statistics("valid", epoch, subset, values)
 
 

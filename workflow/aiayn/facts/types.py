@@ -13,6 +13,7 @@ Value = bool | int | float | str | None
 Program = Literal["train", "generate", "average"]
 # a subword; a training that diverged prints thousands, and a uniform guess costs about 15
 MAX_BITS = 100.0
+MAX_MENTIONED = 20  # unknown, torn or contradicting lines of a section
 
 
 class Fact(NamedTuple):
@@ -26,14 +27,6 @@ class Fact(NamedTuple):
     value: Value
     path: str
     line: int
-
-
-class UnknownLine(NamedTuple):
-    """A line that no template matches; `is_serious` if it is about what decides a number."""
-
-    line: int
-    text: str
-    is_serious: bool
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +43,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of one validation of a subset, or of a whole epoch, whose subset is ''.
 
     `bleu`, by `--eval-bleu`, is in percent. `target_tokens_per_update` is fairseq's wpb, without
-    padding, `pairs_per_update` its bsz, `target_tokens_per_second` its wps. `is_consistent` is
-    False if perplexity and loss contradict each other.
+    padding, `pairs_per_update` its bsz, `target_tokens_per_second` its wps. `best_loss_bits` is the
+    best loss of all validations so far.
     """
 
     line: int
@@ -59,22 +52,22 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     update: int
     subset: str = ""
     loss_bits: float | None = None
+    best_loss_bits: float | None = None
     nll_bits: float | None = None
     bleu: float | None = None
     target_tokens_per_update: float | None = None
     pairs_per_update: float | None = None
     target_tokens_per_second: float | None = None
     wall_seconds: float | None = None
-    is_consistent: bool = True
 
 
-class PrintedRate(NamedTuple):
-    """A learning rate, with the line, the update and the wps of its statistics."""
+class Sample(NamedTuple):
+    """A line of statistics within an epoch, by fairseq's names, and the epochs that are done."""
 
     line: int
     update: int
-    rate: float
-    target_tokens_per_second: float | None = None
+    progress: float | None
+    value_by_name: dict[str, float]
 
 
 class Section(msgspec.Struct, kw_only=True):
@@ -83,10 +76,10 @@ class Section(msgspec.Struct, kw_only=True):
 
     `form` is the style of the arguments: `print` (up to 0.9), `namespace` (0.10) or `config` (after
     0.10, up to 0.12 and the fork). `arguments` has the first value of each key, and `digest` covers
-    all of them. `validations` are by subset and update, `epochs` by number. Every `rate_step`-th
-    learning rate is kept. `broken_lines` are torn lines of statistics, and `conflicts` lines that
-    contradict an earlier line. `symbols` is filled by `derived.py` when it is first needed.
-    `first_time` and `last_time` are ISO times without zone, '' without.
+    all of them. `validations` are by subset and update, `epochs` by number. Every `sample_step`-th
+    line within an epoch is kept. `num_mentioned` counts the facts about lines that may be many.
+    `symbols` is filled by `derived.py` when it is first needed. `first_time` and `last_time` are
+    ISO times without zone, '' without.
     """
 
     path: str
@@ -104,14 +97,9 @@ class Section(msgspec.Struct, kw_only=True):
     first_epoch: int | None = None
     last_update: int = 0
     num_inner: int = 0
-    updates_per_epoch: int | None = None
-    rates: list[PrintedRate] = []
-    rate_step: int = 1
-    num_repeated: int = 0
-    broken_lines: list[int] = []
-    conflicts: list[tuple[int, str]] = []
-    unknown_lines: list[UnknownLine] = []
-    num_unknown: int = 0
+    samples: list[Sample] = []
+    sample_step: int = 1
+    num_mentioned: dict[str, int] = {}
     first_time: str = ""
     last_time: str = ""
     num_hypotheses: int = 0
@@ -139,6 +127,12 @@ class Section(msgspec.Struct, kw_only=True):
     def state(self, quantity: str, value: Value, line: int | None = None) -> None:
         """Add a fact; without a line it is of the section's first line."""
         self.facts.append(Fact(quantity, value, self.path, self.line if line is None else line))
+
+    def mention(self, quantity: str, value: Value, line: int, most: int = MAX_MENTIONED) -> None:
+        """Add a fact about a line, unless there are `most` about such lines: more add nothing."""
+        number = self.num_mentioned[quantity] = self.num_mentioned.get(quantity, 0) + 1
+        if number <= most:
+            self.state(quantity, value, line)
 
 
 class LogFile(msgspec.Struct, frozen=True, kw_only=True):
