@@ -9,7 +9,7 @@ import msgspec
 
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.definitions import CASE_SUFFIX
-from aiayn.scoring.outputs.form import MIN_RATIO, FormFault, find_form_fault
+from aiayn.scoring.outputs.form import FormFault, find_form_fault
 from aiayn.scoring.outputs.line_match import (
     MAX_OUT_OF_ORDER,
     MIN_DISTINCT,
@@ -95,12 +95,11 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
         return
     if output.logged is not None and "pieces" in fault.words:
         return  # the arguments of the log say so
-    is_hypotheses = fault.side == "hypotheses"
-    path = output.path if is_hypotheses else output.references_path or output.path
-    found, expected = f"{fault.word_match:.1f} %", f"{fault.letter_match:.1f} %, as of letters"
-    evidence = [fact(path, "n-grams of words that match", found, expected)]
-    loss = max(0.0, fault.letter_match - fault.word_match)
-    cost = Cost(low=loss * MIN_RATIO, high=loss, source=f"these lines: {fault.figures}")
+    path = output.references_path if fault.is_of_references else output.path
+    found, expected = f"{fault.match:.1f} %", f"{fault.undone_match:.1f} %, as without this form"
+    evidence = [fact(path or output.path, "n-grams that match", found, expected)]
+    loss = max(0.0, fault.undone_match - fault.match)
+    cost = Cost(low=loss, high=loss, source=f"these lines: {fault.figures}")
     yield make_finding(
         "in-pieces" if "pieces" in fault.words else "wrong-form",
         evidence,

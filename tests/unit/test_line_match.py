@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.scoring.outputs.line_match import find_doubts, find_order_fault, find_shift
+from aiayn.errors import ScoreError
+from aiayn.scoring.outputs.line_match import check_order, find_doubts, find_shift
 
 NOUNS = (
     "Der Mann",
@@ -62,9 +63,11 @@ ONE_OUTPUT = [TRANSLATIONS[0]] * len(
 def test_another_order_is_a_fault_and_case_and_language_are_doubts(
     lines: list[str], words: str, doubt: str
 ) -> None:
-    fault, *_ = find_order_fault(lines, REFERENCES) or ("",)
-    assert bool(fault) == bool(words)
-    assert words in fault
+    if words:
+        with pytest.raises(ScoreError, match=f"^out.de: .*{words}"):
+            check_order(lines, REFERENCES, path="out.de")
+    else:
+        check_order(lines, REFERENCES, path="out.de")
     assert [doubt in sentence for sentence in find_doubts(lines, REFERENCES)] == [True] * bool(
         doubt
     )

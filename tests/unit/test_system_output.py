@@ -233,11 +233,3 @@ def test_published_text_raises_no_alarm_beside_other_text_and_every_form_of_it_d
     tokenized = [tokenize_line(line, language) for line in lines]
     for changed in (tokenized, pieces(lines), sentence_pieces(lines)):
         assert known_form(changed, lines) != ""
-
-
-def test_json_lines_of_a_trainer_are_no_translations(tmp_path: Path) -> None:
-    metrics = write(tmp_path / "metrics.jsonl", ['{"epoch": 3, "valid_bleu": 25.1}'] * 3)
-    with pytest.raises(ScoreError, match=r"metrics\.jsonl:1: JSON lines of a trainer"):
-        read_output(metrics)
-    text = write(tmp_path / "text.jsonl", ['{"step": 3, "translation": "Ein Satz ."}'] * 3)
-    assert len(read_output(text).lines) == 3

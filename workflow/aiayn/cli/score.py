@@ -110,7 +110,8 @@ def print_output_scores(
     check_num_lines(output, len(references), place)
     if output.kind != "lines":
         print(
-            f"{output.path}: {output.words}, {len(output.lines):,} in the order of the source",
+            f"{output.path}: read as {output.kind}, {len(output.lines):,} lines in the order of the"
+            " source",
             file=sys.stderr,
         )
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.errors import ScoreError
 
 Score = Callable[[int, Sequence[int]], Sequence[float]]  # how well each of some items fits one
@@ -29,8 +28,7 @@ MIN_WORDS = 200  # of either side, below which its language is not judged
 # words. Translations of a big that does not read its source have 38 %, a repeated line has 0 %.
 MIN_DISTINCT, MIN_VARIETY = 0.5, 0.5
 MAX_UPPER = 0.5  # of the letters
-MIN_CAPITALS = 5.0  # that the other text's share predicts; none by chance has one in 148
-LOWER_SHARE = 0.01  # of the expected capitals, below which a text is lower-cased throughout
+MIN_UPPER = 0.01  # of the other text's share of capitals, below which a text is lower-cased
 ORDER_SEED = 2014
 MAX_SHIFT = 5  # lines that a translation may be away from its reference
 MIN_BETTER = 0.5  # lines that fit better less those that fit worse, of all that are moved
@@ -54,85 +52,64 @@ class Shift(NamedTuple):
         return f"sed '{self.first_line},{self.first_line + self.offset - 1}d'"
 
 
-def find_order_fault(
-    hypotheses: Sequence[str], references: Sequence[str]
-) -> tuple[str, str] | None:
-    """Return why the lines are not in the references' order, and the command that helps, '' if none
-    is known; None if they are in order, or if too few words agree to tell.
-    """
-    shift = find_shift(hypotheses, references)
-    if shift is not None:
-        direction = "early: lines are missing" if shift.offset < 0 else "late: lines are repeated"
-        number = abs(shift.offset)
-        words = f"from line {shift.first_line} on each line stands {number} too {direction}"
-        return words, shift.command
-    if not is_varied(hypotheses, references):
-        return None
-    if match_lines(hypotheses, references).share <= MAX_OUT_OF_ORDER:
-        return None
-    words = (
-        "the words are the references', the order of the lines is not: they fit their own"
-        " reference no better than another line's (of fairseq-generate give the whole log: its"
-        " lines are sorted by number)"
-    )
-    return words, ""
-
-
 def check_order(hypotheses: Sequence[str], references: Sequence[str], *, path: str) -> None:
-    """Check that the lines are in the order of the references.
+    """Check that the lines are in the order of the references; too few words in common cannot tell.
 
     Raises:
         ScoreError: with the line at which the order changes, if it is known, and the next step.
     """
-    fault = find_order_fault(hypotheses, references)
-    if fault is None:
+    shift = find_shift(hypotheses, references)
+    if shift is not None:
+        direction = "early: lines are missing" if shift.offset < 0 else "late: lines are repeated"
+        words = (
+            f"from line {shift.first_line} on each line stands {abs(shift.offset)} too {direction};"
+            f" move the lines back: {shift.command} < {shlex.quote(path)} > moved.txt"
+        )
+    elif (
+        is_varied(hypotheses, references)
+        and match_lines(hypotheses, references).share > MAX_OUT_OF_ORDER
+    ):
+        words = (
+            "the words are the references', the order of the lines is not: they fit their own"
+            " reference no better than another line's (of fairseq-generate give the whole log: its"
+            " lines are sorted by number); put both files into the order of the source"
+        )
+    else:
         return
-    words, command = fault
-    step = "put both files into the order of the source"
-    if command:
-        step = f"move the lines back: {command} < {shlex.quote(path)} > moved.txt"
-    raise ScoreError(f"{path}: {words}; {step}; --no-warning scores the lines as they are")
+    raise ScoreError(f"{path}: {words}; --no-warning scores the lines as they are")
 
 
 def find_shift(hypotheses: Sequence[str], references: Sequence[str]) -> Shift | None:
     """Return the first line from which all lines fit the references of other lines much better.
 
-    For each offset the words in common of the lines after each place are compared with those in
-    place. The best place and offset must gain `MIN_MOVED_WORDS`, and most lines must fit better.
+    For each offset the words that each reference has in common with the line `offset` after it are
+    compared with those in place. The first line and offset that gain most must gain
+    `MIN_MOVED_WORDS`, and most lines must fit better.
     """
-    bags = [Counter(line.split()) for line in hypotheses]
-    expected = [Counter(line.split()) for line in references]
-    num_lines = len(references)
-    in_place = _shared_words(bags, expected, 0, num_lines)
-    best, gain = None, float(MIN_MOVED_WORDS)
-    for offset in range(-MAX_SHIFT, MAX_SHIFT + 1):
-        if offset == 0 or len(hypotheses) != num_lines:
-            continue
-        moved = _shared_words(bags, expected, offset, num_lines)
-        # What the lines from each place to the end gain.
-        gains = np.cumsum((moved - in_place)[::-1])[::-1]
-        place = int(np.argmax(gains))
-        differences = np.sign(moved - in_place)[place:]
-        if gains[place] > gain and differences.sum() > MIN_BETTER * len(differences):
-            best, gain = Shift(place + 1, offset), float(gains[place])
+    sides = (hypotheses, references)
+    bags, expected = ([Counter(line.split()) for line in lines] for lines in sides)
+
+    def shared_words(offset: int) -> npt.NDArray[np.int64]:
+        counts = np.zeros(len(expected), dtype=np.int64)
+        for index in range(max(0, -offset), min(len(expected), len(bags) - offset)):
+            counts[index] = (bags[index + offset] & expected[index]).total()
+        return counts
+
+    in_place = shared_words(0)
+    best, most_words = None, MIN_MOVED_WORDS
+    for offset in (*range(-MAX_SHIFT, 0), *range(1, MAX_SHIFT + 1)):
+        gains = shared_words(offset) - in_place
+        gains_to_end = np.cumsum(gains[::-1])[::-1]
+        first = int(np.argmax(gains_to_end))
+        if gains_to_end[first] > most_words and np.sign(gains[first:]).mean() > MIN_BETTER:
+            best, most_words = Shift(first + 1, offset), int(gains_to_end[first])
     return best
-
-
-def _shared_words(
-    bags: Sequence[Counter[str]], expected: Sequence[Counter[str]], offset: int, num_lines: int
-) -> npt.NDArray[np.int64]:
-    """Return the words in common of each reference and the line `offset` after it."""
-    shared = np.zeros(num_lines, dtype=np.int64)
-    for index in range(max(0, -offset), min(num_lines, len(bags) - offset)):
-        shared[index] = (bags[index + offset] & expected[index]).total()
-    return shared
 
 
 def find_doubts(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
     """Return one sentence for each thing that may be wrong with translations that are scored."""
     doubts = []
-    letters = [character for line in hypotheses for character in line if character.isalpha()]
-    if sum(map(str.isupper, letters)) > MAX_UPPER * max(1, len(letters)):
+    if capitals_share(hypotheses) > MAX_UPPER:
         doubts.append(
             "the translations are upper case, which counts as other words; the definitions that end"
             " with _lc ignore case"
@@ -151,31 +128,26 @@ def find_doubts(hypotheses: Sequence[str], references: Sequence[str]) -> list[st
 
 def is_lower_cased(lines: Sequence[str], others: Sequence[str]) -> bool:
     """Return whether a text is lower-cased throughout where another text has capitals."""
-    num_capitals, num_letters = _count_capitals(lines)
-    num_others, num_other_letters = _count_capitals(others)
-    expected = num_letters * num_others / max(1, num_other_letters)
-    return expected >= MIN_CAPITALS and num_capitals <= LOWER_SHARE * expected
+    return capitals_share(lines) < MIN_UPPER * capitals_share(others)
 
 
-def _count_capitals(lines: Sequence[str]) -> tuple[int, int]:
-    """Return the numbers of capitals and of letters that have case."""
+def capitals_share(lines: Sequence[str]) -> float:
+    """Return the share of capitals among the letters that have case."""
     text = "".join(lines)
     num_capitals = sum(map(str.isupper, text))
-    return num_capitals, num_capitals + sum(map(str.islower, text))
+    return num_capitals / max(1, num_capitals + sum(map(str.islower, text)))
 
 
 def variety(lines: Sequence[str], references: Sequence[str]) -> float:
     """Return the number of different words over the number in the references."""
-    words = {word for line in lines for word in line.lower().split()}
-    expected = {word for line in references for word in line.lower().split()}
+    words, expected = (set(" ".join(text).lower().split()) for text in (lines, references))
     return len(words) / max(1, len(expected))
 
 
 def is_varied(lines: Sequence[str], references: Sequence[str]) -> bool:
     """Return whether the lines differ as much as those of a model that reads its source."""
-    return (
-        len(set(lines)) >= MIN_DISTINCT * len(lines) and variety(lines, references) >= MIN_VARIETY
-    )
+    num_distinct = len(set(lines))
+    return num_distinct >= MIN_DISTINCT * len(lines) and variety(lines, references) >= MIN_VARIETY
 
 
 def find_other_language(
@@ -184,17 +156,16 @@ def find_other_language(
     """Return the share of the references' most frequent words in each text if the lines are in
     another language; None if not, and for short texts and lines that repeat themselves.
     """
-    counts, expected = _count_words(lines), _count_words(references)
+    counts, expected = (
+        Counter(re.findall(r"[^\W\d_]+", " ".join(text).casefold())) for text in (lines, references)
+    )
     if min(counts.total(), expected.total()) < MIN_WORDS or not is_varied(lines, references):
         return None
     frequent = [word for word, _ in expected.most_common(NUM_FREQUENT)]
-    share = sum(counts[word] for word in frequent) / counts.total()
-    expected_share = sum(expected[word] for word in frequent) / expected.total()
+    share, expected_share = (
+        sum(words[word] for word in frequent) / words.total() for words in (counts, expected)
+    )
     return (share, expected_share) if share < MIN_LANGUAGE * expected_share else None
-
-
-def _count_words(lines: Sequence[str]) -> Counter[str]:
-    return Counter(word.casefold() for line in lines for word in re.findall(r"[^\W\d_]+", line))
 
 
 def match_lines(hypotheses: Sequence[str], references: Sequence[str]) -> "Misfit":
@@ -203,15 +174,16 @@ def match_lines(hypotheses: Sequence[str], references: Sequence[str]) -> "Misfit
 
     The share is 1 for references in random order, and near 0 for a real translation.
     """
-    own_words = [set(re.findall(r"\w+", join_any_pieces(line))) for line in hypotheses]
-    words = [set(re.findall(r"\w+", join_any_pieces(line))) for line in references]
+    own_words, words = (
+        [set(re.findall(r"\w+", line)) for line in lines] for lines in (hypotheses, references)
+    )
 
     def overlaps(index: int, candidates: Sequence[int]) -> list[float]:
         first, others = own_words[index], [words[candidate] for candidate in candidates]
         return [2 * len(first & other) / max(1, len(first) + len(other)) for other in others]
 
     rng = np.random.default_rng(ORDER_SEED)
-    return count_misfits([len(one) for one in words], len(words) // 10, overlaps, rng)
+    return count_misfits(list(map(len, words)), len(words) // 10, overlaps, rng)
 
 
 class Misfit(NamedTuple):
@@ -249,6 +221,6 @@ def count_misfits(
         others = begin + rng.choice(window - 1, num_decoys, replace=False)
         decoys = by_length[others + (others >= place)]  # never the item itself
         own, *of_decoys = score(int(index), [int(index), *decoys.tolist()])
-        rank = sum(one > own for one in of_decoys) + 0.5 * sum(one == own for one in of_decoys)
-        num_worse += rank >= (num_decoys + 1) / 2
+        # A tie is half a rank, as the mean of the signs says.
+        num_worse += np.sign(np.subtract(of_decoys, own)).sum() >= 1
     return Misfit(num_worse, len(by_length))

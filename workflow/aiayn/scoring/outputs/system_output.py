@@ -3,14 +3,13 @@ fairseq-generate and fairseq-interactive.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from aiayn.data.sources.joining import read_segments
-from aiayn.errors import FileError, ScoreError
+from aiayn.errors import ScoreError
 from aiayn.packed import MAX_TEXT_BYTES, read_bounded
 
 NUM_FULL, NUM_FILTERED = 3003, 2737  # lines of newstest2014, and of what sacreBLEU calls wmt14
@@ -34,13 +33,6 @@ class SystemOutput(NamedTuple):
     sha256: str = ""  # of the file's unpacked bytes
     has_several: bool = False  # whether sentences occur twice: the log of two decodings
 
-    @property
-    def words(self) -> str:
-        """Return the origin of the lines in words; '' if they are the lines of the file."""
-        return {"lines": "", "sgm": "the segments of an sgm file"}.get(
-            self.kind, "the lines of a fairseq-generate log"
-        )
-
 
 def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     """Return the lines of a file: as they are, the segments of .sgm, or the best hypotheses of a
@@ -51,7 +43,8 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     may end every sentence at once.
 
     Raises:
-        ScoreError: naming file and line, if it is absent, empty, torn, no UTF-8, or binary.
+        ScoreError: naming file and line, if it is absent, empty, no UTF-8, or binary.
+        FileError: if it is torn, too large, or no regular file.
     """
     text = read_text(path, may_be_blank=may_be_blank)
     sha256 = hashlib.sha256(text.encode("utf-8")).hexdigest()
@@ -65,40 +58,18 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     lines = text.removesuffix("\n").split("\n")
     if any(found[1] != "S" for line in lines if (found := _SENTENCE.match(line))):
         return generated_output(lines, str(path))._replace(sha256=sha256)
-    _refuse_trainer_json(path, lines)
     return SystemOutput(str(path), lines, "lines", sha256=sha256)
-
-
-def _refuse_trainer_json(path: Path, lines: Sequence[str]) -> None:
-    """Refuse JSON lines of a trainer: an epoch or a step with numbers, and no text.
-
-    Raises:
-        ScoreError: if the first line is a JSON line of a trainer.
-    """
-    try:
-        value = json.loads(lines[0])
-    except (ValueError, RecursionError):
-        return
-    is_metric = isinstance(value, dict) and bool({"epoch", "step", "num_updates"} & value.keys())
-    if is_metric and not any(re.search("[^\\W\\d_]{2}", str(text)) for text in value.values()):
-        raise ScoreError(
-            f"{path}:1: JSON lines of a trainer, numbers without text; expected one translation a"
-            " line; give the output of its decoder"
-        )
 
 
 def read_text(path: Path, *, may_be_blank: bool = False) -> str:
     """Return a file's text.
 
     Raises:
-        ScoreError: as `read_output`.
+        ScoreError, FileError: as `read_output`.
     """
     if not path.exists():
         raise ScoreError(f"{path}: no such file; give one line a segment, UTF-8")
-    try:
-        content = read_bounded(path, MAX_TEXT_BYTES)
-    except FileError as error:
-        raise ScoreError(str(error)) from error
+    content = read_bounded(path, MAX_TEXT_BYTES)
     try:
         text = content.decode("utf-8").removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
@@ -134,31 +105,18 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
             f" {max(chosen) + 1} sentences, the first H-{missing[0]}; expected every sentence; is"
             " it cut, or of one shard, or were long sentences skipped?"
         )
-    references = (
-        [targets[number] for number in sorted(chosen)] if chosen.keys() <= targets.keys() else None
+    numbers = sorted(chosen)
+    # Each decoding prints a sentence's source and target once, n-best lists included.
+    num_printed = sum(
+        found is not None and found[1] in "ST" for found in map(_SENTENCE.match, lines)
     )
     return SystemOutput(
         place,
-        [chosen[number] for number in sorted(chosen)],
+        [chosen[number] for number in numbers],
         "generate log",
-        references,
-        has_several=_has_several(lines),
+        [targets[number] for number in numbers] if chosen.keys() <= targets.keys() else None,
+        has_several=num_printed > len(sentences["S"]) + len(targets),
     )
-
-
-def _has_several(lines: Iterable[str]) -> bool:
-    """Return whether a sentence comes back after another one: its lines stand together in a log."""
-    finished: set[str] = set()
-    current = ""
-    for line in lines:
-        found = _SENTENCE.match(line)
-        if found is None or found[2] == current:
-            continue
-        if found[2] in finished:
-            return True
-        finished.add(current)
-        current = found[2]
-    return False
 
 
 def generated_sentences(lines: Iterable[str]) -> dict[str, dict[int, str]]:
@@ -187,12 +145,11 @@ def check_num_lines(output: SystemOutput, num_references: int, place: str) -> No
         line.strip() for line in output.lines[num_references:]
     ):
         hint = "the extra lines are empty lines at its end: delete them"
-    elif (num_lines, num_references) == (NUM_FILTERED, NUM_FULL):
+    elif {num_lines, num_references} == {NUM_FILTERED, NUM_FULL}:
         hint = (
-            f"{NUM_FILTERED:,} lines are the filtered newstest2014: --testset newstest2014_filtered"
+            f"newstest2014 has {NUM_FULL:,} lines: --testset newstest2014; the filtered one"
+            f" {NUM_FILTERED:,}: --testset newstest2014_filtered"
         )
-    elif (num_lines, num_references) == (NUM_FULL, NUM_FILTERED):
-        hint = f"{NUM_FULL:,} lines are the full newstest2014: --testset newstest2014"
     elif num_lines % num_references == 0:
         hint = f"is it a list of the {num_lines // num_references} best of each?"
     raise ScoreError(
