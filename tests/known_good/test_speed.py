@@ -48,6 +48,8 @@ def test_a_reported_slow_training_gets_a_note(tmp_path: Path, report: dict[str, 
     (note,) = speed_notes(tmp_path, log_of(report, report["speed"]))
     least = report["num_gpus"] * report["slowest"]
     assert note.value == report["speed"] < least
+    assert note.why.startswith(f"{report['speed'] / least:.2g} times the slowest: target tokens")
+    assert "look at data loading, validation, update-freq" in note.text
     assert note.expected.startswith(f"{least:,.0f}" if least.is_integer() else f"{least:,.2f}")
 
 

@@ -4,6 +4,7 @@
 them. `leave_out_code_bases` turns the comparisons into the ranges of `aiayn/plan/ranges.csv`.
 """
 
+import csv
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from aiayn.plan.machine import Machine, machine_of_gpus
-from aiayn.plan.prediction import MeasuredRange, predict_speed, read_measured_range
+from aiayn.plan.prediction import OWN_KIND, RANGES_PATH, predict_speed, read_errors
 from aiayn.spec.hardware import HardwareSpec, SourcedValue, read_hardware
 from aiayn.spec.system import read_system
 from aiayn.spec.training import PRECISIONS, Precision, TrainingSpec
@@ -23,6 +24,26 @@ SYSTEM_BY_MODEL = {"base": "base", "big": "big", "algoperf": "big"}
 ALGOPERF_D_FF = 1024
 # The V100 has only fp16, so hardware.yaml has no rate for it.
 V100_FP16 = SourcedValue(value=1.25e14, kind="vendor", source="NVIDIA V100 (SXM2) data sheet")
+
+
+class MeasuredRange(NamedTuple):
+    """A line of ranges.csv; `least` and `most` are None if only one code base was published."""
+
+    kind: str
+    precision: Precision
+    num_code_bases: int
+    num_systems: int
+    least: float | None
+    most: float | None
+
+
+def own_range(precision: Precision) -> tuple[float, float] | None:
+    """Return the range of ranges.csv for this project's kind of code, None if it has none."""
+    with RANGES_PATH.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            if (row["kind"], row["precision"]) == (OWN_KIND, precision) and row["least"]:
+                return float(row["least"]), float(row["most"])
+    return None
 
 
 class Comparison(NamedTuple):
@@ -130,10 +151,8 @@ def is_as_planned(item: Comparison) -> bool | None:
     """Return whether the range of this project's kind of code, in the system's precision, contains
     the system's error; None if that precision has no range at all.
     """
-    measured = read_measured_range(PRECISION_BY_NAME[item.throughput.precision])
-    if measured.least is None or measured.most is None:
-        return None
-    return measured.least <= item.ratio <= measured.most
+    ends = own_range(PRECISION_BY_NAME[item.throughput.precision])
+    return None if ends is None else ends[0] <= item.ratio <= ends[1]
 
 
 def render_later(comparisons: Sequence[Comparison]) -> str:
@@ -146,13 +165,13 @@ def render_later(comparisons: Sequence[Comparison]) -> str:
     answers: dict[str, list[bool | None]] = {}
     for item in later_systems(comparisons):
         row, answer = item.throughput, is_as_planned(item)
-        measured = read_measured_range(PRECISION_BY_NAME[row.precision])
-        if answer is None:
-            text = "none"
-        else:
-            text = f"{measured.least:g} to {measured.most:g}"
-            text += ", no hours" if measured.reason_unusable else ""
-        answers.setdefault(measured.precision, []).append(answer)
+        precision = PRECISION_BY_NAME[row.precision]
+        ends = own_range(precision)
+        text = "none"
+        if ends is not None:
+            text = f"{ends[0]:g} to {ends[1]:g}"
+            text += ", no hours" if read_errors(precision)[0] is None else ""
+        answers.setdefault(precision, []).append(answer)
         cells = [
             f"{row.system}, {row.model}",
             row.kind,

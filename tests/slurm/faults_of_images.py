@@ -29,6 +29,7 @@ HOME = "opt/attention"  # in the image, as in attention.def
 COMMANDS, TOOLS = ("mmdebstrap", "ch-run", "ip"), ("mmdebstrap", "charliecloud", "iproute2")
 # What a rank's Python sees: its own torch, none of this checkout, and no network.
 PYTHON = """#!/bin/sh
+unset TMPDIR  # ch-run would show its folder as /tmp, where the run is not
 inside() {{ USER=root ip netns exec {netns} ch-run {image} -- /{home}/.venv/bin/python "$@"; }}
 inside -c '
 import socket, torch

@@ -231,20 +231,29 @@ def _facts_of_events(training: Training, events: list[Event] | None) -> Iterator
 
 def _judge_training(judged: JudgedTraining) -> None:
     target = judged.target
-    values = _speed_values(judged.training, target)
+    published = _published_speeds(judged.training, target)
+    slowest, fastest = published or (ANY, ANY)
+    values: dict[str, TargetValue] = {"slowest_speed": slowest, "fastest_speed": fastest}
     if target is not None:
         values |= target.values
     judged.problems_by_number = {
         number: problems(judged.facts, values, number) for number in ("row", "train", "ppl", "cost")
     }
-    judged.notes = notes(judged.facts, values)
+    judged.notes = []
+    for note in notes(judged.facts, values):
+        speed = real(note.value)
+        if note.quantity == "speed" and published and speed:
+            end, name = (slowest, "slowest") if speed < published[0] else (fastest, "fastest")
+            why = f"{speed / float(end):.2g} times the {name}: {note.why}"
+            judged.notes.append(msgspec.structs.replace(note, why=why))
+        else:
+            judged.notes.append(note)
 
 
-def _speed_values(training: Training, target: Target | None) -> dict[str, TargetValue]:
-    """Return the ends of the published speeds of the target's model on a training's card, with its
-    precision and batch; they allow any speed if none is published.
+def _published_speeds(training: Training, target: Target | None) -> tuple[float, float] | None:
+    """Return the slowest and the fastest published speed of the target's model on a training's
+    card, with its precision and batch; None if none is published.
     """
-    values: dict[str, TargetValue] = {"slowest_speed": ANY, "fastest_speed": ANY}
     names, section = gpu_names(training), training.last
     num_gpus = whole(section.value("num_gpus"))
     tokens = whole(section.arguments.get("max_tokens"))
@@ -252,17 +261,10 @@ def _speed_values(training: Training, target: Target | None) -> dict[str, Target
     precision = PRECISION_BY_NAME.get(stated)
     model = "" if target is None else MODEL_BY_SYSTEM.get(target.system, "")
     if len(names) != 1 or not num_gpus or not tokens or not model or not precision:
-        return values
-    found = published_range(
-        names[0],
-        num_gpus=num_gpus,
-        precision=precision,
-        model=model,
-        tokens_per_gpu=tokens,
+        return None
+    return published_range(
+        names[0], num_gpus=num_gpus, precision=precision, model=model, tokens_per_gpu=tokens
     )
-    if found is not None:
-        values["slowest_speed"], values["fastest_speed"] = found
-    return values
 
 
 def _judged_translation(

@@ -169,45 +169,25 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
         return any(terms.is_launch_bound for terms in self.terms)
 
 
-class MeasuredRange(msgspec.Struct, frozen=True, kw_only=True):
-    """How many times as long as the formula's middle published systems took, by kind of code and
-    precision.
-
-    `least` and `most` are None if only one code base was published: its error cannot be told from
-    the others' by leaving it out.
-    """
-
-    kind: str
-    precision: Precision
-    num_code_bases: int
-    num_systems: int
-    least: float | None
-    most: float | None
-
-    @property
-    def reason_unusable(self) -> str:
-        """Why no hours are printed in this precision, '' if they are."""
-        errs = "one code base cannot tell"
-        if self.least is not None and self.most is not None:
-            if self.most / self.least <= WIDEST_RANGE:
-                return ""
-            errs = f"{self.least:g} to {self.most:g} times, wider than {WIDEST_RANGE:g} times"
-        return (
-            f"no hours in {self.precision}: how far this plan errs, by {self.num_systems} published"
-            f" systems of {self.num_code_bases} code base(s) with such code: {errs}"
-        )
-
-
 @functools.cache
-def read_measured_range(precision: Precision) -> MeasuredRange:
-    """Return the line of ranges.csv for this project's kind of code in a precision."""
-    rows = []
+def read_errors(precision: Precision) -> tuple[Hours | None, str]:
+    """Return how many times as long as the formula's middle published systems took, in a precision
+    and with this project's kind of code; None and the reason if that is not known well enough.
+    """
     with RANGES_PATH.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            rows.append({key: value or None for key, value in row.items()})
-    ranges = msgspec.convert(rows, list[MeasuredRange], strict=False)
-    own = [line for line in ranges if (line.kind, line.precision) == (OWN_KIND, precision)]
-    return own[0]
+        rows = {(row["kind"], row["precision"]): row for row in csv.DictReader(lines)}
+    row = rows[OWN_KIND, precision]
+    words = (
+        f"no hours in {precision}: how far this plan errs, by {row['num_systems']} published"
+        f" systems of {row['num_code_bases']} code base(s) with such code: "
+    )
+    if not row["least"]:
+        return None, f"{words}one code base cannot tell"
+    errors = Hours(float(row["least"]), float(row["most"]))
+    if errors.most > WIDEST_RANGE * errors.least:
+        words += f"{errors.least:g} to {errors.most:g} times, wider than {WIDEST_RANGE:g} times"
+        return None, words
+    return errors, ""
 
 
 def predict_speed(
@@ -242,15 +222,15 @@ def predict_speed(
         update_terms(training, target_vocabulary_size, machine, counts, case) for case in (0, 1)
     ]
     formula = Hours(*(training.updates * case.seconds / 3600 for case in terms))
-    measured = read_measured_range(precision)
+    errors, no_hours = read_errors(precision)
     expected = None
-    if measured.least and measured.most and not measured.reason_unusable:
-        expected = Hours(formula.middle * measured.least, formula.middle * measured.most)
+    if errors is not None:
+        expected = Hours(formula.middle * errors.least, formula.middle * errors.most)
     return Speed(
         precision=precision,
         formula=formula,
         expected=expected,
-        no_hours=measured.reason_unusable,
+        no_hours=no_hours,
         terms=terms,
         counted_on=counts.counted_on,
     )

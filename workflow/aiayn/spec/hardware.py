@@ -26,7 +26,7 @@ class SourcedValue(Spec, frozen=True, kw_only=True):
     """A number with its source and the kind of the source.
 
     `kind`: `paper` is the paper's own number, `vendor` comes from the maker's data sheet,
-    `published` was measured by others, `assumption` is ours.
+    `published` was stated by others, `assumption` is ours.
     """
 
     value: Annotated[float, msgspec.Meta(gt=0)]
