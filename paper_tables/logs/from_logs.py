@@ -137,13 +137,14 @@ def _require_logs(
     if recorded_by_scale or any(file.sections for file in files):
         return
     seen = [file_problem(file) for file in files]
-    seen += [left.why for left in left_out]
-    kinds = "; ".join(list(dict.fromkeys(seen))[:MAX_LINES]) or "it is empty"
+    seen += [f"{left.what}, {left.why}" if left.is_count else left.why for left in left_out]
+    kinds = "; ".join(list(dict.fromkeys(seen))[:MAX_LINES]) or "no file at all"
     more = f"; and {len(seen) - MAX_LINES:,} more" if len(seen) > MAX_LINES else ""
     names = ", ".join(str(folder) for folder in listing_by_folder)
     raise RecordError(
-        f"{names}: no log of fairseq; expected the output of fairseq-train or fairseq-generate;"
-        f" found: {kinds}{more}"
+        f"{names}: no log of fairseq and no results of ours; found: {kinds}{more}; name a folder"
+        " with the output of fairseq-train or fairseq-generate, for example `aiayn tables"
+        " --from-logs paper_tables/measured/multi30k`"
     )
 
 

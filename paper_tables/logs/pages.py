@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from aiayn.errors import RecordError
-from aiayn.facts.listing import LeftOut, Listing, list_folder
+from aiayn.facts.listing import Listing, list_folder
 from aiayn.packed import unpacked_name
 from aiayn.provenance import commit_label, utc_now
 from aiayn.runs.attempts import LOG_NAME
@@ -56,11 +55,6 @@ def make_tables_from_logs(
     """
     listing_by_folder = {folder: list_folder(folder) for folder in _without_nested(folders)}
     recorded_by_scale = _read_records(listing_by_folder.values(), config_folder)
-    listings = listing_by_folder.values()
-    left_out = [other for listing in listings for other in listing.left_out]
-    is_empty = not (recorded_by_scale or any(listing.log_paths for listing in listings))
-    if is_empty and all(other.is_count for other in left_out):
-        raise RecordError(_nothing_found(listing_by_folder, left_out))
     page, not_read, tables_of_logs, summary = make_page_of_logs(
         listing_by_folder, recorded_by_scale, output_folder, config_folder
     )
@@ -95,16 +89,6 @@ def make_tables_from_logs(
             pages = [output_folder / REPORT_NAME, page]
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     return Made(tuple(pages), tuple(faults), not_read, tuple(shown), summary)
-
-
-def _nothing_found(folders: Iterable[Path], left_out: Sequence[LeftOut]) -> str:
-    """Return that no log was found, with what there is instead, and the next step."""
-    kinds = [f"{other.what}, {other.why}" for other in left_out] or ["no file at all"]
-    return (
-        f"{', '.join(map(str, folders))}: no log of fairseq and no results of ours:"
-        f" {'; '.join(kinds)}; name a folder with the output of fairseq-train or fairseq-generate;"
-        " for example `aiayn tables --from-logs paper_tables/measured/multi30k`"
-    )
 
 
 def _without_nested(folders: Sequence[Path]) -> list[Path]:
