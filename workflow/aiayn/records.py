@@ -434,11 +434,10 @@ def read_record(path: Path, record_type: type[_AnyRecord], flag: str = "here") -
             content, type=record_type, dec_hook=partial(_decode_path, path.parent)
         )
     except FileNotFoundError as error:
-        verb = VERB_BY_TYPE.get(record_type, "")
-        advice = f"`aiayn help {verb}` has a command" if verb else "run the stage"
-        raise RecordError(
-            f"{path}: no such record; expected {expected}; {advice} that writes it"
-        ) from error
+        advice = f"expected {expected}; run the stage that writes it"
+        if verb := VERB_BY_TYPE.get(record_type):
+            advice = f"expected that of {verb}; `aiayn help {verb}` has a command that writes it"
+        raise RecordError(f"{path}: no such record; {advice}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, FileError) as error:
         problem = f"not {expected}: {error}; delete it and rerun the stage that writes it"
         found_type = TYPE_BY_NAME.get(name_of_type(content), record_type)
