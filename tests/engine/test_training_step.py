@@ -2,11 +2,12 @@
 (tests/oracle/training_step.py).
 
 Both start from the same weights and make 20 updates with one batch of sentences of different
-lengths, in float64 and without dropout. The product's side is what `aiayn train` runs: its flags,
-fairseq's trainer, our task, model, loss, optimiser and schedule.
+lengths, in float64. The product's side is what `aiayn train` runs: its flags, fairseq's trainer, our
+task, model, loss, optimiser and schedule. With dropout, the oracle computes with the masks that the
+product has drawn, by their place in the model.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -86,10 +87,13 @@ def make_pairs(seed: int = 1) -> Pairs:
 
 
 @pytest.fixture
-def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trainer]:
+def trainer(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Trainer]:
     """Return fairseq's trainer as `aiayn train` makes it, with a float64 model that has noise on
-    all parameters.
+    all parameters; the parameter is P_drop, 0 without one.
     """
+    training = msgspec.structs.replace(TRAINING, p_drop=getattr(request, "param", 0.0))
     # Without clipping the norm of the gradients is only logged. On CPUs fairseq computes it, and
     # accepts only fp32.
     monkeypatch.setattr(
@@ -99,7 +103,7 @@ def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trainer
         folder=str(tmp_path), source_language="en", target_language="de", is_joint=True
     )
     cfg = compat.training_config(
-        train_flags(TRAINING, data, seed=1, save_folder=str(tmp_path), device="cpu")
+        train_flags(training, data, seed=1, save_folder=str(tmp_path), device="cpu")
     )
     dictionary = make_dictionary()
     task = AiaynTranslationTask(cfg.task, dictionary, dictionary)
@@ -130,6 +134,67 @@ def train_product(trainer: Trainer, pairs: Pairs) -> None:
         trainer.train_step([batch])
 
 
+def record_masks(trainer: Trainer) -> list[dict[str, torch.Tensor]]:
+    """Return a list that gets the product's masks of dropout: for each update (B, T, M) by place.
+
+    A mask is what the same random numbers do to ones. The module of a layer is called once for each
+    of its sub-layers, in their order.
+    """
+    recorded: list[dict[str, torch.Tensor]] = []
+    sublayers_by_stack = {
+        "encoder": ("self", "feed_forward"),
+        "decoder": ("self", "cross", "feed_forward"),
+    }
+
+    def watch(module: torch.nn.Dropout, places: Sequence[str]) -> None:
+        states: list[torch.Tensor] = []
+
+        def before(_: torch.nn.Module, inputs: tuple[torch.Tensor]) -> None:
+            states.append(torch.get_rng_state())
+
+        def after(_: torch.nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
+            state_after = torch.get_rng_state()
+            torch.set_rng_state(states[-1])
+            mask_BTM = torch.nn.functional.dropout(torch.ones_like(inputs[0]), module.p)
+            assert torch.equal(torch.get_rng_state(), state_after)
+            assert torch.equal(inputs[0] * mask_BTM, output)
+            if places[0] == "encoder.embed":
+                recorded.append({})
+            recorded[-1][places[(len(states) - 1) % len(places)]] = mask_BTM
+
+        module.register_forward_pre_hook(before)
+        module.register_forward_hook(after)
+
+    for name, module in trainer.model.named_modules():
+        if isinstance(module, torch.nn.Dropout):
+            stack, *layer, _ = name.split(".")
+            places = [f"{stack}.embed"]
+            if layer:
+                places = [f"{stack}.{layer[-1]}.{kind}" for kind in sublayers_by_stack[stack]]
+            watch(module, places)
+    return recorded
+
+
+def masks_of_pairs(
+    trainer: Trainer, recorded: dict[str, torch.Tensor], pairs: Pairs
+) -> list[dict[str, Array]]:
+    """Return the masks of each pair by place, without the padding of the product's batch."""
+    cfg = trainer.task.cfg
+    masks = []
+    # fairseq sorts a batch by the length of the source, the longest first.
+    order = sorted(range(len(pairs)), key=lambda index: -len(pairs[index][0]))
+    for index, (source, target) in enumerate(pairs):
+        of_pair = {}
+        for place, mask_BTM in recorded.items():
+            row_TM = mask_BTM[order.index(index)].numpy()
+            is_source = place.startswith("encoder")
+            num_tokens = len(source) if is_source else len(target)
+            is_left_padded = cfg.left_pad_source if is_source else cfg.left_pad_target
+            of_pair[place] = row_TM[-num_tokens:] if is_left_padded else row_TM[:num_tokens]
+        masks.append(of_pair)
+    return masks
+
+
 def oracle_name(name: str) -> str:
     """Return the oracle's name for a parameter of the product."""
     if name in TIED:
@@ -156,12 +221,16 @@ def parameters_of(model: torch.nn.Module) -> list[tuple[str, Array]]:
     return parameters
 
 
+@pytest.mark.parametrize("trainer", [0.0, 0.1, 0.5], indirect=True)
 def test_20_updates_give_the_parameters_of_the_oracle(trainer: Trainer) -> None:
     """Prints the largest differences (`pytest -rP`)."""
     pairs, weights = make_pairs(), dict(parameters_of(trainer.model))
     assert {array.dtype for array in weights.values()} == {np.dtype(np.float64)}
-    oracle.train(SETTINGS, weights, pairs, NUM_UPDATES)
+    recorded = record_masks(trainer)
     train_product(trainer, pairs)
+    assert [len(masks) for masks in recorded] == [12] * NUM_UPDATES  # 2 embeddings, 10 sub-layers
+    masks_by_step = [masks_of_pairs(trainer, masks, pairs) for masks in recorded]
+    oracle.train(SETTINGS, weights, pairs, NUM_UPDATES, masks_by_step)
     difference_by_name: dict[str, float] = {}
     for name, array in parameters_of(trainer.model):
         difference = float(np.abs(array - weights[name]).max())

@@ -1,8 +1,8 @@
 """The training step of "Attention Is All You Need" in NumPy and float64, written from the paper.
 
 It has the model (section 3, post-norm, one shared embedding matrix), the loss with label smoothing
-(section 5.4), a backward pass written by hand, Adam and equation (3) (section 5.3), and no dropout.
-It imports nothing of the product. It computes one sentence pair after the other and so needs no
+(section 5.4), a backward pass written by hand, Adam and equation (3) (section 5.3), and dropout
+(section 5.4) with masks that it is given. It imports nothing of the product. It computes one sentence pair after the other and so needs no
 padding and no padding mask.
 
 The paper is silent on five points. They follow tensor2tensor v1.0.4, except the start symbol:
@@ -18,7 +18,7 @@ Shapes are in the names: T tokens (S of the source, Q queries, K keys), M = d_mo
 H heads, D = d_k = d_v, V symbols. A matrix W maps rows: y = x W + b.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,9 @@ Arrays = dict[str, Array]
 Backward = Callable[[Array], Array]
 Symbols = Sequence[int]
 Pairs = Sequence[tuple[Symbols, Symbols]]  # source and target, each with </s> at the end
+# Of a sentence pair, by the name of the place: (T, M), each entry 0 or 1 / (1 - P_drop). A place
+# without a mask has no dropout.
+Masks = Mapping[str, Array]
 
 NORM_EPSILON = 1e-6  # tensor2tensor v1.0.4; the paper gives no value
 
@@ -49,12 +52,22 @@ class Settings:
     end_symbol: int
 
 
-def train(settings: Settings, weights: Arrays, pairs: Pairs, num_updates: int) -> None:
-    """Update the weights in place `num_updates` times, each time with all sentence pairs."""
+def train(
+    settings: Settings,
+    weights: Arrays,
+    pairs: Pairs,
+    num_updates: int,
+    masks_by_step: Sequence[Sequence[Masks]] = (),
+) -> None:
+    """Update the weights in place `num_updates` times, each time with all sentence pairs.
+
+    `masks_by_step` has masks of each pair for each update; without it there is no dropout.
+    """
     adam = Adam(settings, weights)
     num_tokens = sum(len(target) for _, target in pairs)
     for step in range(1, num_updates + 1):
-        _, gradients = loss_and_gradients(settings, weights, pairs)
+        masks = masks_by_step[step - 1] if masks_by_step else ()
+        _, gradients = loss_and_gradients(settings, weights, pairs, masks)
         means = {name: gradient / num_tokens for name, gradient in gradients.items()}
         adam.update(means, step, learning_rate(settings, step))
 
@@ -84,10 +97,15 @@ class Adam:
             self.weights[name] -= rate * mean / (np.sqrt(variance) + self.settings.adam_epsilon)
 
 
-def loss_and_gradients(settings: Settings, weights: Arrays, pairs: Pairs) -> tuple[float, Arrays]:
+def loss_and_gradients(
+    settings: Settings, weights: Arrays, pairs: Pairs, masks_by_pair: Sequence[Masks] = ()
+) -> tuple[float, Arrays]:
     """Return the sum of the smoothed loss over all target tokens, in nats, and its gradients."""
     model = Transformer(settings, weights)
-    loss = sum(model.add_pair(source, target) for source, target in pairs)
+    loss = 0.0
+    for index, (source, target) in enumerate(pairs):
+        model.masks = masks_by_pair[index] if masks_by_pair else {}
+        loss += model.add_pair(source, target)
     return loss, model.gradients
 
 
@@ -108,10 +126,14 @@ def softmax(scores: Array) -> Array:
 
 
 class Transformer:
-    """The model of section 3 with its weights, and the gradients of the pairs added so far."""
+    """The model of section 3 with its weights, and the gradients of the pairs added so far.
+
+    `masks` are those of the present pair.
+    """
 
     def __init__(self, settings: Settings, weights: Arrays) -> None:
         self.settings, self.weights = settings, weights
+        self.masks: Masks = {}
         self.gradients = {name: np.zeros_like(weight) for name, weight in weights.items()}
 
     def add_pair(self, source: Symbols, target: Symbols) -> float:
@@ -138,7 +160,7 @@ class Transformer:
 
     def encode(self, source: Symbols) -> tuple[Array, Callable[[Array], None]]:
         """Return the encoder's output (section 3.1, left of Figure 1)."""
-        x_SM, embed_backward = self.embed(source)
+        x_SM, embed_backward = self.embed("encoder.embed", source)
         layers = []
         for index in range(self.settings.num_layers):
             x_SM, layer_backward = self.encoder_layer(f"encoder.{index}", x_SM)
@@ -156,7 +178,7 @@ class Transformer:
 
         `backward` returns the gradient in the encoder's output.
         """
-        x_TM, embed_backward = self.embed(shifted)
+        x_TM, embed_backward = self.embed("decoder.embed", shifted)
         layers = []
         for index in range(self.settings.num_layers):
             x_TM, layer_backward = self.decoder_layer(f"decoder.{index}", x_TM, memory_SM)
@@ -172,29 +194,46 @@ class Transformer:
 
         return x_TM, backward
 
-    def embed(self, symbols: Symbols) -> tuple[Array, Callable[[Array], None]]:
-        """Return embeddings times sqrt(d_model), plus positions (sections 3.4 and 3.5)."""
+    def embed(self, place: str, symbols: Symbols) -> tuple[Array, Callable[[Array], None]]:
+        """Return embeddings times sqrt(d_model), plus positions (sections 3.4 and 3.5), with
+        dropout on the sums (section 5.4).
+        """
         scale, indices = np.sqrt(self.settings.d_model), list(symbols)
         embedded_TM = self.weights["embedding"][indices] * scale
         x_TM = embedded_TM + sinusoids(len(symbols), self.settings.d_model)
 
         def backward(grad_x_TM: Array) -> None:
-            np.add.at(self.gradients["embedding"], indices, grad_x_TM * scale)
+            np.add.at(self.gradients["embedding"], indices, drop_backward(grad_x_TM) * scale)
 
-        return x_TM, backward
+        dropped_TM, drop_backward = self.drop(place, x_TM)
+        return dropped_TM, backward
+
+    def drop(self, place: str, x_TM: Array) -> tuple[Array, Backward]:
+        """Return x with dropout, by the mask of the place."""
+        mask_TM = self.masks.get(place, np.ones_like(x_TM))
+
+        def backward(grad_y_TM: Array) -> Array:
+            return grad_y_TM * mask_TM
+
+        return x_TM * mask_TM, backward
 
     def encoder_layer(self, name: str, x_SM: Array) -> tuple[Array, Backward]:
-        """Return LayerNorm(x + SelfAttention(x)), then the same with the feed-forward network."""
+        """Return LayerNorm(x + SelfAttention(x)), then the same with the feed-forward network.
+
+        Dropout is on the output of each sub-layer, before it is added to its input (section 5.4).
+        """
         read_SM, attention_backward = self.attention(f"{name}.self", x_SM, x_SM)
+        read_SM, drop_read = self.drop(f"{name}.self", read_SM)
         y_SM, first_backward = self.layer_norm(f"{name}.norm_self", x_SM + read_SM)
         inner_SM, feed_forward_backward = self.feed_forward(f"{name}.feed_forward", y_SM)
+        inner_SM, drop_inner = self.drop(f"{name}.feed_forward", inner_SM)
         z_SM, last_backward = self.layer_norm(f"{name}.norm_feed_forward", y_SM + inner_SM)
 
         def backward(grad_z_SM: Array) -> Array:
             grad_sum_SM = last_backward(grad_z_SM)
-            grad_y_SM = grad_sum_SM + feed_forward_backward(grad_sum_SM)
+            grad_y_SM = grad_sum_SM + feed_forward_backward(drop_inner(grad_sum_SM))
             grad_sum_SM = first_backward(grad_y_SM)
-            grad_query_SM, grad_memory_SM = attention_backward(grad_sum_SM)
+            grad_query_SM, grad_memory_SM = attention_backward(drop_read(grad_sum_SM))
             return grad_sum_SM + grad_query_SM + grad_memory_SM
 
         return z_SM, backward
@@ -207,19 +246,22 @@ class Transformer:
         `backward` returns the gradients in x and in the memory.
         """
         read_TM, self_backward = self.attention(f"{name}.self", x_TM, x_TM, is_causal=True)
+        read_TM, drop_self = self.drop(f"{name}.self", read_TM)
         y_TM, first_backward = self.layer_norm(f"{name}.norm_self", x_TM + read_TM)
         read_TM, cross_backward = self.attention(f"{name}.cross", y_TM, memory_SM)
+        read_TM, drop_cross = self.drop(f"{name}.cross", read_TM)
         z_TM, second_backward = self.layer_norm(f"{name}.norm_cross", y_TM + read_TM)
         inner_TM, feed_forward_backward = self.feed_forward(f"{name}.feed_forward", z_TM)
+        inner_TM, drop_inner = self.drop(f"{name}.feed_forward", inner_TM)
         out_TM, last_backward = self.layer_norm(f"{name}.norm_feed_forward", z_TM + inner_TM)
 
         def backward(grad_out_TM: Array) -> tuple[Array, Array]:
             grad_sum_TM = last_backward(grad_out_TM)
-            grad_z_TM = grad_sum_TM + feed_forward_backward(grad_sum_TM)
+            grad_z_TM = grad_sum_TM + feed_forward_backward(drop_inner(grad_sum_TM))
             grad_sum_TM = second_backward(grad_z_TM)
-            grad_query_TM, grad_memory_SM = cross_backward(grad_sum_TM)
+            grad_query_TM, grad_memory_SM = cross_backward(drop_cross(grad_sum_TM))
             grad_sum_TM = first_backward(grad_sum_TM + grad_query_TM)
-            grad_query_TM, grad_key_TM = self_backward(grad_sum_TM)
+            grad_query_TM, grad_key_TM = self_backward(drop_self(grad_sum_TM))
             return grad_sum_TM + grad_query_TM + grad_key_TM, grad_memory_SM
 
         return out_TM, backward
