@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
 from sacrebleu.metrics.bleu import BLEU
 
+from aiayn.facts.types import real
 from analysis.doctor.types import (
     Answer,
     Case,
     Cost,
+    Evidence,
     Finding,
     Translation,
-    fact,
     make_finding,
     outcome_of,
 )
-from paper_tables.compare.judgement import Judgement
 
 # Length ratios at which published replications had a fault: 0.946, 1.062 and 1.138.
 MIN_RATIO = 0.94
@@ -34,17 +35,18 @@ def check_lengths(case: Case) -> Answer:
     findings: list[Finding] = []
     seen = []
     for output in case.translations:
-        logged = output.logged
-        place = output.path
+        logged = output.log
         if output.can_be_scored:
             lines, references = output.lines, output.references or ()
             score = BLEU(tokenize="none", force=True).corpus_score(lines, [references])
             ratio, penalty, bleu = score.sys_len / max(1, score.ref_len), score.bp, score.score
             findings += _ends_early(output.path, lines, references)
-        elif logged is not None and logged.reference_length:
-            place = f"{output.path}:{logged.bleu_line}"
-            ratio = logged.hypothesis_length / logged.reference_length
-            penalty, bleu = logged.brevity_penalty, logged.bleu or 0.0
+        elif logged is not None and real(logged.value("reference_tokens")):
+            names = ("hypothesis_tokens", "reference_tokens", "brevity_penalty", "bleu")
+            hypothesis, reference, penalty, bleu = (
+                real(logged.value(name)) or 0.0 for name in names
+            )
+            ratio = hypothesis / reference
         else:
             continue
         words = f"length ratio {ratio:.3f}, brevity penalty {penalty:.3f}"
@@ -54,17 +56,17 @@ def check_lengths(case: Case) -> Answer:
             seen.append(f"{output.testset}: {words}; bounds are published for WMT14 only")
         elif not output.lines and ratio > MAX_RATIO and penalty >= 0.999:
             expected = f"under {MAX_RATIO} at penalty 1.0"
-            evidence = fact(place, "length ratio", f"{ratio:g}", expected)
-            findings.append(make_finding("slip", [evidence], amount=ratio))
+            evidence = Evidence(output.path, "length ratio", f"{ratio:g}", expected)
+            findings.append(replace(make_finding("slip", [evidence]), amount=ratio))
         else:
             expected = f"a ratio of {MIN_RATIO} to {MAX_RATIO}"
-            evidence = fact(place, f"lengths on {output.testset}", words, expected)
+            evidence = Evidence(output.path, f"lengths on {output.testset}", words, expected)
             findings.append(_length_symptom(output, evidence, bleu, penalty))
     return outcome_of(findings[:1], seen, "no translations with their references were given")
 
 
 def _length_symptom(
-    output: Translation, evidence: Judgement, bleu: float, penalty: float
+    output: Translation, evidence: Evidence, bleu: float, penalty: float
 ) -> Finding:
     cost = None
     if 0 < penalty < 1:
@@ -85,5 +87,5 @@ def _ends_early(path: str, lines: Sequence[str], references: Sequence[str]) -> I
     if num_short >= MIN_SHORT_LINES and num_short > MAX_SHORT_SHARE * len(lengths):
         what = f"translations of at most {MAX_SHORT} words, of references of {MIN_WHOLE} or more"
         found, expected = f"{num_short} of {len(lengths)}", f"at most {MAX_SHORT_SHARE:.0%}"
-        evidence = [fact(path, what, found, expected)]
+        evidence = [Evidence(path, what, found, expected)]
         yield make_finding("ends-early", evidence, share=num_short / len(lengths), number=MAX_SHORT)

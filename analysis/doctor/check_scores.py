@@ -1,11 +1,9 @@
 """Checks text and scores after the search: the form of the text, references in their order, the
-definition of each score, and the size of the test set.
+definition of each score.
 """
 
 import functools
 from collections.abc import Iterator, Sequence
-
-import msgspec
 
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.definitions import CASE_SUFFIX
@@ -21,22 +19,18 @@ from aiayn.scoring.outputs.line_match import (
     match_lines,
     variety,
 )
-from analysis.doctor.check_settings import decoding_judgements, settled
+from analysis.doctor.check_problems import NO_TRANSLATIONS
 from analysis.doctor.types import (
     Answer,
     Case,
     Cost,
+    Evidence,
     Finding,
     Translation,
-    fact,
     make_finding,
     outcome_of,
 )
-from paper_tables.compare.decoding import TEST_PAIRS
-from paper_tables.compare.judgement import verdict_of
 
-NO_TRANSLATIONS = "no translations were given"
-TESTSET_QUANTITIES = ("num_sentences", "reference_tokens")
 AS_GIVEN = "bleu_as_given"
 # A cost is measured on the lines in the first of these definitions that was computed.
 PREFERRED_METRICS = (
@@ -61,7 +55,7 @@ def _metric_of(case: Case, output: Translation) -> str:
     """Return the definition in which a cost is measured: for a log of fairseq-generate the
     definition of its own score, else the preferred definition.
     """
-    if output.logged is not None:
+    if output.log is not None:
         return AS_GIVEN
     scores = case.scorer(output.lines, output.references or ())
     return next(name for name in PREFERRED_METRICS if name in scores)
@@ -93,11 +87,11 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
     fault = _form_fault(output.lines, output.references or (), language, is_as_given)
     if fault is None:
         return
-    if output.logged is not None and "pieces" in fault.words:
+    if output.log is not None and "pieces" in fault.words:
         return  # the arguments of the log say so
     path = output.references_path if fault.is_of_references else output.path
     found, expected = f"{fault.match:.1f} %", f"{fault.undone_match:.1f} %, as without this form"
-    evidence = [fact(path or output.path, "n-grams that match", found, expected)]
+    evidence = [Evidence(path or output.path, "n-grams that match", found, expected)]
     loss = max(0.0, fault.undone_match - fault.match)
     cost = Cost(low=loss, high=loss, source=f"these lines: {fault.figures}")
     yield make_finding(
@@ -114,7 +108,9 @@ def _other_language(case: Case, output: Translation) -> Iterator[Finding]:
     if shares is not None:
         what = "words that are among the most frequent of the references"
         expected = f"about {shares[1]:.1%}, as in the references"
-        yield make_finding("untranslated", [fact(output.path, what, f"{shares[0]:.1%}", expected)])
+        yield make_finding(
+            "untranslated", [Evidence(output.path, what, f"{shares[0]:.1%}", expected)]
+        )
 
 
 def check_reference_order(case: Case) -> Answer:
@@ -125,7 +121,8 @@ def check_reference_order(case: Case) -> Answer:
             continue
         if len(output.references) != len(output.lines):
             expected = f"{len(output.lines)}, as {output.path}"
-            wrong = [fact(output.references_path, "lines", len(output.references), expected)]
+            found = f"{len(output.references)}"
+            wrong = [Evidence(output.references_path, "lines", found, expected)]
             finding = make_finding("other-references", wrong, testset=output.testset)
             return Answer(findings=(finding,))
         misfit = _misfit(case, output)
@@ -147,7 +144,7 @@ def _misfit(case: Case, output: Translation) -> Finding | None:
     shift = find_shift(lines, references)
     if shift is not None:
         expected = "no line, each fits its own reference"
-        evidence = [fact(output.path, "moved from line", shift.first_line, expected)]
+        evidence = [Evidence(output.path, "moved from line", f"{shift.first_line}", expected)]
         return make_finding("different-orders", evidence)
     share = match_lines(lines, references).share
     if share <= MAX_OUT_OF_ORDER:
@@ -163,21 +160,14 @@ def _misfit(case: Case, output: Translation) -> Finding | None:
         ("different lines among the translations", distinct, f"{MIN_DISTINCT:.0%}"),
         ("different words over the references'", words, f"{MIN_VARIETY:.0%}"),
     )
-    evidence = [fact(output.path, what, f"{found:.0%}", limit) for what, found, limit in facts]
+    evidence = [Evidence(output.path, what, f"{found:.0%}", limit) for what, found, limit in facts]
     return make_finding(name, evidence)
 
 
 def check_definition(case: Case) -> Answer:
     """Check each reported score against its name, by signature and by scoring again, and that case
-    is kept. An impossible BLEU, and arguments that change what is scored, come first.
+    is kept.
     """
-    judged = [
-        one
-        for _, one in decoding_judgements(case)
-        if one.group == "scoring" and one.quantity not in TESTSET_QUANTITIES
-    ]
-    if findings := settled(judged).findings:
-        return Answer(findings=findings[:1])
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     seen = []
     for output in case.translations:
@@ -195,7 +185,7 @@ def check_definition(case: Case) -> Answer:
             if metric == printed:
                 seen.append(f"as the printed number: {printed}")
             elif case.claim.is_papers_corpus:
-                wrong = fact(score.place, "definition of the score", metric, printed)
+                wrong = Evidence(score.place, "definition of the score", metric, printed)
                 finding = make_finding("other-definition", [wrong], metric=metric, printed=printed)
                 return Answer(findings=(finding,))
     missing = "no reported scores with references to score again"
@@ -219,7 +209,9 @@ def _lower_cased(case: Case, output: Translation) -> Finding | None:
             given = case.scorer(lines, references)[metric]
             lower = [list(map(str.lower, one)) for one in (lines, references)]
             cost = _measured_cost(metric, given, case.scorer(*lower)[metric], "without case")
-            wrong = fact(path, "case of letters", "no capitals", "capitals, as on the other side")
+            wrong = Evidence(
+                path, "case of letters", "no capitals", "capitals, as on the other side"
+            )
             return make_finding("lower-cased", [wrong], cost=cost, side=side)
     return None
 
@@ -242,7 +234,7 @@ def _not_as_named(case: Case, output: Translation) -> Finding | None:
         expected = "mixed case, by its name" if value is None else f"{value:.2f}"
         if others:
             expected += f"; {score.value:.2f} is {' or '.join(others)}"
-        wrong = fact(score.place, score.metric, f"{score.value:.2f}", expected)
+        wrong = Evidence(score.place, score.metric, f"{score.value:.2f}", expected)
         if not is_lower and not (others and all(map(_ignores_case, others))):
             return make_finding("other-name", [wrong])
         cost = None
@@ -254,47 +246,3 @@ def _not_as_named(case: Case, output: Translation) -> Finding | None:
 
 def _ignores_case(metric: str) -> bool:
     return metric.endswith(CASE_SUFFIX)
-
-
-def check_testset(case: Case) -> Answer:
-    """Compare the number of translations with the test set's, and the languages of a log."""
-    if not case.translations:
-        return Answer(missing=NO_TRANSLATIONS)
-    corpus = case.claim.corpus
-    # A quiet log states the size of the test set itself.
-    judged = [
-        one
-        for output, one in decoding_judgements(case)
-        if one.quantity in TESTSET_QUANTITIES and not output.lines
-    ]
-    for output in case.translations:
-        languages = output.generation.languages[:2] if output.generation else ()
-        if languages not in ((), (corpus.source_language, corpus.target_language)):
-            found = "-".join(languages)
-            judged.append(fact(output.path, "languages", found, corpus.language_pair))
-        expected = _expected_lines(case, output)
-        if output.lines and expected:
-            number, what = len(output.lines), f"lines of {output.testset}"
-            counted = fact(output.path, what, f"{number:,}", f"{expected:,}")
-            verdict = verdict_of(number, expected)
-            judged.append(msgspec.structs.replace(counted, verdict=verdict, value=number))
-    wrong = [one for one in judged if one.differs]
-    if wrong:
-        value = wrong[0].value
-        amount = float(value) if isinstance(value, int) else None
-        return Answer(findings=(make_finding("other-testset", wrong, amount=amount),))
-    seen = [f"{one.words} {one.found}" for one in judged if one.is_good]
-    return outcome_of((), seen, "the test set's number of lines is not known")
-
-
-def _expected_lines(case: Case, output: Translation) -> int | None:
-    if case.claim.is_papers_corpus:
-        return TEST_PAIRS if output.role == "test" else None
-    testsets = case.claim.corpus.testsets
-    if case.data is None or output.testset not in testsets:
-        return None
-    # `aiayn binarize` names test sets by their order: valid, test, test1.
-    place = testsets.index(output.testset)
-    split = ("valid", "test")[place] if place < 2 else f"test{place - 1}"
-    sides = case.data.sides_by_split.get(split)
-    return len(sides[1]) if sides else None

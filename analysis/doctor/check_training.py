@@ -5,12 +5,12 @@ read the source.
 import math
 from collections.abc import Sequence
 
-from aiayn.logs.evidence import LoggedTraining, dev_subset
-from aiayn.logs.types import TrainingLog
+from aiayn.facts.derived import dict_of_symbols
+from aiayn.facts.jobs import Training
+from aiayn.facts.types import whole
 from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
-from analysis.doctor.check_settings import NO_LOG
-from analysis.doctor.types import Answer, Attending, Case, Cost, fact, make_finding
-from paper_tables.compare.judgement import Judgement
+from analysis.doctor.check_problems import NO_LOG
+from analysis.doctor.types import Answer, Attending, Case, Cost, Evidence, make_finding
 
 NO_VALIDATION = "the log has no validation"
 # A training that fell apart: its last validation is this much (in bits a subword) above its best,
@@ -29,13 +29,12 @@ MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
 MAX_PLATEAU_GAP, MAX_UNSTARTED_BLEU = 1.0, 15.0
 
 
-def _validated(log: TrainingLog) -> list[tuple[int, float, int]]:
+def _validated(training: Training) -> list[tuple[int, float, int]]:
     """Return update, bits a subword and line of each validation of the dev set."""
-    subset = dev_subset(log)
     return [
         (one.update, one.nll_bits, one.line)
-        for one in log.validations
-        if one.subset == subset and one.nll_bits is not None
+        for one in training.dev_validations
+        if one.nll_bits is not None
     ]
 
 
@@ -47,7 +46,7 @@ def check_divergence(case: Case) -> Answer:
     """Check that the training did not diverge: its last validation is near its best."""
     if case.training is None:
         return Answer(missing=NO_LOG)
-    known = _validated(case.training.log)
+    known = _validated(case.training.training)
     if len(known) < 2:
         return Answer(missing="fewer than two validations in the log" if known else NO_VALIDATION)
     best_update, best_bits, best_line = min(known, key=_bits_of)
@@ -57,7 +56,7 @@ def check_divergence(case: Case) -> Answer:
         return Answer(seen=f"best validation {best_bits:.2f} bits, last {last_bits:.2f}")
     what = f"validation, bits a subword, at update {last_update:,}"
     expected = f"near its best, {best_bits:.2f} (line {best_line})"
-    evidence = [fact(case.training.path, what, f"{last_bits:.2f}", expected, last_line)]
+    evidence = [Evidence(case.log_path, what, f"{last_bits:.2f}", expected, last_line)]
     where = f"after update {best_update:,}"
     return Answer(findings=(make_finding("diverged", evidence, where=where),))
 
@@ -74,7 +73,7 @@ def check_start(case: Case) -> Answer:
         return _start_by_attention(case.attending)
     if case.training is None:
         return Answer(missing=NO_LOG)
-    return _start_by_curve(case, case.training)
+    return _start_by_curve(case, case.training.training)
 
 
 def _start_by_attention(attending: Attending) -> Answer:
@@ -87,32 +86,32 @@ def _start_by_attention(attending: Attending) -> Answer:
     if min(lowest) <= UNIFORM_ENTROPY or attending.bits_lost >= UNIFORM_BITS:
         return Answer(seen=seen)
     expected = f"a head below {UNIFORM_ENTROPY}, or {UNIFORM_BITS} bits lost"
-    return _unstarted(fact(attending.place, "cross-attention", seen, expected))
+    return _unstarted(Evidence(attending.place, "cross-attention", seen, expected))
 
 
-def _start_by_curve(case: Case, training: LoggedTraining) -> Answer:
-    log = training.log
-    known = [one for one in _validated(log) if math.isfinite(one[1])]
-    if not log.vocabulary_sizes or len(known) < MIN_VALIDATIONS:
+def _start_by_curve(case: Case, training: Training) -> Answer:
+    known = [one for one in _validated(training) if math.isfinite(one[1])]
+    sizes = [whole(size) or 0 for size in training.last.values("num_types")]
+    if not any(sizes) or len(known) < MIN_VALIDATIONS:
         words = (
             f"{len(known)} validations with their nll_loss; {MIN_VALIDATIONS} are needed, and the"
             " vocabulary's size"
         )
-        return Answer(missing=words if log.validations else NO_VALIDATION)
+        return Answer(missing=words if training.validations else NO_VALIDATION)
     begin, best = known[-1][0] * 2 / 3, min(bits for _, bits, _ in known)
     early = [bits for update, bits, _ in known if update <= begin]
     late = [bits for update, bits, _ in known if update > begin]
-    level = best / math.log2(max(log.vocabulary_sizes))
+    level = best / math.log2(max(sizes))
     seen = f"best validation {best:.2f} bits, {level:.2f} of a random subword's"
     if not early:
         return Answer(missing=f"{seen}; no validation before two thirds of the updates")
     fall = min(early) - min(late)
     seen += f", {fall:.2f} below that at two thirds"
-    warmup = training.symbols.get("warmup_steps")
+    warmup = dict_of_symbols(training.last).get("warmup_steps")
     is_warm = not isinstance(warmup, int) or begin > warmup
     if not is_warm or level <= MIN_PLATEAU or check_divergence(case).findings:
         return Answer(seen=seen)
-    started = _sign_of_start(log, known, best)
+    started = _sign_of_start(training, known, best)
     if started:
         return Answer(seen=f"{seen}; {started}")
     if fall >= MAX_PLATEAU_FALL:
@@ -120,18 +119,18 @@ def _start_by_curve(case: Case, training: LoggedTraining) -> Answer:
             missing=f"{seen}: as high as a plateau, and falling; it may not read its source yet"
         )
     expected = f"at most {MIN_PLATEAU}, or falling by {MAX_PLATEAU_FALL} bits or more"
-    return _unstarted(fact(training.path, "validation", seen, expected, known[-1][2]))
+    return _unstarted(Evidence(case.log_path, "validation", seen, expected, known[-1][2]))
 
 
-def _sign_of_start(log: TrainingLog, known: Sequence[tuple[int, float, int]], best: float) -> str:
+def _sign_of_start(training: Training, known: Sequence[tuple[int, float, int]], best: float) -> str:
     """Return the sign that a training on a plateau reads its source nevertheless; '' without such a
     sign.
     """
-    bleu = max((one.bleu for one in log.validations if one.bleu is not None), default=0.0)
+    bleu = max((one.bleu for one in training.validations if one.bleu is not None), default=0.0)
     if bleu > MAX_UNSTARTED_BLEU:
         return f"but a validation's BLEU is {bleu:.1f}"
     reached, bits, _ = next(one for one in known if one[1] <= best + MAX_PLATEAU_FALL)
-    for epoch in log.epochs:
+    for epoch in training.epochs:
         if epoch.update >= reached and epoch.nll_bits is not None:
             if bits - epoch.nll_bits > MAX_PLATEAU_GAP:
                 trained = f"{epoch.nll_bits:.2f}"
@@ -140,7 +139,7 @@ def _sign_of_start(log: TrainingLog, known: Sequence[tuple[int, float, int]], be
     return ""
 
 
-def _unstarted(evidence: Judgement) -> Answer:
+def _unstarted(evidence: Evidence) -> Answer:
     words = (
         "most of the score: without its source the decoder writes what is likely in its language"
     )

@@ -15,27 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.errors import RecordError, UsageError
+from aiayn.facts.jobs import join_jobs
 from aiayn.facts.listing import LeftOut, list_folder
-from aiayn.logs.evidence import (
-    VALIDATION_BLEU,
-    LoggedFolder,
-    LoggedTraining,
-    file_of,
-    join_logs,
-    metric_of_generation,
-)
-from aiayn.logs.reader import OTHER_TOOLKIT, read_log
-from aiayn.logs.types import Argument, GenerationLog
+from aiayn.facts.reader import read_log
+from aiayn.facts.types import LogFile, Section, real
+from aiayn.known_good.rows import JudgedJobs, JudgedTraining, JudgedTranslation, judge_jobs
+from aiayn.known_good.table import ANY
 from aiayn.packed import find_packed
-from aiayn.paths import (
-    corpus_record,
-    num_averaged,
-    split_alpha,
-)
+from aiayn.paths import corpus_record, num_averaged, split_alpha
 from aiayn.records import (
     BinarizedCorpus,
     Hypotheses,
@@ -47,25 +38,28 @@ from aiayn.records import (
     read_record,
 )
 from aiayn.scoring.outputs.system_output import generated_sentences, read_output, read_text
-from analysis.doctor.check_facts import statements_of_folder
-from analysis.doctor.data_bin import DataBin
-from analysis.doctor.old_files import file_problem
-from analysis.doctor.types import (
-    Attending,
-    Case,
-    Claim,
-    Reported,
-    Scorer,
-    Translation,
+from analysis.doctor.collect_problems import (
+    facts_of_record,
+    is_of_validation,
+    notes_of_logs,
+    problems_of_data,
+    problems_of_logs,
+    problems_of_text,
+    problems_of_translation,
+    unstated_notes,
+    without_repeats,
 )
+from analysis.doctor.data_bin import DataBin
+from analysis.doctor.types import Attending, Case, Claim, Judged, Reported, Scorer, Translation
+from paper_tables.logs.tables import file_problem
 
-_MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
 _REFERENCES = re.compile(r"(ref)", re.IGNORECASE)
 _PLAIN_SUFFIXES = (".txt", ".hyp", ".hypo", ".sys", ".ref", ".de", ".fr", ".es", ".sgm", ".gz")
 MAX_NOTES = 4  # files that a refusal names
 References = tuple[Path | None, tuple[str, ...] | None]  # their file and lines
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
+_Recorded = tuple[Path, Hypotheses]
 
 
 def list_runs(results_folder: Path) -> dict[str, Path]:
@@ -92,12 +86,13 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
     Raises:
         RecordError, CorpusError: if a file that is there is malformed, or belongs to another run.
     """
-    scale_folder = results_folder / claim.scale
+    scale_folder = results_folder / claim.target.scale
     evaluated = f"{train.corpus}/{train.system}/seed{train.seed}"
     data = None
-    binarized_path = corpus_record(results_folder, claim.scale, "binarize", train.corpus)
+    binarized_path = corpus_record(results_folder, claim.target.scale, "binarize", train.corpus)
     if binarized_path.exists():
         data = _data(read_record(binarized_path, BinarizedCorpus).folder, claim)
+    claim = _with_corpus(claim, data)
     decoded_paths = sorted(scale_folder.glob(f"decode/{evaluated}/last*/*.json"))
     decoded = [(path, read_record(path, Hypotheses)) for path in decoded_paths]
     for path, record in decoded:
@@ -109,70 +104,124 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
     scored_paths = sorted(scale_folder.glob(f"score/{evaluated}/last*/*.json"))
     scores = [(path, read_record(path, ScoreRecords)) for path in scored_paths]
     log_path = find_packed(train.log_path)
-    log_files = {} if log_path is None else {log_path.name: read_log(log_path)}
-    logs = join_logs(train.log_path.parent, log_files)
+    files = [] if log_path is None else [read_log(log_path, log_path.name)]
+    recorded = _recorded(
+        claim, decoded, scores, lambda testset: _references(results_folder, claim, testset)
+    )
+    return _make_case(
+        claim,
+        scorer,
+        train.log_path.parent,
+        files,
+        data,
+        recorded,
+        _attending(scale_folder, f"perplexity/{evaluated}/last*/*.json"),
+    )
+
+
+def _make_case(
+    claim: Claim,
+    scorer: Scorer,
+    folder: Path,
+    files: Sequence[LogFile],
+    data: DataBin | None,
+    recorded: Sequence[tuple[Translation, list[Judged]]],
+    attending: Attending | None,
+    *,
+    left_out: Sequence[LeftOut] = (),
+    choose: Callable[[JudgedJobs], tuple[Translation, ...]] | None = None,
+) -> Case:
+    """Return a case with the problems of all evidence. `recorded` are translations with their
+    problems; without any, `choose` takes them from the logs.
+    """
+    judged = judge_jobs(join_jobs(files), [claim.target], folder, is_claimed=True)
+    training = training_in(folder, judged)
+    problems = problems_of_logs(folder, training, judged.translations)
+    problems = problems_of_data(data, claim, problems)
+    translations = tuple(translation for translation, _ in recorded)
+    for _, listed in recorded:
+        problems += listed
+    if not translations and choose is not None:
+        translations = choose(judged)
+    problems = without_repeats(problems)
     return Case(
         claim=claim,
-        training=training_in(train.log_path.parent, logs),
-        data=data,
-        translations=_recorded(
-            claim, decoded, scores, lambda testset: _references(results_folder, claim, testset)
-        ),
         scorer=scorer,
-        attending=_attending(scale_folder, f"perplexity/{evaluated}/last*/*.json"),
-        notes=tuple(_not_read(logs, ())),
+        log_path=str(folder / training.training.last.path) if training else "",
+        training=training,
+        data=data,
+        translations=translations,
+        problems=tuple(problems),
+        attending=attending,
+        notes=(
+            *_not_read(files, left_out),
+            *notes_of_logs(training, judged.translations),
+            *unstated_notes(problems),
+        ),
     )
+
+
+def _with_corpus(claim: Claim, data: DataBin | None) -> Claim:
+    """Return the claim with what the corpus and its data-bin say and the paper does not: whether
+    there is one vocabulary, and how many sentences a test set has.
+    """
+    if claim.is_papers_corpus:
+        return claim
+    values = dict(claim.target.values)
+    if claim.corpus.subword is None or not claim.corpus.subword.joint:
+        values["num_dictionaries"] = ANY
+    for role in ("dev", "test"):
+        # `aiayn binarize` names test sets by their order: valid, test, test1.
+        place = claim.corpus.testsets.index(claim.corpus.testset_of(role))
+        split = ("valid", "test")[place] if place < 2 else f"test{place - 1}"
+        if data is not None and split in data.sides_by_split:
+            values[f"{role}_sentences"] = len(data.sides_by_split[split][1])
+    return replace(claim, target=replace(claim.target, values=values))
 
 
 def _recorded(
     claim: Claim,
-    decoded: Iterable[tuple[Path, Hypotheses]],
+    decoded: Iterable[_Recorded],
     scores: Sequence[tuple[Path, ScoreRecords]],
     references_of: Callable[[str], References],
-) -> tuple[Translation, ...]:
-    """Return the translations of records, those of most checkpoints first; a record whose name has
-    another length penalty is of a search that differs on purpose.
+) -> list[tuple[Translation, list[Judged]]]:
+    """Return the translations of records with their problems, the average of most checkpoints
+    first.
     """
-    kept = [placed for placed in decoded if split_alpha(placed[0].stem)[1] is None]
-    translations = []
+    found = []
+    kept = _of_the_tables(claim, decoded)
     for path, record in sorted(kept, key=lambda placed: -num_averaged(placed[1].average)):
         text_path = find_packed(record.path) or record.path
         references_path, references = references_of(record.testset)
-        translations.append(
-            Translation(
-                path=str(text_path),
-                lines=read_lines(text_path, may_be_blank=True),
-                testset=record.testset,
-                role=role_of(claim, record.testset),
-                generation=_recorded_generation(claim, path, record),
-                references_path=str(references_path or ""),
-                references=references,
-                reported=_reported(record, scores),
-            )
+        role = role_of(claim, record.testset)
+        translation = Translation(
+            path=str(text_path),
+            lines=read_lines(text_path, may_be_blank=True),
+            testset=record.testset,
+            role=role,
+            references_path=str(references_path or ""),
+            references=references,
+            reported=_reported(record, scores),
         )
-    return tuple(translations)
+        facts = facts_of_record(path, record, translation.reported)
+        found.append((translation, problems_of_translation(facts, claim.target, translation)))
+    return found
 
 
-def _recorded_generation(claim: Claim, path: Path, record: Hypotheses) -> GenerationLog:
-    """Return the average and the search of a record in the terms of fairseq-generate."""
-    role = role_of(claim, record.testset)
-    arguments: dict[str, Argument] = {
-        "beam": record.beam_size,
-        "lenpen": record.length_penalty_alpha,
-    }
-    if limit := _MAX_LENGTH.search(record.signature):
-        arguments |= {"max_len_a": float(limit[1]), "max_len_b": int(limit[2])}
-    return GenerationLog(
-        first_line=0,
-        last_line=0,
-        arguments=arguments,
-        model_path=record.average,
-        num_sentences=record.num_lines,
-        # A further test set is a subset of its own name: no average is printed for it.
-        subset={"dev": "valid"}.get(role, role) or record.testset,
-        path=str(path),
-        average=record.average,
-    )
+def _of_the_tables(claim: Claim, decoded: Iterable[_Recorded]) -> list[_Recorded]:
+    """Return the records of translations that a table shows, or that stand for one.
+
+    A length penalty in a record's name is a search that differs on purpose. So is a different
+    average of a test set that was also translated with the average of the tables.
+    """
+    named = [placed for placed in decoded if split_alpha(placed[0].stem)[1] is None]
+    averages = {(record.testset, record.average) for _, record in named}
+    kept = []
+    for path, record in named:
+        wanted = claim.target.average_by_role.get(role_of(claim, record.testset), record.average)
+        if record.average == wanted or (record.testset, wanted) not in averages:
+            kept.append((path, record))
+    return kept
 
 
 def _reported(
@@ -214,7 +263,7 @@ def _references(results_folder: Path, claim: Claim, testset: str) -> References:
     """Return the references as `score` takes them: raw lines, or joined where the corpus came in
     pieces.
     """
-    raw_path = corpus_record(results_folder, claim.scale, "fetch", claim.corpus.name)
+    raw_path = corpus_record(results_folder, claim.target.scale, "fetch", claim.corpus.name)
     if not raw_path.exists():
         return None, None
     pair = read_record(raw_path, RawCorpus).pair_by_split.get(testset)
@@ -241,67 +290,105 @@ def collect_folder(
         UsageError: if the folder holds several trainings or data-bins.
         RecordError, CorpusError: if a file is malformed.
     """
+    data = _data(folder, claim)
+    claim = _with_corpus(claim, data)
     listing = list_folder(folder)
-    logs = join_logs(folder, {path: read_log(folder / path) for path in listing.log_paths})
-    translations = _translations(folder, claim, logs, hypotheses_path, references_path)
-    attending = _attending(folder, "**/*.json")
-    notes = tuple(_not_read(logs, listing.left_out))
-    case = Case(
-        claim,
-        training_in(folder, logs),
-        _data(folder, claim),
-        translations,
-        scorer,
-        attending,
-        notes,
-        statements_of_folder(folder),
-    )
-    if case.training is None and case.data is None and not translations:
-        others = [
-            f"{path}: {file_problem(path, log_file)}"
-            for path, log_file in logs.file_by_path.items()
-            if log_file.refusal is None and not log_file.entries
-        ]
-        shown = [*(note.removesuffix(".") for note in notes), *others]
-        if not shown:
-            shown = [f"{path} holds nothing of fairseq" for path in listing.log_paths]
-        details = f" ({'; '.join(shown[:MAX_NOTES])})" if shown else ""
-        raise RecordError(
-            f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no"
-            " translations; expected at least one of these; name the folder that has"
-            f" them{details}"
+    files = [read_log(folder / path, path) for path in listing.log_paths]
+    given_path = references_path or _plain_file(folder, _REFERENCES)
+    references = read_lines(given_path) if given_path else None
+    recorded: list[tuple[Translation, list[Judged]]] = []
+    plain_path, given_log = hypotheses_path, ""
+    if hypotheses_path is None:
+        decoded, scores = _records(folder, Hypotheses), list(_records(folder, ScoreRecords))
+        recorded = _recorded(claim, decoded, scores, lambda testset: (given_path, references))
+        plain_path = _plain_file(folder, _HYPOTHESES)
+    elif read_output(hypotheses_path).kind == "generate log":
+        given_log, plain_path = _name_below(hypotheses_path, folder), None
+        if given_log not in listing.log_paths:
+            files.append(read_log(hypotheses_path, given_log))
+    has_generations = any(_is_scored(section) for file in files for section in file.sections)
+    is_plain = hypotheses_path is not None or not (recorded or has_generations)
+    if plain_path is not None and is_plain:
+        translation = Translation(
+            path=str(plain_path),
+            lines=read_lines(plain_path),
+            testset=claim.corpus.test_testset,
+            role="test",
+            references_path=str(given_path or ""),
+            references=references,
         )
+        recorded.append((translation, problems_of_text(translation, claim.target)))
+
+    def generated(judged: JudgedJobs) -> tuple[Translation, ...]:
+        """Return the translations of logs: those of the given log, or else all."""
+        return tuple(
+            _generated(folder, one, claim, references_path)
+            for one in judged.translations
+            if _is_scored(one.translation.section)
+            and given_log in ("", one.translation.section.path)
+        )
+
+    attending = _attending(folder, "**/*.json")
+    case = _make_case(
+        claim,
+        scorer,
+        folder,
+        files,
+        data,
+        recorded,
+        attending,
+        left_out=listing.left_out,
+        choose=generated,
+    )
+    if case.training is None and data is None and not case.translations:
+        _refuse_nothing(folder, claim, case, files)
     return case
 
 
-def _not_read(logs: LoggedFolder, left_out: Sequence[LeftOut]) -> Iterator[str]:
+def _refuse_nothing(folder: Path, claim: Claim, case: Case, files: Sequence[LogFile]) -> None:
+    """Raise a RecordError that says which other files a folder has."""
+    others = [file_problem(file) for file in files if file.refusal is None and not file.sections]
+    shown = [*(note.removesuffix(".") for note in case.notes), *others]
+    if not shown:
+        shown = [f"{file.path} holds nothing of fairseq" for file in files]
+    details = f" ({'; '.join(shown[:MAX_NOTES])})" if shown else ""
+    raise RecordError(
+        f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no"
+        " translations; expected at least one of these; name the folder that has"
+        f" them{details}"
+    )
+
+
+def _name_below(path: Path, folder: Path) -> str:
+    """Return a path below a folder as its logs are called; any other path is absolute."""
+    path, folder = path.resolve(), folder.resolve()
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
+
+
+def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Iterator[str]:
     """Yield a sentence for each file that could not be read or is the log of another program."""
-    for path, log_file in logs.file_by_path.items():
-        refusal = log_file.refusal
-        if refusal is not None:
-            yield f"Not read: {path}: {refusal.text}; {refusal.next_step}."
-        elif log_file.other_programs == (OTHER_TOOLKIT,) and not log_file.entries:
-            yield f"Not read: {path}: a log of another toolkit than fairseq."
-    for one in left_out:
-        if not one.path.startswith("("):
-            yield f"Not read: {one.why}."
+    for file in files:
+        if file.refusal is not None:
+            yield f"Not read: {file_problem(file)}."
+        elif "another toolkit" in file.other_programs and not file.sections:
+            yield f"Not read: {file.path}: a log of another toolkit than fairseq."
+    for left in left_out:
+        if not left.is_count:
+            yield f"Not read: {left.why}."
 
 
-def training_in(folder: Path, logs: LoggedFolder) -> LoggedTraining | None:
+def training_in(folder: Path, judged: JudgedJobs) -> JudgedTraining | None:
     """Return the only training of a folder; None without a training, or if its log states nothing.
 
     Raises:
         UsageError: if there are several.
     """
-    trainings = {training.identity or training.path: training for training in logs.trainings}
-    _refuse_several(folder, "trainings", [training.path for training in trainings.values()])
-    training = next(iter(trainings.values()), None)
-    if training is None:
+    _refuse_several(folder, "trainings", [one.name for one in judged.trainings])
+    if not judged.trainings:
         return None
-    log = training.log
-    if not (log.arguments or log.num_parameters or log.validations):
-        return None
-    return msgspec.structs.replace(training, path=str(folder / file_of(training)))
+    training = judged.trainings[0].training
+    is_stated = training.arguments or training.validations or training.last.value("num_parameters")
+    return judged.trainings[0] if is_stated else None
 
 
 def _data(folder: Path, claim: Claim) -> DataBin | None:
@@ -318,41 +405,6 @@ def _refuse_several(folder: Path, what: str, paths: list[str]) -> None:
         raise UsageError(
             f"{folder}: {len(paths)} {what} ({', '.join(paths[:4])}); give a folder of one run"
         )
-
-
-def _translations(
-    folder: Path,
-    claim: Claim,
-    logs: LoggedFolder,
-    hypotheses_path: Path | None,
-    references_path: Path | None,
-) -> tuple[Translation, ...]:
-    given_path = references_path or _plain_file(folder, _REFERENCES)
-    references = read_lines(given_path) if given_path else None
-    plain_path = hypotheses_path
-    if plain_path is None:
-        decoded, scores = _records(folder, Hypotheses), list(_records(folder, ScoreRecords))
-        recorded = _recorded(claim, decoded, scores, lambda testset: (given_path, references))
-        generated = [
-            _generated(folder, one, claim, None) for one in logs.generations if _is_scored(one)
-        ]
-        plain_path = _plain_file(folder, _HYPOTHESES)
-        if recorded or generated or plain_path is None:
-            return recorded or tuple(generated)
-    if read_output(plain_path).kind == "generate log":
-        given = join_logs(plain_path.parent, {plain_path.name: read_log(plain_path)})
-        return tuple(
-            _generated(plain_path.parent, one, claim, references_path) for one in given.generations
-        )
-    translation = Translation(
-        path=str(plain_path),
-        lines=read_lines(plain_path),
-        testset=claim.corpus.test_testset,
-        role="test",
-        references_path=str(given_path or ""),
-        references=references,
-    )
-    return (translation,)
 
 
 def _plain_file(folder: Path, name: re.Pattern[str]) -> Path | None:
@@ -378,22 +430,24 @@ def _records(
         yield path, record
 
 
-def _is_scored(log: GenerationLog) -> bool:
-    """Return whether a log of fairseq-generate holds translations or a score; a validation of a
-    training does not count.
+def _is_scored(section: Section) -> bool:
+    """Return whether a section holds translations or a score; a validation of a training does not
+    count.
     """
-    has_content = log.num_hypotheses > 0 or log.bleu is not None
-    return has_content and log.bleu_name != VALIDATION_BLEU
+    if section.program != "generate" or is_of_validation(section):
+        return False
+    return section.num_hypotheses > 0 or section.value("bleu") is not None
 
 
 def _generated(
-    folder: Path, log: GenerationLog, claim: Claim, references_path: Path | None
+    folder: Path, judged: JudgedTranslation, claim: Claim, references_path: Path | None
 ) -> Translation:
     """Return fairseq-generate's lines as they are, in the order of the source, with the BLEU that
     it printed.
     """
-    path = folder / file_of(log)
-    lines = read_text(path).split("\n")[log.first_line - 1 : log.last_line]
+    section = judged.translation.section
+    path, bleu = folder / section.path, section.find("bleu")
+    lines = read_text(path).split("\n")[section.line - 1 : section.last_line]
     sentences = generated_sentences(lines)
     chosen = sentences["D"] or sentences["H"]
     numbers = sorted(chosen)
@@ -403,16 +457,16 @@ def _generated(
     reported: tuple[Reported, ...] = ()
     if references_path is not None:
         references = read_lines(references_path)
-    elif log.bleu is not None:
-        place = f"{path}:{log.bleu_line}"
-        reported = (Reported(place, metric_of_generation(log), log.bleu, ""),)
-    role = "dev" if log.role == "dev" else "test"
+    elif bleu is not None:
+        place = f"{folder / bleu.path}:{bleu.line}"
+        reported = (Reported(place, judged.metric, real(bleu.value) or 0.0, ""),)
+    role = "dev" if judged.translation.role == "dev" else "test"
     return Translation(
         path=str(path),
         lines=tuple(chosen[number] for number in numbers),
         testset=claim.corpus.testset_of(role),
         role=role,
-        generation=msgspec.structs.replace(log, path=str(path)),
+        log=section if bleu is not None else None,
         references_path=str(references_path or path),
         references=references,
         reported=reported,

@@ -32,7 +32,7 @@ Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)
 
 class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The measured cost of a difference, of a size from `at_least` to `at_most` ('': any size), on
-    the listed `corpora`; `what` and the size are `quantity` and `amount` of a `Finding`.
+    the listed `corpora`; `what` and the size are `cause` and `amount` of a `Finding`.
     """
 
     what: Text
@@ -51,7 +51,7 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """Return whether this cost was measured for such a finding, on its corpus and kind of
         system.
         """
-        is_known = self.what == finding.quantity and corpus in self.corpora.split()
+        is_known = self.what == finding.cause and corpus in self.corpora.split()
         if not is_known or self.systems not in ("", kind):
             return False
         if not self.at_least and not self.at_most:
@@ -101,21 +101,23 @@ def is_incomparable(finding: Finding) -> bool:
     """Return whether a finding forbids to compare the score with the printed one: another language
     pair or another test set, except the filtered newstest2014, which reads alike.
     """
-    is_other_testset = finding.quantity == "testset" and finding.amount != NUM_FILTERED
-    return is_other_testset or finding.quantity == "language_pair"
+    is_other_testset = finding.cause == "testset" and finding.amount != NUM_FILTERED
+    return is_other_testset or finding.cause == "language_pair"
 
 
 def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return findings in their rank: first what makes the score incomparable, then costs measured
-    on this run, published costs, unknown costs and what raises the score; symptoms last.
+    on this run, published costs, unknown costs and what raises the score; then symptoms, and what
+    concerns no BLEU of a test set.
 
     Among costs of one kind the highest comes first, then the best known. The order of the checks
     decides between equals.
     """
 
-    def key(finding: Finding) -> tuple[bool, bool, int, float, int]:
+    def key(finding: Finding) -> tuple[bool, bool, bool, int, float, int]:
         cost = finding.cost or UNKNOWN_COST
         return (
+            bool(finding.concerns),
             finding.is_symptom,
             not is_incomparable(finding),
             _kind(cost),
@@ -140,8 +142,8 @@ def _published_cost(finding: Finding, diagnosis: Diagnosis, costs: Sequence[Publ
     """
     kind = "big" if diagnosis.system.startswith("big") else "base"
     known = [row.cost for row in costs if row.concerns(finding, diagnosis.corpus, kind)]
-    if finding.quantity.startswith("definition "):
-        metric = finding.quantity.removeprefix("definition ")
+    if finding.cause.startswith("definition "):
+        metric = finding.cause.removeprefix("definition ")
         known += _definition_costs(metric, diagnosis.corpus)
     if not known:
         return UNKNOWN_COST

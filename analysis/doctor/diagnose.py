@@ -9,14 +9,12 @@ import msgspec
 
 from analysis.doctor import (
     check_data,
-    check_facts,
     check_lengths,
+    check_problems,
     check_scores,
-    check_settings,
     check_training,
 )
 from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Diagnosis
-from paper_tables.compare.judgement import DECODING_GROUPS, TRAINING_GROUPS, unjudged
 
 # The check with a key is the function `check_<key>` in one of these modules.
 _FUNCTIONS = (
@@ -24,8 +22,7 @@ _FUNCTIONS = (
     | vars(check_scores)
     | vars(check_lengths)
     | vars(check_training)
-    | vars(check_settings)
-    | vars(check_facts)
+    | vars(check_problems)
 )
 CHECKS: dict[str, Callable[[Case], Answer]] = {
     name: _FUNCTIONS[f"check_{name}"] for name in WORDS_BY_CHECK
@@ -38,16 +35,15 @@ def diagnose(case: Case) -> Diagnosis:
     score_once = functools.lru_cache(maxsize=8)(case.scorer)
     case = msgspec.structs.replace(case, scorer=lambda *sides: score_once(*map(tuple, sides)))
     outcomes = tuple(_outcome(name, case) for name in CHECKS)
-    log_path = case.training.path if case.training else "none"
     data_bin = str(case.data.folder) if case.data else "none"
     paths = ", ".join(dict.fromkeys(output.path for output in case.translations))
     return Diagnosis(
         name=claim.name,
-        scale=claim.scale,
-        system=claim.system,
+        scale=claim.target.scale,
+        system=claim.target.system,
         corpus=claim.corpus.name,
         files={
-            "log": log_path,
+            "log": case.log_path or "none",
             "data-bin": data_bin,
             "translations": paths or "none",
         },
@@ -65,13 +61,11 @@ def _outcome(name: str, case: Case) -> Answer:
 
 
 def not_judged(case: Case) -> tuple[str, ...]:
-    """Return the quantities that a BLEU requires and that the evidence does not state in full."""
-    training = unjudged(check_settings.training_judgements(case), TRAINING_GROUPS)
-    judged = [one for _, one in check_settings.decoding_judgements(case)]
-    missing = set(unjudged(judged, DECODING_GROUPS))
-    outputs = case.translations
-    if outputs and not case.claim.average_by_use:
-        missing.discard("average")
-    if any(output.can_be_scored or (output.reported and not output.logged) for output in outputs):
-        missing.discard("scoring")
-    return (*training, *(group for group in DECODING_GROUPS if group in missing))
+    """Return the quantities that a BLEU requires and that the evidence does not state."""
+    training = check_problems.unstated_quantities(case, "training")
+    if case.training is None:
+        training.insert(0, "the log of the training")
+    translations = check_problems.unstated_quantities(case, "translation")
+    if not case.translations:
+        translations.insert(0, "a translation of the test set")
+    return (*training, *translations)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.printed import evaluations_of, is_asked_for
+from aiayn.known_good.targets import make_target
+from aiayn.printed import PAPER_SCALE, evaluations_of, is_asked_for
 from aiayn.records import read_train_record
 from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import CorpusSpec, Overrides, overridden, read_corpus, read_system
@@ -62,8 +63,16 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
     corpus = read_corpus(corpus_name)
     pair = corpus.language_pair
     evaluations = evaluations_of(pair, system) if is_asked_for(pair, system) else []
-    averages = {f"{role}_{pair}": average for average, role in evaluations}
-    return Claim(name, scale, system, corpus, spec.training, spec.decoding, averages)
+    target = make_target(
+        scale,
+        system,
+        pair,
+        spec.training,
+        spec.decoding,
+        {role: average for average, role in evaluations},
+        is_papers_corpus=scale == PAPER_SCALE and corpus.name.startswith("wmt14_"),
+    )
+    return Claim(name, corpus, target)
 
 
 def _corpus_scorer(corpus: CorpusSpec) -> Scorer:

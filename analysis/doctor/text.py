@@ -5,6 +5,7 @@ most 100 columns.
 from collections.abc import Iterable, Iterator
 
 from aiayn.terminal import entries, sections, titled, wrapped
+from analysis.doctor.check_problems import shorten
 from analysis.doctor.types import WORDS_BY_CHECK, Answer, Cost, Diagnosis, Finding
 
 LABEL = 11  # columns of the labels of a finding
@@ -42,9 +43,11 @@ def headline(diagnosis: Diagnosis) -> str:
     """Return in a sentence how many causes and symptoms were found, and what could not be
     judged.
     """
-    counts = {"cause": 0, "symptom": 0, "gain": 0}
+    counts = {"cause": 0, "symptom": 0, "gain": 0, "other number": 0}
     for finding in diagnosis.findings:
-        if finding.is_symptom:
+        if finding.concerns:
+            counts["other number"] += 1
+        elif finding.is_symptom:
             counts["symptom"] += 1
         elif finding.cost is not None and finding.cost.is_gain:
             counts["gain"] += 1
@@ -57,7 +60,7 @@ def headline(diagnosis: Diagnosis) -> str:
     made = f"{num_made} of {len(diagnosis.outcomes)} checks could be made"
     unknown = ""
     if diagnosis.not_judged:
-        unknown = f"; not judged, as nothing states it: {', '.join(diagnosis.not_judged)}"
+        unknown = f"; not judged, as nothing states it: {shorten(diagnosis.not_judged)}"
     if words:
         return f"Found: {words}; {made}{unknown}."
     if diagnosis.not_judged:
@@ -68,13 +71,12 @@ def headline(diagnosis: Diagnosis) -> str:
 def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
     yield from wrapped(f"{number}. {finding.title}", "", "   ")
     shown_place = ""
-    for one in (finding, *finding.also):
+    for one in finding.evidence:
         if one.place != shown_place:
             shown_place = one.place
             yield from _labelled("evidence", shown_place)
-        reason = f" ({one.reason})" if one.reason else ""
-        text = f"{one.words or one.quantity}: {one.found}; expected {one.expected}{reason}"
-        yield from _labelled("", text)
+        why = f" ({one.why})" if one.why else ""
+        yield from _labelled("", f"{one.quantity}: {one.found}; expected {one.expected}{why}")
     if finding.cost is not None:
         yield from _labelled("cost", words_of_cost(finding.cost))
     yield from _labelled("fix", finding.fix)

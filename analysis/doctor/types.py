@@ -1,7 +1,5 @@
 """Types of the doctor: the claim, the evidence, the outcome of each check, the diagnosis; and the
 list of checks with the texts of their findings.
-
-A finding is a judgement as `paper_tables.compare` makes it, with a title and a cost.
 """
 
 import math
@@ -11,13 +9,13 @@ from typing import Any
 
 import msgspec
 
+from aiayn.facts.types import Section
 from aiayn.known_good.judge import Problem
-from aiayn.logs.evidence import LoggedTraining
-from aiayn.logs.types import GenerationLog, TrainingLog
+from aiayn.known_good.rows import JudgedTraining
+from aiayn.known_good.targets import Target
 from aiayn.printed import read_rows
-from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
+from aiayn.spec.system import CorpusSpec
 from analysis.doctor.data_bin import DataBin
-from paper_tables.compare.judgement import Judgement
 
 # Turns hypotheses and references into values in percent by metric, under every definition that
 # applies.
@@ -25,21 +23,15 @@ Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The system that a run claims to be. `average_by_use` has the same meaning as in a
-    `PaperSystem`; it is empty if no table has the system.
-    """
+    """The system and the corpus that a run claims to have; `target` has the expected values."""
 
     name: str
-    scale: str
-    system: str
     corpus: CorpusSpec
-    training: TrainingSpec
-    decoding: DecodingSpec
-    average_by_use: dict[str, str]
+    target: Target
 
     @property
     def is_papers_corpus(self) -> bool:
-        """Whether the corpus is WMT14; the paper's counts hold only for it (section 5.1)."""
+        """Whether the corpus is WMT14; published counts hold only for it (section 5.1)."""
         return self.corpus.name.startswith("wmt14_")
 
 
@@ -55,9 +47,8 @@ class Reported(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """One translated test set; '' and None mean that a value is not known.
 
-    `references` are the references of the score, as found. `generation` is the log of
-    fairseq-generate at `path`, or what a record says of the search. `lines` are empty for a log
-    without sentences.
+    `references` are the references of the score, as found. `log` is the section of a log of
+    fairseq-generate that has a line of BLEU. `lines` are empty for a log without sentences.
     """
 
     path: str
@@ -67,12 +58,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     references_path: str = ""
     references: tuple[str, ...] | None = None
     reported: tuple[Reported, ...] = ()
-    generation: GenerationLog | None = None
-
-    @property
-    def logged(self) -> GenerationLog | None:
-        """The log of fairseq-generate, if it has a BLEU line."""
-        return self.generation if self.generation and self.generation.bleu_line else None
+    log: Section | None = None
 
     @property
     def can_be_scored(self) -> bool:
@@ -96,31 +82,32 @@ class Attending(msgspec.Struct, frozen=True):
     bits_lost: float
 
 
-class Case(msgspec.Struct, frozen=True):
-    """The evidence on a claim; None or empty means absent. `notes` name the files that could not be
-    read, and `statements` are the problems of what logs state besides settings.
+class Judged(msgspec.Struct, frozen=True):
+    """A problem of the judge. `check` is `training` or `translation`. `concerns` is the number that
+    it keeps out, '' for the BLEU of a test set.
+    """
+
+    check: str
+    concerns: str
+    problem: Problem
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """The evidence on a claim; None or empty means absent.
+
+    `log_path` is the log of the training. `problems` are those of the judge, each once. `notes` are
+    its notes as sentences, and the files that could not be read.
     """
 
     claim: Claim
-    training: LoggedTraining | None
-    data: DataBin | None
-    translations: tuple[Translation, ...]
     scorer: Scorer
+    log_path: str = ""
+    training: JudgedTraining | None = None
+    data: DataBin | None = None
+    translations: tuple[Translation, ...] = ()
+    problems: tuple[Judged, ...] = ()
     attending: Attending | None = None
     notes: tuple[str, ...] = ()
-    statements: tuple[Problem, ...] = ()
-
-    @property
-    def log(self) -> TrainingLog | None:
-        """The training's log, None if there is no training."""
-        return self.training.log if self.training else None
-
-    @property
-    def place(self) -> str:
-        """The data-bin's folder, else the path of the log; '' without either."""
-        if self.data is not None:
-            return str(self.data.folder)
-        return self.training.path if self.training else ""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,24 +138,43 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         return self.low is not None and self.low < 0 and self.most <= 0
 
 
-class Finding(Judgement, frozen=True, kw_only=True):
-    """A difference from the claim: its first judgement, and in `also` the others.
+class Evidence(msgspec.Struct, frozen=True):
+    """A difference: where it is stated, which quantity, both values, and why it matters."""
 
-    `quantity` and `amount` name the difference as published/costs.csv does: a symbol and its value,
-    or the ratio to the paper's value. The cost is measured on this run where possible, otherwise
-    taken from publications on the same corpus.
+    path: str
+    quantity: str
+    found: str
+    expected: str
+    line: int | None = None
+    why: str = ""
+
+    @property
+    def place(self) -> str:
+        """File and line, as an editor takes them."""
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A difference from the claim, with its evidence, its cost and what to do.
+
+    `cause` and `amount` name the difference as published/costs.csv does: a quantity and its value,
+    or the ratio to the system's value. The cost is measured on this run where possible, otherwise
+    taken from publications on the same corpus. `concerns` is the same as in `Judged`.
     """
 
+    cause: str
     title: str
+    evidence: tuple[Evidence, ...]
+    fix: str
     check: str = ""
-    also: tuple[Judgement, ...] = ()
     amount: float | None = None
     cost: Cost | None = None
+    concerns: str = ""
 
     @property
     def is_symptom(self) -> bool:
         """Whether other findings may be its cause."""
-        return self.quantity == "lengths"
+        return self.cause in ("lengths", "bleu")
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,8 +192,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer: findings in their rank, and the outcome of every check in the order in
     which it was made.
 
-    `notes` are sentences on what could not be compared. `not_judged` are the required quantities
-    that nothing states: with any of them, "no difference" cannot be said.
+    `notes` are sentences on what is unusual or could not be read. `not_judged` are the required
+    quantities that nothing states: with any of them, "no difference" cannot be said.
     """
 
     name: str
@@ -203,31 +209,27 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 # The checks with their subjects, in the order of the ranked causes (causes.csv).
 WORDS_BY_CHECK = {
-    "data": "numbers of pairs",
-    "vocabulary": "joint vocabulary with </s>",
+    "data": "one number of pairs",
+    "vocabulary": "lines that end with </s>",
     "alignment": "pairs that are translations",
     "pieces": "pieces joined, detokenised",
     "reference_order": "references in their order",
-    "batch": "batch, rate and updates",
+    "training": "facts of the training",
     "divergence": "a training that holds",
     "start": "a decoder that attends",
-    "model": "model and optimizer",
-    "facts": "lines that agree",
-    "average": "checkpoints averaged",
-    "search": "search",
+    "translation": "facts of the translations",
     "lengths": "length of translations",
     "definition": "definition of the scores",
-    "testset": "lines of the test set",
 }
 
 
 class KnownFinding(msgspec.Struct, frozen=True):
-    """A row of findings.csv: `what` differs, as published/costs.csv names it, and the templates of
-    title and fix.
+    """A row of findings.csv: the cause as published/costs.csv names it, and the templates of title
+    and fix.
     """
 
     name: str
-    what: str
+    cause: str
     title: str
     fix: str
 
@@ -239,40 +241,16 @@ KNOWN_FINDINGS = {
 
 
 def make_finding(
-    name: str,
-    evidence: Sequence[Judgement],
-    *,
-    amount: float | None = None,
-    cost: Cost | None = None,
-    **values: Any,
+    name: str, evidence: Sequence[Evidence], *, cost: Cost | None = None, **values: Any
 ) -> Finding:
-    """Return the finding with a name in findings.csv, whose texts may have fields of the first
-    judgement; `values` replace such fields.
-    """
-    known, (first, *others) = KNOWN_FINDINGS[name], evidence
-    fields = msgspec.structs.asdict(first) | {"words": first.words or first.quantity}
-    texts = fields | values
-    fields |= {
-        "quantity": known.what.format(**texts),
-        "title": known.title.format(**texts),
-        "fix": known.fix.format(**texts),
-    }
-    return Finding(**fields, also=tuple(others), amount=amount, cost=cost)
-
-
-def fact(
-    path: object, words: str, found: object, expected: object, line: int | None = None
-) -> Judgement:
-    """Return a difference that no comparison with the system judges, values as text."""
-    return Judgement(
-        quantity=words,
-        group="other",
-        verdict="different",
-        path=str(path),
-        line=line,
-        words=words,
-        found=str(found),
-        expected=str(expected),
+    """Return the finding with a name in findings.csv, whose texts may have fields of `values`."""
+    known = KNOWN_FINDINGS[name]
+    return Finding(
+        cause=known.cause.format(**values),
+        title=known.title.format(**values),
+        fix=known.fix.format(**values),
+        evidence=tuple(evidence),
+        cost=cost,
     )
 
 

@@ -23,10 +23,10 @@ class Edit(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is planted: `stage` is where, `cause` the quantity that the doctor names ('' for the
+    """What is planted: `stage` is where, `cause` the cause that the doctor names ('' for the
     clean run).
 
-    `beside` are further quantities that it names, rightly.
+    `beside` are further causes that it names, rightly.
     """
 
     name: str

@@ -44,8 +44,8 @@ class Answer:
 
     def rank_of(self, fault: Fault) -> int | None:
         """Return the rank of the true cause, 1 for the first; None if it was not found."""
-        quantities = [finding["quantity"] for finding in self.findings]
-        return quantities.index(fault.cause) + 1 if fault.cause in quantities else None
+        causes = [finding["cause"] for finding in self.findings]
+        return causes.index(fault.cause) + 1 if fault.cause in causes else None
 
 
 def claim_of(name: str) -> list[str]:

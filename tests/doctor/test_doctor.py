@@ -42,10 +42,10 @@ def test_generations_are_put_into_the_order_of_the_source(
         main(["doctor", str(tmp_path), "--system", "base", "--corpus", "wmt14_en_de", "--json"])
         == 1
     )
-    found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
-    assert found["search"]["title"] == "Another setting: beam 5, not 4"
+    found = {one["cause"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert found["beam_size"]["title"] == "beam_size 5, expected 4"
     assert "reference_order" not in found
-    assert found["testset"]["expected"] == "3,003"
+    assert found["testset"]["evidence"][0]["expected"] == "3,003"
 
 
 WMT14 = ("--system", "base", "--corpus", "wmt14_en_de", "--json")
@@ -54,12 +54,10 @@ WMT14 = ("--system", "base", "--corpus", "wmt14_en_de", "--json")
 def findings(
     folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> dict[str, dict[str, Any]]:
-    """Return what is found of a folder, without the size of the test set, by title."""
+    """Return what is found of a folder, without facts of translations, by title."""
     main(["doctor", str(folder), *WMT14, *arguments])
     found = json.loads(capsys.readouterr().out)["findings"]
-    return {
-        one["title"]: one for one in found if one["check"] not in ("testset", "average", "search")
-    }
+    return {one["title"]: one for one in found if one["check"] != "translation"}
 
 
 def value_of(metric: str, hypotheses: Sequence[str], references: Sequence[str]) -> float:
@@ -97,10 +95,10 @@ def test_a_logged_bleu_that_its_own_lines_do_not_have_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = findings(write_generation(tmp_path / "a", TOKENS, TOKEN_REFERENCES, 11.0), capsys)
-    assert found["A score does not match its name"]["words"] == "bleu_as_given"
+    assert found["A score does not match its name"]["evidence"][0]["quantity"] == ("bleu_as_given")
 
 
-def test_a_generate_log_in_pieces_is_found_by_the_comparison(
+def test_a_generate_log_in_pieces_is_found_by_the_judge(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logged = value_of("bleu_as_given", in_pieces(TOKENS), in_pieces(TOKEN_REFERENCES))
@@ -108,8 +106,10 @@ def test_a_generate_log_in_pieces_is_found_by_the_comparison(
         tmp_path / "a", in_pieces(TOKENS), in_pieces(TOKEN_REFERENCES), logged
     )
     for arguments in ((), ("--hypotheses", str(folder / "gen.out"))):
-        (title,) = findings(folder, capsys, *arguments)  # and not: too long
-        assert title == "Another setting: BLEU counts pieces, not words"
+        assert findings(folder, capsys, *arguments) == {}  # and not: too long
+        main(["doctor", str(folder), *WMT14, *arguments])
+        causes = [one["cause"] for one in json.loads(capsys.readouterr().out)["findings"]]
+        assert "pieces_on_both_sides" in causes
 
 
 def test_a_cost_is_shown_with_its_direction_and_source() -> None:
@@ -135,7 +135,7 @@ def test_another_test_set_ranks_before_every_cost(
     (tmp_path / "gen.out").write_text("\n".join([*lines, ""]), encoding="utf-8")
     main(["doctor", str(tmp_path), *WMT14])
     diagnosis = json.loads(capsys.readouterr().out)
-    assert [one["check"] for one in diagnosis["findings"]][:1] == ["testset"]
+    assert [one["cause"] for one in diagnosis["findings"]][:1] == ["testset"]
 
 
 def test_a_run_with_a_search_by_another_alpha_keeps_the_scores_of_its_own_search(

@@ -1,7 +1,8 @@
 """Each check of the doctor shown failing once, on the clean run's evidence with one thing in it
-changed.
+changed; problems of the judge under their causes.
 """
 
+import shutil
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,21 +13,19 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from aiayn.logs.evidence import LoggedTraining
-from aiayn.logs.types import TrainingLog
-from aiayn.spec.system import read_corpus, read_system
+from aiayn.facts.types import Fact
+from aiayn.known_good.judge import problems
+from aiayn.spec.system import Overrides, read_corpus
 from analysis.doctor.check_data import check_vocabulary
 from analysis.doctor.check_lengths import check_lengths
-from analysis.doctor.check_scores import (
-    check_definition,
-    check_reference_order,
-    check_testset,
-)
-from analysis.doctor.check_settings import check_average, check_batch
+from analysis.doctor.check_problems import check_training, check_translation
+from analysis.doctor.check_scores import check_definition, check_reference_order
+from analysis.doctor.check_training import check_divergence
 from analysis.doctor.collect import collect_folder
 from analysis.doctor.costs import rank
 from analysis.doctor.diagnose import CHECKS, diagnose
-from analysis.doctor.types import Answer, Case, Claim, Reported
+from analysis.doctor.diagnoses import make_claim
+from analysis.doctor.types import Answer, Case, Judged, Reported
 from tests.doctor.fixtures import assemble
 
 ROWS = tomllib.loads(Path(__file__).with_name("checks.toml").read_text(encoding="utf-8"))["case"]
@@ -43,56 +42,38 @@ def count_words(hypotheses: Sequence[str], references: Sequence[str]) -> dict[st
     return {"bleu_sacre_13a": float(right), "bleu_sacre_13a_lc": float(lower)}
 
 
-@pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> Case:
-    folder = assemble("clean", tmp_path_factory.mktemp("doctor") / "clean")
-    system = read_system("base", "demo")
-    averages = {"dev_en-de": "last1", "test_en-de": "last5"}
-    corpus = read_corpus("demo_en_de")
-    claim = Claim("clean", "demo", "base", corpus, system.training, system.decoding, averages)
+def collect(folder: Path) -> Case:
+    claim = make_claim("clean", "demo", "base", "demo_en_de", Overrides())
     return collect_folder(folder, claim, count_words, hypotheses_path=None, references_path=None)
 
 
-def trained_of(case: Case) -> tuple[LoggedTraining, TrainingLog]:
-    assert case.training is not None
-    return case.training, case.training.log
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return assemble("clean", tmp_path_factory.mktemp("doctor") / "clean")
 
 
-def with_log(case: Case, **changes: Any) -> Case:
-    training, log = trained_of(case)
-    return replace(case, training=replace(training, log=replace(log, **changes)))
-
-
-def changed(case: Case, row: dict[str, Any]) -> Case:
-    """Return a case with the changes of a row of checks.toml."""
-    training, log = trained_of(case)
-    is_stopped_early = row.get("is_stopped_early", False)
-    log = replace(log, is_stopped_early=is_stopped_early, **row.get("log", {}))
-    if log.num_gpus is False:
-        log = replace(log, num_gpus=None)
-    tokens_ratio = row.get("tokens_ratio", 1.0)
-    epochs = [
-        replace(one, target_tokens_per_update=tokens_ratio * (one.target_tokens_per_update or 0))
-        for one in log.epochs
-    ]
-    training = replace(training, symbols=training.symbols | row.get("symbols", {}))
-    case = replace(case, training=replace(training, log=replace(log, epochs=tuple(epochs))))
-    if "last_bits" in row:
-        case = with_last_bits(case, row["last_bits"])
-    if "patience" in row:
-        patient = replace(case.claim.training, patience_epochs=row["patience"])
-        case = replace(case, claim=replace(case.claim, training=patient))
-    return of_wmt14(case) if row.get("is_wmt14") else case
+@pytest.fixture(scope="module")
+def clean(folder: Path) -> Case:
+    return collect(folder)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
-def test_a_change_of_the_clean_run_is_answered(clean: Case, row: dict[str, Any]) -> None:
-    answer = CHECKS[row["check"]](changed(clean, row))
-    expected = row.get("titles", [])
-    assert len(answer.findings) == len(expected)
-    assert all(map(str.startswith, titles(answer), expected))
-    text = msgspec.json.encode(answer).decode()
-    assert [words for words in row.get("says", []) if words not in text] == []
+def test_a_change_of_the_clean_run_is_answered(
+    row: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    """Each row of checks.toml replaces text in a file of the clean run."""
+    changed = tmp_path / "run"
+    shutil.copytree(folder, changed)
+    path = changed / row.get("file", "train.log")
+    text = path.read_text(encoding="utf-8")
+    for old, new in row["replaced"].items():
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text, encoding="utf-8")
+    answer = CHECKS[row["check"]](collect(changed))
+    assert [one.cause for one in answer.findings] == row["causes"]
+    content = msgspec.json.encode(answer).decode()
+    assert [words for words in row.get("says", []) if words not in content] == []
 
 
 def test_lines_without_their_end_of_sentence_are_found(
@@ -102,13 +83,23 @@ def test_lines_without_their_end_of_sentence_are_found(
     side = clean.data.sides_by_split["train"][1]
     monkeypatch.setattr(side, "lengths", side.lengths - 1)
     (finding,) = check_vocabulary(clean).findings
-    assert finding.quantity == "end_of_sentence"
+    assert finding.cause == "end_of_sentence"
 
 
 def with_last_bits(case: Case, bits: float) -> Case:
     """Return a case whose last validation is at `bits` a subword."""
-    *validations, last = trained_of(case)[1].validations
-    return with_log(case, validations=(*validations, replace(last, nll_bits=bits)))
+    assert case.training is not None
+    training = case.training.training
+    *validations, last = training.validations
+    training = replace(training, validations=[*validations, replace(last, nll_bits=bits)])
+    return replace(case, training=replace(case.training, training=training))
+
+
+@pytest.mark.parametrize("bits", [12.0, float("nan")])
+def test_a_training_that_ends_far_above_its_best_has_diverged(clean: Case, bits: float) -> None:
+    assert check_divergence(clean).findings == ()
+    (finding,) = check_divergence(with_last_bits(clean, bits)).findings
+    assert finding.title.startswith("The training diverged after update ")
 
 
 def of_wmt14(case: Case) -> Case:
@@ -131,7 +122,7 @@ def titles(outcome: Answer) -> list[str]:
 
 
 def test_a_check_without_its_evidence_says_so_and_finds_nothing(clean: Case) -> None:
-    empty = Case(clean.claim, None, None, (), count_words)
+    empty = Case(claim=clean.claim, scorer=count_words)
     assert [outcome.check for outcome in diagnose(empty).outcomes] == list(CHECKS)
     for check in CHECKS.values():
         outcome = check(empty)
@@ -139,19 +130,16 @@ def test_a_check_without_its_evidence_says_so_and_finds_nothing(clean: Case) -> 
         assert outcome.findings == ()
 
 
-def test_a_last_epoch_of_two_updates_weighs_as_two_updates(clean: Case) -> None:
-    epochs = trained_of(clean)[1].epochs
-    short = replace(epochs[-1], update=epochs[-1].update + 2, target_tokens_per_update=10.0)
-    assert check_batch(with_log(clean, epochs=(*epochs, short))).findings == ()
-
-
-def test_of_two_averages_of_a_test_set_one_must_be_the_tables(clean: Case) -> None:
-    translation = clean.translations[0]
-    assert translation.generation is not None
-    generation = replace(translation.generation, average="last1")
-    single = replace(translation, generation=generation)
-    assert check_average(replace(clean, translations=(single,))).findings
-    assert not check_average(replace(clean, translations=(single, clean.translations[0]))).findings
+def test_of_two_averages_of_a_test_set_one_must_be_the_tables(folder: Path, tmp_path: Path) -> None:
+    single = tmp_path / "single"
+    shutil.copytree(folder, single)
+    path = single / "demo_test.json"
+    record = path.read_text(encoding="utf-8").replace('"last5"', '"last1"')
+    path.write_text(record, encoding="utf-8")
+    (finding,) = check_translation(collect(single)).findings
+    assert (finding.cause, finding.amount) == ("average", 1.0)
+    shutil.copyfile(folder / "demo_test.json", single / "second.json")
+    assert not check_translation(collect(single)).findings
 
 
 ANIMALS = tuple(
@@ -166,8 +154,12 @@ def test_a_symptom_ranks_after_causes_and_is_found_only_where_bounds_are_publish
     short = small(clean, lines=tuple(line[:9] for line in LINES))
     assert not check_lengths(short).findings
     symptoms = check_lengths(of_wmt14(short)).findings
-    cause = check_batch(with_log(clean, last_update=250)).findings
-    assert [one.quantity for one in rank([*symptoms, *cause])] == ["updates", "lengths"]
+    assert clean.training is not None
+    short_training = Fact("updates", 250, "train.log", 1)
+    (problem,) = problems([short_training], {"updates": 700}, "train")[:1]
+    judged = Judged("training", "", problem)
+    cause = check_training(replace(clean, problems=(judged,))).findings
+    assert [one.cause for one in rank([*symptoms, *cause])] == ["updates", "lengths"]
 
 
 def test_translations_that_end_after_a_few_words_are_found(clean: Case) -> None:
@@ -199,7 +191,7 @@ def test_a_part_that_is_shifted_is_out_of_order(clean: Case) -> None:
     shifted = (*ANIMALS[:40], *ANIMALS[41:], "")
     case = small(clean, lines=shifted, references=ANIMALS)
     (finding,) = check_reference_order(case).findings
-    assert (finding.quantity, finding.found) == ("reference_order", "41")
+    assert (finding.cause, finding.evidence[0].found) == ("reference_order", "41")
     assert CHECKS["pieces"](case).findings == ()
 
 
@@ -215,7 +207,7 @@ def test_a_score_that_is_another_definitions_is_named(clean: Case) -> None:
     lines = (LINES[0].lower(), *LINES[1:])
     reported = Reported("score.json", "bleu_sacre_13a", 100.0, "")
     (finding,) = check_definition(small(clean, lines=lines, reported=(reported,))).findings
-    assert finding.expected == "66.67; 100.00 is bleu_sacre_13a_lc"
+    assert finding.evidence[0].expected == "66.67; 100.00 is bleu_sacre_13a_lc"
     assert finding.title == "Scored without case"
     assert finding.cost is not None
     assert finding.cost.low == pytest.approx(-33.33, abs=0.01)
@@ -233,10 +225,3 @@ def test_lower_cased_translations_lose_what_a_score_without_case_would_have_more
     assert finding.cost.low == 100.0  # 0 of 3 lines are right, 3 of 3 without case
     (finding,) = check_definition(small(clean, references=lines)).findings
     assert finding.title.startswith("The references are lower-cased")
-
-
-def test_a_part_of_the_test_set_is_found(clean: Case) -> None:
-    assert titles(
-        check_testset(with_translation(clean, lines=clean.translations[0].lines[:-1]))
-    ) == ["Another test set"]
-    assert check_testset(clean).findings == ()

@@ -11,12 +11,12 @@ import lzma
 import pytest
 from msgspec.structs import replace
 
-from aiayn.logs.evidence import join_logs
-from aiayn.logs.reader import read_log
-from aiayn.spec.system import read_corpus, read_system
+from aiayn.facts.types import Fact, Measured
+from aiayn.spec.system import Overrides
 from analysis.doctor.check_training import check_start
-from analysis.doctor.collect import training_in
-from analysis.doctor.types import Attending, Case, Claim
+from analysis.doctor.collect import collect_folder
+from analysis.doctor.diagnoses import make_claim
+from analysis.doctor.types import Attending, Case
 from tests.doctor.fixtures import FIXTURES_FOLDER
 
 ROWS = list(csv.DictReader((FIXTURES_FOLDER / "curves.csv").open(encoding="utf-8")))
@@ -30,12 +30,10 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Case:
     """
     path = tmp_path_factory.mktemp("unstarted") / "train.log"
     path.write_bytes(lzma.decompress(BIG.read_bytes()))
-    system = read_system("big", "multi30k")
-    corpus = read_corpus("multi30k_en_de")
-    claim = Claim("big", "multi30k", "big", corpus, system.training, system.decoding, {})
-    logs = join_logs(path.parent, {path.name: read_log(path)})
-    training = training_in(path.parent, logs)
-    return Case(claim, training, None, (), lambda hypotheses, references: {})
+    claim = make_claim("big", "multi30k", "big", "multi30k_en_de", Overrides())
+    return collect_folder(
+        path.parent, claim, lambda *sides: {}, hypotheses_path=None, references_path=None
+    )
 
 
 def read_curve(text: str) -> list[tuple[int, float]]:
@@ -47,24 +45,23 @@ def read_curve(text: str) -> list[tuple[int, float]]:
 def with_curve(case: Case, row: dict[str, str]) -> Case:
     """Return a case with the validations of a row of curves.csv, and its losses in training."""
     assert case.training is not None
-    log = case.training.log
+    training = case.training.training
     bleu = float(row["bleu"]) if row["bleu"] else None
     validations = [
-        replace(log.validations[0], line=number, update=update, nll_bits=bits, bleu=bleu)
+        Measured(line=number, epoch=1, update=update, subset="valid", nll_bits=bits, bleu=bleu)
         for number, (update, bits) in enumerate(read_curve(row["validations"]), 1)
     ]
     epochs = [
-        replace(log.epochs[0], update=update, nll_bits=bits)
+        Measured(line=1, epoch=1, update=update, nll_bits=bits)
         for update, bits in read_curve(row["trained"])
     ]
-    log = replace(
-        log,
-        validations=tuple(validations),
-        epochs=tuple(epochs),
-        size_by_language=dict.fromkeys(("en", "de"), int(row["vocabulary"])),
+    section = replace(
+        training.last,
+        facts=[Fact("num_types", int(row["vocabulary"]), "train.log", 1)],
+        symbols=[Fact("warmup_steps", int(row["warmup_steps"]), "train.log", 1)],
     )
-    symbols = case.training.symbols | {"warmup_steps": int(row["warmup_steps"])}
-    return replace(case, training=replace(case.training, log=log, symbols=symbols))
+    training = replace(training, sections=[section], validations=validations, epochs=epochs)
+    return replace(case, training=replace(case.training, training=training))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["run"] for row in ROWS])
@@ -82,13 +79,13 @@ def test_big_that_never_attended_is_found_with_what_helps(big: Case) -> None:
         words in finding.fix
         for words in ("lower learning rate", "longer warm-up", "smaller batches", "pre-norm")
     )
-    assert finding.line
+    assert finding.evidence[0].line
 
 
 def test_a_record_of_attention_decides_over_the_curve(big: Case) -> None:
     uniform = Attending("val.json", ((0.999, 0.997), (0.998, 0.999)), 0.01)
     (finding,) = check_start(replace(big, training=None, attending=uniform)).findings
-    assert finding.path == "val.json"
+    assert finding.evidence[0].path == "val.json"
     for started in (
         replace(uniform, bits_lost=1.9),
         replace(uniform, entropies=((0.99, 0.99), (0.4, 0.99))),

@@ -3,11 +3,16 @@
 import pytest
 from msgspec.structs import replace
 
+from aiayn.facts.jobs import Training
+from aiayn.facts.types import Section
+from aiayn.known_good.judge import Row, problems
+from aiayn.known_good.rows import JudgedTraining
 from aiayn.spec.system import Overrides
+from analysis.doctor.collect_problems import problems_of_translation
 from analysis.doctor.costs import PAPER_CORPORA, add_costs
 from analysis.doctor.diagnose import diagnose
 from analysis.doctor.diagnoses import make_claim
-from analysis.doctor.types import Case, Diagnosis, Reported
+from analysis.doctor.types import Case, Diagnosis, Judged, Reported, Translation
 from tests.doctor.threads import CASES, Settings, ThreadCase
 
 IDS = [case.name for case in CASES]
@@ -21,24 +26,46 @@ def of_settings(settings: Settings, corpus: str) -> Diagnosis:
     """
     claimed_corpus = corpus if corpus in PAPER_CORPORA else "wmt14_en_de"
     claim = make_claim("thread", "paper", settings.system, claimed_corpus, Overrides())
-    reported = (Reported("thread", settings.metric, 0.0, ""),)
-    translation = replace(settings.translation, reported=reported)
-    case = Case(claim, settings.training, None, (translation,), lambda hypotheses, references: {})
+    target = claim.target
+    judged = JudgedTraining(
+        training=Training(sections=[Section(path="thread", program="train", line=1)]),
+        facts=list(settings.training),
+        row=Row(target=None, nearest=target),
+    )
+    translation = Translation(
+        path="thread",
+        testset="newstest2014",
+        role="test",
+        reported=(Reported("thread", settings.metric, 0.0, ""),),
+        log=settings.log,
+    )
+    found = [
+        Judged("training", "", problem)
+        for problem in problems(settings.training, target.values, "train")
+    ]
+    found += problems_of_translation(settings.translation, target, translation)
+    case = Case(
+        claim=claim,
+        scorer=lambda hypotheses, references: {},
+        training=judged,
+        translations=(translation,),
+        problems=tuple(found),
+    )
     return add_costs(replace(diagnose(case), corpus=corpus))
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_the_causes_of_a_thread_are_found_with_their_published_costs(case: ThreadCase) -> None:
     findings = of_settings(case.settings, case.corpus).findings
-    finding_by_quantity = {one.quantity: one for one in findings}
+    finding_by_cause = {one.cause: one for one in findings}
     for expected in case.expected:
-        cost = finding_by_quantity[expected.quantity].cost
+        cost = finding_by_cause[expected.cause].cost
         assert cost is not None
         assert cost.low == pytest.approx(expected.low, abs=0.051)
         assert cost.high == pytest.approx(expected.high, abs=0.051)
         assert expected.low is None or cost.source
     if case.has_first_cause:
-        assert findings[0].quantity in {expected.quantity for expected in case.expected}
+        assert findings[0].cause in {expected.cause for expected in case.expected}
 
 
 def test_on_the_papers_corpora_no_cost_of_another_corpus_enters() -> None:
@@ -46,7 +73,7 @@ def test_on_the_papers_corpora_no_cost_of_another_corpus_enters() -> None:
     here = of_settings(greedy.settings, "wmt14_en_de")
     there = of_settings(greedy.settings, "iwslt14_de_en")
     costs = [
-        {one.quantity: one.cost and one.cost.low for one in diagnosis.findings}["beam_size"]
+        {one.cause: one.cost and one.cost.low for one in diagnosis.findings}["beam_size"]
         for diagnosis in (here, there)
     ]
     assert costs == [None, pytest.approx(2.0)]

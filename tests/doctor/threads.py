@@ -10,33 +10,32 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aiayn.facts.symbols import Symbols, symbols_of_spec
-from aiayn.logs.evidence import LoggedTraining
-from aiayn.logs.types import Argument, GenerationLog, Measured, Start, TrainingLog
+from aiayn.facts.types import Fact, Section, Value
 from aiayn.spec.system import read_system
-from analysis.doctor.types import Translation
 
 EPOCH_TOKENS = 138e6  # target tokens of an epoch of WMT14 En-De: fairseq #512, #1331
 
 
 class Expected(NamedTuple):
-    """A cause that must be found: its quantity, and the bounds of its published cost in BLEU (None:
+    """A cause that must be found: its name, and the bounds of its published cost in BLEU (None:
     unknown).
     """
 
-    quantity: str
+    cause: str
     low: float | None = None
     high: float | None = None
 
 
 class Settings(NamedTuple):
-    """A training and its translation of the test set, as a thread states them; `system` is the
-    nearest.
+    """A training and its translation of the test set, as a thread states them: their facts;
+    `system` is the nearest. `log` is a line of BLEU.
     """
 
     system: str
-    training: LoggedTraining | None
-    translation: Translation
+    training: tuple[Fact, ...]
+    translation: tuple[Fact, ...]
     metric: str
+    log: Section | None
 
 
 class ThreadCase(NamedTuple):
@@ -67,72 +66,47 @@ def settings(
     average: int | None = None,
     metric: str = "bleu_tok_compound_split",
     length_ratio: float | None = None,
-    data: str = "",
-    **search: Argument,
+    wmt_year: int | None = None,
+    **search: Value,
 ) -> Settings:
     """Return a run of a system, and its translation of the test set; a BLEU line has penalty 1.
 
     `tokens` are the real target tokens of an update, None where the thread does not state them.
     """
     symbols = of_system(system, **(changes or {}))
-    updates = int(symbols["updates"])
-    if not updates:
-        del symbols["updates"]  # the thread does not state them
     if num_epochs is not None and tokens is not None:
-        updates = round(num_epochs * EPOCH_TOKENS / tokens)
-    training = LoggedTraining(
-        path="thread", log=log_of(updates, tokens, data), events=None, symbols=symbols
-    )
-    translation = Translation(
-        path="thread",
-        testset="newstest2014",
-        role="test",
-        generation=generation_of(length_ratio, f"last{average}" if average else "", search),
-    )
-    return Settings(system, training, translation, metric)
-
-
-def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
-    """Return the log of a training in one epoch, with its updates, their target tokens and 8 GPUs
-    only.
-    """
-    end = Measured(
-        line=1,
-        epoch=1,
-        update=updates,
-        target_tokens_per_update=tokens,
-    )
-    return TrainingLog(
-        starts=(Start(line=1, done_seconds=0.0),),
-        arguments={"data": data} if data else {},
-        epochs=(end,),
-        last_update=updates,
-        num_gpus=8,
+        symbols["updates"] = round(num_epochs * EPOCH_TOKENS / tokens)
+    if not symbols["updates"]:
+        del symbols["updates"]  # the thread does not state them
+    others = {"target_tokens": tokens, "wmt_year": wmt_year}
+    stated: dict[str, Value] = {**symbols, **others}
+    decoded: dict[str, Value] = dict(search)
+    if average is not None:
+        decoded["average"] = f"last{average}"
+    return Settings(
+        system,
+        facts_of(stated),
+        facts_of(decoded),
+        metric,
+        None if length_ratio is None else log_of(length_ratio),
     )
 
 
-def generation_of(
-    length_ratio: float | None, average: str, search: Mapping[str, Argument]
-) -> GenerationLog:
-    """Return the log of fairseq-generate with its search, its checkpoint, and if a ratio is stated
-    its BLEU line.
-    """
-    has_score = length_ratio is not None
-    return GenerationLog(
-        first_line=1,
-        last_line=1,
-        arguments=dict(search),
-        model_path=average,
-        subset="test",
-        bleu_line=1 if has_score else 0,
-        bleu=0.0 if has_score else None,
-        bleu_name="BLEU" if has_score else "",
-        beam_size=4 if has_score else None,
-        hypothesis_length=round(65_000 * (length_ratio or 0.0)),
-        reference_length=65_000,
-        path="thread",
-        average=average,
+def facts_of(stated: Mapping[str, Value]) -> tuple[Fact, ...]:
+    """Return facts of values that a thread states."""
+    return tuple(
+        Fact(name, value, "thread", 1) for name, value in stated.items() if value is not None
     )
+
+
+def log_of(length_ratio: float) -> Section:
+    """Return the log of fairseq-generate with a line of BLEU."""
+    section = Section(path="thread", program="generate", line=1)
+    section.state("bleu", 0.0)
+    section.state("brevity_penalty", 1.0)
+    section.state("hypothesis_tokens", round(65_000 * length_ratio))
+    section.state("reference_tokens", 65_000)
+    return section
 
 
 _CONTENT = tomllib.loads(Path(__file__).with_name("threads.toml").read_text(encoding="utf-8"))

@@ -11,8 +11,7 @@ import pytest
 
 from aiayn.known_good.rows import JudgedJobs
 from tests.known_good.folders import AVERAGED, AVERAGING, BASE, GENERATION, filled, judge
-from tests.logs.factory import OURS, TrainingText, write
-from tests.logs.test_log_checks import attempts
+from tests.logs.factory import OURS, TrainingText, attempts, write
 
 PATH = Path(__file__).parent.parent / "logs" / "one_key_changed.toml"
 CHANGES = tomllib.loads(PATH.read_text(encoding="utf-8"))
@@ -32,8 +31,8 @@ HARMLESS = {
 }
 
 
-def judge_changed(change: dict[str, Any], folder: Path) -> JudgedJobs:
-    """Return the judged folder with a change."""
+def texts_of(change: dict[str, Any]) -> dict[str, str]:
+    """Return the logs of a folder with a change, by file name."""
     texts: dict[str, Any] = {}
     for part, text in PARTS.items():
         fields = dict(change.get(part, {}))
@@ -50,7 +49,7 @@ def judge_changed(change: dict[str, Any], folder: Path) -> JudgedJobs:
     scene = change.get("scene", {})
     commits = tuple(scene.get("commits", ("0123456789abcdef",)))
     cut = scene.get("num_cut", 0)
-    written = {
+    return {
         "first.log": first[: -change.get("cut", 0) or None],
         "second.log": texts["second"].text(),
         "generation.log": texts["generation"].text()[: -cut or None],
@@ -58,7 +57,11 @@ def judge_changed(change: dict[str, Any], folder: Path) -> JudgedJobs:
         "ours/train.log": texts["ours"].text(),
         "ours/attempts.jsonl": attempts(commits),
     }
-    return judge(write(folder, written))
+
+
+def judge_changed(change: dict[str, Any], folder: Path) -> JudgedJobs:
+    """Return the judged folder with a change."""
+    return judge(write(folder, texts_of(change)))
 
 
 def test_the_clean_folder_fills(tmp_path: Path) -> None:

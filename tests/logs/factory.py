@@ -7,17 +7,14 @@ be checked: 2 bits a subword are 4.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from aiayn.facts.listing import list_folder
-from aiayn.logs.evidence import join_logs
-from aiayn.logs.reader import read_log
-from aiayn.logs.types import LogFile
-from paper_tables.compare.lines import JudgedFolder, judge_folder
-from paper_tables.compare.systems import PaperSystem
+import msgspec
+
+from aiayn.runs.attempts import Ended, Started
 
 Form = Literal["print", "namespace", "config"]
 LogFormat = Literal["simple", "tqdm", "json"]
@@ -336,11 +333,25 @@ def write(folder: Path, text_by_name: Mapping[str, str]) -> Path:
     return folder
 
 
-def judged(folder: Path, systems: Sequence[PaperSystem]) -> JudgedFolder:
-    """Return the comparison of the logs below a folder with systems."""
-    return judge_folder(join_logs(folder, read_folder(folder)), systems)
-
-
-def read_folder(folder: Path) -> dict[str, LogFile]:
-    """Return what each log below a folder holds, by its path there."""
-    return {path: read_log(folder / path) for path in list_folder(folder).log_paths}
+def attempts(commits: tuple[str, ...]) -> str:
+    """Return attempts.jsonl with an attempt a commit, each of an hour."""
+    events: list[Started | Ended] = []
+    for number, commit in enumerate(commits, start=1):
+        begin, end = f"2024-03-0{number}T12:00:00+00:00", f"2024-03-0{number}T13:00:00+00:00"
+        events.append(
+            Started(
+                attempt=number,
+                time=begin,
+                job="1",
+                host="h",
+                device="cuda",
+                num_gpus=8,
+                threads_per_rank=1,
+                commit=commit,
+                update=0,
+            )
+        )
+        events.append(
+            Ended(attempt=number, time=end, update=0, outcome="stopped", reason="", log_tail=[])
+        )
+    return "".join(msgspec.json.encode(event).decode() + "\n" for event in events)

@@ -11,26 +11,28 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from aiayn.facts.reader import read_log as read_facts
-from aiayn.logs.reader import read_log
-from aiayn.logs.types import GenerationLog, TrainingLog
+from aiayn.facts.reader import read_log
+from aiayn.facts.types import Section
 from aiayn.packed import open_unpacked
-from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
-from paper_tables.compare.systems import read_systems
 from paper_tables.logs.pages import make_tables_from_logs
-from tests.logs import factory
-from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
+from tests.known_good.folders import (
+    AVERAGED,
+    AVERAGING,
+    BASE,
+    GENERATION,
+    WHOLE,
+    filled,
+    judge,
+    problems_of,
+)
+from tests.logs.factory import TrainingText, averaging_text, write
 
-SYSTEMS = read_systems(["paper"])
 ONE = TrainingText()
-AVERAGED = [f"checkpoints/base/checkpoint{number}.pt" for number in range(5)]
-AVERAGING = averaging_text(AVERAGED, "checkpoints/base/model.pt")
-GENERATION = GenerationText().changed(path="checkpoints/base/model.pt")
-FRENCH = replace(ONE, num_train_pairs=36_000_000).changed(target_lang="fr")
 
 
-def judged(folder: Path) -> JudgedFolder:
-    return factory.judged(folder, SYSTEMS)
+def sections_of(path: Path) -> tuple[Section, ...]:
+    """Return the sections of a log."""
+    return read_log(path, path.name).sections
 
 
 def tables_of(folder: Path) -> dict[str, list[dict[str, str]]]:
@@ -48,72 +50,32 @@ def rows_of_logs(folder: Path) -> dict[str, dict[str, str]]:
     return {row["file"]: row for row in tables_of(folder)["logs"]}
 
 
-def rules_of(one: JudgedTraining | JudgedGeneration) -> list[str]:
-    """Return the checks that a log fails, and the quantities that are not the system's."""
-    checks = [finding.check for finding in one.findings]
-    return [*checks, *(judgement.quantity for judgement in one.judgements if not judgement.is_good)]
-
-
-def unstated_in(one: JudgedTraining | JudgedGeneration) -> list[str]:
-    return [judged.quantity for judged in one.judgements if judged.verdict == "not stated"]
-
-
 # Several things in one file
 
 
 def test_the_steps_of_two_jobs_that_wrote_to_the_same_relative_paths_are_not_mixed(
     tmp_path: Path,
 ) -> None:
-    two = averaging_text(AVERAGED[:2], "checkpoints/base/model.pt")
-    second = (
-        replace(ONE, final_nll_bits=3.0).changed(seed=2).text()
-        + two
-        + replace(GENERATION, value="26.00").text()
-    )
-    folder = write(
-        tmp_path / "logs", {"a.out": ONE.text() + AVERAGING + GENERATION.text(), "b.out": second}
-    )
-    found = judged(folder)
-    scored = [
-        (one.path, [(score.value, score.labels) for score in one.generations])
-        for one in found.trainings
-    ]
-    assert scored == [
-        ("a.out@1", [(27.31, ())]),
-        ("b.out@1", [(26.0, ("average 2 checkpoints up to checkpoint1.pt",))]),
-    ]
-
-
-def test_a_generation_without_its_arguments_after_a_training_names_its_model(
-    tmp_path: Path,
-) -> None:
-    lines = [line for line in GENERATION.lines() if "Namespace(" not in line]
-    folder = write(tmp_path, {"a.out": ONE.text() + "\n".join(lines) + "\n"})
-    training, generation = read_log(folder / "a.out").entries
-    assert isinstance(training, TrainingLog)
-    assert isinstance(generation, GenerationLog)
-    assert generation.model_path == "checkpoints/base/model.pt"
-
-
-def test_a_save_folder_named_for_an_average_is_no_averaging(tmp_path: Path) -> None:
-    folder = write(tmp_path, {"a.log": ONE.changed(save_dir="runs/averaged").text()})
-    (training,) = read_log(folder / "a.log").entries
-    assert isinstance(training, TrainingLog)
-    assert training.starts[0].resumed_update == 0
+    two = averaging_text([f"checkpoints/base/checkpoint{n}.pt" for n in (20, 19)], AVERAGED)
+    second = replace(BASE, final_nll_bits=3.0).changed(seed=2).text()
+    second += two + replace(GENERATION, value="26.00").text()
+    first = BASE.text() + AVERAGING + GENERATION.text()
+    judged = judge(write(tmp_path, {"a.out": first, "b.out": second}))
+    assert filled(judged)["a.out"] == WHOLE
+    scored = [(one.bleu, one.value) for one in judged.translations]
+    assert scored == [(27.31, 27.31), (26.0, None)]
+    (problem,) = judged.translations[1].problems
+    assert problem.label == "average last2"
 
 
 def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> None:
-    lines = replace(ONE, form="print").lines()
+    lines = replace(BASE, form="print").lines()
     translated = (
         "| Translated 445 sentences (12340 tokens) in 2.0s (220.00 sentences/s, 6170.00 tokens/s)"
     )
-    folder = write(
-        tmp_path / "logs", {"a.log": "\n".join([*lines[:-1], translated, lines[-1]]) + "\n"}
-    )
-    found = judged(folder)
-    assert found.trainings[0].training.log.is_done
-    (generation,) = found.trainings[0].generations
-    assert "num_sentences" not in rules_of(generation)  # nothing says which set it is
+    text = "\n".join([*lines[:-1], translated, lines[-1]]) + "\n"
+    (training, *_) = sections_of(write(tmp_path, {"a.log": text}) / "a.log")
+    assert training.value("done_seconds") is not None
 
 
 # Names and packers
@@ -175,22 +137,19 @@ def test_other_letters_and_a_mark_at_the_beginning_change_no_number(tmp_path: Pa
     (tmp_path / "mark.log").write_bytes(
         replace(GENERATION, has_start=False, num_printed=3).text().encode("utf-8-sig")
     )
-    latin, marked = read_log(tmp_path / "latin.log"), read_log(tmp_path / "mark.log")
-    for log_file in (latin, marked):
-        (entry,) = log_file.entries
-        assert isinstance(entry, GenerationLog)
-        assert entry.num_hypotheses == 3
-        assert entry.bleu == 27.31
+    for name in ("latin.log", "mark.log"):
+        (section,) = sections_of(tmp_path / name)
+        assert (section.num_hypotheses, section.value("bleu")) == (3, 27.31)
 
 
-# What the rules know
+# Old logs, and what is not stated
 
 
 def old_log(*, with_start: bool = True, **changes: Any) -> str:
     """Return a log as fairseq wrote it before 0.9: no word on a checkpoint, the first number of
     updates an epoch's.
     """
-    text = replace(ONE, form="print", **{"lines_per_epoch": 0} | changes)
+    text = replace(BASE, form="print", **{"lines_per_epoch": 0} | changes)
     lines = [line for line in text.lines() if "existing checkpoint" not in line]
     return "\n".join(lines if with_start else lines[len(text.start_lines()) - 1 :]) + "\n"
 
@@ -201,94 +160,62 @@ def test_an_old_log_that_begins_at_epoch_1_begins_at_update_0(
     tmp_path: Path, lines_per_epoch: int, log_format: str
 ) -> None:
     old = old_log(lines_per_epoch=lines_per_epoch, log_format=log_format)
-    folder = write(tmp_path / "logs", {"old.log": old})
-    (training,) = judged(folder).trainings
-    assert training.training.log.first_update == 0
-    assert rules_of(training) == []
-    assert training.training.gpu_seconds == 43_200 * 8
+    (training,) = judge(write(tmp_path, {"old.log": old})).trainings
+    assert training.all_problems == []
+    assert training.gpu_seconds == 43_200 * 8
 
 
 def test_an_old_log_that_begins_later_says_where(tmp_path: Path) -> None:
-    folder = write(
-        tmp_path / "logs",
-        {"old.log": old_log(first_epoch=3), "pasted.log": old_log(with_start=False)},
+    texts = {"old.log": old_log(first_epoch=3), "pasted.log": old_log(with_start=False)}
+    judged = judge(write(tmp_path, texts))
+    assert "history" in problems_of(judged, "old.log")
+    assert "d_model" in problems_of(judged, "pasted.log")
+
+
+def test_the_number_of_dev_pairs_of_en_fr_is_not_that_of_en_de(tmp_path: Path) -> None:
+    french = replace(BASE, num_epochs=4, num_train_pairs=36_000_000, num_valid_pairs=6000).changed(
+        target_lang="fr"
     )
-    by_path = {one.path: one for one in judged(folder).trainings}
-    assert "whole-history" in rules_of(by_path["old.log"])
-    assert "whole-history" not in rules_of(by_path["pasted.log"])
-
-
-def test_rules_of_en_de_are_not_applied_to_en_fr(tmp_path: Path) -> None:
-    french = replace(FRENCH, num_valid_pairs=6000)
     scored = replace(GENERATION, score=GENERATION.score.replace("reflen=64512", "reflen=81000"))
     dev = replace(scored, subset="valid", num_sentences=6000).changed(gen_subset="valid")
     short = replace(scored, num_sentences=2737)
-    folder = write(
-        tmp_path,
-        {
-            "a.log": french.text(),
-            "average.log": AVERAGING,
-            "dev.log": dev.text(),
-            "test.log": short.text(),
-        },
-    )
-    (training,) = judged(folder).trainings
-    assert rules_of(training) == []
-    by_path = {one.generation.path: one for one in training.generations}
-    assert rules_of(by_path["dev.log"]) == []
-    (size,) = [one for one in by_path["test.log"].judgements if not one.is_good]
-    assert (size.quantity, size.found) == ("num_sentences", "2,737")
-    assert "filtered" not in size.reason
+    texts = {"a.log": french.text(), "av.log": AVERAGING, "dev.log": dev.text()}
+    judged = judge(write(tmp_path, texts | {"test.log": short.text()}))
+    assert problems_of(judged, "a.log") == set()
+    assert "num_scored" not in problems_of(judged, "dev.log")
+    assert "num_scored" in problems_of(judged, "test.log")
 
 
 def test_a_quantity_that_the_log_does_not_state_sets_it_apart(tmp_path: Path) -> None:
-    arguments = {
-        key: value
-        for key, value in ONE.arguments.items()
-        if key not in ("distributed_world_size", "adam_eps")
-    }
-    text = replace(ONE, arguments=arguments, num_train_pairs=0).text()
-    kept = [
-        line
-        for line in text.split("\n")
-        if "training on" not in line and "examples from: data-bin" not in line
-    ]
-    bare = replace(GENERATION, has_start=False, num_printed=3003).text()
-    folder = write(tmp_path / "logs", {"a.log": "\n".join(kept), "generate-test.txt": bare})
-    (training,) = judged(folder).trainings
-    rates = ["schedule", "warmup_steps", "peak_learning_rate"]
-    others = ["updates", "tokens_per_update", "num_gpus", "train_pairs", "dev_pairs"]
-    assert unstated_in(training) == ["adam_epsilon", *rates, *others]
-    assert unstated_in(training.generations[0]) == ["length_penalty_alpha", "average"]
+    arguments = dict(BASE.arguments)
+    for key in ("distributed_world_size", "adam_eps"):
+        del arguments[key]
+    text = replace(BASE, arguments=arguments, num_train_pairs=0).text()
+    words = ("training on", "examples from: data-bin")
+    kept = [line for line in text.split("\n") if not any(word in line for word in words)]
+    judged = judge(write(tmp_path, {"a.log": "\n".join(kept)}))
+    unstated = {one.quantity for one in judged.trainings[0].all_problems if not one.is_stated}
+    expected = {"adam_epsilon", "tokens_per_update", "num_gpus", "train_pairs", "dev_pairs"}
+    assert unstated == expected
 
 
 def test_a_training_resumed_from_a_folder_that_was_moved_is_this_training(tmp_path: Path) -> None:
-    loaded = "Loaded checkpoint /old/disk/base/checkpoint_last.pt (epoch 3 @ 50000 updates)"
-    moved = ONE.changed(save_dir="/new/disk/base", restore_file="/old/disk/base/checkpoint_last.pt")
-    alone = replace(moved, first_epoch=3, num_epochs=2, loaded=loaded)
-    renamed = replace(alone, loaded=loaded.replace("/base/", "/first-try/"))
-    before = replace(ONE.changed(save_dir="/old/disk/first-try"), num_epochs=4, is_done=False)
-    cut = "".join(
-        line
-        for line in before.text().splitlines(keepends=True)
-        if "epoch 003" not in line and "epoch 004" not in line
+    loaded = "Loaded checkpoint /old/disk/base/checkpoint_last.pt (epoch 10 @ 50000 updates)"
+    moved = BASE.changed(
+        save_dir="/new/disk/base", restore_file="/old/disk/base/checkpoint_last.pt"
     )
-    write(
-        tmp_path,
-        {
-            "alone.log": alone.text(),
-            "renamed.log": renamed.text(),
-            "whole.log": cut + renamed.text(),
-        },
-    )
-    found = {one.path: rules_of(one) for one in judged(tmp_path).trainings}
-    assert "beginning" not in found["alone.log"]
-    assert (
-        "beginning" in found["renamed.log"]
-    )  # what came before is not there, and lay under another name
-    assert (
-        "beginning" not in found["whole.log"]
-    )  # it stands above, up to the update that was loaded
+    second = replace(moved, first_epoch=11, num_epochs=10, loaded=loaded)
+    renamed = replace(second, loaded=loaded.replace("/base/", "/first-try/"))
+    texts = {"alone.log": second.text(), "renamed.log": renamed.text()}
+    judged = judge(write(tmp_path, texts))
+    texts_of_history = [
+        str(fact.value)
+        for one in judged.trainings
+        for fact in one.facts
+        if fact.quantity == "history"
+    ]
+    assert all("50,000" in text or "weights" in text for text in texts_of_history)
+    assert "history" in problems_of(judged, "alone.log")
 
 
 START, REST = TrainingText().text().split("\n", 1)
@@ -313,8 +240,8 @@ def test_the_file_of_another_program_is_refused_by_its_line_and_the_others_go_on
 ) -> None:
     (tmp_path / "other.log").write_text(text, encoding="utf-8")
     write(tmp_path, {"good.log": ONE.text()})
-    refusal = read_facts(tmp_path / "other.log").refusal
+    refusal = read_log(tmp_path / "other.log", "other.log").refusal
     assert refusal is not None
     assert (refusal.line, words in refusal.text) == (line, True)
     assert list(rows_of_logs(tmp_path)) == ["good.log", "other.log"]
-    assert [one.path for one in judged(tmp_path).trainings] == ["good.log"]
+    assert [one.name for one in judge(tmp_path).trainings] == ["good.log"]

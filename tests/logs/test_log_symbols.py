@@ -9,19 +9,20 @@ import pytest
 from aiayn.facts.symbols import (
     SYMBOL_RULES,
     Symbols,
-    are_equal,
     symbols_of_arguments,
     symbols_of_spec,
 )
-from aiayn.logs.completeness import LANGUAGE_PAIRS
+from aiayn.facts.types import Fact
+from aiayn.known_good.judge import Row, find_row
+from aiayn.known_good.table import are_equal
+from aiayn.known_good.targets import Target, read_targets
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
 from aiayn.train.fairseq_args import TrainingData, train_flags
-from paper_tables.compare.systems import PaperSystem, find_system, read_systems
 from tests.logs.factory import BASE
 
 DATA = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
-SYSTEMS = read_systems(["paper"])
-PRINTED = [(scale, row.system) for scale in SCALES for row in read_systems([scale])]
+TARGETS = read_targets(["paper"])
+PRINTED = list(dict.fromkeys((one.scale, one.system) for one in read_targets(SCALES)))
 FAIRSEQS = [
     (path.parent.name, path.stem)
     for path in sorted((CONFIG_FOLDER / "systems").glob("*/*.yaml"))
@@ -121,64 +122,42 @@ def test_numbers_are_equal_within_a_tolerance_and_words_exactly() -> None:
     assert not are_equal("12 and 6", 6)
 
 
-@pytest.mark.parametrize("row", [row.system for row in SYSTEMS])
-def test_every_row_finds_itself_and_no_other(row: str) -> None:
-    (expected,) = [one for one in SYSTEMS if one.system == row]
-    match = find_system(expected.symbols, expected.language_pairs[0], SYSTEMS)
-    assert match.system is expected
-    assert match.differences == ()
+def row_of(symbols: Symbols, language_pair: str) -> Row:
+    """Return the row of a training with these symbols."""
+    stated = {**symbols, "language_pair": language_pair}
+    return find_row([Fact(name, value, "a.log", 1) for name, value in stated.items()], TARGETS)
+
+
+@pytest.mark.parametrize("expected", TARGETS, ids=[target.name for target in TARGETS])
+def test_every_row_finds_itself_and_no_other(expected: Target) -> None:
+    symbols = symbols_of_spec(expected.training)
+    assert row_of(symbols, expected.language_pair).target is expected
 
 
 def test_big_is_another_row_in_each_language_pair() -> None:
     big, big_enfr = (read_system(name, "paper").training for name in ("big", "big_enfr"))
-    found = [
-        find_system(symbols_of_spec(training), pair, SYSTEMS).system
+    rows = [
+        row_of(symbols_of_spec(training), pair).target
         for training in (big, big_enfr)
-        for pair in LANGUAGE_PAIRS
+        for pair in ("en-de", "en-fr")
     ]
-    assert [row.system if row else None for row in found] == ["big", None, None, "big_enfr"]
-
-
-def test_what_matches_no_row_has_the_nearest_and_the_keys_that_differ() -> None:
-    symbols = symbols_of_spec(read_system("base", "paper").training) | {
-        "p_drop": 0.3,
-        "num_layers": 5,
-    }
-    match = find_system(symbols, "en-de", SYSTEMS)
-    assert match.system is None
-    assert match.nearest is not None
-    assert match.nearest.system == "table3_d_pdrop02"
-
-
-def test_the_nearest_is_the_one_whose_sizes_are_nearest() -> None:
-    symbols = symbols_of_spec(read_system("base", "paper").training) | {"num_layers": 9}
-    match = find_system(symbols, "en-de", SYSTEMS)
-    assert match.nearest is not None
-    assert match.nearest.system == "table3_c_n8"
+    names = [target.system if target else None for target in rows]
+    assert names == ["big", None, None, "big_enfr"]
 
 
 def test_a_symbol_that_the_log_does_not_state_matches_nothing() -> None:
-    symbols: Symbols = dict(SYSTEMS[0].symbols)
+    symbols = symbols_of_spec(TARGETS[0].training)
     del symbols["eps_ls"]
-    match = find_system(symbols, "en-de", SYSTEMS)
-    assert match.system is None
+    assert row_of(symbols, "en-de").target is None
 
 
 def test_the_rows_are_those_that_the_paper_prints(tmp_path: Path) -> None:
-    assert len(SYSTEMS) == 21
-    base = next(row for row in SYSTEMS if row.system == "base")
-    assert (
-        base.language_pairs,
-        base.average_by_use["test_en-de"],
-        base.average_by_use["dev_en-de"],
-    ) == (
-        ("en-de", "en-fr"),
-        "last5",
-        "last1",
-    )
-    assert base.decoding["beam_size"] == 4
-    assert isinstance(base, PaperSystem)
-    assert read_systems(["paper"], tmp_path) == []
+    assert len({target.system for target in TARGETS}) == 21
+    base = [target for target in TARGETS if target.system == "base"]
+    assert [target.language_pair for target in base] == ["en-de", "en-fr"]
+    assert base[0].average_by_role == {"test": "last5", "dev": "last1"}
+    assert base[0].values["beam_size"] == 4
+    assert read_targets(["paper"], tmp_path) == []
 
 
 def test_no_key_of_a_spec_can_differ_unseen() -> None:

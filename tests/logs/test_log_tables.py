@@ -8,23 +8,15 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.logs.evidence import metric_of_generation
-from aiayn.logs.reader import read_log
-from aiayn.logs.types import GenerationLog
-from paper_tables.compare.lines import AveragedLine, average_trainings
-from paper_tables.compare.systems import read_systems
+from aiayn.facts.reader import read_log
+from aiayn.known_good.rows import metric_of
+from paper_tables.logs.from_logs import averaged_lines
 from paper_tables.logs.pages import make_tables_from_logs
-from tests.logs.factory import OURS, GenerationText, TrainingText, judged, write
-from tests.logs.test_log_checks import attempts
+from tests.logs.factory import OURS, GenerationText, TrainingText, attempts, write
 from tests.logs.test_log_foreign_files import tables_of
 
-SYSTEMS = read_systems(["paper", "demo"])
 ONE = TrainingText()
 TWO = TrainingText(final_nll_bits=3.0).changed(seed=2, save_dir="checkpoints/two")
-
-
-def lines_of(folder: Path) -> list[AveragedLine]:
-    return average_trainings(judged(folder, SYSTEMS).trainings)[0]
 
 
 def cells_of(folder: Path, name: str) -> list[dict[str, str]]:
@@ -49,9 +41,8 @@ def test_a_bleu_is_named_by_what_it_was_computed_on(
         tmp_path,
         {f"{name}.log": replace(GenerationText(), score=score).changed(**arguments).text()},
     )
-    (found,) = read_log(tmp_path / f"{name}.log").entries
-    assert isinstance(found, GenerationLog)
-    assert metric_of_generation(found) == metric
+    (section,) = read_log(tmp_path / f"{name}.log", "a.log").sections
+    assert metric_of(section) == metric
 
 
 def test_our_runs_count_the_seconds_of_all_attempts(tmp_path: Path) -> None:
@@ -60,9 +51,9 @@ def test_our_runs_count_the_seconds_of_all_attempts(tmp_path: Path) -> None:
     write(
         tmp_path, {"run/train.log": french.text(), "run/attempts.jsonl": attempts(("a" * 40,) * 2)}
     )
-    (line,) = lines_of(tmp_path)
-    assert line.trainings[0].training.gpu_seconds == 2 * 3600 * 8
-    assert line.trainings[0].training.version == "commit aaaaaaaaaaaa"
+    (line,) = averaged_lines(tmp_path)
+    assert line.trainings[0].gpu_seconds == 2 * 3600 * 8
+    assert line.trainings[0].version == "commit aaaaaaaaaaaa"
     (row,) = cells_of(tmp_path, "table2")
     assert row["flops_en_fr_ours"] == "5.5e17 (n=1)"  # 57,600 s x 9.5e12
 

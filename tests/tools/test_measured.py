@@ -130,7 +130,7 @@ def test_the_doctor_finds_nothing_unknown_in_shipped_runs_and_reads_their_packed
         run = read_record(path, TrainRecord).run
         exit_code = main(["doctor", run, "--results", str(MEASURED_FOLDER), "--json"])
         diagnosis = json.loads(capsys.readouterr().out)
-        found = [finding["check"] for finding in diagnosis["findings"]]
+        found = [finding["cause"] for finding in diagnosis["findings"]]
         assert found == FOUND_BY_RUN.get(run, []), run
         assert exit_code == bool(found)
         assert diagnosis["files"]["log"].endswith(f"{run}/train.log.xz")

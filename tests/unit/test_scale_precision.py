@@ -177,4 +177,5 @@ def test_the_doctor_expects_what_the_config_says() -> None:
     claim = diagnoses.make_claim(
         "run", "demo", "base", "demo_en_de", Overrides(updates=9, precision="bf16")
     )
-    assert (claim.training.updates, claim.training.precision) == (9, "bf16")
+    training = claim.target.training
+    assert (training.updates, training.precision) == (9, "bf16")

@@ -37,6 +37,7 @@ _PAPER: dict[str, dict[str, TargetValue]] = {
 }
 # fairseq's own joint dictionaries of En-De and En-Fr have 32,768 and 44,512 types.
 _PAPER_COMMON: dict[str, TargetValue] = {
+    "num_dictionaries": 1,
     "low_types": 32_000,
     "high_types": 45_000,
     "target_tokens": 27_500,  # 25,000 of section 5.1, and what others' batches hold
@@ -58,7 +59,7 @@ _SMALLER: dict[str, TargetValue] = dict.fromkeys(
         "tokens_per_pair",
     ),
     ANY,
-)
+) | {"num_dictionaries": 1}
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +135,8 @@ def make_target(
     if is_papers_corpus is None:
         is_papers_corpus = scale == PAPER_SCALE
     values |= _PAPER[language_pair] | _PAPER_COMMON if is_papers_corpus else _SMALLER
+    if training.patience_epochs:
+        values["updates"] = ANY  # the validation loss says when a training ends
     return Target(
         scale=scale,
         system=system,

@@ -1,0 +1,208 @@
+"""Turns the problems that the judge finds into findings: problems with one cause together, under
+the name that published costs have.
+
+`aiayn tables --from-logs` shows the same problems. No rule about settings or statements is here.
+"""
+
+from collections.abc import Sequence
+
+from aiayn.facts.symbols import SYMBOL_RULES
+from aiayn.facts.types import Value, real
+from aiayn.known_good.judge import Problem
+from aiayn.known_good.table import show
+from aiayn.paths import num_averaged
+from analysis.doctor.types import (
+    KNOWN_FINDINGS,
+    Answer,
+    Case,
+    Cost,
+    Evidence,
+    Finding,
+    Judged,
+)
+
+NO_LOG = "no log of a training was given"
+NO_TRANSLATIONS = "no translations were given"
+MIN_RATIO, MAX_RATIO = 0.95, 1.05  # of the target tokens of a training to the system's
+RATE_QUANTITIES = ("warmup_steps", "schedule", "peak_learning_rate", "wrong_rates")
+# Costs of these are published by the ratio to the system's value, of others by the value itself.
+RATIO_CAUSES = ("tokens_per_update", "updates", "peak_learning_rate", "warmup_steps", "train_pairs")
+# The names that published/costs.csv has for the causes of these quantities.
+CAUSES = {
+    "target_tokens": "tokens_per_update",
+    "batch_fill": "tokens_per_update",
+    "num_dictionaries": "vocabulary",
+    "other_dictionary": "dictionary",
+    "num_scored": "testset",
+    "reference_tokens": "testset",
+    "translates": "language_pair",
+    "limit_of_20_tokens": "max_len_b",
+    "limit_of_100_tokens": "max_len_b",
+}
+CAUSES_OF_VALUES: dict[tuple[str, Value], str] = {
+    ("wmt_year", 17): "wmt17",
+    ("counts", "pieces"): "pieces_on_both_sides",
+}
+# Quantities that differ because a quantity before them does.
+LEADERS = {
+    "d_k": ("num_heads", "d_model"),
+    "d_v": ("num_heads", "d_model", "d_k"),
+    "parameters_of_arguments": ("num_dictionaries",),
+}
+FIX_OF_SETTING = "use the expected value, or state yours next to the number"
+FIX_OF_STATEMENT = "read the line; `aiayn tables --from-logs` sets the number apart by it"
+
+
+def check_training(case: Case) -> Answer:
+    """Report the problems of the training's log and data-bin."""
+    findings = _findings(case, "training")
+    if not findings and case.training is None:
+        return Answer(missing=NO_LOG)
+    return _answer(case, findings, "training")
+
+
+def check_translation(case: Case) -> Answer:
+    """Report the problems of translations: average, search, test set, and statements of a log."""
+    findings = _findings(case, "translation")
+    if not findings and not case.translations:
+        return Answer(missing=NO_TRANSLATIONS)
+    return _answer(case, findings, "translation")
+
+
+def _answer(case: Case, findings: list[Finding], check: str) -> Answer:
+    """Return the outcome of a check. A quantity that is not stated was not checked."""
+    if findings:
+        return Answer(findings=tuple(findings))
+    if unstated := unstated_quantities(case, check):
+        return Answer(missing=f"not stated: {shorten(unstated)}")
+    return Answer(seen="each fact is allowed")
+
+
+def unstated_quantities(case: Case, check: str) -> list[str]:
+    """Return the quantities that a BLEU needs and that nothing states."""
+    return list(
+        dict.fromkeys(
+            one.problem.quantity
+            for one in case.problems
+            if one.check == check and not one.concerns and not one.problem.is_stated
+        )
+    )
+
+
+def shorten(names: Sequence[str], limit: int = 6) -> str:
+    """Return names with commas; those after the limit are counted."""
+    more = len(names) - limit
+    return ", ".join([*names[:limit], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _findings(case: Case, check: str) -> list[Finding]:
+    groups: dict[tuple[str, str], list[Problem]] = {}
+    stated = [one for one in case.problems if one.check == check and one.problem.is_stated]
+    for one in stated:
+        groups.setdefault((one.concerns, cause_of(one, stated)), []).append(one.problem)
+    return [_finding(case, check, *key, listed) for key, listed in groups.items()]
+
+
+def cause_of(judged: Judged, stated: Sequence[Judged]) -> str:
+    """Return the cause of a problem, next to all stated problems."""
+    problem = judged.problem
+    quantity, value = problem.quantity, problem.value
+    names = {one.problem.quantity for one in stated if one.concerns == judged.concerns}
+    for leader in LEADERS.get(quantity, ()):
+        if leader in names:
+            return CAUSES.get(leader, leader)
+    if quantity in RATE_QUANTITIES:
+        # The peak of a rate follows from its warm-up.
+        return "schedule" if len(names.intersection(RATE_QUANTITIES)) > 1 else quantity
+    if isinstance(value, str) and " and " in value and quantity in SYMBOL_RULES:
+        # Encoder and decoder differ: published costs are for a change of both.
+        return f"{quantity} of one side"
+    return CAUSES_OF_VALUES.get((quantity, value), CAUSES.get(quantity, quantity))
+
+
+def _finding(
+    case: Case, check: str, concerns: str, cause: str, listed: Sequence[Problem]
+) -> Finding:
+    evidence = [evidence_of(problem) for problem in sorted(listed, key=_order_in_cause)]
+    first = evidence[0]
+    known = KNOWN_FINDINGS.get(cause)
+    fix = FIX_OF_STATEMENT
+    if first.quantity.startswith(("train.", "generate.")):
+        fix = FIX_OF_SETTING
+    if first.quantity in SYMBOL_RULES:
+        value = first.expected.removeprefix("about ").replace(",", "")
+        fix = SYMBOL_RULES[first.quantity].flags.format(value)
+    title = f"{first.quantity} {first.found}, expected {first.expected}"
+    amount = None if concerns else amount_of(case, cause, listed)
+    cost = Cost(words=f"no BLEU of a test set: it concerns {concerns}") if concerns else None
+    if cause == "updates" and amount is not None and MIN_RATIO <= amount <= MAX_RATIO:
+        cost = Cost(words="none is expected: as many target tokens in updates of a different size")
+    return Finding(
+        cause=cause,
+        check=check,
+        title=known.title if known else title,
+        fix=known.fix if known else fix,
+        evidence=tuple(evidence),
+        amount=amount,
+        cost=cost,
+        concerns=concerns,
+    )
+
+
+def _order_in_cause(problem: Problem) -> int:
+    """Return the place of a problem among those of its cause: settings before what follows."""
+    order = ("num_heads", "d_model", "tokens_per_update", "num_scored", *RATE_QUANTITIES)
+    return order.index(problem.quantity) if problem.quantity in order else len(order)
+
+
+def evidence_of(problem: Problem) -> Evidence:
+    """Return a problem as evidence."""
+    return Evidence(
+        path=problem.path,
+        quantity=problem.quantity,
+        found=show(problem.value),
+        expected=problem.expected,
+        line=problem.line or None,
+        why=problem.why,
+    )
+
+
+def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None:
+    """Return the size of a difference as published/costs.csv states it: the value, or its ratio to
+    the system's.
+    """
+    value = listed[0].value
+    if cause == "average":
+        return float(num_averaged(str(value))) or None
+    if cause == "tokens_per_update":
+        return tokens_ratio(case)
+    number, expected = real(value), expected_number(case, cause)
+    if cause not in RATIO_CAUSES or number is None:
+        return number
+    ratio = number / expected if expected else None
+    if cause != "updates" or ratio is None:
+        return ratio
+    # Fewer updates of more tokens each are not too few; as many updates of fewer tokens each are a
+    # small batch.
+    both = ratio, ratio * (tokens_ratio(case) or 1.0)
+    if max(both) < MIN_RATIO or min(both) > MAX_RATIO:
+        return both[1]
+    return 1.0
+
+
+def tokens_ratio(case: Case) -> float | None:
+    """Return the tokens of an update over the system's: the printed target tokens, or else the
+    positions of the arguments; None if neither is known.
+    """
+    expected = expected_number(case, "tokens_per_update")
+    if case.training is None or not expected:
+        return None
+    stated = {fact.quantity: fact.value for fact in case.training.facts}
+    tokens = real(stated.get("target_tokens")) or real(stated.get("tokens_per_update"))
+    return tokens / expected if tokens else None
+
+
+def expected_number(case: Case, quantity: str) -> float | None:
+    """Return the system's value of a quantity; None if it is not a number."""
+    value = case.claim.target.values.get(quantity)
+    return None if isinstance(value, tuple) else real(value)

@@ -1,0 +1,123 @@
+"""`aiayn doctor` and `aiayn tables --from-logs` show the same problems and notes of a folder, which
+is compared with the row that the tables give it, or with the nearest.
+"""
+
+import json
+import re
+import shutil
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.known_good.judge import Problem
+from aiayn.known_good.rows import JudgedJobs
+from aiayn.known_good.table import show
+from aiayn.printed import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_SCALE
+from paper_tables.logs.from_logs import judged_folder
+from tests.doctor.fixtures import FIXTURES_FOLDER
+from tests.known_good.test_one_key_changed import texts_of
+from tests.logs.factory import write
+
+TESTS = Path(__file__).parents[1]
+FORMS = [path for path in sorted((TESTS / "logs").iterdir()) if path.suffix in (".log", ".txt")]
+HONEST = [path for path in sorted((TESTS / "facts" / "honest").glob("*/*")) if path.is_dir()]
+PLANTED = sorted(FIXTURES_FOLDER.glob("*/train.log"))
+CHANGES = tomllib.loads((TESTS / "logs" / "one_key_changed.toml").read_text(encoding="utf-8"))
+Shown = tuple[set[tuple[str, str, str, int | None]], set[str], set[str]]
+Maker = Callable[[Path], object]
+
+
+def copier(path: Path) -> Maker:
+    """Return what copies a log or a folder of logs into a folder."""
+    if path.is_dir():
+        return lambda folder: shutil.copytree(path, folder, dirs_exist_ok=True)
+    return lambda folder: shutil.copyfile(path, folder / path.name)
+
+
+def changer(name: str) -> Maker:
+    """Return what writes a training, its average and its translation with one thing changed."""
+    kept = ("first.log", "generation.log", "average.log")
+    texts = texts_of(CHANGES[name]) if name else texts_of({})
+    return lambda folder: write(folder, {key: texts[key] for key in kept})
+
+
+FOLDERS: dict[str, Maker] = {f"form {path.name}": copier(path) for path in FORMS}
+FOLDERS |= {f"honest {path.parent.name} {path.name}": copier(path) for path in HONEST}
+FOLDERS |= {f"planted {path.parent.name}": copier(path) for path in PLANTED}
+FOLDERS |= {f"changed {name or 'nothing'}": changer(name) for name in ("", *CHANGES)}
+
+
+def claim_of(judged: JudgedJobs) -> list[str]:
+    """Return the flags that claim the row of the tables, or the nearest."""
+    target = judged.trainings[0].target if judged.trainings else None
+    if target is None:
+        return ["--system", "base", "--corpus", "wmt14_en_de"]
+    corpus = f"{target.scale}_{target.language_pair.replace('-', '_')}"
+    if target.scale == PAPER_SCALE:
+        corpus = PAPER_CORPUS_BY_LANGUAGE_PAIR[target.language_pair]
+    return ["--scale", target.scale, "--system", target.system, "--corpus", corpus]
+
+
+def of_tables(judged: JudgedJobs) -> Shown:
+    """Return the stated problems, the quantities that nothing states, and the notes."""
+    problems: list[Problem] = []
+    notes: list[Problem] = []
+    for training in judged.trainings:
+        problems += training.all_problems
+        notes += training.notes
+    for translation in judged.translations:
+        problems += translation.problems
+        notes += translation.notes
+    stated = set()
+    for one in problems:
+        if one.is_stated:
+            stated.add((one.quantity, show(one.value), one.expected, one.line or None))
+    unstated = {one.quantity for one in problems if not one.is_stated}
+    return stated, unstated, {one.text for one in notes}
+
+
+def of_doctor(printed: str) -> Shown:
+    """Return the same of a diagnosis in JSON."""
+    diagnosis = json.loads(printed)
+    stated = set()
+    for finding in diagnosis["findings"]:
+        if finding["check"] in ("training", "translation"):
+            for one in finding["evidence"]:
+                stated.add((one["quantity"], one["found"], one["expected"], one["line"]))
+    unstated = {name for name in diagnosis["not_judged"] if " " not in name}
+    notes = set()
+    for sentence in diagnosis["notes"]:
+        text = sentence.removeprefix("Note: ").removesuffix(".")
+        if needed := re.fullmatch(r"not stated, and needed by [^:]+: (.*)", text):
+            unstated |= set(needed[1].split(", "))
+        elif sentence.startswith("Note: "):
+            notes.add(text)
+    return stated, unstated, notes
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_doctor_shows_the_problems_and_notes_of_the_tables(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    FOLDERS[name](tmp_path)
+    judged = judged_folder(tmp_path)
+    exit_code = main(["doctor", str(tmp_path), *claim_of(judged), "--json"])
+    output = capsys.readouterr()
+    if len(judged.trainings) > 1:
+        assert (exit_code, "give a folder of one run" in output.err) == (2, True)
+        return
+    assert of_doctor(output.out) == of_tables(judged)
+
+
+def test_only_one_form_has_several_trainings(tmp_path: Path) -> None:
+    several = []
+    for number, (name, make) in enumerate(FOLDERS.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        make(folder)
+        if len(judged_folder(folder).trainings) > 1:
+            several.append(name)
+    assert several == ["form fairseq09_wrapped.log"]
