@@ -112,6 +112,7 @@ class Simulation:
         self.jobs: list[_Job] = []
         self.events: list[str] = []
         self.has_two_writers = False
+        self.has_stray_write = False  # by a rank that another one has taken the run from
         self.is_done = False
         self._away_until = 0.0
         self._refusals: list[bool] = []  # whether the next submissions reach the queue all the same
@@ -296,7 +297,8 @@ class Simulation:
             zero = _SimulatedRank(self, rank, stop)
             ending: Ending = "completed"
             try:
-                zero.run()
+                with contextlib.suppress(StopTraining):  # of a wait for another rank
+                    zero.run()
             except Exception as error:
                 ending = "failed"
                 if not isinstance(error, BusyRunError) and not actor.is_unwinding:
@@ -491,6 +493,8 @@ class _SimulatedRank(RankZero):
                 self._simulation.pause(SECONDS_PER_UPDATE)
                 is_stopped = any_rank_stopped(self.stop, self.rank)
                 if is_stopped or update % SAVE_INTERVAL == 0 or update == UPDATES:
+                    self.require_own_attempt()
+                    self._simulation.has_stray_write |= self.folder.open_attempt() != self.started
                     (self.folder.checkpoints_path / _full(update)).touch()
                 if is_stopped:
                     raise StopTraining

@@ -23,7 +23,11 @@ from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from aiayn.runs.attempts import CODE_FOLDER_NAME, RANK_LOCK_NAME
 from aiayn.runs.locks import is_held
-from aiayn.train.request import TrainingRequest
+from aiayn.runs.run_folder import RunFolder
+from aiayn.train.rank_lock import BusyRunError
+from aiayn.train.ranks import Rank
+from aiayn.train.request import StopFlag, TrainingRequest
+from aiayn.train.train import train_rank
 from tests.engine.hooked_job import Fault, Hook, Signal, Wait, hooked
 from tests.engine.tiny_training import log_text, make_request, outcomes, starts, train, updates_kept
 from tests.engine.train_command import read_tiny_system
@@ -182,6 +186,38 @@ def test_a_failing_job_is_exit_code_3_with_the_last_log_lines(
         10
     ]  # the earlier checkpoint is untouched
     assert "the disk is on fire" in log_text(run_folder_of(tmp_path))
+
+
+class TakeOver(Hook, frozen=True, kw_only=True):
+    """Another host takes the run over, as after this one stood still."""
+
+    folder: str
+
+    def act(self) -> None:
+        """Close the attempt as lost and begin another."""
+        folder = RunFolder(Path(self.folder))
+        begun = folder.open_attempt()
+        assert begun is not None
+        folder.close_lost_attempt(update=10)
+        folder.append_event(msgspec.structs.replace(begun, attempt=2, host="n2", update=10))
+
+
+def test_a_rank_whose_run_another_has_taken_over_writes_nothing_more(
+    run_folder: Path, data: BinarizedCorpus
+) -> None:
+    run_folder.mkdir()
+    request = make_request(run_folder, data)
+    rank = Rank(rank=0, world_size=1, job="7", local_rank=0)
+    with (
+        TakeOver(update=12, folder=str(run_folder)).installed(),
+        pytest.raises(BusyRunError, match=r"attempt 1 on .* was closed by another process"),
+    ):
+        train_rank(request, rank, StopFlag())
+    assert updates_kept(run_folder, "full") == [10]
+    assert outcomes(run_folder) == ["lost"]
+    assert starts(run_folder) == [0, 10]  # the other's attempt stays open
+    assert not request.folder.is_done()
+    assert request.folder.rank_errors() == []
 
 
 @pytest.mark.usefixtures("tiny_system")

@@ -11,6 +11,7 @@ import pytest
 
 from aiayn.runs.locks import take_lock
 from aiayn.train import rank_lock
+from aiayn.train.train import RankZero
 from tests.engine.simulated_cluster import Locks, Simulation
 
 KINDS: tuple[Locks, ...] = ("work", "of one host", "fail")
@@ -43,6 +44,30 @@ def test_every_schedule_ends_as_done_with_one_writer_at_a_time(tmp_path: Path, k
 @pytest.mark.parametrize("kind", KINDS)
 def test_thousands_of_schedules_end_as_done(tmp_path: Path, kind: Locks) -> None:
     require_good_schedules(tmp_path, range(NUM_QUICK, NUM_QUICK + NUM_SLOW), kind)
+
+
+def stray_writes(folder: Path, kind: Locks, seeds: range) -> list[int]:
+    """Return the schedules in which machines stand still, and a rank that wakes up saves beside its
+    successor.
+    """
+    strays = []
+    for seed in seeds:
+        simulation = Simulation(folder / f"{kind}{seed}", seed, kind, freezes=True)
+        simulation.run()
+        strays += [seed] * simulation.has_stray_write
+    return strays
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rank_that_wakes_up_beside_its_successor_saves_nothing(
+    tmp_path: Path, kind: Locks
+) -> None:
+    assert stray_writes(tmp_path, kind, range(NUM_QUICK)) == []
+
+
+def test_a_rank_that_does_not_look_whose_run_it_is_is_found(tmp_path: Path) -> None:
+    with mock.patch.object(RankZero, "require_own_attempt", return_value=None):
+        assert stray_writes(tmp_path, "fail", range(NUM_QUICK)) != []
 
 
 def test_a_schedule_repeats_by_its_seed(tmp_path: Path) -> None:

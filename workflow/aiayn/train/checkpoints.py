@@ -14,7 +14,7 @@ import hashlib
 import logging
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -65,17 +65,25 @@ class CheckpointKeeper:
     updates - s, ...: evenly spaced, with the last model. With None they are kept at each epoch's
     end.
 
-    At most one checkpoint is being written; the next `save`, and the end of `closed_at_end`, wait
+    `before_write` raises if rank 0 may not write any more. At most one checkpoint is being written;
+    the next `save`, and the end of `closed_at_end`, wait
     for it.
     """
 
     def __init__(
-        self, folder: Path, *, num_models: int, updates: int, save_interval_updates: int | None
+        self,
+        folder: Path,
+        *,
+        num_models: int,
+        updates: int,
+        save_interval_updates: int | None,
+        before_write: Callable[[], None] = lambda: None,
     ) -> None:
         self.folder = folder
         self.num_models = num_models
         self.updates = updates
         self.save_interval_updates = save_interval_updates
+        self._before_write = before_write
         self._copier = StateCopier()
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._writing: Future[None] = Future()
@@ -92,6 +100,7 @@ class CheckpointKeeper:
 
         Raises:
             SpaceError, OSError: if the previous write failed, as in `save_whole`.
+            BusyRunError: if another process has taken the run over.
         """
         trainer.consolidate_optimizer()
         if not trainer.should_save_checkpoint_on_current_rank:
@@ -107,6 +116,7 @@ class CheckpointKeeper:
             dictionary_sha256s(trainer.task) if is_kept or num_updates == self.updates else None
         )
         self.wait()
+        self._before_write()
         self._writing = self._writer.submit(
             self._write, self._copier.copy(state), num_updates, dictionaries
         )

@@ -34,7 +34,7 @@ from aiayn.train.device import (
 )
 from aiayn.train.fairseq_args import train_flags
 from aiayn.train.node_check import check_node
-from aiayn.train.rank_lock import rank_error_recorded, rank_lock
+from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
 from aiayn.train.ranks import Rank, RankGroup, Start, any_rank_stopped, joined_ranks, rank_flags
 from aiayn.train.rendezvous import is_peer_loss
 from aiayn.train.request import StopFlag, StopTraining, TrainingRequest
@@ -95,6 +95,9 @@ class RankTraining:
             with contextlib.suppress(StopTraining):
                 self.train_with_fairseq(start)
 
+    def require_own_attempt(self) -> None:
+        """Rank 0's: it writes for all ranks."""
+
     def train_with_fairseq(self, start: Start) -> None:
         """Train from a start."""
         import fairseq_cli.train
@@ -107,6 +110,7 @@ class RankTraining:
             num_models=request.num_models,
             updates=training.updates,
             save_interval_updates=training.save_interval_updates,
+            before_write=self.require_own_attempt,
         )
         compat.install_saving(
             keeper.save,
@@ -153,6 +157,33 @@ class RankZero(RankTraining):
                 )
             if not is_done:
                 self._attempt(start)
+
+    def require_own_attempt(self) -> None:
+        """Require that the run is still this process's: its attempt is the newest, and is open.
+
+        A machine that stood still longer than the heartbeat's time-out may go on beside a
+        successor.
+
+        Raises:
+            BusyRunError: if another process has closed the attempt.
+        """
+        if self.folder.open_attempt() != self.started:
+            raise BusyRunError(
+                f"{self.folder}: attempt {self.started.attempt} on {self.started.host} was closed"
+                " by another process, as it gave no heartbeat; nothing more is written here, and"
+                " the newest attempt goes on"
+            )
+
+    def _end_attempt(
+        self, outcome: Outcome, reason: str, *, update: int | None = None, time: str | None = None
+    ) -> None:
+        """Record the end of this attempt.
+
+        Raises:
+            BusyRunError: as `require_own_attempt`; another's attempt is not ended.
+        """
+        self.require_own_attempt()
+        self.folder.end_attempt(outcome=outcome, reason=reason, update=update, time=time)
 
     def _prepare_attempt(self) -> Start:
         """Clean up after earlier attempts, record the start, and return where training begins: at a
@@ -210,16 +241,16 @@ class RankZero(RankTraining):
             reason = (
                 f"asked by {self.stop.agreed.name if self.stop.agreed else 'an unknown signal'}"
             )
-            folder.end_attempt(outcome="stopped", reason=reason)
+            self._end_attempt("stopped", reason)
             return
         except BaseException as error:
             compat.ignore_ended_loaders()
             outcome, reason = self._classify_failure(error)
-            folder.end_attempt(outcome=outcome, reason=reason[:2000])
+            self._end_attempt(outcome, reason[:2000])
             if outcome == "stopped" and self.rank.world_size == 1:
                 return
             raise
-        folder.end_attempt(update=record.updates, outcome="done", reason="", time=ended)
+        self._end_attempt("done", "", update=record.updates, time=ended)
         write_record(record, folder.done_path)
 
     def _classify_failure(self, error: BaseException) -> tuple[Outcome, str]:
