@@ -150,7 +150,7 @@ def judge(result: TrialResult, training: TrainingSpec, formula: Hours | None) ->
 def _compare(name: str, what: str, difference: float, bound: float) -> Check:
     """Return the check of two trainings whose parameters should be equal."""
     evidence = (
-        f"{what}: parameters differ by {difference:.1e} of their length, at most {bound:g} expected"
+        f"{what}: parameters differ by {difference:.2g} of their length, at most {bound:g} expected"
     )
     if difference <= bound:
         return Check(name, "OK", evidence)
