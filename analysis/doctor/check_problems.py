@@ -150,7 +150,7 @@ def _finding(
 
 
 def _order_in_cause(problem: Problem) -> int:
-    """Return the place of a problem among those of its cause: settings before what follows."""
+    """Return a key that sorts the problems of one cause: settings before their consequences."""
     order = ("num_heads", "d_model", "tokens_per_update", "num_scored", *RATE_QUANTITIES)
     return order.index(problem.quantity) if problem.quantity in order else len(order)
 

@@ -103,8 +103,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
             )
     scored_paths = sorted(scale_folder.glob(f"score/{evaluated}/last*/*.json"))
     scores = [(path, read_record(path, ScoreRecords)) for path in scored_paths]
-    log_path = find_packed(train.log_path)
-    files = [] if log_path is None else [read_log(log_path, log_path.name)]
+    files = _logs_of_run(train)
     recorded = _recorded(
         claim, decoded, scores, lambda testset: _references(results_folder, claim, testset)
     )
@@ -117,6 +116,25 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
         recorded,
         _attending(scale_folder, f"perplexity/{evaluated}/last*/*.json"),
     )
+
+
+def _logs_of_run(train: TrainRecord) -> list[LogFile]:
+    """Return the log of a run, and that of the run that it continues.
+
+    The record says that both are one training, which saved into two folders.
+    """
+    own_path = find_packed(train.log_path)
+    files = [] if own_path is None else [read_log(own_path, own_path.name)]
+    if train.beginning is None or not files:
+        return files
+    runs_folder = train.log_path.parent.parent
+    path = find_packed(runs_folder / train.beginning.run / train.log_path.name)
+    if path is not None:
+        files.append(read_log(path, f"../{train.beginning.run}/{path.name}"))
+    for file in files:
+        for section in file.sections:
+            section.arguments["save_dir"] = f"/{train.run}"
+    return files
 
 
 def _make_case(
@@ -209,10 +227,11 @@ def _recorded(
 
 
 def _of_the_tables(claim: Claim, decoded: Iterable[_Recorded]) -> list[_Recorded]:
-    """Return the records of translations that a table shows, or that stand for one.
+    """Return the records without those of searches and averages that differ on purpose.
 
-    A length penalty in a record's name is a search that differs on purpose. So is a different
-    average of a test set that was also translated with the average of the tables.
+    A record with a length penalty in its name is left out. A translation with a different average
+    than that of the tables is left out if the test set was also translated with the tables'
+    average.
     """
     named = [placed for placed in decoded if split_alpha(placed[0].stem)[1] is None]
     averages = {(record.testset, record.average) for _, record in named}
@@ -320,7 +339,7 @@ def collect_folder(
         recorded.append((translation, problems_of_text(translation, claim.target)))
 
     def generated(judged: JudgedJobs) -> tuple[Translation, ...]:
-        """Return the translations of logs: those of the given log, or else all."""
+        """Return the translations of `given_log`, or of all logs without it."""
         return tuple(
             _generated(folder, one, claim, references_path)
             for one in judged.translations

@@ -24,7 +24,7 @@ _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn
 
 
 def is_of_validation(section: Section) -> bool:
-    """Return whether a BLEU is that of `--eval-bleu`."""
+    """Return whether `--eval-bleu` printed the BLEU of a section."""
     return section.value("bleu_name") == VALIDATION_BLEU
 
 

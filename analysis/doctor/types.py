@@ -83,8 +83,8 @@ class Attending(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A problem of the judge. `check` is `training` or `translation`. `concerns` is the number that
-    it keeps out, '' for the BLEU of a test set.
+    """A problem that the judge found. `check` is `training` or `translation`. `concerns` is the
+    number that the problem keeps out of the tables, '' for the BLEU of a test set.
     """
 
     check: str
@@ -95,8 +95,8 @@ class Judged(msgspec.Struct, frozen=True):
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """The evidence on a claim; None or empty means absent.
 
-    `log_path` is the log of the training. `problems` are those of the judge, each once. `notes` are
-    its notes as sentences, and the files that could not be read.
+    `log_path` is the log of the training. `problems` has each problem of the judge once. `notes`
+    has a sentence for each note of the judge, and for each file that could not be read.
     """
 
     claim: Claim

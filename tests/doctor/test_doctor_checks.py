@@ -86,6 +86,17 @@ def test_lines_without_their_end_of_sentence_are_found(
     assert finding.cause == "end_of_sentence"
 
 
+def test_two_dictionaries_of_one_size_are_separate_vocabularies(
+    folder: Path, tmp_path: Path
+) -> None:
+    changed = tmp_path / "run"
+    shutil.copytree(folder, changed)
+    path = changed / "data-bin" / "dict.de.txt"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[::-1]), encoding="utf-8")
+    assert [one.cause for one in check_training(collect(changed)).findings] == ["vocabulary"]
+
+
 def with_last_bits(case: Case, bits: float) -> Case:
     """Return a case whose last validation is at `bits` a subword."""
     assert case.training is not None

@@ -5,14 +5,20 @@ training has.
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from aiayn.facts.derived import facts_of_training
+from aiayn.facts.jobs import join_jobs
+from aiayn.facts.reader import read_log
 from aiayn.facts.types import Fact, Value
 from aiayn.known_good.judge import Row, find_row, notes, problems
+from aiayn.known_good.rows import judge_jobs
 from aiayn.known_good.table import Rule, allowed_by, read_table, show_allowed
+from aiayn.known_good.targets import make_target, read_targets
+from aiayn.spec.system import read_system
 from tests.known_good.folders import BASE, TARGETS, judge_texts
-from tests.logs.factory import OURS, TrainingText
+from tests.logs.factory import OURS, TrainingText, write
 
 PAPER = [target for target in TARGETS if target.scale == "paper"]
 TARGET = {"size": 100, "years": (14, 16), "free": "any"}
@@ -113,3 +119,21 @@ def test_only_our_own_trainings_are_compared_with_smaller_scales(tmp_path: Path)
     nearest = judged.trainings[0].target
     assert nearest is not None
     assert nearest.scale == "demo"
+
+
+def test_a_claimed_target_of_a_smaller_scale_is_compared_with_a_foreign_log(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"a.log": TrainingText().text()})
+    jobs = join_jobs([read_log(folder / "a.log", "a.log")])
+    demo = [target for target in read_targets(["demo"]) if target.system == "base"][:1]
+    assert judge_jobs(jobs, demo).trainings[0].target is None
+    (claimed,) = judge_jobs(jobs, demo, is_claimed=True).trainings
+    assert claimed.target is demo[0]
+    assert "d_model" in {problem.quantity for problem in claimed.all_problems}
+
+
+def test_a_system_with_a_patience_has_no_fixed_number_of_updates() -> None:
+    system = read_system("revisit_tiny", "multi30k")
+    fixed = msgspec.structs.replace(system.training, patience_epochs=None)
+    for training, expected in ((system.training, "any"), (fixed, fixed.updates)):
+        target = make_target("multi30k", "revisit_tiny", "en-de", training, system.decoding, {})
+        assert target.values["updates"] == expected

@@ -7,7 +7,7 @@ has one: `tokens_per_update` is max_tokens x update_freq x GPUs (positions, incl
 `peak_learning_rate` is the maximum of the schedule, which is d_model^-0.5 * warmup_steps^-0.5 in
 equation (3).
 
-Which values are allowed says known_good.csv.
+known_good.csv says which values are allowed.
 """
 
 import ast
