@@ -1,13 +1,17 @@
 """`aiayn check` names each file that differs from its record, and the command that makes it again."""
 
+import errno
 import json
-from pathlib import Path
+import os
+from pathlib import Path, PurePath
+from typing import Any
 
 import msgspec
 import pytest
 
 from aiayn.__main__ import main
 from aiayn.errors import CorpusError, RecordError
+from aiayn.provenance import file_sha256
 from aiayn.records import (
     Hypotheses,
     ScoreRecords,
@@ -15,8 +19,17 @@ from aiayn.records import (
     recorded_files,
     require_fitting,
     seal,
+    write_record,
 )
-from tests.records_factory import BINARIZED, HYPOTHESES, Site, make_site, write_left, write_sealed
+from tests.records_factory import (
+    BINARIZED,
+    HYPOTHESES,
+    PERPLEXITY,
+    Site,
+    make_site,
+    write_left,
+    write_sealed,
+)
 
 DECODED = "demo/decode/demo_en_de/base/seed1/last5/demo_test"
 
@@ -84,6 +97,51 @@ def test_an_edited_record_is_named_and_one_without_a_checksum_is_counted(
     assert read_record(path, Hypotheses).beam_size == 4
     _, lines = check(site.results_folder, capsys)
     assert "1 records of earlier versions, without a checksum" in lines[-1]
+
+
+def test_an_older_record_that_changed_after_another_was_made_from_it_is_named(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = site.results_folder / f"{DECODED}.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    del values["checksum"]
+    path.write_text(json.dumps(values), encoding="utf-8")
+    inputs: dict[PurePath, str] = {path: file_sha256(path)}
+    provenance = msgspec.structs.replace(PERPLEXITY.provenance, input_sha256_by_path=inputs)
+    reader_path = site.results_folder / "demo" / "perplexity.json"
+    write_record(msgspec.structs.replace(PERPLEXITY, provenance=provenance), reader_path)
+    expected = f"{path}: changed since {reader_path} was made from it; restore it from a copy"
+    assert not any(line.startswith(expected) for line in check(site.results_folder, capsys)[1])
+    values["beam_size"] = 5
+    path.write_text(json.dumps(values), encoding="utf-8")
+    assert any(line.startswith(expected) for line in check(site.results_folder, capsys)[1])
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_compared(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site.results_folder / "a.json").symlink_to("nowhere")
+    (site.results_folder / "b.json").symlink_to("b.json")
+    (site.results_folder / "closed").mkdir()
+    scandir = os.scandir
+
+    def refuse(folder: str | Path) -> Any:
+        if Path(folder).name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)  # root may read everything
+    path = site.results_folder / f"{DECODED}.txt"
+    path.write_text("other\n", encoding="utf-8")
+    code, lines = check(site.results_folder, capsys)
+    assert code == 1
+    for start in (
+        f"{site.results_folder}/closed: this folder cannot be read (Permission denied)",
+        f"{site.results_folder}/a.json: cannot be read (No such file or directory)",
+        f"{site.results_folder}/b.json: cannot be read (Too many levels of symbolic links)",
+        f"{path}: ",
+    ):
+        assert any(line.startswith(start) for line in lines), start
 
 
 def test_every_flipped_bit_of_a_record_is_refused(tmp_path: Path) -> None:

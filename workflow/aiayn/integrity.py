@@ -1,10 +1,12 @@
 """Compares files with the digests in their records: a whole results folder, runs folder or pack.
 
 Snakemake looks at times and never at content. A record has the SHA-256 of its own lines and of the
-files that its stage wrote; the digest of a model covers its tensors. Only files below the folder
-are compared. A pack (`aiayn pack`) leaves out texts and checkpoints on purpose.
+files that its stage wrote; the digest of a model covers its tensors. A record of an earlier version
+has no checksum, but most records have the SHA-256 of those that their stage read. Only files below
+the folder are compared. A pack (`aiayn pack`) leaves out texts and checkpoints on purpose.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from aiayn.records import (
     RawCorpus,
     Record,
     ScoreRecords,
+    TrainRecord,
     name_of_type,
     read_record,
     read_sealed,
@@ -37,7 +40,14 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
     not. With `with_scores`, scores are computed again from translations and references.
     """
     root, done = folder.absolute(), set[Path]()
-    paths = sorted(path for path in root.rglob("*.json") if "/." not in str(path))
+    paths: list[Path] = []
+    unread: list[OSError] = []
+    for parent, names, files in os.walk(root, onerror=unread.append):
+        names[:] = [name for name in names if not name.startswith(".")]
+        paths += [Path(parent, name) for name in files if name.endswith(".json") and name[0] != "."]
+    for error in unread:
+        yield f"{error.filename}: this folder cannot be read ({error.strerror}); make it readable"
+    paths.sort()
     packs = [path.parent for path in paths if path.name == REQUEST_NAME]
     with progress_bar("check", len(paths), " files of JSON") as bar:
         for path in paths:
@@ -46,8 +56,13 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
                 record = _read(path, counts)
                 if isinstance(record, ScoreRecords) and record.provenance.input_sha256_by_path:
                     _require_scores(path, record, with_scores=with_scores)
+                if isinstance(record, Record) and not any(map(path.is_relative_to, packs)):
+                    yield from _changed_inputs(path, record, root, done)
             except AiaynError as error:
                 yield str(error)
+                continue
+            except OSError as error:  # as of a link that leads nowhere
+                yield f"{path}: cannot be read ({error.strerror}); restore it from a copy"
                 continue
             if record is None:
                 continue
@@ -78,6 +93,25 @@ def _read(path: Path, counts: Counter[str]) -> Record | None:
     counts["records of earlier versions, without a checksum"] += not is_sealed
     record_type = TYPE_BY_NAME.get(name)
     return None if record_type is None else read_record(path, record_type)
+
+
+def _changed_inputs(path: Path, record: Record, root: Path, done: set[Path]) -> Iterator[str]:
+    """Yield which records without a checksum are not those that this record was made from.
+
+    A training's own record keeps its inputs as they were, though they may be made again.
+    """
+    for name, sha256 in record.provenance.input_sha256_by_path.items():
+        source = Path(name)
+        if source.suffix != ".json" or isinstance(record, TrainRecord):
+            continue
+        if not source.is_relative_to(root) or not source.exists() or read_sealed(source)[1]:
+            continue
+        if source not in done and file_problem(source, sha256):
+            done.add(source)
+            yield (
+                f"{source}: changed since {path} was made from it; restore it from a copy, or rerun"
+                " its stage, and then the same snakemake"
+            )
 
 
 def _problem(path: Path, sha256: str) -> str:

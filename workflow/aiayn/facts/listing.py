@@ -185,7 +185,7 @@ class _Walk:
         except OSError as error:
             if path.is_symlink():
                 target = os.readlink(path)
-                why = f"a link that leads nowhere ({target}): not read; copy the file there"
+                why = f"a link to {target} ({error.strerror}): not read; copy the file there"
                 self._skip(path, "link", why)
             else:
                 self._skip(path, "file", f"cannot be read ({error.strerror}); make it readable")
