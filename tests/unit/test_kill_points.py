@@ -5,6 +5,7 @@ record never stands next to files of another run, and the next start ends as an 
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -99,7 +100,7 @@ def test_at_no_kill_point_is_an_old_record_next_to_a_new_file(stage: str, tmp_pa
     for point in range(1, num_points + 1):
         folder = tmp_path / f"killed{point}"
         shutil.copytree(old, folder)
-        child = fork(lambda: run_stage(stage, folder, LINES_BY_NAME, kill_at=point))
+        child = fork(partial(run_stage, stage, folder, LINES_BY_NAME, kill_at=point))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
         record_path = record_path_of(stage, folder)
         if record_path.exists():
