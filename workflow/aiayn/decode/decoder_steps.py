@@ -73,21 +73,30 @@ class _Linear:
     """A product with a weight matrix, plus a bias.
 
     On a CPU large matrices are laid out for oneDNN once. Its products take half the time of MKL's,
-    which torch uses otherwise, on AMD's processors (tests/benchmarks/RESULTS.md).
+    which torch uses otherwise, on AMD's processors (tests/benchmarks/RESULTS.md). The operators are
+    not public: where torch lacks them, or their product differs, torch's own product is used.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self.weight, self.bias, self.is_packed = weight, bias, False
+        self.weight, self.bias, self.packed_weight = weight, bias, None
         is_float = weight.dtype == torch.float32 and weight.device.type == "cpu"
-        if is_float and weight.numel() >= LEAST_PACKED and torch._C._has_mkldnn:
-            self.is_packed = True
-            self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+        if not is_float or weight.numel() < LEAST_PACKED:
+            return
+        row = weight[:1].contiguous()  # any input of this width
+        try:
+            self.packed_weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+            product = self(row)
+        except (AttributeError, NotImplementedError, RuntimeError, TypeError):
+            self.packed_weight = None
+            return
+        if not torch.allclose(product, functional.linear(row, weight, bias), rtol=1e-3, atol=1e-3):
+            self.packed_weight = None
 
     def __call__(self, x: Tensor) -> Tensor:
-        if not self.is_packed:
+        if self.packed_weight is None:
             return functional.linear(x, self.weight, self.bias)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            x, self.weight, self.bias, "none", [], ""
+            x, self.packed_weight, self.bias, "none", [], ""
         )
         return product
 
@@ -227,7 +236,7 @@ class TransformerSteps:
                 )
         if self.last_norm is not None:
             x_NM = self.last_norm(x_NM)
-        if self.output.is_packed:
+        if self.output.packed_weight is not None:
             return self.output(x_NM)
         if len(self.logits_NV) < self.num_rows:
             self.logits_NV = x_NM.new_empty(self.num_rows, len(self.output_VM))
