@@ -55,10 +55,11 @@ ONE_OUTPUT = [TRANSLATIONS[0]] * len(
         ([*TRANSLATIONS[40:], *TRANSLATIONS[:40]], "lines", ""),
         ([line.upper() for line in TRANSLATIONS], "", "upper case"),
         (ENGLISH, "", "language"),
+        ([" ".join(line.split()[:4]) for line in TRANSLATIONS], "", "are they cut?"),
         (TRANSLATIONS, "", ""),
         (ONE_OUTPUT, "", ""),
     ],
-    ids=["shuffled", "rotated", "upper case", "English", "right", "one output"],
+    ids=["shuffled", "rotated", "upper case", "English", "first words", "right", "one output"],
 )
 def test_another_order_is_a_fault_and_case_and_language_are_doubts(
     lines: list[str], words: str, doubt: str

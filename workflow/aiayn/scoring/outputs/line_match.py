@@ -28,6 +28,7 @@ MIN_WORDS = 200  # of either side, below which its language is not judged
 # words. Translations of a big that does not read its source have 38 %, a repeated line has 0 %.
 MIN_DISTINCT, MIN_VARIETY = 0.5, 0.5
 MAX_UPPER = 0.5  # of the letters
+MIN_LENGTH = 0.6  # of the references' words
 MIN_UPPER = 0.01  # of the other text's share of capitals, below which a text is lower-cased
 ORDER_SEED = 2014
 MAX_SHIFT = 5  # lines that a translation may be away from its reference
@@ -117,6 +118,11 @@ def find_doubts(hypotheses: Sequence[str], references: Sequence[str]) -> list[st
     elif is_lower_cased(hypotheses, references):
         doubts.append(
             "the translations are lower case; the definitions that end with _lc ignore it"
+        )
+    num_words, expected = (len(" ".join(lines).split()) for lines in (hypotheses, references))
+    if num_words < MIN_LENGTH * expected:
+        doubts.append(
+            f"the translations have {num_words:,} words, the references {expected:,}: are they cut?"
         )
     if find_other_language(hypotheses, references) is not None:
         doubts.append(

@@ -70,19 +70,16 @@ def read_text(path: Path, *, may_be_blank: bool = False) -> str:
     if not path.exists():
         raise ScoreError(f"{path}: no such file; give one line a segment, UTF-8")
     content = read_bounded(path, MAX_TEXT_BYTES)
+    wrong = content.find(0)  # text has no NUL, UTF-16 has
     try:
         text = content.decode("utf-8").removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        wrong = error.start
+    if wrong >= 0:
+        line = content.count(b"\n", 0, wrong) + 1
         raise ScoreError(
-            f"{path}:{line}: byte {error.start}, {content[error.start]:#04x}, is not UTF-8;"
-            " expected text, one line a segment; is it cut? Else convert it: iconv -f ITS_ENCODING"
-            " -t UTF-8"
-        ) from error
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise ScoreError(
-            f"{path}:{line}: a NUL character: binary, or another encoding; expected text in UTF-8"
+            f"{path}:{line}: byte {wrong}, {content[wrong]:#04x}, is not UTF-8 text, one line a"
+            " segment; is the file cut or binary? Else convert it: iconv -f ITS_ENCODING -t UTF-8"
         )
     if not (text if may_be_blank else text.strip()):
         raise ScoreError(f"{path}: empty; expected one line a segment")
