@@ -7,25 +7,24 @@ symbols with equal counts change places (fairseq's order of these became fixed i
 With references the model's loss is compared with two others on the same text: the loss of a unigram
 model, and the model's own loss after its dictionary is shuffled. For symbols with equal counts the
 shuffle is repeated among themselves: it does no harm if their order is wrong already. Without
-references only the dictionary's order and the translations are looked at. Shapes: B sentences, S
+references only the dictionary's order and the translations are looked at. Shapes: S
 source and T target tokens, V symbols.
 """
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.utils.rnn import pad_sequence
 
 from aiayn.decode.decode import Translator
 from aiayn.errors import CheckpointError
 
-NUM_LINES = 200  # enough for two digits of a loss; big takes a minute for them
-LINES_PER_BATCH = 20
+NUM_LINES = 100  # enough for two digits of a loss
 MIN_TIED_TOKENS = 50
 LEAST_HARM_NATS = 0.5  # by which a right order of equal counts is better than a wrong order
 MAX_REPEATED_FRACTION = 0.1
@@ -50,19 +49,21 @@ def check_by_loss(
     total = count_by_symbol.total() + len(dictionary)
     unigram = sum(math.log(total / (count_by_symbol[n] + 1)) for n in target_T.tolist())
     unigram /= len(target_T)
-    model_T = _token_losses(translator, *lines)
-    model = float(model_T.mean())
-    shuffled = float(_token_losses(translator, *lines, shuffle=_shuffled).mean())
+    ties = partial(_shuffled, only_ties=True)
+    model_T, shuffled_T, shuffled_ties_T = (
+        _token_losses(translator, *lines, shuffled)
+        for shuffled in (_unchanged, partial(_shuffled, only_ties=False), ties)
+    )
+    model, shuffled = float(model_T.mean()), float(shuffled_T.mean())
     words = (
         f"loss on {len(lines[0])} lines, nats a token: {model:.2f}; a unigram model of the same"
         f" text {unigram:.2f}; this model with a shuffled dictionary {shuffled:.2f}"
     )
     is_wrong = model > unigram and model > (unigram + shuffled) / 2
-    is_tied_T = (_shuffled_ties(dictionary) != torch.arange(len(dictionary)))[target_T]
+    is_tied_T = (ties(dictionary) != _unchanged(dictionary))[target_T]
     if int(is_tied_T.sum()) >= MIN_TIED_TOKENS:
         tied = float(model_T[is_tied_T].mean())
-        shuffled_T = _token_losses(translator, *lines, shuffle=_shuffled_ties)
-        shuffled_ties = float(shuffled_T[is_tied_T].mean())
+        shuffled_ties = float(shuffled_ties_T[is_tied_T].mean())
         words += f"; symbols with equal counts {tied:.2f}, shuffled {shuffled_ties:.2f}"
         is_wrong |= tied > shuffled_ties - LEAST_HARM_NATS
     if is_wrong:
@@ -74,22 +75,22 @@ def check_by_loss(
     return words
 
 
-def _shuffled(dictionary: Any) -> Tensor:
-    """Return another number for each symbol; the special symbols keep theirs."""
-    num_special = dictionary.nspecial
-    generator = torch.Generator().manual_seed(1)
-    others = torch.randperm(len(dictionary) - num_special, generator=generator) + num_special
-    return torch.cat([torch.arange(num_special), others])
+def _unchanged(dictionary: Any) -> Tensor:
+    return torch.arange(len(dictionary))
 
 
-def _shuffled_ties(dictionary: Any) -> Tensor:
-    """Return another number for each symbol that shares its count: its neighbour's."""
-    number_V = torch.arange(len(dictionary))
-    numbers_by_count: dict[int, list[int]] = {}
+def _shuffled(dictionary: Any, *, only_ties: bool) -> Tensor:
+    """Return another number for each symbol, with `only_ties` for those that share their count. The
+    special symbols keep theirs.
+    """
+    numbers_by_group: dict[int, list[int]] = {}
     for number in range(dictionary.nspecial, len(dictionary)):
-        numbers_by_count.setdefault(dictionary.count[number], []).append(number)
-    for numbers in numbers_by_count.values():
-        number_V[numbers] = torch.tensor(numbers).roll(-1)
+        group = dictionary.count[number] if only_ties else 0
+        numbers_by_group.setdefault(group, []).append(number)
+    number_V = _unchanged(dictionary)
+    for numbers in numbers_by_group.values():
+        # Half of the group further, because neighbours are as frequent.
+        number_V[numbers] = torch.tensor(numbers).roll((len(numbers) + 1) // 2)
     return number_V
 
 
@@ -98,34 +99,23 @@ def _token_losses(
     translator: Translator,
     sources: Sequence[Tensor],
     targets: Sequence[Tensor],
-    *,
-    shuffle: Any = None,
+    shuffled: Callable[[Any], Tensor],
 ) -> Tensor:
     """Return the negative log-likelihood of each target token in nats, in the order of lines.
 
-    `shuffle` returns the new numbers of a dictionary's symbols.
+    `shuffled` returns the new numbers of a dictionary's symbols.
     """
-    model, task, device = translator.model, translator.task, translator.device
-    padding = task.target_dictionary.pad()
-    if shuffle is not None:
-        source_V, target_V = shuffle(task.source_dictionary), shuffle(task.target_dictionary)
-        sources = [source_V[line] for line in sources]
-        targets = [target_V[line] for line in targets]
+    task, device = translator.task, translator.device
+    source_V, target_V = shuffled(task.source_dictionary), shuffled(task.target_dictionary)
     losses = []
-    for begin in range(0, len(sources), LINES_PER_BATCH):
-        batch = slice(begin, begin + LINES_PER_BATCH)
-        source_BS = pad_sequence(
-            list(sources[batch]), True, task.source_dictionary.pad(), padding_side="left"
-        )
-        target_BT = pad_sequence(list(targets[batch]), True, padding)
+    for source_S, target_T in zip(sources, targets, strict=True):
+        source_1S, numbers_T = source_V[source_S][None].to(device), target_V[target_T].to(device)
         # The decoder reads the target shifted right, beginning with the end of sentence.
-        input_BT = pad_sequence([line.roll(1) for line in targets[batch]], True, padding)
-        length_B = source_BS.ne(task.source_dictionary.pad()).sum(dim=1)
-        output = model(source_BS.to(device), length_B.to(device), input_BT.to(device))
-        nats_BTV = functional.log_softmax(output[0].float().cpu(), dim=-1)
-        nats_BT = nats_BTV.gather(2, target_BT[..., None])[..., 0]
-        losses.append(-nats_BT[target_BT.ne(padding)])
-    return torch.cat(losses)
+        input_1T = numbers_T.roll(1)[None]
+        length_1 = torch.tensor([source_1S.shape[1]], device=device)
+        logits_TV = translator.model(source_1S, length_1, input_1T)[0][0]
+        losses.append(functional.cross_entropy(logits_TV.float(), numbers_T, reduction="none"))
+    return torch.cat(losses).cpu()
 
 
 def check_without_references(

@@ -21,8 +21,9 @@ from typing import Any
 import msgspec
 
 from aiayn.cli.flags import choose_archives
+from aiayn.cli.score import read_references
+from aiayn.data.sources.archives import open_files
 from aiayn.data.sources.download import PublishedFile, download_file, named_mirror
-from aiayn.data.sources.testsets import public_references
 from aiayn.data.text.binarize import read_dictionary
 from aiayn.data.text.detokenise import remove_marks
 from aiayn.data.text.lines import write_lines
@@ -45,15 +46,14 @@ from aiayn.released import (
     ReleasedRecord,
     read_released,
 )
-from aiayn.scoring.outputs.system_output import read_output
+from aiayn.scoring.outputs.system_output import SystemOutput, check_num_lines
 from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import DecodingSpec
-from aiayn.terminal import sections, table, titled, wrapped
+from aiayn.terminal import listed, sections, table, titled
 from analysis.tools.heavy_dictionary_check import check_by_loss
 
 ORDER_SEED = 2014
 LINES_PER_BLOCK = 100
-DIGESTS_NAME = "released.json"  # in the folder of archives: what was downloaded first, and when
 UNPACKED_RATIO = 1.1  # of a model's bytes to its archive's; floats hardly shrink
 # Operations of a core's measured peak for a line. Random weights of big take 2.8e10 for lines of
 # equal length (tests/benchmarks/bench_big.py); half as much is added because real lines differ.
@@ -107,11 +107,9 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
         testset=released.testset,
     )
     try:
-        public = (
-            public_references(released.testset, released.language_pair)
-            if args.references is None
-            else read_output(args.references).lines
-        )
+        args.testset, args.language_pair = released.testset, released.language_pair
+        public, place = read_references(args, None)
+        check_num_lines(SystemOutput("the test set", references, "lines"), len(public), place)
         scores += score_hypotheses(
             [detokenize_line(line, target) for line in tokens],
             [public[index] for index in chosen],
@@ -168,11 +166,8 @@ def fetch(archive: ReleasedArchive, archives: Path, folder: Path, wanted: Sequen
     Raises:
         FetchError, CorpusError, SpaceError: as `evaluate_released`.
     """
-    digests_path = archives / DIGESTS_NAME
-    digests = {}
-    if digests_path.exists():
-        digests = msgspec.json.decode(digests_path.read_bytes())
-    seen = digests.get(archive.name, {})
+    seen_path = archives / f"{archive.name}.json"  # what was downloaded first, and when
+    seen = msgspec.json.decode(seen_path.read_bytes()) if seen_path.exists() else {}
     sha256 = archive.sha256 or seen.get("sha256", "")
     checksum = f"sha256:{sha256}" if sha256 else ""
     mirror = named_mirror(None)
@@ -188,9 +183,8 @@ def fetch(archive: ReleasedArchive, archives: Path, folder: Path, wanted: Sequen
         unpack(found.path, folder, wanted)
     if not sha256:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        entry = {"sha256": found.sha256, "num_bytes": found.num_bytes, "date": today}
-        with replace_on_success(digests_path) as partial_path:
-            partial_path.write_bytes(msgspec.json.encode(digests | {archive.name: entry}))
+        with replace_on_success(seen_path) as partial_path:
+            partial_path.write_bytes(msgspec.json.encode({"sha256": found.sha256, "date": today}))
         say(f"{found.path}: no digest is published; sha256 {found.sha256} is compared from now on")
     return found.sha256
 
@@ -200,22 +194,15 @@ def unpack(path: Path, folder: Path, wanted: Sequence[str]) -> None:
 
     Raises:
         CorpusError: if the archive is cut, or lacks a file; the error lists its files.
-        SpaceError: if a file does not fit.
     """
     names = []
     with new_folder_on_success(folder) as partial_folder:
         try:
-            with tarfile.open(path, "r|*") as tar:
-                for entry in tar:
-                    name = posixpath.basename(entry.name)
-                    stream = tar.extractfile(entry) if entry.isreg() else None
-                    if stream is None:
-                        continue
-                    names.append(entry.name)
-                    if name in wanted:
-                        require_free_space(partial_folder, entry.size, entry.name)
-                        with (partial_folder / name).open("wb") as unpacked:
-                            shutil.copyfileobj(stream, unpacked)
+            for name, stream in open_files(path):
+                names.append(name)
+                if posixpath.basename(name) in wanted:
+                    with (partial_folder / posixpath.basename(name)).open("wb") as unpacked:
+                        shutil.copyfileobj(stream, unpacked)
         except (tarfile.ReadError, EOFError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # of the disk
@@ -293,38 +280,29 @@ def decode_blocks(
 
 def render(released: ReleasedModel, record: ReleasedRecord, decoding: DecodingSpec) -> str:
     """Return the comparison as text."""
-    is_partial = record.num_lines < record.num_testset_lines
     by_fairseq = decoding.length_penalty_form == "len" and decoding.stop == "fairseq"
     search = (decoding.beam_size, decoding.length_penalty_alpha) if by_fairseq else None
     rows = [("definition", "here", "published", "the paper")]
+    values_by_metric: dict[str, list[str]] = {}
     others = []
     for published in released.published:
-        if (published.beam_size, published.alpha) != search:
-            settings = f"beam {published.beam_size}, alpha {published.alpha:g}"
-            words = f"{published.metric} {published.value:.2f} with {settings} ({published.source})"
-            others.append(words)
+        if (published.beam_size, published.alpha) == search:
+            values_by_metric.setdefault(published.metric, []).append(f"{published.value:.2f}")
+            continue
+        settings = f"beam {published.beam_size}, alpha {published.alpha:g}"
+        words = f"{published.metric} {published.value:.2f} with {settings} ({published.source})"
+        others.append(words)
     for score in record.scores:
-        values = [
-            f"{published.value:.2f}"
-            for published in released.published
-            if published.metric == score.metric and (published.beam_size, published.alpha) == search
-        ]
+        values = ", ".join(values_by_metric.get(score.metric, []))
         printed = f"{released.printed.value:.1f}" if score.metric == released.printed.metric else ""
-        rows.append((score.metric, f"{score.value:.2f}", ", ".join(values), printed))
-    amount = f"{record.num_lines:,} of {record.num_testset_lines:,} lines"
+        rows.append((score.metric, f"{score.value:.2f}", values, printed))
     title = f"{released.name}, {record.testset}: released model, decoded here"
+    if record.num_lines < record.num_testset_lines:
+        title += f", PARTIAL: {record.num_lines:,} of {record.num_testset_lines:,} lines"
     return sections(
-        ("", titled(f"{title}{', PARTIAL: ' + amount if is_partial else ''}")),
+        ("", titled(title)),
         ("", table(rows, right=(1, 2, 3), num_headings=1)),
-        ("published for this file with another search", _items(others)),
-        ("what differs from the paper", _items(released.differences)),
+        ("published for this file with another search", listed(others)),
+        ("what differs from the paper", listed(released.differences)),
         ("signatures", [f"{score.metric}  {score.signature}" for score in record.scores]),
     )
-
-
-def _items(texts: Sequence[str]) -> list[str]:
-    """Return paragraphs, each with a hyphen."""
-    lines = []
-    for text in texts:
-        lines += wrapped(text, "- ", "  ")
-    return lines

@@ -73,6 +73,19 @@ def test_text_with_codes_gives_the_translations_of_the_data_bin(
     assert "--bpe-codes FILE" in capsys.readouterr().err
 
 
+def test_refused_tokens_of_a_data_bin_are_kept(
+    foreign: Foreign, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = ["--references", foreign.text / "raw.test.de", "--results", tmp_path]
+    assert evaluate(foreign.checkpoint, "--data", foreign.data, *plain) == 1
+    (kept,) = (tmp_path / "evaluate").iterdir()
+    assert kept.name == "training-checkpoint_last-test.de"
+    assert kept.read_text(encoding="utf-8").splitlines() == foreign.expected
+    message = capsys.readouterr().err
+    assert "of the lines have Moses' tokens" in message
+    assert f" < {kept} > plain.txt" in message
+
+
 def change_order(foreign: Foreign, folder: Path, *, is_tied: bool) -> Path:
     """Return a data-bin whose dictionary has its lines in another order: all of them, or those with
     equal counts.

@@ -79,7 +79,9 @@ class Flags(TextFlags):
     stop: Literal["fairseq", "tensor2tensor"] | None = flag(
         "stopping rule (default: the paper's, gnmt and tensor2tensor)"
     )
-    output: Path | None = flag("where to write the translations, one a line", "FILE")
+    output: Path | None = flag(
+        "where to write the translations (default with references: below results/evaluate)", "FILE"
+    )
     device: Device = DEVICE
 
 
@@ -112,28 +114,38 @@ def run(args: Flags) -> None:
     references, place = read_references(args, None) if has_references else ([], "")
     translator = Translator(args.checkpoint, folder, decoding, device=device)
     task = translator.task
-    has_moses = False
+    symbols, has_moses = task.target_dictionary.symbols, False
+    # sentencepiece marks pieces by U+2581, subword-nmt and fastBPE by @@.
+    join = join_pieces if any("\u2581" in symbol for symbol in symbols) else remove_marks
     if args.source is None:
         sources, targets = load_split(task, args.split)
-        place_of_source = f"{folder}, split {args.split}"
         if targets is not None and not has_references:
             # As in fairseq-generate: the tokens of the data-bin, without marks.
-            references = [join(task.target_dictionary, numbers.tolist()) for numbers in targets]
-            place, args.as_given = f"{place_of_source} ({task.cfg.target_lang})", True
+            references = [
+                join(" ".join(symbols[number] for number in numbers[:-1])).strip()
+                for numbers in targets
+            ]
+            place = f"{folder}, split {args.split} ({task.cfg.target_lang})"
+            args.as_given = True
     else:
         sources, targets, has_moses = number_text(translator, args, references)
-        place_of_source = str(args.source)
     if targets is not None and len(targets) == len(sources) and not args.no_warning:
         say(check_by_loss(translator, sources, targets, str(folder)))
     hypotheses = translator.translate(sources)
-    lines = [join_symbols(task.target_dictionary, h.pieces) for h in hypotheses]
+    lines = [join(" ".join(hypothesis.pieces)).strip() for hypothesis in hypotheses]
     if has_moses:  # plain text came in
         lines = [detokenize_line(line, task.cfg.target_lang) for line in lines]
-    if args.output is not None:
-        with replace_on_success(args.output) as partial_path:
+    path = args.output
+    if path is None and references:  # a refused score would lose hours of work
+        name = f"{args.checkpoint.absolute().parent.name}-{args.checkpoint.stem}"
+        text = args.split if args.source is None else args.source.stem
+        path = args.results / f"evaluate/{name}-{text}.{task.cfg.target_lang}"
+    if path is not None:
+        with replace_on_success(path) as partial_path:
             write_lines(lines, partial_path)
+        say(f"the translations are in {path}")
     if not references:
-        if args.output is None:
+        if path is None:
             print("\n".join(lines))
         counts = task.target_dictionary.count[task.target_dictionary.nspecial :]
         num_sources = len({tuple(source.tolist()) for source in sources})
@@ -141,9 +153,7 @@ def run(args: Flags) -> None:
         return
     print_output_scores(
         args,
-        SystemOutput(
-            str(args.output or place_of_source), lines, "lines", sha256=lines_sha256(lines)
-        ),
+        SystemOutput(str(path), lines, "lines", sha256=lines_sha256(lines)),
         references,
         place,
         search=decoding_signature(decoding),
@@ -182,18 +192,6 @@ def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tupl
         sides.append([line.long() for line in numbers])
     say(f"{args.source}: {words}")
     return sides[0], sides[1] or None, words.startswith("Moses")
-
-
-def join(dictionary: Any, numbers: Sequence[int]) -> str:
-    """Return the line of text for numbers of symbols, without the end of sentence."""
-    return join_symbols(dictionary, [dictionary.symbols[number] for number in numbers[:-1]])
-
-
-def join_symbols(dictionary: Any, symbols: Sequence[str]) -> str:
-    """Return the line of text for pieces, by the marks in a dictionary."""
-    # sentencepiece marks pieces by U+2581, subword-nmt and fastBPE by @@.
-    has_pieces = any("\u2581" in symbol for symbol in dictionary.symbols)
-    return (join_pieces if has_pieces else remove_marks)(" ".join(symbols)).strip()
 
 
 def say(words: str) -> None:

@@ -27,7 +27,7 @@ def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Bin
             file, is there twice, or needs a password.
     """
     names = []
-    for written_name, stream in _files(path):
+    for written_name, stream in open_files(path):
         name = posixpath.normpath(written_name)
         if name in wanted and name in names:
             raise CorpusError(f"{path}: holds {name!r} twice; expected one; fetch it again")
@@ -47,7 +47,7 @@ def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Bin
             )
 
 
-def _files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+def open_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield the names and streams of all files of an archive; links and folders are passed over."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
