@@ -297,7 +297,7 @@ class Simulation:
             zero = _SimulatedRank(self, rank, stop)
             ending: Ending = "completed"
             try:
-                with contextlib.suppress(StopTraining):  # of a wait for another rank
+                with contextlib.suppress(StopTraining):  # raised while it waits for another rank
                     zero.run()
             except Exception as error:
                 ending = "failed"

@@ -67,13 +67,13 @@ def train_in_group(request: TrainingRequest, hook: contextlib.AbstractContextMan
         train_module.train_rank(request, ALONE, stop)
 
 
-def processes_of(session: int) -> list[str]:
-    """Return the processes of a session that have not ended."""
+def processes_of(group: int) -> list[str]:
+    """Return the processes that a process leads and that have not ended."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            state, _, _, own_session, *_ = path.read_text().rpartition(")")[2].split()
-            if int(own_session) == session and state != "Z":
+            state, _, _, leader, *_ = path.read_text().rpartition(")")[2].split()
+            if int(leader) == group and state != "Z":
                 found.append(path.parent.name)
     return found
 
@@ -91,9 +91,9 @@ def test_term_to_a_training_with_loaders_stops_it(
         if is_early
         else TermToAll(update=10 + turn).installed()
     )
-    session = fork(partial(train_in_group, request, hook))
-    _, status = os.waitpid(session, 0)
-    wait_until(lambda: not processes_of(session), 2, "the end of the loaders")
+    group = fork(partial(train_in_group, request, hook))
+    _, status = os.waitpid(group, 0)
+    wait_until(lambda: not processes_of(group), 2, "the end of the loaders")
     log = (run_folder / "train.log").read_text(encoding="utf-8")[-3000:]
     assert os.waitstatus_to_exitcode(status) == 0, log
     assert outcomes(run_folder) == ["stopped"], log

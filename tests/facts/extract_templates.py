@@ -3,10 +3,10 @@
     python -m tests.facts.extract_templates 0.6.1=FOLDER 0.10.2=FOLDER ... (oldest first)
 
 Each FOLDER is an unpacked sdist or a checkout. A template is the text of a call of `print`, of a logger or of
-`warnings.warn`, with a typed field for each value. templates.csv classifies them: read or harmless. The script writes
-the module and the versions of each of its rows that a source prints, and lists the others in
-tests/facts/unknown_templates.csv: they are unknown to the reader. Rows that no source prints (third parties) stay as
-they are.
+`warnings.warn`, with a typed field for each value. templates.csv classifies them: read or harmless. For each row of
+templates.csv whose template is in a source, the script writes the module and the versions of fairseq that print it.
+Templates without a row go into tests/facts/unknown_templates.csv: the reader does not know them. Rows that no source
+prints (third parties) stay as they are.
 """
 
 import ast

@@ -83,7 +83,7 @@ def test_another_job_shows_the_bar_of_its_log(progress: WorkflowProgress, tmp_pa
 
 
 def is_shown(progress: WorkflowProgress, now: float) -> bool:
-    """Return whether a pipe gets a line now, and note that it has got it."""
+    """Return whether a line is printed into a pipe now, and note that it was."""
     _, tenths = progress.look(now)
     if not progress.is_due(now, tenths):
         return False

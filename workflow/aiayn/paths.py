@@ -27,8 +27,8 @@ def shown_path(path: Path) -> Path:
 
 
 def workflow_command(scale: str, configfile: Path) -> str:
-    """Return the command that makes a scale's results, as advice; for the paper's own scale, which
-    takes GPU-months, the command that says what it would take.
+    """Return advice: the command that makes a scale's results. For the paper's own scale, which
+    takes GPU-months, it is the command that predicts the cost.
     """
     if scale == "paper":
         return f"`aiayn plan --configfile {shown_path(configfile)}` says what making it takes"

@@ -151,7 +151,8 @@ def replace_on_success(path: Path) -> Iterator[Path]:
     """Yield a path next to `path`; rename it to `path` if the block succeeds, else remove it.
 
     So an output is complete or absent. The bytes are on the disk before the name (fsync), so a
-    power cut cannot leave a name without its content. At the end the name is on the disk, too.
+    power cut cannot leave a name without its content. After the block the folder's entry is
+    on the disk as well.
     Partial files of a killed process are removed when that output is next written on the same host.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

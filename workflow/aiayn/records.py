@@ -38,7 +38,7 @@ class Record(
     def remedy(self) -> str:
         """The next step if a file of the record is damaged: the command that wrote it.
 
-        Snakemake compares times only. It makes what follows again because the files are newer.
+        Snakemake compares times only. It runs the later stages again, because the files are newer.
         """
         command = self.provenance.command
         if isinstance(self, TrainRecord):

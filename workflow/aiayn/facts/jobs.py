@@ -260,7 +260,7 @@ def _begin_update(section: Section) -> int:
 
 
 def _save_place(section: Section) -> tuple[str, str]:
-    """Return the save folder, and the folder of the log if it is relative."""
+    """Return the save folder. A relative one is returned with the log's folder."""
     folder = normal_path(section.arguments.get("save_dir") or "checkpoints")
     is_absolute = folder.startswith("/") or folder[1:2] == ":"
     return ("" if is_absolute else posixpath.dirname(section.path)), folder

@@ -93,7 +93,7 @@ def compile_template(text: str, kind: str) -> Template:
 
 
 def _literal(text: str) -> str:
-    """Return the pattern of literal text. fairseq aligns columns: spaces are of any number."""
+    """Return the pattern of literal text. A space matches any number: fairseq aligns columns."""
     plain = text.replace("{{", "{").replace("}}", "}")
     return re.sub(r"(?:\\ )+", r"\\s+", re.escape(plain))
 

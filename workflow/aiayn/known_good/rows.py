@@ -94,7 +94,7 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
 
     @property
     def version(self) -> str:
-        """Our commit, or fairseq's version as far as the log shows it."""
+        """The commit of this project for runs of ours; else fairseq's version, if the log states it."""
         commits = commits_of(self.events)
         if commits and is_ours(self.training.arguments):
             commit, plus, dirty = commits[-1].partition("+")
@@ -112,7 +112,7 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
         return None if is_on_cpu or not seconds or not num_gpus else seconds * num_gpus
 
     def fills(self, number: str) -> bool:
-        """Return whether `train`, `ppl` or `cost` fills its row."""
+        """Return whether the log's value of `train`, `ppl` or `cost` may be shown in its row."""
         wanted = ("row", "train", number)
         return self.row.target is not None and not any(
             self.problems_by_number[one] for one in wanted

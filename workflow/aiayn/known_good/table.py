@@ -2,7 +2,7 @@
 
 `allowed` has alternatives, separated by ` or `:
 
-* `any`: nothing is compared. The reason says which quantity shows it instead.
+* `any`: nothing is compared. The reason says which other quantity would show a wrong value.
 * `[0, null]`: a JSON list of values. An empty list allows no value: the fact is always a problem.
 * `{d_model}`: the value of the target. `{train_pairs~0.15}` is within 15 % of it.
 * `0.5..1.05`, `256..`, `..1e-05`: a range. An end may be a value of the target: `{low}..{high}`.

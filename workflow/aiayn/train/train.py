@@ -58,7 +58,9 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     prepare_device(device)
     with contextlib.ExitStack() as stack:
         stack.callback(compat.end_loaders)
-        stack.enter_context(contextlib.suppress(StopTraining))  # of a wait for another rank
+        stack.enter_context(
+            contextlib.suppress(StopTraining)
+        )  # raised while it waits for another rank
         with rank_error_recorded(request.folder, rank):
             require_promised_gpus(request)
             require_precision(request, rank.local_rank, device)

@@ -117,7 +117,7 @@ def find_doubts(hypotheses: Sequence[str], references: Sequence[str]) -> list[st
         )
     elif is_lower_cased(hypotheses, references):
         doubts.append(
-            "the translations are lower case; the definitions that end with _lc ignore it"
+            "the translations are lower case; the definitions that end with _lc ignore case"
         )
     num_words, expected = (len(" ".join(lines).split()) for lines in (hypotheses, references))
     if num_words < MIN_LENGTH * expected:
