@@ -94,7 +94,7 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
 
     @property
     def version(self) -> str:
-        """The commit of this project for runs of ours; else fairseq's version, if the log states it."""
+        """Our commit for a run of ours; else fairseq's version, if the log states it."""
         commits = commits_of(self.events)
         if commits and is_ours(self.training.arguments):
             commit, plus, dirty = commits[-1].partition("+")

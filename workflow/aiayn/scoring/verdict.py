@@ -3,9 +3,9 @@
 The rule is a margin of 0.5 BLEU and two one-sided t-tests at 0.05. The printed number is taken as a
 constant, because the paper gives no spread. A system has few seeds, so the standard deviation is
 pooled over the systems of a scale and definition. One system's seeds may vary more than those of
-the others. So the rule takes the larger of the pooled sd and the system's own sd, with the degrees of freedom of the
-one that it takes (decision 0014). The former rule took the pooled sd always; its outcome is kept as
-`outcome_by_pooled_sd`.
+the others. So the rule takes the larger of the pooled sd and the system's own sd, with the degrees
+of freedom of the one that it takes (decision 0014). The former rule took the pooled sd always; its
+outcome is kept as `outcome_by_pooled_sd`.
 
 A verdict has three p-values. Let d be the difference, e its standard error and t a Student variable
 with the degrees of freedom of the sd:

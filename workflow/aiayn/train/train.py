@@ -58,9 +58,8 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     prepare_device(device)
     with contextlib.ExitStack() as stack:
         stack.callback(compat.end_loaders)
-        stack.enter_context(
-            contextlib.suppress(StopTraining)
-        )  # raised while it waits for another rank
+        # A signal may come while this rank waits for another one.
+        stack.enter_context(contextlib.suppress(StopTraining))
         with rank_error_recorded(request.folder, rank):
             require_promised_gpus(request)
             require_precision(request, rank.local_rank, device)
