@@ -64,6 +64,7 @@ if workflow.is_main_process and not workflow.dryrun:
 
 
 onstart:
+    EXPERIMENT.write_sheet(RESULTS)  # says later what the trainings were for
     print(f"Snakemake's log: {', '.join(log)}", flush=True)
     print("`aiayn status`, in another terminal, shows all trainings", flush=True)
     # Which executor runs the jobs is not known before the start.

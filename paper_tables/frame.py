@@ -18,6 +18,7 @@ from aiayn.runs.log import read_training_bits, read_validations
 from aiayn.runs.training_state import TrainingState
 from aiayn.scoring.verdict import Corrected, Verdict
 from aiayn.spec.hardware import HardwareSpec
+from aiayn.spec.sheet import SheetRow
 from aiayn.spec.system import CorpusSpec, SystemSpec, TrainingSpec
 
 
@@ -151,13 +152,12 @@ def is_bleu(metric: str) -> bool:
 class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All that tables and figures show of one scale.
 
-    `runs` are in the order of the scale's lists. `later_numbers` and `later_runs` belong to the
-    scale's `later_seeds`, which were added after the other seeds had been looked at: no printed
-    row, conclusion or verdict uses them. `dirty_trainings` are the system and seed of trainings
-    with an evaluation from a changed working tree. `variants` and `architectures` are the subset of
-    `known` that this scale runs. `record_by_stage` has the records of the wings' stages by verb.
-    Table 3's rows are to have `num_row_seeds` seeds, and base `num_base_seeds`. A frame made from
-    logs (`is_of_logs`) has only `lines` and `notes`, the notes by table.
+    `rows` are the sheet of its trainings, and `runs` are in their order. `later_numbers` and
+    `later_runs` are the trainings that only decisions asked for, after the other seeds had been
+    looked at: no printed row, conclusion or verdict uses them. `dirty_trainings` are the system and
+    seed of trainings with an evaluation from a changed working tree. `record_by_stage` has the
+    records of the wings' stages by verb. A frame made from logs (`is_of_logs`) has only `lines` and
+    `notes`, the notes by table.
     """
 
     scale: str
@@ -173,14 +173,10 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     corpora: dict[str, CorpusSpec] = {}
     corpus_by_pair: dict[str, str] = {}
     vocabulary_sizes_by_corpus: dict[str, dict[str, int]] = {}
-    variants: tuple[str, ...] = ()
-    architectures: tuple[str, ...] = ()
-    known: dict[str, tuple[str, ...]] = {}
+    rows: tuple[SheetRow, ...] = ()
     baselines: tuple[BaselineRecords, ...] = ()
     record_by_stage: dict[str, Any] = {}
     runs_folder: str = ""
-    num_row_seeds: int = 0
-    num_base_seeds: int = 0
     is_of_logs: bool = False
     notes: dict[str, tuple[str, ...]] = {}
 
@@ -191,7 +187,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def keys(self) -> list[CellKey]:
-        """The cells that are evaluated, in the order of the scale's lists."""
+        """The cells that are evaluated, in the order of the sheet."""
         return list(dict.fromkeys(key for key, _ in self.numbers))
 
     @functools.cached_property

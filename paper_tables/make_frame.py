@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from aiayn.cost import SentenceLengths, model_flops, training_flops
-from aiayn.experiment import all_compared
 from aiayn.paths import CellKey, is_averaged
 from aiayn.printed import (
     METRIC_BY_PAIR,
@@ -89,7 +88,7 @@ METRIC_BY_COLUMN_OF_TABLE_3 = {
 
 def make_frame(results: ScaleResults) -> Frame:
     """Return the frame of a scale; cells of systems that the scale does not run have no number."""
-    experiment, all_systems = results.experiment, all_compared()
+    experiment = results.experiment
     scale = experiment.scale
     later_keys = {training.key for training in experiment.later_trainings}
     runs: list[Run] = []
@@ -118,22 +117,15 @@ def make_frame(results: ScaleResults) -> Frame:
         later_runs=tuple(later_runs),
         system_by_name=experiment.system_by_name,
         corpora=experiment.corpora,
-        corpus_by_pair={"en-de": scale.en_de_corpus, "en-fr": scale.en_fr_corpus},
+        corpus_by_pair={"en-de": "", "en-fr": ""} | experiment.corpus_by_pair,
         vocabulary_sizes_by_corpus={
             name: record.vocabulary_size_by_language
             for name, record in results.binarized_by_corpus.items()
         },
-        variants=tuple(scale.variants),
-        architectures=tuple(scale.architectures),
-        known={
-            "variants": tuple(all_systems.variants),
-            "architectures": tuple(all_systems.architectures),
-        },
+        rows=tuple(experiment.rows),
         baselines=tuple(results.baseline_records),
         record_by_stage=results.record_by_stage,
         runs_folder=scale.runs_folder,
-        num_row_seeds=len(scale.ablation_seeds),
-        num_base_seeds=len(scale.seeds if scale.base_seeds is None else scale.base_seeds),
     )
     cells = _printed_cells(frame)
     return msgspec.structs.replace(frame, cells=tuple(cells), lines=tuple(_lines(frame, cells)))
@@ -299,7 +291,7 @@ def _printed_cells(frame: Frame) -> list[PrintedCell]:
         )
     for replication in read_replications():
         conditions = Conditions(
-            scale=frame.scale,  # a replication belongs to the scale whose config names it
+            scale=frame.scale,  # a replication belongs to the scale whose sheet lists it
             corpus=replication.corpus,
             testset=replication.testset,
             metric=replication.metric,

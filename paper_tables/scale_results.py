@@ -1,32 +1,24 @@
 """Reads the records of one scale from disk into `ScaleResults`, the input of `make_frame`.
 
-The request is the scale's config. Without a config (folders laid out as `results/`) it is
-`asked.json`, which `aiayn pack` writes, or else it follows from the trainings. Then the records of
-its runs describe a system, so a later edit of its file changes nothing. Scores count if their
-translations, plain or packed, are next to the record of decode and have the digest that the record
-of score names. Other scores are left out; their record is named.
+The sheet of the scale's config lists the trainings. Without a config (folders laid out as
+`results/`) the sheets next to the results list them. Then the records of its runs describe a
+system, so a later edit of its file changes nothing. Scores count if their translations, plain or
+packed, are next to the record of decode and have the digest that the record of score names. Other
+scores are left out; their record is named.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import pandas as pd
 
-from aiayn.errors import ConfigError, RecordError, TableError
-from aiayn.experiment import (
-    Experiment,
-    Training,
-    all_compared,
-    expand,
-    expand_later_trainings,
-    expand_trainings,
-    read_experiment,
-    repeated_runs,
-)
+from aiayn.errors import RecordError, TableError
+from aiayn.experiment import Experiment, expand, read_experiment
 from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
 from aiayn.paths import (
+    PACK_RUNS_NAME,
     Evaluation,
     baselines_record,
     corpus_record,
@@ -35,7 +27,6 @@ from aiayn.paths import (
     shown_path,
     train_record,
 )
-from aiayn.printed import REFERENCE_SYSTEM, is_asked_for, read_cells
 from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
@@ -54,24 +45,18 @@ from aiayn.scoring.scores import (
     training_key,
 )
 from aiayn.spec.hardware import HardwareSpec, read_hardware
-from aiayn.spec.system import (
-    CONFIG_FOLDER,
+from aiayn.spec.sheet import (
     FIRST_PROBE_SEED,
-    PLACE,
     PROBE_DECISIONS,
-    ScaleSpec,
-    SystemSpec,
-    TrainingSpec,
-    convert_scale,
-    read_corpus,
-    read_scale,
-    read_system,
+    SHEET_NAME,
+    SheetRow,
+    join_sheets,
+    read_sheet,
 )
+from aiayn.spec.system import CONFIG_FOLDER, PLACE, ScaleSpec, SystemSpec, TrainingSpec, read_scale
 from aiayn.wings import load, present_stages
 
 TRAIN_SPLIT = "train"  # the name of a data-bin's split
-REQUEST_NAME = "asked.json"  # in a pack: the config of its scale
-RUNS_NAME = "runs"  # in a pack: the folder of runs
 
 
 class RecordFault(NamedTuple):
@@ -235,13 +220,21 @@ def gather_from_records(
     """
     trained, folder_by_key = _read_trainings(scale, results_folders)
     found = {key: train for key, train in trained.items() if train.seed < FIRST_PROBE_SEED}
-    request, trainings = _read_request(scale, results_folders, found, config_folder)
-    experiment = expand(request, config_folder, trainings)
+    rows = _read_sheets(scale, results_folders, config_folder)
+    # The records have the updates and the precision of their trainings.
+    scale_spec = msgspec.structs.replace(
+        read_scale(config_folder / f"{scale}.yaml"),
+        **PLACE,
+        has_baselines=True,
+        updates=None,
+        precision=None,
+    )
+    experiment = expand(scale_spec, rows, config_folder)
     systems = _as_trained(experiment, found)
     experiment = msgspec.structs.replace(experiment, system_by_name=systems)
     state_by_key: dict[TrainingKey, TrainingState] = {}
     asked = {}
-    for training in trainings:
+    for training in experiment.trainings:
         key, spec = training.key, systems[training.system].training
         state_by_key[key] = TrainingState(
             status="missing", run="", update=0, updates=spec.updates, reason="no record of it"
@@ -258,10 +251,10 @@ def gather_from_records(
             next_step = "train it with a seed of the tables"
         elif key not in state_by_key:
             message = (
-                f"no table of scale {scale} asks for {train.system} on {train.corpus}, seed"
+                f"no sheet of scale {scale} lists {train.system} on {train.corpus}, seed"
                 f" {train.seed}"
             )
-            next_step = "name it in the scale's config"
+            next_step = f"add it to the sheet {SHEET_NAME} next to the results"
         elif state_by_key[key].status == "outdated":
             message = (
                 f"{train.run} was trained under another spec than other runs of {train.system}"
@@ -315,7 +308,7 @@ def _read_trainings(
     folder_by_key: dict[TrainingKey, Path] = {}
     for folder in results_folders:
         for path in sorted((folder / scale / "train").glob("*/*/seed*.json")):
-            train = read_train_record(path, folder / scale / RUNS_NAME)
+            train = read_train_record(path, folder / scale / PACK_RUNS_NAME)
             key = (train.corpus, train.system, train.seed)
             if path != train_record(folder, scale, *key):
                 raise RecordError(
@@ -332,153 +325,26 @@ def _read_trainings(
     return found, folder_by_key
 
 
-def _read_request(
-    scale: str,
-    results_folders: Sequence[Path],
-    found: Mapping[TrainingKey, TrainRecord],
-    config_folder: Path,
-) -> tuple[ScaleSpec, list[Training]]:
-    """Return the request and its trainings: a single folder's asked.json, else what is there."""
-    requests = []
-    for folder in results_folders:
-        request = _packed_request(folder / scale)
-        if request is not None:
-            requests.append(request)
-    if len(results_folders) == 1 and requests:
-        return requests[0], expand_trainings(requests[0])
-    later: set[TrainingKey] = set()
-    for request in requests:
-        later |= {training.key for training in expand_later_trainings(request)}
-    has_baselines = False
-    for folder in results_folders:
-        has_baselines |= any((folder / scale / "baselines").glob("*/*.json"))
-    request = _request_of_trained(scale, found, config_folder, later)
-    request = msgspec.structs.replace(request, has_baselines=has_baselines)
-    return request, [training for training in expand_trainings(request) if training.key in found]
+def _read_sheets(
+    scale: str, results_folders: Sequence[Path], config_folder: Path
+) -> list[SheetRow]:
+    """Return the trainings of the sheets next to the results, those of the first folder first.
 
-
-def _packed_request(folder: Path) -> ScaleSpec | None:
-    """Return the config that a pack keeps; None for a folder that is not a pack."""
-    path = folder / REQUEST_NAME
-    if not path.exists():
-        return None
-    try:
-        return convert_scale(
-            msgspec.json.decode(path.read_bytes(), type=dict[str, object]), str(path)
-        )
-    except (msgspec.DecodeError, msgspec.ValidationError, ConfigError) as error:
+    Raises:
+        RecordError: if no folder has a sheet.
+        ConfigError: if a sheet is wrong.
+    """
+    paths = [folder / scale / SHEET_NAME for folder in results_folders]
+    present = [path for path in paths if path.exists()]
+    if not present:
         raise RecordError(
-            f"{path}: not the config of a scale ({error}); pack the scale again"
-        ) from error
-
-
-def _request_of_trained(
-    scale: str,
-    found: Iterable[TrainingKey],
-    config_folder: Path,
-    packed_later: Collection[TrainingKey] = (),
-) -> ScaleSpec:
-    """Return a config for the trainings found, with each system in the list of its table.
-
-    Trainings in `packed_later` are `later_seeds` of a pack, and stay later seeds.
-
-    The corpus of a language pair is the corpus that the scale's own file names, if it was trained
-    on; else the first corpus of that pair.
-    """
-    default = read_scale(config_folder / f"{scale}.yaml")
-    later = _later_among(found, default, config_folder).union(packed_later)
-    seeds_by_system_by_corpus: dict[str, dict[str, list[int]]] = {}
-    later_by_system: dict[str, list[str]] = {}
-    for corpus, system, seed in sorted(found):
-        if (corpus, system, seed) in later:
-            later_by_system.setdefault(system, []).append(str(seed))
-        else:
-            seeds_by_system = seeds_by_system_by_corpus.setdefault(corpus, {})
-            seeds_by_system.setdefault(system, []).append(seed)
-
-    corpus_by_pair = _corpus_by_pair(seeds_by_system_by_corpus, default, config_folder)
-    en_de = seeds_by_system_by_corpus.get(corpus_by_pair["en-de"], {})
-    en_fr = seeds_by_system_by_corpus.get(corpus_by_pair["en-fr"], {})
-
-    known = all_compared()
-    tables_by_system: dict[str, set[int]] = {}
-    for join in read_cells():
-        tables_by_system.setdefault(join.system, set()).add(join.table)
-    table_2, ablations, architectures, variants = [], [], [], []
-    for system in dict.fromkeys((*tables_by_system, *known.architectures, *known.variants, *en_de)):
-        if system not in en_de:
-            continue
-        if 2 in tables_by_system.get(system, ()):
-            table_2.append(system)
-        elif system in tables_by_system:
-            ablations.append(system)
-        elif system in known.architectures:
-            architectures.append(system)
-        elif not is_asked_for("en-de", system):
-            variants.append(system)
-    replication_seeds: dict[str, list[int]] = {}
-    for row, run in repeated_runs().items():
-        seeds = seeds_by_system_by_corpus.get(run.corpus, {}).get(run.system)
-        if seeds is not None:
-            replication_seeds[row] = seeds
-    without_base = set(table_2) - {REFERENCE_SYSTEM}
-    return msgspec.structs.replace(
-        default,
-        **PLACE,
-        en_de_corpus=corpus_by_pair["en-de"],
-        en_fr_corpus=corpus_by_pair["en-fr"],
-        en_de_systems=table_2,
-        en_fr_systems=[system for system in en_fr if is_asked_for("en-fr", system)],
-        ablation_systems=ablations,
-        replications=list(replication_seeds),
-        variants=variants,
-        architectures=architectures,
-        base_seeds=_seeds_of(en_de, [REFERENCE_SYSTEM]),
-        seeds=sorted({*_seeds_of(en_de, without_base), *_seeds_of(en_fr, en_fr)}),
-        replication_seeds=_seeds_of(replication_seeds, replication_seeds),
-        ablation_seeds=_seeds_of(en_de, ablations),
-        variant_seeds=_seeds_of(en_de, [*variants, *architectures]),
-        later_seeds=[f"{system}:{','.join(seeds)}" for system, seeds in later_by_system.items()],
-        updates=None,
-        precision=None,
-    )
-
-
-def _corpus_by_pair(
-    trained_corpora: Iterable[str], default: ScaleSpec, config_folder: Path
-) -> dict[str, str]:
-    """Return the corpus of each language pair: the scale's own, else the first that was trained."""
-    repeated_corpora = {run.corpus for run in repeated_runs().values()}
-    corpus_by_pair = {"en-de": default.en_de_corpus, "en-fr": default.en_fr_corpus}
-    for pair, name in corpus_by_pair.items():
-        corpora = []
-        for corpus in trained_corpora:
-            is_pair = read_corpus(corpus, config_folder).language_pair == pair
-            if is_pair and corpus not in repeated_corpora:
-                corpora.append(corpus)
-        if corpora and name not in corpora:
-            corpus_by_pair[pair] = corpora[0]
-    return corpus_by_pair
-
-
-def _seeds_of(seeds_by_name: Mapping[str, Iterable[int]], names: Iterable[str]) -> list[int]:
-    """Return the seeds of these systems, in rising order."""
-    return sorted({seed for name in names for seed in seeds_by_name.get(name, ())})
-
-
-def _later_among(
-    found: Iterable[TrainingKey], default: ScaleSpec, config_folder: Path
-) -> set[TrainingKey]:
-    """Return the trainings of later seeds: named so by the scale's own file, or continuing another
-    training.
-    """
-    later = {training.key for training in expand_later_trainings(default)}
-    for corpus, system, seed in found:
-        if corpus == default.en_de_corpus:
-            spec = read_system(system, default.scale, config_folder)
-            if spec.begins_from is not None:
-                later.add((corpus, system, seed))
-    return later
+            f"{paths[0]}: no such file; results of an earlier version lack the sheet of their"
+            f" trainings; `cp {config_folder / 'trainings' / scale}.tsv {paths[0]}` adds it"
+        )
+    rows: list[SheetRow] = []
+    for path in present:
+        rows = join_sheets(rows, read_sheet(path))
+    return rows
 
 
 def _as_trained(

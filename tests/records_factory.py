@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 import yaml
 
-from aiayn.experiment import Experiment, expand, expand_trainings
+from aiayn.experiment import Experiment, expand
 from aiayn.paths import (
     Evaluation,
     baselines_record,
@@ -40,6 +40,7 @@ from aiayn.records import (
 )
 from aiayn.runs.attempts import Ended, Started
 from aiayn.runs.run_folder import RunFolder
+from aiayn.spec.sheet import sheet_text
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,
@@ -50,6 +51,7 @@ from aiayn.spec.system import (
     TrainingSpec,
 )
 from aiayn.wings import present_stages
+from tests.sheets import DEFAULTS, make_rows
 
 Made = TypeVar("Made")
 VALUES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
@@ -87,8 +89,8 @@ class Site:
 
     @property
     def experiment(self) -> Experiment:
-        """The scale with its lists expanded."""
-        return expand(self.scale, self.config_folder)
+        """The scale with its sheet expanded."""
+        return expand(self.scale, self.scale.read_rows(), self.config_folder)
 
 
 def write_sealed(text: str, path: Path) -> None:
@@ -99,8 +101,8 @@ def write_sealed(text: str, path: Path) -> None:
 
 
 def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
-    """Write systems and corpora of a scale and return the site; `changes` are to the ScaleSpec's
-    lists.
+    """Write the sheet, systems and corpora of a scale and return the site; `changes` are to the
+    ScaleSpec, and to the lists of `tests.sheets`.
     """
     config_folder = folder / "config"
     corpus_by_pair = {"en-de": f"{scale}_en_de", "en-fr": f"{scale}_en_fr"}
@@ -115,13 +117,17 @@ def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
     for name, training in TRAINING_BY_SYSTEM.items():
         system = SystemSpec(name=name, description="a system", training=training, decoding=DECODING)
         _write_yaml(system, config_folder / "systems" / scale / f"{name}.yaml")
+    sheet_path = config_folder / "trainings" / f"{scale}.tsv"
+    sheet_path.parent.mkdir(exist_ok=True)
+    lists = {key: value for key, value in changes.items() if key in DEFAULTS}
+    sheet_path.write_text(sheet_text(make_rows(corpus_by_pair, lists)), encoding="utf-8")
     values: dict[str, object] = VALUES["scale"] | {
         "scale": scale,
+        "trainings": str(sheet_path),
         "runs_folder": str(folder / "runs"),
-        "en_de_corpus": corpus_by_pair["en-de"],
-        "en_fr_corpus": corpus_by_pair["en-fr"],
     }
-    return Site(msgspec.convert(values | changes, ScaleSpec), config_folder, folder / "results")
+    values |= {key: value for key, value in changes.items() if key not in DEFAULTS}
+    return Site(msgspec.convert(values, ScaleSpec), config_folder, folder / "results")
 
 
 def make_compared_site(folder: Path, **changes: object) -> Site:
@@ -308,7 +314,8 @@ def write_everything(site: Site, *, base_bleu: float = 70.0, hardware: Hardware 
     """Write all records of a site: seed k scores k / 10 above `base_bleu`, so that means can be
     worked out by hand.
     """
-    for training in expand_trainings(site.scale):
+    site.experiment.write_sheet(site.results_folder)
+    for training in site.experiment.trainings:
         write_training(site, training.corpus, training.system, training.seed, hardware=hardware)
     for evaluation in site.experiment.evaluations:
         value = base_bleu + evaluation.seed / 10
@@ -337,7 +344,7 @@ def write_left(site: Site) -> None:
     """
     write_everything(site)
     write_config(site)
-    for training in expand_trainings(site.scale):
+    for training in site.experiment.trainings:
         name = (training.corpus, training.system, training.seed)
         folder = write_attempt(site, *name, update=3000, outcome="done")
         (folder / "train.log").write_text(

@@ -22,14 +22,16 @@ import msgspec
 from aiayn.printed import COMPARED_AVERAGE, PUBLISHED_FOLDER, REFERENCE_SYSTEM, read_rows
 from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, pool_sd
+from aiayn.spec.sheet import SheetRow, read_sheet
+from aiayn.spec.system import CONFIG_FOLDER
 from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Estimate, estimate_difference
 from analysis.conclusions.rates import PRINTED_RATE, RateProbes
 from analysis.conclusions.readings import estimate_welch
 from analysis.conclusions.runs import seed_runs
 from paper_tables.frame import Frame, Run
 
+SHEET_PATH = CONFIG_FOLDER / "trainings" / "attention.tsv"
 FIRST_FRESH_SEED = 21
-NUM_BASE_SEEDS = 6
 MIN_SEEDS = 2
 # One thread's CPU seconds, measured apart from the trainings, in interleaved rounds.
 SECONDS_PATH = PUBLISHED_FOLDER.parent / "measured" / "attention" / "seconds.csv"
@@ -51,20 +53,26 @@ class Contrast(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Contrasts that Holm's correction joins, and the number of seeds of each system but base."""
+    """Contrasts that Holm's correction joins, and the sheet's rows of the trainings for them."""
 
     contrasts: tuple[Contrast, ...]
-    num_seeds_by_system: Mapping[str, int]
+    rows: tuple[SheetRow, ...]
+
+    @property
+    def systems(self) -> list[str]:
+        """The systems of the family except base."""
+        return [row.system for row in self.rows if row.system != REFERENCE_SYSTEM]
 
     @property
     def trainings(self) -> list[tuple[str, int]]:
         """The system and seed of every training of the family, base's first."""
-        numbers = {REFERENCE_SYSTEM: NUM_BASE_SEEDS, **self.num_seeds_by_system}
-        trainings = []
-        for system, num_seeds in numbers.items():
-            for seed in range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + num_seeds):
-                trainings.append((system, seed))
-        return trainings
+        return [(row.system, seed) for row in self.rows for seed in row.seeds]
+
+
+def _rows_for(family: str) -> tuple[SheetRow, ...]:
+    """Return the rows that the decision asked for in one of its families."""
+    word = f"decision0013-{family}"
+    return tuple(row for row in read_sheet(SHEET_PATH) if word in row.asked_by)
 
 
 # At four and eight times equation (3)'s rate, which their probes chose on seed 101.
@@ -73,7 +81,7 @@ LSTM, FCONV = "rate_fourfold_lstm", "rate_eightfold_fconv"
 TIMED_AS = {REFERENCE_SYSTEM: REFERENCE_SYSTEM, LSTM: "lstm", FCONV: "fconv"}
 RECURRENCE = Family(
     (Contrast(LSTM, predicted="higher"), Contrast(FCONV, predicted="higher")),
-    {LSTM: 3, FCONV: 3},
+    _rows_for("recurrence"),
 )
 H1, H4 = "table3_a_h1", "table3_a_h4"
 MORE_D_K, FEWER_HEADS = "cross_h8_dk32", "cross_h4_dk16"
@@ -85,26 +93,12 @@ HEADS = Family(
         Contrast(H1),
         Contrast(H1, H4),
     ),
-    dict.fromkeys((MORE_D_K, FEWER_HEADS, H4, H1), 3),
+    _rows_for("heads"),
 )
-_TWO_SEEDS = (
-    "unscaled_attention",
-    "additive_attention",
-    "sqrt_d_model_attention",
-    "no_attention_biases",
-    "untied",
-    "attention_dropout",
-    "ffn_dropout",
-    "batch_norm",
-    "learned_temperature",
-    "seed_jadore",
-    "seed_annotated",
-    "seed_torch_nn",
-    "standard_normal_embeddings",
-)
+_READING_ROWS = _rows_for("readings")
 MODEL_READINGS = Family(
-    tuple(Contrast(system) for system in ("pre_norm", *_TWO_SEEDS)),
-    {"pre_norm": 3, **dict.fromkeys(_TWO_SEEDS, 2)},
+    tuple(Contrast(row.system) for row in _READING_ROWS if row.system != REFERENCE_SYSTEM),
+    _READING_ROWS,
 )
 # What the decision says of the crossing systems, by whether each of the two is lower.
 HEADS_OR_D_K = {

@@ -16,7 +16,7 @@ import msgspec
 
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, read_rows
-from aiayn.spec.system import FIRST_PROBE_SEED
+from aiayn.spec.sheet import FIRST_PROBE_SEED
 from analysis.conclusions.contrasts import SeedRun, known_values
 
 RATES_FOLDER = PUBLISHED_FOLDER.parent / "measured" / "rates"

@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import ConfigError
-from aiayn.experiment import Experiment, Training, expand, expand_trainings
+from aiayn.experiment import Experiment, expand
+from aiayn.spec.sheet import SheetRow
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from aiayn.train.fairseq_args import TrainingData, train_flags
 from analysis.price.plan import Plan
@@ -17,19 +18,25 @@ SEED_OF_UNLISTED = 1
 def expand_system(scale: ScaleSpec, name: str, config_folder: Path = CONFIG_FOLDER) -> Experiment:
     """Expand only the trainings of one system.
 
-    A system that the scale does not list is planned as a variant: one training on the En-De corpus.
+    A system that the sheet does not list is planned as a variant: one training on the first corpus.
 
     Raises:
         ConfigError: if the scale has no such system, or a file of its config is wrong.
     """
     scale = msgspec.structs.replace(scale, has_baselines=False, has_layer_timing=False)
-    trainings = [training for training in expand_trainings(scale) if training.system == name]
-    if not trainings:
-        scale = msgspec.structs.replace(scale, variants=[*scale.variants, name])
-        trainings = [Training(corpus=scale.en_de_corpus, system=name, seed=SEED_OF_UNLISTED)]
-    experiment = expand(scale, config_folder, trainings)
-    corpora = {training.corpus: experiment.corpora[training.corpus] for training in trainings}
-    return msgspec.structs.replace(experiment, corpora=corpora)
+    listed = scale.read_rows(config_folder)
+    rows = [row for row in listed if row.system == name]
+    if not rows:
+        variant = SheetRow(
+            corpus=listed[0].corpus,
+            system=name,
+            seeds=(SEED_OF_UNLISTED,),
+            evaluations=("last1/dev",),
+            asked_by=("variants",),
+            location=f"scale {scale.scale}",
+        )
+        rows = [variant]
+    return expand(scale, rows, config_folder)
 
 
 def add_commands(plan: Plan, experiment: Experiment, name: str) -> Plan:

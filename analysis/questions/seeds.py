@@ -176,7 +176,8 @@ def printed_numbers(
 def _number_of_replication(replication: PublishedReplication) -> PrintedNumber:
     """Return a replication's number under the conditions of the scale that runs it."""
     for scale in SCALES:
-        if replication.row in read_scale(CONFIG_FOLDER / f"{scale}.yaml").replications:
+        rows = read_scale(CONFIG_FOLDER / f"{scale}.yaml").read_rows()
+        if replication.system in {row.system for row in rows}:
             break
     return PrintedNumber(
         value=replication.value,

@@ -79,8 +79,8 @@ def read_sources(frame: Frame, cell: NamedCell) -> CellSources:
     if number is None:
         raise UsageError(
             f"cell {cell.name}: system {cell.key.system} is not run on {cell.key.corpus} at scale"
-            f" {frame.scale}; name another --scale, or add the system to the lists of the scale's"
-            " config"
+            f" {frame.scale}; name another --scale, or add the system to the scale's sheet"
+            " of trainings"
         )
     provenance = our_cell(number).provenance
     missing, seeds_with_value = [], {run.seed for run, _ in number.values}

@@ -22,11 +22,13 @@ from aiayn.launch.launcher import QUEUES
 from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked, packed_bytes
 from aiayn.paths import (
     EXPORT_RECORD_NAME,
+    PACK_RUNS_NAME,
     Evaluation,
     average_record,
     baselines_record,
     corpus_record,
     evaluation_record,
+    is_pack,
     model_folder,
     scale_record,
     train_record,
@@ -51,15 +53,13 @@ from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, read_ev
 from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.training_state import TrainingKey
 from aiayn.scoring.scores import read_trainings, training_key
-from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PLACE, ScaleSpec
+from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, ScaleSpec
 from aiayn.wings import load, present_stages
 from analysis.tools.readme import write_tables_of_pack
 from paper_tables.logs.pages import make_tables_from_logs
 from paper_tables.render.draw import has_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.scale_results import (
-    REQUEST_NAME,
-    RUNS_NAME,
     ScaleResults,
     gather_from_records,
     gather_results,
@@ -109,11 +109,8 @@ def pack_scale(
         StateError: if a folder of that name exists and is not a pack.
     """
     target = output_folder / scale.scale
-    if target.exists() and not (target / REQUEST_NAME).exists():
-        raise StateError(
-            f"{target}: exists and has no {REQUEST_NAME}, so it is not a pack; give another"
-            " --output"
-        )
+    if target.exists() and not is_pack(target):
+        raise StateError(f"{target}: exists and is not a pack; give another --output")
     results = gather_results(
         scale, results_folder, so_far=True, queues=QUEUES, config_folder=config_folder
     )
@@ -158,7 +155,7 @@ def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, Trai
     data.
     """
     scale = results.experiment.scale.scale
-    runs_folder = earlier_folder / scale / RUNS_NAME
+    runs_folder = earlier_folder / scale / PACK_RUNS_NAME
     earlier = read_trainings(_missing(results), earlier_folder, scale, runs_folder)
     kept = {}
     for key, train in earlier.items():
@@ -250,10 +247,7 @@ class _Packer:
 
     def pack(self) -> None:
         """Write everything."""
-        request = msgspec.structs.replace(self.results.experiment.scale, **PLACE)
-        path = self.folder / self.scale / REQUEST_NAME
-        path.parent.mkdir(parents=True)
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(request), indent=1) + b"\n")
+        self.results.experiment.write_sheet(self.folder)
         for corpus in self.results.experiment.corpora:
             # With the same data, the records that the earlier pack's runs were made from stay.
             is_kept = _has_same_data(self.results, self.earlier_folder, corpus)
@@ -269,7 +263,7 @@ class _Packer:
             )
         for stage in present_stages():
             self._copy(scale_record(Path(), self.scale, stage.verb), load(stage.record), *folders)
-        earlier_runs_folder = self.earlier_folder / self.scale / RUNS_NAME
+        earlier_runs_folder = self.earlier_folder / self.scale / PACK_RUNS_NAME
         for key, train in self.results.train_by_key.items():
             is_kept = key in self.kept
             self._pack_run(earlier_runs_folder if is_kept else self.runs_folder, train.run)
@@ -317,7 +311,7 @@ class _Packer:
         return True
 
     def _pack_run(self, runs_folder: Path, run: str) -> None:
-        source, target = runs_folder / run, self.folder / self.scale / RUNS_NAME / run
+        source, target = runs_folder / run, self.folder / self.scale / PACK_RUNS_NAME / run
         log_path = find_packed(source / LOG_NAME)
         if log_path is None or not (source / ATTEMPTS_NAME).exists():
             missing = source / (LOG_NAME if log_path is None else ATTEMPTS_NAME)

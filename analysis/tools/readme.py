@@ -7,17 +7,17 @@ The README follows from the records only, not from the time or the checkout of i
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from aiayn.paths import RECORD_NAME, corpus_record
+from aiayn.paths import PACK_README_NAME, RECORD_NAME, corpus_record
 from aiayn.printed import PAPER_SCALE
 from aiayn.records import RawCorpus, TrainRecord, read_record
+from aiayn.spec.sheet import SHEET_NAME
 from aiayn.spec.system import CorpusSpec, ParallelSource
 from paper_tables.layout import MARK_BY_SCALE, Table
 from paper_tables.make_frame import commit_words, make_frame
 from paper_tables.render.render import render_markdown
 from paper_tables.render.tables import make_recorded_tables, write_text
-from paper_tables.scale_results import REQUEST_NAME, RecordedResults
+from paper_tables.scale_results import RecordedResults
 
-README_NAME = "README.md"
 SHOWN_TABLES = ("table2", "table3", "conclusions", "replications")  # in full; the others are named
 SECONDS_OF_HOUR = 3600.0
 RUN_COLUMNS = (
@@ -35,7 +35,7 @@ FILES = f"""## Files
 
 Laid out like `results/<scale>/`; texts are packed by xz, and neither hosts nor their paths are named.
 
-- `{REQUEST_NAME}`: the config: which systems and seeds were requested.
+- `{SHEET_NAME}`: the sheet of trainings: which systems and seeds were requested, and by what.
 - `runs/<run>/`: the training's own log, as fairseq printed it, and its attempts.
 - `train/<corpus>/<system>/seed<k>.json`: the record of the training.
 - `decode/`, `score/`, `perplexity/`, each `<corpus>/<system>/seed<k>/<average>/<testset>.json`: the record, and for decode the translations in the same folder. Scores are used if the translations have the digest that they name.
@@ -48,7 +48,7 @@ Laid out like `results/<scale>/`; texts are packed by xz, and neither hosts nor 
 def write_tables_of_pack(recorded: RecordedResults, folder: Path) -> None:
     """Write the frames, the tables and the README that follow from a pack's files."""
     tables = make_recorded_tables(recorded, make_frame(recorded.results), folder)
-    write_text(render_readme(recorded, tables), folder / README_NAME)
+    write_text(render_readme(recorded, tables), folder / PACK_README_NAME)
 
 
 def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:

@@ -88,7 +88,7 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
 
 
 def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
-    """Write scores.tsv, verdicts.tsv, and summary.tsv, which leaves out `later_seeds`."""
+    """Write scores.tsv, verdicts.tsv, and summary.tsv, which leaves out later trainings."""
     later = {(run.corpus, run.system, run.seed) for run in frame.later_runs}
     trainings = results.scores[["corpus", "system", "seed"]].itertuples(index=False, name=None)
     is_of_tables = [training not in later for training in trainings]

@@ -1,7 +1,7 @@
 """Lays out Table 3: each printed row, then ours with the hyper-parameters really used here.
 
 A row of Table 3 is a system: add its file to workflow/config/systems/<scale>/, its printed cells to
-published/table3.csv and published/cells.csv, and its name to `ablation_systems` of a scale.
+published/table3.csv and published/cells.csv, and a row to a scale's sheet of trainings.
 """
 
 import itertools

@@ -46,6 +46,7 @@ from tests.records_factory import (
     write_everything,
 )
 
+FAMILIES = (RECURRENCE, HEADS, MODEL_READINGS)
 BASE = [2.50, 2.52, 2.48, 2.51, 2.49, 2.50]
 
 
@@ -63,13 +64,15 @@ def recurrence(lstm: list[FreshRun], fconv: list[FreshRun]) -> list[fresh.Compar
 
 
 def test_the_families_are_the_trainings_of_the_config() -> None:
-    asked = read_scale(CONFIG_FOLDER / "attention.yaml").later_seeds_by_system
-    found: dict[str, set[int]] = {}
-    for family in (RECURRENCE, HEADS, MODEL_READINGS):
-        for system, seed in family.trainings:
-            found.setdefault(system, set()).add(seed)
-    assert found == {system: set(seeds) for system, seeds in asked.items()}
-    assert [len(family.contrasts) for family in (RECURRENCE, HEADS, MODEL_READINGS)] == [2, 5, 14]
+    rows = read_scale(CONFIG_FOLDER / "attention.yaml").read_rows()
+    listed = {(row.system, seed) for row in rows for seed in row.seeds}
+    found = {training for family in FAMILIES for training in family.trainings}
+    assert found == listed
+    assert len(listed) == 53
+    for family in FAMILIES:
+        compared = {name for contrast in family.contrasts for name in contrast[:2]}
+        assert compared == {row.system for row in family.rows}
+    assert [len(family.contrasts) for family in FAMILIES] == [2, 5, 14]
     crossing = {name: read_system(name, "multi30k").training for name in (MORE_D_K, FEWER_HEADS)}
     sizes = {name: (spec.num_heads, spec.d_k, spec.d_v) for name, spec in crossing.items()}
     assert sizes == {MORE_D_K: (8, 32, 16), FEWER_HEADS: (4, 16, 16)}
@@ -78,7 +81,7 @@ def test_the_families_are_the_trainings_of_the_config() -> None:
 def test_two_variances_base_and_the_pooled_others() -> None:
     """With a single other system it is Welch's test."""
     lstm = (2.70, 2.76, 2.72)
-    family = Family(RECURRENCE.contrasts[:1], {LSTM: 3})
+    family = Family(RECURRENCE.contrasts[:1], RECURRENCE.rows[:2])
     (line,) = compare_family(family, {"base": runs_of(*BASE), LSTM: runs_of(*lstm)})
     expected = stats.ttest_ind(lstm, BASE, equal_var=False)
     assert line.estimate is not None
@@ -185,7 +188,7 @@ def test_without_answers_the_crossing_systems_have_no_sentence() -> None:
 
 def test_a_row_with_a_run_that_did_not_start_is_not_answered_and_not_corrected() -> None:
     runs = {"base": runs_of(*BASE)}
-    for name, num_seeds in MODEL_READINGS.num_seeds_by_system.items():
+    for name, num_seeds in [(row.system, len(row.seeds)) for row in MODEL_READINGS.rows[1:]]:
         runs[name] = runs_of(*(2.50 + 0.01 * index for index in range(num_seeds)))
     runs["pre_norm"] = runs_of(6.0, 2.30, 2.31, unstarted=1)
     lines = compare_family(MODEL_READINGS, runs)

@@ -16,11 +16,15 @@ import pytest
 import yaml
 
 from aiayn.cost import num_parameters
+from aiayn.paths import SHIPPED_FOLDER
+from aiayn.printed import evaluations_of, is_asked_for, read_cells
+from aiayn.spec.sheet import SHEET_NAME, read_sheet, sheet_text, systems_asked_by
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     SCALES,
     ScaleSpec,
     TrainingSpec,
+    read_corpus,
     read_scale,
     read_system,
 )
@@ -169,15 +173,11 @@ def test_every_scale_has_the_shared_systems_and_names_those_of_its_own(scale: st
     configs = [
         scale_of(path.stem) for path in CONFIG_FOLDER.glob("*.yaml") if path.stem != "hardware"
     ]
-    own = {name for config in configs if config.scale == scale for name in config.variants}
     assert shared <= names
-    own |= {
-        name for config in configs if config.scale == scale for name in config.later_seeds_by_system
-    }
+    sheets = [config.read_rows() for config in configs if config.scale == scale]
+    own = {row.system for rows in sheets for row in rows}
     own |= {name for name in names if name.startswith("rate_")}  # probes: tests/unit/test_rates.py
-    assert names - shared - SYSTEMS_OF_REPLICATIONS[scale] <= own, (
-        "name it in `variants` of a config of this scale"
-    )
+    assert names - shared - SYSTEMS_OF_REPLICATIONS[scale] <= own, "add it to a sheet of this scale"
 
 
 def unlike(training: TrainingSpec, base: TrainingSpec) -> dict[str, Any]:
@@ -242,14 +242,45 @@ def test_revisit_tiny_is_the_published_recipe_to_the_letter() -> None:
     assert msgspec.structs.asdict(spec.decoding) == EXPECTED["revisit_tiny_decoding"]
 
 
-def test_the_variants_config_is_the_demo_with_its_lists_filled() -> None:
+def test_the_variants_are_the_demo_with_another_sheet() -> None:
     demo, variants = scale_of("demo"), scale_of("variants")
-    smaller = msgspec.structs.replace(
-        variants, variants=[], architectures=[], en_fr_systems=demo.en_fr_systems
-    )
-    assert smaller == demo
-    assert variants.en_fr_systems == []
-    rows = ["table3_d_pdrop0", "table3_d_els0", "table3_e_learned"]  # printed by others, too
-    assert sorted(variants.variants) == sorted([*CHANGES_BY_VARIANT, *rows])
-    assert variants.architectures == list(LAYERS_BY_ARCHITECTURE)
-    assert variants.variant_seeds == [1, 2]
+    assert msgspec.structs.replace(variants, trainings="demo") == demo
+    rows = variants.read_rows()
+    printed = ["table3_d_pdrop0", "table3_d_els0", "table3_e_learned"]  # by others, too
+    expected = ["base", *CHANGES_BY_VARIANT, *printed]
+    assert sorted(systems_asked_by("variants", rows)) == sorted(expected)
+    assert systems_asked_by("architectures", rows) == ["base", *LAYERS_BY_ARCHITECTURE]
+    assert {row.seeds for row in rows} == {(1, 2)}
+    shared = {row.system: row.evaluations for row in rows if "table3" in row.asked_by}
+    assert shared == {
+        row.system: row.evaluations for row in demo.read_rows() if row.corpus == "demo_en_de"
+    }
+
+
+SHEETS = sorted((CONFIG_FOLDER / "trainings").iterdir())
+
+
+@pytest.mark.parametrize("path", SHEETS, ids=lambda path: path.stem)
+def test_a_sheet_has_the_evaluations_of_its_tables(path: Path) -> None:
+    rows = read_sheet(path)
+    assert path.read_text(encoding="utf-8") == sheet_text(rows)
+    for row in rows:
+        pair = read_corpus(row.corpus).language_pair
+        expected = {("last1", "dev")}
+        if is_asked_for(pair, row.system):
+            expected = set(evaluations_of(pair, row.system))
+        words = [tuple(word.split("/")) for word in row.evaluations]
+        assert set(words) >= expected, row
+        tables = set()
+        for join in read_cells():
+            if (join.language_pair, join.system) == (pair, row.system):
+                tables.add(f"table{join.table}")
+        # A variant may have the name of a row of Table 3, and a decision may ask for a row.
+        assert tables.intersection(row.asked_by) in (set(), tables), row
+
+
+def test_each_config_has_its_sheet_and_each_sheet_its_config() -> None:
+    paths = [path for path in CONFIG_FOLDER.glob("*.yaml") if path.stem != "hardware"]
+    assert sorted(scale_of(path.stem).trainings for path in paths) == [p.stem for p in SHEETS]
+    packed = SHIPPED_FOLDER / "multi30k" / SHEET_NAME
+    assert packed.read_bytes() == (CONFIG_FOLDER / "trainings" / "multi30k.tsv").read_bytes()

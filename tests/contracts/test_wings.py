@@ -322,8 +322,7 @@ def test_without_any_wing_the_core_is_whole_and_trains(copy: Copy) -> None:
     copy.run("-m", "pytest", "-q", "-x", "-m", "not slow and not figures", *others, *chosen)
     flags = (
         "--profile profiles/local --configfile workflow/config/demo.yaml --cores 2 --config updates=20"
-        " seeds=[1] en_de_systems=[] en_fr_systems=[] ablation_seeds=[1]"
-        " ablation_systems=[table3_c_n2] variants=[] architectures=[] replications=[]"
+        " only=table3_c_n2:1"
     )
     copy.run("-m", "snakemake", *flags.split())
     assert (copy.folder / "results" / "demo" / "report.html").is_file()

@@ -56,15 +56,8 @@ def make_demo(folder: Path) -> None:
     for command in commands:
         assert main(command) == 0, command
     config = yaml.safe_load((CONFIG_FOLDER / "demo.yaml").read_text(encoding="utf-8"))
-    short = config | {
-        "updates": 2,
-        "en_de_systems": [],
-        "en_fr_systems": [],
-        "ablation_systems": [SYSTEM],
-    }
-    (folder / "short.yaml").write_text(
-        yaml.safe_dump(short | {"ablation_seeds": [1]}), encoding="utf-8"
-    )
+    short = config | {"updates": 2, "only": f"{SYSTEM}:1"}
+    (folder / "short.yaml").write_text(yaml.safe_dump(short), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -50,8 +50,8 @@ def test_the_papers_scale_or_a_named_cluster_means_slurm_and_all_else_this_machi
     assert launcher_of("paper.yaml", "--launcher", "local") == "local"
     assert launcher_of("multi30k.yaml") == launcher_of("demo.yaml") == "local"
     assert launcher_of("multi30k.yaml", "--cluster", "plain") == "slurm"
-    assert launcher_of("multi30k.yaml", "--config", "seeds=[1]", "cluster=plain") == "slurm"
-    assert launcher_of("multi30k.yaml", "--config", "seeds=[1]") == "local"
+    assert launcher_of("multi30k.yaml", "--config", "only=base:5", "cluster=plain") == "slurm"
+    assert launcher_of("multi30k.yaml", "--config", "only=base:5") == "local"
 
 
 @pytest.mark.usefixtures("no_gpus")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.paths import train_record
+from aiayn.paths import PACK_README_NAME, train_record
 from aiayn.records import (
     TrainRecord,
     read_record,
@@ -20,7 +20,7 @@ from aiayn.records import (
 )
 from aiayn.runs.attempts import read_events
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
-from analysis.tools.readme import README_NAME, write_tables_of_pack
+from analysis.tools.readme import write_tables_of_pack
 from analysis.tools.verbs.pack import MAX_MB
 from paper_tables.logs.pages import make_tables_from_logs
 from paper_tables.scale_results import gather_from_records
@@ -28,11 +28,11 @@ from paper_tables.scale_results import gather_from_records
 pytestmark = pytest.mark.figures
 CHECKOUT = Path(__file__).resolve().parents[2]
 MEASURED_FOLDER = CHECKOUT / "paper_tables" / "measured"
-SHIPPED = sorted(path.parent.name for path in MEASURED_FOLDER.glob("*/asked.json"))
+SHIPPED = sorted(path.parent.name for path in MEASURED_FOLDER.glob("*/trainings.tsv"))
 # Packs of other groups count, too: of a former scale, or of other people.
 ALL_PACKS = sorted(
     path.parent.relative_to(MEASURED_FOLDER).as_posix()
-    for path in MEASURED_FOLDER.rglob("asked.json")
+    for path in MEASURED_FOLDER.rglob("trainings.tsv")
 )
 RENDERED = re.compile(r"(scores|summary|verdicts)\.tsv|tables/[a-z0-9_]+\.(md|tex|csv|html)")
 HOME = re.compile(rb"(?<![\w.])/(?:home|root|Users)/")
@@ -105,7 +105,7 @@ def test_the_readme_is_made_again_from_the_folder_alone_byte_for_byte(
     measured: Path, tmp_path: Path
 ) -> None:
     write_tables_of_pack(gather_from_records(measured.name, [measured.parent]), tmp_path)
-    assert (measured / README_NAME).read_bytes() == (tmp_path / README_NAME).read_bytes()
+    assert (measured / PACK_README_NAME).read_bytes() == (tmp_path / PACK_README_NAME).read_bytes()
 
 
 def test_the_figures_are_drawn_again_from_the_folder_alone_byte_for_byte(

@@ -233,12 +233,12 @@ def test_readmes_caption_is_right_for_each_mark_of_the_picture() -> None:
 
 def test_the_first_paragraph_says_what_is_missing() -> None:
     first = " ".join(PAGE.split("\n\n")[1].split())
-    asked = read_scale(CONFIG_FOLDER / "attention.yaml").later_seeds_by_system
-    num_asked = sum(map(len, asked.values()))
+    rows = read_scale(CONFIG_FOLDER / "attention.yaml").read_rows()
+    num_asked = sum(len(row.seeds) for row in rows)
     num_finished = 0
-    for system, seeds in asked.items():
-        for seed in seeds:
-            num_finished += train_record(ATTENTION, "multi30k", CORPUS, system, seed).exists()
+    for row in rows:
+        for seed in row.seeds:
+            num_finished += train_record(ATTENTION, "multi30k", CORPUS, row.system, seed).exists()
     is_ended = [
         train_record(ATTENTION, "multi30k", CORPUS, system, seed).exists()
         for system, seed in RECURRENCE.trainings
@@ -251,9 +251,8 @@ def test_the_first_paragraph_says_what_is_missing() -> None:
     num_runs = int(re.findall(r"(\d+) finished trainings", readme)[0])
     missing = re.findall(r"^- (\S+) (\S+), seeds? ([\d, ]+)$", readme, re.M)
     num_missing = sum(len(seeds.split(", ")) for _, _, seeds in missing)
-    num_later = sum(
-        map(len, read_scale(CONFIG_FOLDER / "multi30k.yaml").later_seeds_by_system.values())
-    )
+    rows = read_scale(CONFIG_FOLDER / "multi30k.yaml").read_rows()
+    num_later = sum(len(row.seeds) for row in rows if row.is_later)
     num_asked = num_runs + num_missing
     assert f"Of decision 0009's {num_asked - num_later} and decision 0012's {num_later}" in first
     assert f"{num_missing} are missing" in first

@@ -19,6 +19,7 @@ from paper_tables.logs.pages import make_tables_from_logs
 from tests.records_factory import Site, make_site, run_of, write_left, write_sealed
 
 ONE_MB = 1_000_000
+FIRST_SEEDS = "base:1 big_enfr:1 table3_c_n2 pre_norm revisit_tiny:1"
 FRAMES = ("scores.tsv", "summary.tsv", "verdicts.tsv")
 
 
@@ -130,10 +131,10 @@ def test_a_run_that_is_no_longer_asked_for_leaves_the_pack_and_is_named(
     site: Site, tmp_path: Path
 ) -> None:
     pack(site, tmp_path / "measured")
-    packed = pack(site, tmp_path / "measured", seeds=[1])
+    packed = pack(site, tmp_path / "measured", only=FIRST_SEEDS)
     names = ("demo_en_de base", "demo_en_fr big_enfr", "multi30k_revisit_en_de revisit_tiny")
     assert packed.left_out == tuple(f"{name} seed 2: not asked for" for name in names)
-    assert pack(site, tmp_path / "measured", seeds=[1]).left_out == ()
+    assert pack(site, tmp_path / "measured", only=FIRST_SEEDS).left_out == ()
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ def test_half_of_the_runs_are_packed_and_the_rest_is_named(site: Site, tmp_path:
     evaluation_record(site.results_folder, "demo", "score", evaluation).unlink()
     packed = pack(site, tmp_path / "measured")
     missing = tuple(
-        f"{name}: finished"
+        f"{name}: not recorded"
         for name in (
             "demo_en_de base seed 2",
             "demo_en_fr big_enfr seed 1",
@@ -258,7 +259,8 @@ def test_a_pack_that_is_too_large_is_refused_and_nothing_is_changed(
 ) -> None:
     earlier = tmp_path / "measured" / "demo"
     earlier.mkdir(parents=True)
-    (earlier / "asked.json").write_text("an earlier pack", encoding="utf-8")
+    (earlier / "README.md").write_text("an earlier pack", encoding="utf-8")
+    (earlier / "runs").mkdir()
     with pytest.raises(
         RecordError, match=r"measured/demo: 0\.\d\d MB, expected 0.00 MB at most; ask for"
     ):
@@ -269,13 +271,13 @@ def test_a_pack_that_is_too_large_is_refused_and_nothing_is_changed(
             max_bytes=1000,
             config_folder=site.config_folder,
         )
-    assert texts(tmp_path / "measured") == {"demo/asked.json": b"an earlier pack"}
+    assert texts(tmp_path / "measured") == {"demo/README.md": b"an earlier pack"}
 
 
 def test_a_folder_that_is_no_pack_is_never_replaced(site: Site, tmp_path: Path) -> None:
     (tmp_path / "measured" / "demo").mkdir(parents=True)
     (tmp_path / "measured" / "demo" / "mine.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(StateError, match=r"measured/demo: exists and has no asked\.json"):
+    with pytest.raises(StateError, match=r"measured/demo: exists and is not a pack"):
         pack(site, tmp_path / "measured")
     assert texts(tmp_path / "measured") == {"demo/mine.txt": b"mine"}
 

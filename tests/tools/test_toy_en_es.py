@@ -28,7 +28,7 @@ COMMANDS = (
     ["decode", *SYSTEM_FLAGS, "--checkpoint", AVERAGED, "--binarized", BINARIZED,
      "--testset", TESTSET, "--record", DECODED],
     ["score", "--decoded", DECODED, "--raw", FETCHED, "--record", SCORED],
-    ["tables", "--configfile", str(CONFIG_FOLDER / "toy_en_es.yaml"), "--config", "seeds=[1]"],
+    ["tables", "--configfile", str(CONFIG_FOLDER / "toy_en_es.yaml"), "--config", "only=seed_waynestalk:1"],
 )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
-"""A scale's names become exactly the trainings, evaluations and records that printed numbers ask
+"""A sheet's rows become exactly the trainings, evaluations and records that printed numbers ask
 for.
 """
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,12 +13,15 @@ import msgspec
 import pytest
 
 from aiayn.errors import ConfigError
-from aiayn.experiment import Experiment, Training, read_experiment
+from aiayn.experiment import Experiment, read_experiment
 from aiayn.paths import Evaluation, split_alpha, train_record
 from aiayn.records import write_record
+from aiayn.spec.sheet import SHEET_NAME, Training, list_trainings, read_sheet
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.case_tables import read_cases
 from tests.records_factory import make_site, write_training
+
+SYSTEMS = CONFIG_FOLDER / "systems" / "demo"
 
 
 def experiment_of(folder: Path, **changes: object) -> Experiment:
@@ -93,27 +97,42 @@ def test_the_snakefile_can_ask_without_pandas() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_later_seeds_that_the_tables_use_already_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match="later_seeds has seed 1 of table3_c_n2, which the tables use already"
-    ):
-        experiment_of(tmp_path, later_seeds=["table3_c_n2:1"])
+def test_only_selects_seeds_and_corpora_and_the_sheet_of_results_keeps_what_it_has(
+    tmp_path: Path,
+) -> None:
+    experiment = experiment_of(tmp_path, only="base:2 demo_en_fr/big_enfr")
+    selected = [
+        "demo_en_de base 2",
+        "demo_en_fr base 2",
+        "demo_en_fr big_enfr 1",
+        "demo_en_fr big_enfr 2",
+    ]
+    assert list(map(name_of, experiment.trainings)) == selected
+    experiment_of(tmp_path, only="base:1").write_sheet(tmp_path / "results")
+    experiment.write_sheet(tmp_path / "results")
+    rows = read_sheet(tmp_path / "results" / "demo" / SHEET_NAME)
+    written = list(map(name_of, list_trainings(rows)))
+    assert written == [*selected, "demo_en_de base 1", "demo_en_fr base 1"]
 
 
-def test_a_training_that_continues_another_needs_that_other_in_the_scale() -> None:
+def test_a_training_that_continues_another_needs_that_other_in_the_sheet() -> None:
     scale = read_scale(CONFIG_FOLDER / "multi30k.yaml")
     experiment = read_experiment(scale)
     assert len(experiment.later_trainings) == 10
-    only_longer = msgspec.structs.replace(scale, later_seeds=["updates16000_base:11"])
+    only_longer = msgspec.structs.replace(scale, only="updates16000_base:11")
     with pytest.raises(
         ConfigError, match="updates16000_base with seed 11 continues the training of base with that"
     ):
         read_experiment(only_longer)
-    assert read_experiment(msgspec.structs.replace(scale, updates=8000)).later_trainings == set()
+    shorter = read_experiment(msgspec.structs.replace(scale, updates=8000))
+    assert len(shorter.later_trainings) == 5  # a shorter training cannot be continued
+    assert not any(run.system.startswith("updates16000") for run in shorter.trainings)
 
 
 def test_another_test_set_than_the_published_numbers_is_refused(tmp_path: Path) -> None:
     site = make_site(tmp_path, replications=["toy_en_es"])
+    shutil.copy2(SYSTEMS / "seed_waynestalk.yaml", site.config_folder / "systems" / "demo")
+    shutil.copy2(SYSTEMS / "seed_torch_nn.yaml", site.config_folder / "systems" / "demo")
     corpus = (CONFIG_FOLDER / "corpora" / "toy_en_es.yaml").read_text(encoding="utf-8")
     path = site.config_folder / "corpora" / "toy_en_es.yaml"
     path.write_text(corpus.replace("toy_eight", "toy_nine"), encoding="utf-8")

@@ -4,6 +4,7 @@ import csv
 import gzip
 import lzma
 import shutil
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -57,7 +58,7 @@ def dev_translations(site: Site, system: str) -> Path:
 def test_records_of_two_machines_make_one_table(site: Site, tmp_path: Path) -> None:
     whole = make(site, site.results_folder)[1]
     expected = {name: table(whole, name) for name in ("table2", "table3")}
-    other = tmp_path / "other" / "demo"
+    other = tmp_path / "other" / "demo"  # without a sheet: the other folder's lists its trainings
     for verb in ("train", "decode", "score", "perplexity"):
         (other / verb / "demo_en_de").mkdir(parents=True)
         shutil.move(
@@ -76,13 +77,25 @@ def test_later_seeds_of_a_second_pack_stay_out_of_the_printed_rows(
         later_seeds=["base:21,22"], has_baselines=False, has_layer_timing=False,
     )  # fmt: skip
     write_left(later)
-    request = later.results_folder / "demo" / "asked.json"
-    request.write_bytes(msgspec.json.encode(later.scale))
     _, output = make(site, site.results_folder, later.results_folder)
     assert table(output, "table3") == expected
-    request.unlink()
+    sheet = later.results_folder / "demo" / "trainings.tsv"
+    sheet.write_text(sheet.read_text("utf-8").replace("decision0012", "table3"), "utf-8")
     _, output = make(site, site.results_folder, later.results_folder)
-    assert "n=4" in dev_row(output, "base")["bleu_dev"]  # without a request all seeds are alike
+    assert "n=4" in dev_row(output, "base")["bleu_dev"]  # a table asked for these seeds, too
+
+
+def test_results_of_an_earlier_version_lack_a_sheet_and_a_command_adds_it(site: Site) -> None:
+    expected = table(make(site, site.results_folder)[1], "table3")
+    sheet = site.results_folder / "demo" / "trainings.tsv"
+    sheet.unlink()
+    with pytest.raises(
+        RecordError, match=r"demo/trainings.tsv: no such file; .* adds it$"
+    ) as raised:
+        make(site, site.results_folder)
+    command = str(raised.value).split("`")[1]
+    subprocess.run(command, shell=True, check=True)
+    assert table(make(site, site.results_folder)[1], "table3") == expected
 
 
 def test_two_runs_of_one_training_are_refused(site: Site, tmp_path: Path) -> None:
@@ -146,7 +159,7 @@ def test_a_system_is_shown_as_it_was_trained_whatever_its_file_says_now(site: Si
     [
         (
             ("demo_en_fr", "table3_c_n2", 1),
-            "no table of scale demo asks for table3_c_n2 on demo_en_fr",
+            "no sheet of scale demo lists table3_c_n2 on demo_en_fr",
         ),
         (
             ("demo_en_de", "base", 101),

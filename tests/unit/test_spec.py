@@ -115,15 +115,12 @@ def test_an_absent_scale_is_answered_with_paths_to_be_typed_here(
 
 def test_snakemakes_merged_config_is_held_to_the_same_rules() -> None:
     config: dict[str, object] = yaml.safe_load(SCALE)
-    assert spec.convert_scale(config, "the config").seeds == [1, 2]
+    assert spec.convert_scale(config, "the config").trainings == "demo"
     with pytest.raises(
         ConfigError, match="the config: unknown key 'mirrors'; did you mean 'mirror'"
     ):
         spec.convert_scale(config | {"mirrors": "file:///data"}, "the config")
-    with pytest.raises(
-        ConfigError, match=r"the config: seeds is \[1, 1\]; expected each value once"
-    ):
-        spec.convert_scale(config | {"seeds": [1, 1]}, "the config")
+    assert spec.convert_scale(config | {"updates": "500"}, "the config").updates == 500
 
 
 def test_systems_that_continue_another_differ_from_it_in_more_updates_only() -> None:
@@ -137,20 +134,3 @@ def test_systems_that_continue_another_differ_from_it_in_more_updates_only() -> 
             assert msgspec.structs.replace(earlier, updates=updates) == system.training
             assert updates > earlier.updates
     assert len(longer) >= 2
-
-
-@pytest.mark.parametrize(
-    ("entry", "expected"),
-    [
-        ("base", "a system and its seeds, as `base:11,12,13`"),
-        ("base:11,11", "each value once"),
-        ("base:101", "seeds from 1 to 100"),
-    ],
-)
-def test_later_seeds_are_text_of_system_and_seeds(entry: str, expected: str) -> None:
-    config = yaml.safe_load(SCALE)
-    assert spec.convert_scale(
-        config | {"later_seeds": ["base:11,12"]}, "c"
-    ).later_seeds_by_system == {"base": [11, 12]}
-    with pytest.raises(ConfigError, match=f"later_seeds is .*{expected}"):
-        spec.convert_scale(config | {"later_seeds": [entry]}, "c")

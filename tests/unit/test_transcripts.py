@@ -24,6 +24,7 @@ from aiayn import printed
 from aiayn.__main__ import main, verbs
 from aiayn.errors import ConfigError, TableError
 from aiayn.spec.cluster import read_cluster
+from aiayn.spec.sheet import read_sheet
 from aiayn.spec.system import read_corpus, read_scale, read_scale_document, read_system
 from aiayn.terminal import wrapped
 from aiayn.wings import load
@@ -89,6 +90,8 @@ def read_config(name: str, edit: str = "", other: str = "") -> str:
             (read_corpus if asked.parent.name == "corpora" else read_cluster)(
                 asked.stem, Path("config")
             )
+        elif asked.parent.name == "trainings":
+            read_sheet(asked)
         elif "systems" in asked.parts:
             read_system(asked.stem, asked.parent.name, Path("config"))
         else:

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import build_parser
+from aiayn.spec.sheet import SHEET_NAME, read_sheet
 from tests.pipeline_copy import Pipeline, make_pipeline
 
 ONE_SEED = (
     "--config",
-    "en_fr_systems=[]",
-    "ablation_systems=[]",
-    "seeds=[1]",
+    "only=demo_en_de/base:1 big:1",
     "has_baselines=false",
     "has_layer_timing=false",
 )
@@ -107,6 +106,8 @@ def test_it_runs_in_another_directory_and_with_blanks_in_every_path(tmp_path: Pa
     outcome = spaced.run(*ONE_SEED, "runs_folder=my runs", "mirror=file:///my mirror")
     assert outcome.returncode == 0, outcome.stdout
     assert count_verbs(set(spaced.made())) == RECORDS_OF_ONE_SEED
+    sheet = read_sheet(spaced.working_folder / "results" / "demo" / SHEET_NAME)
+    assert [(row.system, row.seeds) for row in sheet] == [("base", (1,)), ("big", (1,))]
     assert (spaced.working_folder / "results" / "demo" / "report.html").exists()
     assert not (spaced.checkout / "results").exists()
     lines = (spaced.fake_folder / "calls.jsonl").read_text(encoding="utf-8").splitlines()
@@ -143,8 +144,8 @@ def test_every_command_of_a_rule_parses_and_has_no_empty_argument_and_no_flag_tw
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ("sedes=[1]", "unknown key 'sedes'; did you mean 'seeds'?"),
-        ("en_de_systems=[bsae]", "bsae.yaml: no such file; did you mean 'base'?"),
+        ("olny=base:1", "unknown key 'olny'; did you mean 'only'?"),
+        ("only=bsae:1", "only: 'bsae:1': the sheet does not list it; did you mean 'base'?"),
         ("cluster=nope", "workflow/config/clusters/nope.yaml: no such file; "),
         ("updates=50", "base writes 3 checkpoint(s) in 50 updates, 1 every 20, expected 5"),
     ],

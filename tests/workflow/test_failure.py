@@ -17,9 +17,7 @@ FAILING = "train/demo_en_de/table3_c_n2/seed2"
 WAITING = "train/demo_en_de/base/seed"
 FEWER = (
     "--config",
-    "en_fr_systems=[]",
-    "en_de_systems=[base]",
-    "ablation_systems=[table3_c_n2]",
+    "only=demo_en_de/base table3_c_n2",
 )  # 2 x 2 seeds
 POLL_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 120
@@ -51,7 +49,7 @@ def half_trained(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> Pipelin
     """
     monkeypatch.chdir(pipeline.checkout)
     scale = read_scale(CONFIG_FOLDER / "demo.yaml")
-    names = {*scale.en_de_systems, *scale.en_fr_systems, *scale.ablation_systems}
+    names = {row.system for row in scale.read_rows()}
     training_by_system = {name: read_system(name, "demo").training for name in names}
     monkeypatch.setattr(records_factory, "TRAINING_BY_SYSTEM", training_by_system)
     ready = Site(scale, CONFIG_FOLDER, pipeline.fake_folder / "ready" / "results")

@@ -18,11 +18,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 DEMO = str(CHECKOUT / "workflow" / "config" / "demo.yaml")
 # base is averaged over 5 checkpoints, one every 20 updates
 SMALL = (
-    "en_de_systems=[base]",
-    "en_fr_systems=[]",
-    "ablation_systems=[table3_c_n2]",
-    "seeds=[1]",
-    "ablation_seeds=[1]",
+    "only=demo_en_de/base:1 table3_c_n2:1",
     "has_baselines=false",
     "updates=81",
 )

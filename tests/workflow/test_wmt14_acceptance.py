@@ -24,6 +24,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from sacremoses import MosesTokenizer
 
 from aiayn.spec.corpus import ArchiveSource
+from aiayn.spec.system import CONFIG_FOLDER
 from tests.pipeline_copy import NOTHING_TO_DO, Pipeline, copy_checkout
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 from tests.workflow.small_recipes import (
@@ -112,11 +113,14 @@ def real_pipeline(folder: Path) -> Pipeline:
 def make_data(
     pipeline: Pipeline, server: LoopbackServer, en_de_recipe: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run snakemake up to the data-bins, En-De by one recipe or another: a word of the command."""
+    """Run snakemake up to the data-bins, En-De by one recipe or another: a sheet of its own."""
+    text = (CONFIG_FOLDER / "trainings" / "paper.tsv").read_text(encoding="utf-8")
+    text = text.replace("wmt14_en_de", f"{en_de_recipe}_small")
+    sheet_path = pipeline.checkout / f"{en_de_recipe}.tsv"
+    sheet_path.write_text(text.replace("wmt14_en_fr", "wmt14_en_fr_small"), encoding="utf-8")
     return pipeline.run(
         "--config",
-        f"en_de_corpus={en_de_recipe}_small",
-        "en_fr_corpus=wmt14_en_fr_small",
+        f"trainings={sheet_path}",
         f"mirror={server.url}/mirror",
     )
 

@@ -1,38 +1,47 @@
-"""Expands a scale's lists of names into the trainings, evaluations and records of its tables.
+"""Expands a sheet of trainings into the trainings, evaluations and records of a scale's tables.
 
 The rules, the plan and the tables all use this expansion, so that they cannot disagree. Its systems
 include the scale's overrides. pandas is not imported, so that the Snakefile loads fast.
 """
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from aiayn.errors import ConfigError, RecordError
+from aiayn.errors import ConfigError, RecordError, TableError, UsageError
 from aiayn.paths import (
     ALPHA_MARK,
-    CellKey,
     Evaluation,
     baselines_record,
     evaluation_record,
     num_averaged,
     scale_record,
+    split_alpha,
     train_record,
 )
 from aiayn.printed import (
     BASELINE_ROLE,
     COMPARED_AVERAGE,
-    COMPARED_ROLE,
-    REFERENCE_SYSTEM,
     RepeatedRow,
     evaluations_of,
     is_asked_for,
     read_replications,
     read_sentences,
 )
+from aiayn.provenance import replace_on_success
 from aiayn.records import TrainRecord, read_record
+from aiayn.spec.sheet import (
+    REPLICATIONS,
+    SHEET_NAME,
+    SheetRow,
+    Training,
+    join_sheets,
+    list_trainings,
+    read_sheet,
+    sheet_text,
+)
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,
@@ -40,34 +49,19 @@ from aiayn.spec.system import (
     SystemSpec,
     overridden,
     read_corpus,
-    read_scale,
     read_system,
 )
 from aiayn.wings import asked_stages
 
-ALL_COMPARED = CONFIG_FOLDER / "variants.yaml"  # names every variant and architecture
-
-
-class Training(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """A training, given by corpus, system and seed."""
-
-    corpus: str
-    system: str
-    seed: int
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """Corpus, system, seed."""
-        return (self.corpus, self.system, self.seed)
-
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A scale with its lists of names expanded, and the corpora and systems of its trainings.
+    """A scale with its sheet expanded, and the corpora and systems of its trainings.
 
     The systems include the scale's overrides. `baselines` are pairs of corpus and test set.
     """
 
     scale: ScaleSpec
+    rows: list[SheetRow]
     corpora: dict[str, CorpusSpec]
     system_by_name: dict[str, SystemSpec]
     trainings: list[Training]
@@ -99,14 +93,31 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if num_kept < num_needed:
                 raise ConfigError(
                     f"{path}: its run kept fewer than the {num_needed} checkpoints that this config"
-                    f" averages; take {run.system} out of the config, or delete this record and"
+                    f" averages; take {run.system} out of the sheet, or delete this record and"
                     f" train again: `aiayn train --fresh --num-models {num_needed} ...`"
                 )
 
     @functools.cached_property
     def later_trainings(self) -> frozenset[Training]:
-        """The trainings of `later_seeds`, which printed rows, conclusions and verdicts ignore."""
-        return frozenset(expand_later_trainings(self.scale))
+        """The trainings that printed rows, conclusions and verdicts ignore."""
+        return frozenset(list_trainings(row for row in self.rows if row.is_later))
+
+    @property
+    def corpus_by_pair(self) -> dict[str, str]:
+        """The corpus of the tables by language pair: the first that is not a replication's."""
+        corpus_by_pair: dict[str, str] = {}
+        for row in self.rows:
+            if REPLICATIONS not in row.asked_by:
+                corpus_by_pair.setdefault(self.corpora[row.corpus].language_pair, row.corpus)
+        return corpus_by_pair
+
+    def write_sheet(self, results_folder: Path) -> None:
+        """Add the rows to the sheet next to the results, which keeps the trainings it has."""
+        path = results_folder / self.scale.scale / SHEET_NAME
+        earlier = read_sheet(path) if path.exists() else []
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replace_on_success(path) as partial_path:
+            partial_path.write_text(sheet_text(join_sheets(self.rows, earlier)), encoding="utf-8")
 
     def records(self, results_folder: Path) -> list[Path]:
         """Return every record that the tables use, each once: the inputs of rule tables."""
@@ -133,13 +144,23 @@ def num_kept(language_pair: str, system: str) -> int:
 
 
 def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Experiment:
-    """Expand a scale, and check that each training writes enough checkpoints for its average.
+    """Expand a scale, and check that its trainings fit together.
 
     Raises:
-        ConfigError: as `expand`, or if a training writes too few checkpoints.
+        ConfigError: as `expand`; if two corpora have one language pair, a training continues a
+            training that is not listed, or a training writes too few checkpoints for its average.
         TableError: as `expand`.
     """
-    experiment = expand(scale, config_folder)
+    experiment = expand(scale, scale.read_rows(config_folder), config_folder)
+    corpus_by_pair = experiment.corpus_by_pair
+    for row in experiment.rows:
+        expected = corpus_by_pair.get(experiment.corpora[row.corpus].language_pair, row.corpus)
+        if row.corpus != expected and REPLICATIONS not in row.asked_by:
+            raise ConfigError(
+                f"{row.location}: corpus {row.corpus} has the language pair of {expected}; expected"
+                " one corpus of a pair, apart from replications"
+            )
+    _check_beginnings(experiment)
     for system, corpus in sorted({(run.system, run.corpus) for run in experiment.trainings}):
         num_models = experiment.num_models(corpus, system)
         _check_checkpoints(scale, experiment.system_by_name[system], num_models)
@@ -147,220 +168,133 @@ def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Ex
 
 
 def expand(
-    scale: ScaleSpec,
-    config_folder: Path = CONFIG_FOLDER,
-    trainings: Iterable[Training] | None = None,
+    scale: ScaleSpec, rows: list[SheetRow], config_folder: Path = CONFIG_FOLDER
 ) -> Experiment:
-    """Expand a scale, or only the given trainings of it.
+    """Expand rows of a sheet at a scale.
+
+    If `updates` replaces the systems' own, a system that continues another is left out.
 
     Raises:
-        ConfigError: if a system or corpus is unreadable, a corpus has another language pair or test
-            set than expected, or a replication is not published.
-        TableError: if no table uses a system.
+        ConfigError: with file and line of the sheet, if a corpus or system has no file, an
+            evaluation is wrong, or a replication is not published.
+        TableError: if no printed number belongs to a system of a printed table.
     """
-    is_whole = trainings is None
-    trainings = list(expand_trainings(scale) if trainings is None else trainings)
-    corpora = _read_corpora(scale, config_folder)
-    system_by_name = {}
-    for name in sorted({training.system for training in trainings}):
-        system = read_system(name, scale.scale, config_folder)
-        system_by_name[name] = overridden(system, scale.overrides)
-    if is_whole:
-        _check_beginnings(scale, trainings, system_by_name)
+    corpora, system_by_name = {}, {}
+    for row in rows:
+        try:
+            if row.corpus not in corpora:
+                corpora[row.corpus] = read_corpus(row.corpus, config_folder)
+            if row.system not in system_by_name:
+                system = read_system(row.system, scale.scale, config_folder)
+                system_by_name[row.system] = overridden(system, scale.overrides)
+        except ConfigError as error:
+            raise ConfigError(f"{row.location}: {error}") from error
+    if scale.updates is not None:
+        rows = [row for row in rows if system_by_name[row.system].begins_from is None]
     evaluations = []
-    for training in trainings:
-        corpus = corpora[training.corpus]
-        for average, role, testset in _asked_evaluations(scale, corpus, training.system):
-            evaluation = Evaluation(
-                corpus=training.corpus,
-                system=training.system,
-                seed=training.seed,
-                average=average,
-                role=role,
-                testset=testset,
-                language_pair=corpus.language_pair,
-            )
-            evaluations.append(evaluation)
-    baselines = []
-    for name, corpus in corpora.items():
-        # Replications have no baselines.
-        if scale.has_baselines and name in (scale.en_de_corpus, scale.en_fr_corpus):
-            baselines.append((name, corpus.testset_of(BASELINE_ROLE)))
-    return Experiment(
+    for row in rows:
+        corpus = corpora[row.corpus]
+        _check_published(row, corpus)
+        parsed = list(_parse_evaluations(row, corpus))
+        for seed in row.seeds:
+            for average, role, testset in parsed:
+                evaluation = Evaluation(
+                    corpus=row.corpus,
+                    system=row.system,
+                    seed=seed,
+                    average=average,
+                    role=role,
+                    testset=testset,
+                    language_pair=corpus.language_pair,
+                )
+                evaluations.append(evaluation)
+    experiment = Experiment(
         scale=scale,
+        rows=rows,
         corpora=corpora,
         system_by_name=system_by_name,
-        trainings=trainings,
+        trainings=list_trainings(rows),
         evaluations=evaluations,
-        baselines=baselines,
+        baselines=[],
     )
+    if not scale.has_baselines:
+        return experiment
+    names = experiment.corpus_by_pair.values()  # replications have no baselines
+    baselines = [(name, corpora[name].testset_of(BASELINE_ROLE)) for name in names]
+    return msgspec.structs.replace(experiment, baselines=baselines)
 
 
-def expand_trainings(scale: ScaleSpec) -> list[Training]:
-    """Return every training of a scale, once.
-
-    `ScaleSpec` sets the seeds per role. Base, the baseline of variants and architectures, also runs
-    with `variant_seeds`. The trainings of `later_seeds` come last.
-
-    Raises:
-        ConfigError: if `later_seeds` names a seed that the tables use already.
-    """
-    base_seeds = scale.seeds if scale.base_seeds is None else scale.base_seeds
-    replication_seeds = scale.seeds if scale.replication_seeds is None else scale.replication_seeds
-    trainings: list[Training] = []
-
-    def add(corpus: str, systems: list[str], seeds: list[int]) -> None:
-        for system in systems:
-            trainings.extend(Training(corpus=corpus, system=system, seed=seed) for seed in seeds)
-
-    for system in scale.en_de_systems:
-        is_base = system == REFERENCE_SYSTEM
-        add(scale.en_de_corpus, [system], base_seeds if is_base else scale.seeds)
-    add(scale.en_fr_corpus, scale.en_fr_systems, scale.seeds)
-    add(scale.en_de_corpus, scale.ablation_systems, scale.ablation_seeds)
-    for run in chosen_replications(scale).values():
-        add(run.corpus, [run.system], replication_seeds)
-    add(scale.en_de_corpus, _compared_systems(scale), scale.variant_seeds)
-    for training in expand_later_trainings(scale):
-        if training in trainings:
-            raise ConfigError(
-                f"scale {scale.scale}: later_seeds has seed {training.seed} of {training.system},"
-                " which the tables use already; name another seed"
-            )
-        trainings.append(training)
-    return list(dict.fromkeys(trainings))
-
-
-def expand_later_trainings(scale: ScaleSpec) -> list[Training]:
-    """Return the trainings of `later_seeds`, all on the En-De corpus."""
-    return [
-        Training(corpus=scale.en_de_corpus, system=system, seed=seed)
-        for system, seeds in scale.later_seeds_by_system.items()
-        for seed in seeds
-    ]
-
-
-def chosen_replications(scale: ScaleSpec) -> dict[str, CellKey]:
-    """Return the published runs that the scale names under `replications`, by row, in its order.
-
-    Raises:
-        ConfigError: if it names a run that is not published.
-    """
-    replication_by_row = repeated_runs()
-    for name in scale.replications:
-        if name not in replication_by_row:
-            raise ConfigError(
-                f"scale {scale.scale}: replications has {name!r}; expected rows of"
-                " published/replications.csv or published/sentences.csv:"
-                f" {', '.join(sorted(replication_by_row))}"
-            )
-    return {name: replication_by_row[name] for name in scale.replications}
-
-
-def repeated_runs() -> dict[str, CellKey]:
-    """Return, by row, the published runs that a scale may name under `replications`."""
+def published_runs() -> dict[tuple[str, str], RepeatedRow]:
+    """Return the published runs that a sheet may repeat, by corpus and system."""
     runs: list[RepeatedRow] = [*read_replications(), *read_sentences()]
-    return {run.row: run.key for run in runs}
+    return {(run.corpus, run.system): run for run in runs}
 
 
-@functools.cache  # the tables call it several times; the file does not change meanwhile
-def all_compared() -> ScaleSpec:
-    """Return the scale with all variants and architectures, in the order of their tables."""
-    return read_scale(ALL_COMPARED)
+def _check_published(row: SheetRow, corpus: CorpusSpec) -> None:
+    """Require that a system of a printed table is printed, and that a replication is published."""
+    if "table2" in row.asked_by or "table3" in row.asked_by:
+        try:
+            evaluations_of(corpus.language_pair, row.system)
+        except TableError as error:
+            raise TableError(f"{row.location}: {error}") from error
+    if REPLICATIONS not in row.asked_by:
+        return
+    published = published_runs()
+    run = published.get((row.corpus, row.system))
+    if run is None:
+        expected = ", ".join(f"{system} on {name}" for name, system in sorted(published))
+        raise ConfigError(
+            f"{row.location}: nobody published {row.system} on {row.corpus}; expected"
+            f" {expected}, as in published/replications.csv and published/sentences.csv"
+        )
+    if (testset := corpus.testset_of(run.role)) != run.testset:
+        raise ConfigError(
+            f"corpus {row.corpus}: {run.role} test set is {testset}, expected {run.testset},"
+            f" the test set of the published number of {run.row}; correct the corpus file"
+        )
 
 
-def _check_beginnings(
-    scale: ScaleSpec, trainings: Iterable[Training], system_by_name: Mapping[str, SystemSpec]
-) -> None:
-    """Require that a training which continues another training has that training in the scale."""
-    scale_trainings = set(trainings)
-    for training in sorted(scale_trainings):
-        system = system_by_name[training.system]
-        if system.begins_from is None:
-            continue
-        earlier = msgspec.structs.replace(training, system=system.begins_from)
-        if earlier not in scale_trainings:
-            raise ConfigError(
-                f"scale {scale.scale}: {training.system} with seed {training.seed} continues the"
-                f" training of {earlier.system} with that seed, which the scale does not name; add"
-                " it, for example to later_seeds"
-            )
-
-
-def _compared_systems(scale: ScaleSpec) -> list[str]:
-    """Return base, then the scale's variants and architectures; an empty list if it names none."""
-    named = [*scale.variants, *scale.architectures]
-    return list(dict.fromkeys([REFERENCE_SYSTEM, *named])) if named else []
-
-
-def _read_corpora(scale: ScaleSpec, config_folder: Path) -> dict[str, CorpusSpec]:
-    """Return the corpora of the scale's trainings, after checks of their pairs and test sets."""
-    expected_pairs: list[tuple[str, str]] = []  # corpus, language pair
-    compared = _compared_systems(scale)
-    if scale.en_de_systems or scale.ablation_systems or compared or scale.later_seeds:
-        expected_pairs.append((scale.en_de_corpus, "en-de"))
-    if scale.en_fr_systems:
-        expected_pairs.append((scale.en_fr_corpus, "en-fr"))
-    replications = chosen_replications(scale)
-    expected_pairs += [(run.corpus, run.language_pair) for run in replications.values()]
-    corpora = {name: read_corpus(name, config_folder) for name, _ in expected_pairs}
-    for name, language_pair in expected_pairs:
-        if corpora[name].language_pair != language_pair:
-            raise ConfigError(
-                f"scale {scale.scale}: corpus {name} is {corpora[name].language_pair}, expected"
-                f" {language_pair}; name another corpus, or correct"
-                f" {config_folder / 'corpora' / name}.yaml"
-            )
-    for row, run in replications.items():
-        if (testset := corpora[run.corpus].testset_of(run.role)) != run.testset:
-            raise ConfigError(
-                f"corpus {run.corpus}: {run.role} test set is {testset}, expected {run.testset},"
-                f" the test set of the published number of {row}; correct the corpus file"
-            )
-    return corpora
-
-
-def _asked_evaluations(
-    scale: ScaleSpec, corpus: CorpusSpec, system: str
-) -> list[tuple[str, str, str]]:
-    """Return all evaluations of a system as (average, role, test set), fewest checkpoints first.
-
-    A row of Table 3 also has the further evaluations of the scale. So has a system of `later_seeds`
-    that the paper does not print, such as a longer training of a row.
+def _parse_evaluations(row: SheetRow, corpus: CorpusSpec) -> Iterator[tuple[str, str, str]]:
+    """Yield the evaluations of a row's trainings as (average, role, test set).
 
     Raises:
-        TableError: if no printed number and no table of variants or architectures uses the system.
-        ConfigError: if the corpus lacks a test set of the scale's `row_testsets`.
+        ConfigError: if the corpus lacks a test set, or an average or alpha is wrong.
     """
-    is_printed = is_asked_for(corpus.language_pair, system)
-    is_longer_row = not is_printed and system in scale.later_seeds_by_system
-    is_compared = corpus.name == scale.en_de_corpus and (
-        is_longer_row or system in _compared_systems(scale)
-    )
-    pairs = set()
-    if is_printed or not is_compared:
-        pairs.update(evaluations_of(corpus.language_pair, system))
-    if is_compared:
-        pairs.add((COMPARED_AVERAGE, COMPARED_ROLE))
-    evaluations = [
-        (average, role, corpus.testset_of(role))
-        for average, role in sorted(pairs, key=lambda pair: (num_averaged(pair[0]), pair[1]))
-    ]
-    is_row = is_printed or is_longer_row
-    is_on_dev = (COMPARED_AVERAGE, COMPARED_ROLE) in pairs
-    if not is_row or corpus.name != scale.en_de_corpus or not is_on_dev:
-        return evaluations
-    for testset in scale.row_testsets:
-        if testset not in corpus.testsets:
+    for word in row.evaluations:
+        average, _, searched = word.partition("/")
+        name, mark, alpha = searched.partition(ALPHA_MARK)
+        is_role = name in ("dev", "test")
+        try:
+            split_alpha(searched)
+        except UsageError as error:
+            raise ConfigError(f"{row.location}: evaluations has {word!r}: {error}") from error
+        if num_averaged(average) < 1 or not (is_role or name in corpus.testsets):
             raise ConfigError(
-                f"scale {scale.scale}: row_testsets has {testset!r}; expected test sets of"
-                f" {corpus.name}: {', '.join(corpus.testsets)}"
+                f"{row.location}: evaluations has {word!r}; expected an average and a test set, as"
+                f" last5/test; the test sets of {corpus.name}: dev, test,"
+                f" {', '.join(corpus.testsets)}"
             )
-        evaluations.append((COMPARED_AVERAGE, "further", testset))
-    if scale.probed_alpha is not None:
-        testset = f"{corpus.testset_of(COMPARED_ROLE)}{ALPHA_MARK}{scale.probed_alpha:g}"
-        evaluations.append((COMPARED_AVERAGE, "alpha", testset))
-    return evaluations
+        testset = corpus.testset_of(name) if is_role else name
+        role = name if is_role else "further"
+        if mark:
+            role = "alpha"
+        yield average, role, f"{testset}{mark}{alpha}"
+
+
+def _check_beginnings(experiment: Experiment) -> None:
+    """Require that a training which continues another training has that training in the sheet."""
+    listed = set(experiment.trainings)
+    for training in sorted(listed):
+        begins_from = experiment.system_by_name[training.system].begins_from
+        if begins_from is None:
+            continue
+        earlier = msgspec.structs.replace(training, system=begins_from)
+        if earlier not in listed:
+            raise ConfigError(
+                f"scale {experiment.scale.scale}: {training.system} with seed {training.seed}"
+                f" continues the training of {begins_from} with that seed, which is not listed; add"
+                " it to the sheet, or to `only`"
+            )
 
 
 def _check_checkpoints(scale: ScaleSpec, system: SystemSpec, num_wanted: int) -> None:
@@ -375,5 +309,5 @@ def _check_checkpoints(scale: ScaleSpec, system: SystemSpec, num_wanted: int) ->
         raise ConfigError(
             f"scale {scale.scale}: {system.name} writes {num_written} checkpoint(s) in"
             f" {updates} updates, 1 every {interval}, expected {num_wanted} for its average;"
-            f" raise `updates`, or take {system.name} out of the lists of systems"
+            f" raise `updates`, or take {system.name} out of the sheet of trainings"
         )

@@ -14,6 +14,7 @@ from pathlib import Path
 from aiayn.data.text.binarize import data_bin_digest, data_bin_files
 from aiayn.errors import AiaynError, ScoreError
 from aiayn.packed import NO_FILE, file_problem
+from aiayn.paths import is_pack
 from aiayn.progress import progress_bar
 from aiayn.records import (
     TYPE_BY_NAME,
@@ -29,7 +30,6 @@ from aiayn.records import (
 )
 from aiayn.scoring.recorded import score_translations
 
-REQUEST_NAME = "asked.json"  # in every pack
 TOLERANCE = 1e-6  # of a score that is computed again
 
 
@@ -41,14 +41,15 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
     """
     root, done = folder.absolute(), set[Path]()
     paths: list[Path] = []
+    packs: list[Path] = []
     unread: list[OSError] = []
     for parent, names, files in os.walk(root, onerror=unread.append):
         names[:] = [name for name in names if not name.startswith(".")]
+        packs += [Path(parent)] if is_pack(Path(parent)) else []
         paths += [Path(parent, name) for name in files if name.endswith(".json") and name[0] != "."]
     for error in unread:
         yield f"{error.filename}: this folder cannot be read ({error.strerror}); make it readable"
     paths.sort()
-    packs = [path.parent for path in paths if path.name == REQUEST_NAME]
     with progress_bar("check", len(paths), " files of JSON") as bar:
         for path in paths:
             bar.update()

@@ -17,6 +17,7 @@ RESULTS_FOLDER = Path("results")  # of a working directory, unless a flag names 
 RECORD_NAME = "record.json"
 EXPORT_RECORD_NAME = "config.json"  # next to the tensors of a safetensors export
 TENSORS_NAME = "model.safetensors"
+PACK_README_NAME, PACK_RUNS_NAME = "README.md", "runs"
 ALPHA_MARK = "-alpha"  # val-alpha1.4: test set val, searched with alpha 1.4
 SHIPPED_FOLDER = CHECKOUT / "paper_tables" / "measured"  # packs of scales; some ship models
 
@@ -147,6 +148,11 @@ def scale_record(results_folder: Path, scale: str, verb: str) -> Path:
 def model_folder(packs_folder: Path, scale: str, run: str) -> Path:
     """Return the folder of a model that a pack ships: an export as safetensors."""
     return packs_folder / scale / "models" / run
+
+
+def is_pack(folder: Path) -> bool:
+    """Return whether a folder is a packed scale, of any version: it has a README and its runs."""
+    return (folder / PACK_README_NAME).is_file() and (folder / PACK_RUNS_NAME).is_dir()
 
 
 def is_scale_folder(folder: Path) -> bool:

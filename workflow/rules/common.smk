@@ -1,6 +1,6 @@
 """What the rules share: the scale, the paths of records, and the digests that decide what is stale.
 
-reads: the merged config, workflow/config/{systems,corpora,clusters}
+reads: the merged config, workflow/config/{trainings,systems,corpora,clusters}
 writes: nothing
 """
 

@@ -11,6 +11,7 @@ import json
 
 import msgspec
 
+from aiayn.spec.sheet import sheet_text
 from aiayn.spec.system import PLACE
 
 
@@ -51,6 +52,7 @@ rule tables:
     params:
         results=lambda wildcards, output: Path(output.report).parents[1],
         scale_digest=spec_digest(msgspec.structs.replace(SCALE, **PLACE)),
+        sheet=sheet_text(EXPERIMENT.rows),
         stage_version=STAGE_VERSIONS["tables"],
     resources:
         config_json=json.dumps(config, sort_keys=True),

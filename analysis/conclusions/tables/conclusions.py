@@ -8,6 +8,7 @@ notes of the table.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from aiayn.printed import REFERENCE_SYSTEM
 from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd
@@ -418,7 +419,12 @@ def _third_seed_words(frame: Frame, pooled: PooledSd) -> str:
     """Return a row's reach by the sd and the numbers of seeds, and whether all rows get another
     seed.
     """
-    num_seeds, num_controls = frame.num_row_seeds, frame.num_base_seeds
+    num_seeds = num_controls = 0
+    for row in frame.rows:
+        if "table3" in row.asked_by and row.system == REFERENCE_SYSTEM:
+            num_controls = len(row.seeds)
+        elif "table3" in row.asked_by and "table2" not in row.asked_by:
+            num_seeds = max(num_seeds, len(row.seeds))
     if not num_seeds or not num_controls:
         return ""
     reach = reach_of(pooled, num_seeds, num_controls)

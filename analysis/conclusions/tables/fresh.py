@@ -307,7 +307,7 @@ def _runs_of(frame: Frame, family: Family) -> dict[str, list[FreshRun]]:
     if frame.scale != SCALE:
         return {}
     runs = fresh_runs(frame)
-    return runs if any(runs.get(system) for system in family.num_seeds_by_system) else {}
+    return runs if any(runs.get(system) for system in family.systems) else {}
 
 
 def _lines(frame: Frame, family: Family, runs: RunsBySystem) -> list[Line]:
@@ -365,7 +365,7 @@ def _words_field(name: str, heading: str, words_of: Callable[[Line], str]) -> Fi
 
 
 def _further_bleu_fields(frame: Frame) -> list[Field[Line]]:
-    """Return the columns of BLEU on the further test sets of the scale's config."""
+    """Return the columns of BLEU on the further test sets of the sheet."""
     keys = [*frame.keys, *(key for key, _ in frame.later_numbers)]
     testsets = dict.fromkeys(key.testset for key in keys if key.role == "further")
     return [

@@ -4,7 +4,6 @@ Variants, the paper's model as other code has it, are shown as in Table 3. Archi
 and convolution, are shown with BLEU and seconds, at equal size and equal tokens.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,6 +12,8 @@ import msgspec
 from aiayn.paths import CellKey
 from aiayn.printed import PERPLEXITY_METRIC, REFERENCE_SYSTEM
 from aiayn.scoring.seeds import MIN_SEEDS_OF_INTERVAL, paired_differences
+from aiayn.spec.sheet import read_sheet, systems_asked_by
+from aiayn.spec.system import CONFIG_FOLDER
 from paper_tables.frame import Frame
 from paper_tables.layout import (
     DASH,
@@ -34,6 +35,8 @@ from paper_tables.layout import (
 from paper_tables.tables.ours import complete, difference_provenance, our_cell
 from paper_tables.tables.table3 import BLEU_METRIC
 
+# Lists every variant and architecture, in the order of their tables.
+COMPARED_SHEET = CONFIG_FOLDER / "trainings" / "variants.tsv"
 DIFFERENCE_WORDS = (
     "A difference is to base, seed by seed over the seeds that both have, with the 95 % t-interval"
     f" of these paired differences; of fewer than {MIN_SEEDS_OF_INTERVAL} seeds the differences"
@@ -100,7 +103,7 @@ PERPLEXITY: Field[Compared] = our_field(
 
 
 def lay_out_variants(frame: Frame) -> Table:
-    """Return table `variants`: base, then a row for each variant of the scale's config, in its
+    """Return table `variants`: base, then a row for each variant of the scale's sheet, in its
     order.
     """
     fields: tuple[Field[Compared], ...] = (
@@ -130,8 +133,8 @@ def lay_out_variants(frame: Frame) -> Table:
             " interval in twenty misses zero."
         ),
         columns=columns_of(fields),
-        rows=rows_of(fields, compared_with_base(frame, frame.variants), "ours"),
-        notes=tuple(missing_notes(frame, "variants", frame.variants)),
+        rows=rows_of(fields, compared_with_base(frame, "variants"), "ours"),
+        notes=tuple(missing_notes(frame, "variants")),
     )
     return complete(frame, table)
 
@@ -173,29 +176,31 @@ def lay_out_architectures(frame: Frame) -> Table:
             " validations included, and compare on the same hardware only."
         ),
         columns=columns_of(fields),
-        rows=rows_of(fields, compared_with_base(frame, frame.architectures), "ours"),
-        notes=tuple(missing_notes(frame, "architectures", frame.architectures)),
+        rows=rows_of(fields, compared_with_base(frame, "architectures"), "ours"),
+        notes=tuple(missing_notes(frame, "architectures")),
     )
     return complete(frame, table)
 
 
-def compared_with_base(frame: Frame, systems: Sequence[str]) -> list[Compared]:
-    """Return base and then each of the systems that the scale runs; nothing without systems, or if
-    base is not run.
+def compared_with_base(frame: Frame, table: str) -> list[Compared]:
+    """Return base and then each system that the sheet lists for a table; nothing without systems,
+    or if base is not run.
     """
-    base = frame.compared(REFERENCE_SYSTEM)
+    base, systems = frame.compared(REFERENCE_SYSTEM), systems_asked_by(table, frame.rows)
     if not systems or (base, "steps") not in frame.numbers:
         return []
     keys = dict.fromkeys([base, *map(frame.compared, systems)])
     return [Compared(frame, key, base) for key in keys if (key, "steps") in frame.numbers]
 
 
-def missing_notes(frame: Frame, key: str, named: Sequence[str]) -> list[Note]:
-    """Return a note on the systems that exist, but that `key` of the config does not name."""
-    missing = [name for name in frame.known[key] if name not in named]
+def missing_notes(frame: Frame, table: str) -> list[Note]:
+    """Return a note on the systems that exist, but that the sheet does not list for a table."""
+    listed = systems_asked_by(table, frame.rows)
+    known = systems_asked_by(table, read_sheet(COMPARED_SHEET))
+    missing = [name for name in known if name not in (REFERENCE_SYSTEM, *listed)]
     if not missing:
         return []
-    text = f"Not run at scale {frame.scale}, as `{key}` of its config does not name them"
+    text = f"Not run at scale {frame.scale}, as its sheet of trainings does not list them"
     return [Note(f"{text}: {', '.join(missing)}.")]
 
 

@@ -29,7 +29,7 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
             ) from error
         if not equals or not key:
             raise UsageError(
-                f"--config {change}: expected KEY=VALUE, such as updates=1000 or 'seeds=[1]'"
+                f"--config {change}: expected KEY=VALUE, such as updates=1000 or only=base:1"
             )
         values[key] = value
     return convert_scale(values, f"{path} with --config {' '.join(changes)}")

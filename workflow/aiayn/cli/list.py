@@ -47,4 +47,5 @@ def _rows(what: str) -> Iterator[tuple[str, str, str]]:
         elif what == "scales" and path.stem != "hardware":
             scale = read_scale(path)
             config = f"workflow/config/{path.name}"
-            yield scale.scale, config, f"{scale.en_de_corpus}, {scale.en_fr_corpus}"
+            corpora = dict.fromkeys(row.corpus for row in scale.read_rows())
+            yield scale.scale, config, ", ".join(corpora)

@@ -4,8 +4,8 @@ For published archives (kind `archives`) it states sizes, checksums, members, co
 A count that nobody published is null; the observed count is then recorded and logged, but cannot
 be verified. `aiayn.spec.system.read_corpus` reads the file.
 
-To add a corpus, write workflow/config/corpora/<name>.yaml and name it in a scale
-(`en_de_corpus: <name>`). A corpus without `clean` and `subword` comes in pieces, with `@@ ` inside
+To add a corpus, write workflow/config/corpora/<name>.yaml and name it in the rows of a sheet of
+trainings. A corpus without `clean` and `subword` comes in pieces, with `@@ ` inside
 words. The shortest file names a table whose lines have split, source and target, separated by tabs:
 
     name: greetings

@@ -3,7 +3,7 @@
 Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
 
 To add a system, write workflow/config/systems/<scale>/<name>.yaml with the keys that differ from
-another system, and name it in a list of the scale (`ablation_systems` or `variants`):
+another system, and add a row to the scale's sheet of trainings (`aiayn.spec.sheet`):
 
     name: table3_a_h4
     description: 4 heads.
@@ -13,7 +13,6 @@ another system, and name it in a list of the scale (`ablation_systems` or `varia
 
 import functools
 import hashlib
-import re
 from pathlib import Path
 from typing import Literal
 
@@ -30,9 +29,9 @@ from aiayn.spec.corpus import (
     SubwordSpec,
     check_corpus,
 )
+from aiayn.spec.sheet import SheetRow, read_sheet, select_rows
 from aiayn.spec.strict_yaml import Document, convert, overlay, read_document
 from aiayn.spec.training import (
-    AtLeastZero,
     Count,
     DecodingSpec,
     Precision,
@@ -43,7 +42,6 @@ from aiayn.spec.training import (
 
 __all__ = [
     "CONFIG_FOLDER",
-    "FIRST_PROBE_SEED",
     "SCALES",
     "ArchiveSource",
     "CleanSpec",
@@ -71,19 +69,6 @@ __all__ = [
 CHECKOUT = Path(__file__).resolve().parents[3]
 CONFIG_FOLDER = CHECKOUT / "workflow" / "config"
 SCALES = ("demo", "multi30k", "paper")
-_LISTS_OF_NAMES = (
-    "en_de_systems",
-    "en_fr_systems",
-    "ablation_systems",
-    "replications",
-    "variants",
-    "architectures",
-)
-_LISTS_OF_SEEDS = ("base_seeds", "ablation_seeds", "seeds", "replication_seeds", "variant_seeds")
-_LATER_SEEDS = re.compile(r"[a-z0-9_]+:\d+(,\d+)*")  # an entry of `later_seeds`
-# Seeds from here on belong to the probes of a scale, and never enter tables.
-FIRST_PROBE_SEED = 101
-PROBE_DECISIONS = "0009, 0012 and 0013"  # in workflow/decisions/: they used seed 101 as a probe
 
 
 class SystemSpec(Spec, frozen=True, kw_only=True):
@@ -127,9 +112,11 @@ class Overrides(Spec, frozen=True, kw_only=True):
         return flags
 
 
-# The tables do not depend on where trainings run, so a change of these values of a scale does not
-# render them again.
+# The tables do not depend on where trainings run or which file lists them, so a change of these
+# values of a scale does not render them again.
 PLACE: dict[str, object] = {
+    "trainings": "",
+    "only": None,
     "runs_folder": "",
     "cluster": "",
     "mirror": None,
@@ -138,45 +125,20 @@ PLACE: dict[str, object] = {
 
 
 class ScaleSpec(Spec, frozen=True, kw_only=True):
-    """A scale of the benchmark: scalars and lists of names, because Snakemake merges mappings.
+    """A scale of the benchmark, or another sheet of it: scalars, because Snakemake merges mappings.
 
-    Seeds: `base_seeds` for base on the En-De corpus, the control of Table 3; `ablation_seeds` for
-    the other rows of Table 3; `seeds` for the other systems of Table 2; `replication_seeds` for
-    replications; `variant_seeds` for `variants` (readings of the paper's model, compared with base)
-    and `architectures` (recurrence and convolution), on the En-De corpus. If `base_seeds` or
-    `replication_seeds` are null, `seeds` are taken.
-
-    `updates` and `precision`, if not null, replace every system's own values (`overrides`).
-    `row_testsets` are further test sets of the En-De corpus on which the systems of Table 3 are
-    evaluated like on dev, but without verdicts. `probed_alpha` is a length penalty's alpha that was
-    chosen on a probe; these systems are decoded with it on dev, in addition.
-
-    `later_seeds` are trainings on the En-De corpus that were added after the results of the tables'
-    seeds had been seen. An entry is a system and its seeds, such as `base:11,12,13`. They are not
-    used for printed rows, conclusions or verdicts, and are left out if `updates` shortens the
-    scale. With `has_layer_timing`, the layers of Table 1 are timed (rule measure).
+    `trainings` is the sheet: a name in workflow/config/trainings/, or the path of a `.tsv` file.
+    `only`, if not null, selects rows and seeds of it, such as `base:1,2` (`select_rows`). `updates`
+    and `precision`, if not null, replace every system's own values (`overrides`). With
+    `has_layer_timing`, the layers of Table 1 are timed (rule measure).
     """
 
     scale: Literal["demo", "multi30k", "paper"]
+    trainings: str
     runs_folder: str
-    en_de_corpus: str
-    en_fr_corpus: str
-    en_de_systems: list[str]
-    en_fr_systems: list[str]
-    ablation_systems: list[str]
-    replications: list[str]
-    seeds: list[int]
-    ablation_seeds: list[int]
-    variants: list[str]
-    architectures: list[str]
-    variant_seeds: list[int]
     has_baselines: bool
     cluster: str
-    base_seeds: list[int] | None = None
-    replication_seeds: list[int] | None = None
-    row_testsets: list[str] = msgspec.field(default_factory=list)
-    probed_alpha: AtLeastZero | None = None
-    later_seeds: list[str] = msgspec.field(default_factory=list)
+    only: str | None = None
     has_layer_timing: bool = False
     updates: Count | None = None
     precision: Precision | None = None
@@ -188,16 +150,17 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
         """The values that the scale sets for every system."""
         return Overrides(updates=self.updates, precision=self.precision)
 
-    @property
-    def later_seeds_by_system(self) -> dict[str, list[int]]:
-        """The seeds of `later_seeds` by system, in order; empty if `updates` shortens the scale."""
-        seeds_by_system: dict[str, list[int]] = {}
-        if self.updates is not None:
-            return seeds_by_system
-        for entry in self.later_seeds:
-            system, _, seeds = entry.partition(":")
-            seeds_by_system[system] = [int(seed) for seed in seeds.split(",")]
-        return seeds_by_system
+    def read_rows(self, config_folder: Path = CONFIG_FOLDER) -> list[SheetRow]:
+        """Return the selected rows of the sheet.
+
+        Raises:
+            ConfigError: if the sheet is wrong, or `only` selects what it does not list.
+        """
+        path = Path(self.trainings)
+        if path.suffix != ".tsv":
+            path = config_folder / "trainings" / f"{self.trainings}.tsv"
+        rows = read_sheet(path)
+        return rows if self.only is None else select_rows(rows, self.only)
 
 
 def overridden(system: SystemSpec, overrides: Overrides) -> SystemSpec:
@@ -271,9 +234,9 @@ def read_scale(path: Path) -> ScaleSpec:
     """Read a scale's config file (workflow/config/<scale>.yaml).
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong or a list repeats a name.
+        ConfigError: with file and line, if a key or value is wrong.
     """
-    return _checked_scale(read_scale_document(path))
+    return convert(read_scale_document(path), ScaleSpec)
 
 
 def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Document:
@@ -295,31 +258,8 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
     """Turn Snakemake's merged config into a ScaleSpec; `origin` is its name in errors."""
-    # Snakemake passes the items of `--config 'seeds=[1]'` as text.
-    return _checked_scale(Document(Path(origin), dict(config), {}), strict=False)
-
-
-def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
-    scale = convert(document, ScaleSpec, strict=strict)
-    for entry in scale.later_seeds:
-        is_right = _LATER_SEEDS.fullmatch(entry) is not None
-        expected = "a system and its seeds, as `base:11,12,13`"
-        document.require("later_seeds", is_right, entry, expected)
-    names = [(key, getattr(scale, key)) for key in _LISTS_OF_NAMES]
-    names.append(("later_seeds", [entry.partition(":")[0] for entry in scale.later_seeds]))
-    seeds = [(key, getattr(scale, key) or []) for key in _LISTS_OF_SEEDS]
-    seeds += [("later_seeds", some) for some in scale.later_seeds_by_system.values()]
-    for key, values in (*names, *seeds):
-        # A repeated seed would count as two runs in a mean and its interval.
-        document.require(key, len(set(values)) == len(values), values, "each value once")
-    expected = (
-        f"seeds from 1 to {FIRST_PROBE_SEED - 1}, because seeds from {FIRST_PROBE_SEED} on are"
-        f" probes (decisions {PROBE_DECISIONS}) and enter no table"
-    )
-    for key, values in seeds:
-        is_right = all(1 <= seed < FIRST_PROBE_SEED for seed in values)
-        document.require(key, is_right, values, expected)
-    return scale
+    # Snakemake passes some values of `--config` as text.
+    return convert(Document(Path(origin), dict(config), {}), ScaleSpec, strict=False)
 
 
 def spec_digest(spec: msgspec.Struct) -> str:

@@ -1,0 +1,202 @@
+"""Reads sheets: the lists of trainings, in workflow/config/trainings/ and next to results.
+
+A sheet is a TSV file. A row is a corpus and a system, with the seeds that are trained, the
+evaluations of each training, and what asked for them:
+
+    corpus      system  seeds  evaluations           asked_by
+    demo_en_de  base    1,2    last1/dev last5/test  table2 table3
+
+An evaluation is an average and a test set: `dev` or `test`, which each corpus file gives a test
+set, or another test set by its name. `last1/dev-alpha1.4` is dev, translated with that alpha. A
+training that only decisions (workflow/decisions/) asked for was added after the tables' seeds had
+been looked at: printed rows, conclusions and verdicts do not use it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import ConfigError, did_you_mean
+
+SHEET_NAME = "trainings.tsv"  # of the copy next to results
+COLUMNS = ("corpus", "system", "seeds", "evaluations", "asked_by")
+REPLICATIONS = "replications"
+TABLES = ("table2", "table3", REPLICATIONS, "variants", "architectures")
+_DECISION = re.compile(r"decision\d{4}(-[a-z_]+)?")  # with a family of its contrasts
+_SEEDS = re.compile(r"\d{1,9}(,\d{1,9})*")
+# Seeds from here on belong to the probes of a scale, and never enter tables.
+FIRST_PROBE_SEED = 101
+PROBE_DECISIONS = "0009, 0012 and 0013"  # in workflow/decisions/: they used seed 101 as a probe
+
+
+class Training(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """A training, given by corpus, system and seed."""
+
+    corpus: str
+    system: str
+    seed: int
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Corpus, system, seed."""
+        return (self.corpus, self.system, self.seed)
+
+
+class SheetRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a sheet; `location` is its `file:line` in errors."""
+
+    corpus: str
+    system: str
+    seeds: tuple[int, ...]
+    evaluations: tuple[str, ...]
+    asked_by: tuple[str, ...]
+    location: str = ""
+
+    @property
+    def is_later(self) -> bool:
+        """Whether only decisions asked for the trainings, so that no printed row uses them."""
+        return not set(self.asked_by).intersection(TABLES)
+
+
+def list_trainings(rows: Iterable[SheetRow]) -> list[Training]:
+    """Return the trainings of some rows, in their order."""
+    trainings = []
+    for row in rows:
+        for seed in row.seeds:
+            trainings.append(Training(corpus=row.corpus, system=row.system, seed=seed))
+    return trainings
+
+
+def systems_asked_by(table: str, rows: Iterable[SheetRow]) -> list[str]:
+    """Return the systems that a table asked for, each once, in the order of the rows."""
+    return list(dict.fromkeys(row.system for row in rows if table in row.asked_by))
+
+
+def read_sheet(path: Path) -> list[SheetRow]:
+    """Read a sheet.
+
+    Raises:
+        ConfigError: with file and line, if a column, seed or word of `asked_by` is wrong, or a
+            training is listed twice.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        sheets = sorted(other.stem for other in path.parent.glob("[!.]*.tsv"))
+        hint = did_you_mean(path.stem, sheets, f"sheets there: {', '.join(sheets) or 'none'}")
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path}: cannot be read as a sheet ({reason}); {hint}") from error
+    for name in lines[0].split("\t") if lines else []:
+        if name not in COLUMNS:
+            hint = did_you_mean(name, COLUMNS, f"known columns: {', '.join(COLUMNS)}")
+            raise ConfigError(f"{path}:1: unknown column {name!r}; {hint}")
+    if lines[:1] != ["\t".join(COLUMNS)] or len(lines) == 1:
+        raise ConfigError(
+            f"{path}:1: expected the columns {', '.join(COLUMNS)}, with tabs between them, and a"
+            " row for a training"
+        )
+    rows = []
+    listed: set[Training] = set()
+    for number, line in enumerate(lines[1:], start=2):
+        row = _parse_row(line.split("\t"), f"{path}:{number}")
+        for training in list_trainings([row]):
+            # A repeated seed would count as two runs in a mean and its interval.
+            if training in listed:
+                raise ConfigError(
+                    f"{row.location}: seeds has {training.seed} of {row.system} on {row.corpus} a"
+                    " second time; expected each training once"
+                )
+            listed.add(training)
+        rows.append(row)
+    return rows
+
+
+def _parse_row(values: Sequence[str], location: str) -> SheetRow:
+    """Return the row of a line's values.
+
+    Raises:
+        ConfigError: if a value is missing or wrong.
+    """
+    if len(values) != len(COLUMNS) or "" in values:
+        raise ConfigError(
+            f"{location}: {list(values)}; expected {', '.join(COLUMNS)}, with tabs between them"
+        )
+    corpus, system, seeds_text, evaluations_text, asked_by_text = values
+    for word in asked_by_text.split():
+        if word not in TABLES and _DECISION.fullmatch(word) is None:
+            expected = f"expected {', '.join(TABLES)}, or a decision such as decision0012"
+            hint = did_you_mean(word, TABLES, expected)
+            raise ConfigError(f"{location}: asked_by has {word!r}; {hint}")
+    return SheetRow(
+        corpus=corpus,
+        system=system,
+        seeds=_parse_seeds(seeds_text, location),
+        evaluations=tuple(evaluations_text.split()),
+        asked_by=tuple(asked_by_text.split()),
+        location=location,
+    )
+
+
+def _parse_seeds(text: str, location: str) -> tuple[int, ...]:
+    if _SEEDS.fullmatch(text) is None:
+        raise ConfigError(f"{location}: seeds is {text!r}; expected whole numbers, as 1,2,3")
+    seeds = tuple(map(int, text.split(",")))
+    if min(seeds) < 1 or max(seeds) >= FIRST_PROBE_SEED:
+        raise ConfigError(
+            f"{location}: seeds is {text}; expected seeds from 1 to {FIRST_PROBE_SEED - 1}, because"
+            f" seeds from {FIRST_PROBE_SEED} on are probes (decisions {PROBE_DECISIONS}) and enter"
+            " no table"
+        )
+    return seeds
+
+
+def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
+    """Return the trainings that `only` selects: words `system`, `system:1,2` or
+    `corpus/system:1,2`.
+
+    Raises:
+        ConfigError: if the sheet has no such row or seed.
+    """
+    selected: set[Training] = set()
+    for word in only.split():
+        name, _, seeds_text = word.partition(":")
+        matching = [row for row in rows if name in (row.system, f"{row.corpus}/{row.system}")]
+        trainings = set(list_trainings(matching))
+        seeds = {training.seed for training in trainings}
+        wanted = set(_parse_seeds(seeds_text, f"only: {word!r}")) if seeds_text else seeds
+        if not matching or not wanted <= seeds:
+            names = [f"{row.corpus}/{row.system}" if "/" in name else row.system for row in rows]
+            hint = did_you_mean(name, names, f"rows: {', '.join(dict.fromkeys(names))}")
+            if matching:
+                hint = f"its seeds: {', '.join(map(str, sorted(seeds)))}"
+            raise ConfigError(f"only: {word!r}: the sheet does not list it; {hint}")
+        selected |= {training for training in trainings if training.seed in wanted}
+    return _with_trainings(rows, selected)
+
+
+def join_sheets(first: Sequence[SheetRow], second: Sequence[SheetRow]) -> list[SheetRow]:
+    """Return the rows of `first`, then the trainings that only `second` has."""
+    others = set(list_trainings(second)).difference(list_trainings(first))
+    return [*first, *_with_trainings(second, others)]
+
+
+def _with_trainings(rows: Iterable[SheetRow], trainings: set[Training]) -> list[SheetRow]:
+    """Return the rows with the seeds of some trainings, without the rows that have none of them."""
+    kept = []
+    for row in rows:
+        listed = [training.seed for training in list_trainings([row]) if training in trainings]
+        if listed:
+            kept.append(msgspec.structs.replace(row, seeds=tuple(listed)))
+    return kept
+
+
+def sheet_text(rows: Iterable[SheetRow]) -> str:
+    """Return the content of a sheet with these rows."""
+    lines = ["\t".join(COLUMNS)]
+    for row in rows:
+        seeds = ",".join(map(str, row.seeds))
+        values = (row.corpus, row.system, seeds, " ".join(row.evaluations), " ".join(row.asked_by))
+        lines.append("\t".join(values))
+    return "\n".join([*lines, ""])
