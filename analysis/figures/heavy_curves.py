@@ -3,7 +3,7 @@ updates and hours.
 
 A frame of curves has a line for each point: run, series, seed, measure, update, hours, value. The
 runs of a series (a system on a corpus, or a configuration) share a colour; their seeds make a band.
-`aiayn.facts.curves` defines the measures.
+`analysis.figures.curves` defines the measures.
 """
 
 import logging
@@ -16,13 +16,13 @@ import altair as alt
 import pandas as pd
 
 from aiayn.errors import RecordError
-from aiayn.facts.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
 from aiayn.facts.jobs import Training, name_of
 from aiayn.facts.reader import read_log
 from aiayn.facts.types import LogFile
 from aiayn.known_good.rows import AveragedLine
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
+from analysis.figures.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
 from paper_tables.frame import Frame
 from paper_tables.render.figure import (
     FAINT,

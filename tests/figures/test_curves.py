@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.facts.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
 from aiayn.facts.reader import read_log
+from analysis.figures.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
 from analysis.figures.heavy_curves import Curve, curve_frame
 
 ARGUMENTS = (

@@ -43,7 +43,7 @@ def summary(training: Training) -> tuple[object, ...]:
         [(one.epoch, one.update, one.target_tokens_per_update) for one in training.epochs],
         [section.value(name) for name in names],
         section.arguments,
-        (section.broken_lines, section.conflicts, section.cut_line),
+        (section.num_mentioned, section.cut_line),
     )
 
 

@@ -48,7 +48,7 @@ RATE_TOLERANCE = 0.05
 MIN_PROGRESS = (
     0.02  # of an epoch between two lines that say how long it is: JSON has three decimals
 )
-MIN_SAMPLES = 3  # lines of an epoch whose batches are compared with its end
+NUM_NEAR = 5  # lines within epochs whose mean batch is compared with that of their epochs
 CLOCK_SECONDS = 120.0  # fairseq's lines before and after the measured time
 MIN_PIECE_SHARE = 0.05  # of the hypotheses: more marks than in a text about such marks
 # fairseq's prepare-wmt14en2de.sh without --icml17 reads WMT17's text; the number is its output.
@@ -181,35 +181,40 @@ def _folders(section: Section) -> Iterator[Fact]:
 
 def _history(training: Training) -> Iterator[Fact]:
     """Yield where each start began: nothing, its own checkpoint, or weights that are not known."""
-    yield from training.breaks
     if training.seed is not None:
         yield Fact("seed", training.seed, training.last.path, training.last.line)
     home = posixpath.basename(normal_path(training.arguments.get("save_dir") or "checkpoints"))
-    reached = 0
-    is_whole = not training.breaks
+    faults: list[Fact] = []
+    reached, begun = 0, ""
     for section in training.sections:
         path, line = _place(section, "resumed_updates")
-        loaded = normal_path(section.value("loaded_path") or "")
         updates = whole(section.value("resumed_updates"))
+        loaded = normal_path(section.value("loaded_path") or "")
         restored = str(section.arguments.get("restore_file") or LAST_CHECKPOINT)
         folder = posixpath.basename(posixpath.dirname(loaded))
         is_own = folder == home or 0 < (updates or 0) <= reached
-        if loaded != "." and not (is_own and updates):
-            yield Fact("history", f"the weights of {loaded}", path, line)
-            is_whole = False
+        text = ""
+        if updates is None and section.first_epoch not in (None, 1):
+            text = "not stated"
+        elif (updates or 0) > reached:
+            text = f"update {updates:,} of a log that is not here"
+        elif section.first_time and section.first_time < begun:
+            text = f"a start of {section.first_time} goes on with one of {begun}"
+        elif loaded != "." and not (is_own and updates):
+            text = f"the weights of {loaded}"
         elif loaded == "." and restored != LAST_CHECKPOINT and not _is_in(restored, home):
-            yield Fact("history", f"the weights of {restored}", section.path, section.line)
-            is_whole = False
-        reached = reach_of(section)
+            text = f"the weights of {restored}"
+        if text:
+            faults.append(Fact("history", text, path, line))
+        reached, begun = reach_of(section), section.first_time or begun
     best = math.inf
     for one in training.dev_validations:
         best = min(best, one.loss_bits or math.inf)
-        if one.best_loss_bits is not None and one.best_loss_bits < best - 0.0051:
+        if not faults and one.best_loss_bits is not None and one.best_loss_bits < best - 0.0051:
             text = f"a best loss of {one.best_loss_bits}, which no validation here has"
-            yield Fact("history", text, training.last.path, one.line)
-            is_whole = False
-            break
-    if is_whole and training.first.arguments:
+            faults.append(Fact("history", text, training.last.path, one.line))
+    yield from faults
+    if not faults and training.first.arguments:
         path, line = _place(training.first, "resumed_updates")
         yield Fact("history", "whole", path, line)
     folders = {normal_path(one.arguments.get("data")) for one in training.sections if one.arguments}
@@ -378,7 +383,7 @@ def _samples(training: Training) -> Iterator[Fact]:
     tokens_by_epoch = {one.epoch: one.target_tokens_per_update for one in training.epochs}
     for section in training.sections:
         lengths: list[float] = []
-        sizes: dict[int, list[float]] = {}
+        sizes: list[float] = []
         num_still = 0
         before: Sample | None = None
         for sample in section.samples:
@@ -386,8 +391,9 @@ def _samples(training: Training) -> Iterator[Fact]:
             num_still += values.get("gnorm") == 0
             if sample.progress is None:
                 continue
-            if "wpb" in values:
-                sizes.setdefault(math.ceil(sample.progress), []).append(values["wpb"])
+            whole_epoch = tokens_by_epoch.get(math.ceil(sample.progress))
+            if whole_epoch and "wpb" in values:
+                sizes.append(values["wpb"] / whole_epoch)
             if before is None or before.progress is None:
                 before = sample
             elif sample.progress - before.progress > MIN_PROGRESS:
@@ -401,11 +407,13 @@ def _samples(training: Training) -> Iterator[Fact]:
         if lengths:
             spread = max(lengths) / max(1e-9, min(lengths))
             yield Fact("spread_of_epochs", spread, path, line)
-        for epoch, found in sizes.items():
-            whole_epoch = tokens_by_epoch.get(epoch)
-            if whole_epoch and len(found) >= MIN_SAMPLES:
-                ratio = sum(found) / len(found) / whole_epoch
-                yield Fact("batches_within_epoch", ratio, path, line)
+        means = [
+            statistics.fmean(sizes[first : first + NUM_NEAR])
+            for first in range(len(sizes) - NUM_NEAR + 1)
+        ]
+        if means:
+            farthest = max(means, key=lambda mean: abs(mean - 1))
+            yield Fact("batches_within_epoch", farthest, path, line)
 
 
 def dict_of_symbols(section: Section) -> dict[str, Value]:
@@ -415,8 +423,6 @@ def dict_of_symbols(section: Section) -> dict[str, Value]:
 
 def _rates(training: Training) -> Iterator[Fact]:
     """Yield the share of the printed learning rates that are not those of the arguments."""
-    num_wrong = num_rates = 0
-    worst: tuple[float, str, int] = (0.0, "", 0)
     for section in training.sections:
         symbols = dict_of_symbols(section)
         peak = real(symbols.get("peak_learning_rate")) or 0.0
@@ -424,19 +430,17 @@ def _rates(training: Training) -> Iterator[Fact]:
         if symbols.get("schedule") != "inverse_sqrt" or warmup is None or peak <= 0:
             continue
         first = max(0.0, real(section.arguments.get("warmup_init_lr")) or 0.0)
-        for sample in section.samples:
-            printed = sample.value_by_name.get("lr")
-            if printed is None:
-                continue
+        rates = [one for one in section.samples if "lr" in one.value_by_name]
+        wrong = []
+        for sample in rates:
             # fairseq's versions print the rate of this update or of the next update.
             expected = [_rate(peak, warmup, first, sample.update + more) for more in (0, 1)]
-            error = min(abs(printed / one - 1) for one in expected)
-            num_rates += 1
-            num_wrong += error > RATE_TOLERANCE
-            worst = max(worst, (error, section.path, sample.line))
-    if num_rates:
-        path, line = worst[1] or training.last.path, worst[2] or training.last.line
-        yield Fact("wrong_rates", num_wrong / num_rates, path, line)
+            errors = [abs(sample.value_by_name["lr"] / one - 1) for one in expected]
+            if min(errors) > RATE_TOLERANCE:
+                wrong.append(sample)
+        if rates:
+            line = (wrong or rates)[0].line
+            yield Fact("wrong_rates", len(wrong) / len(rates), section.path, line)
 
 
 def _rate(peak: float, warmup: int, first: float, update: int) -> float:
@@ -487,36 +491,29 @@ def _twice(section: Section) -> int:
 
 def model_parameters(training: Training) -> int | None:
     """Return the number of the model's parameters, each once; None if no line states it."""
-    section = training.last
-    printed = whole(section.value("num_parameters"))
-    counted = counted_parameters(section)
-    if not printed or not counted or section.form != "config":
-        return printed
-    is_twice = math.isclose(printed - _twice(section), counted, rel_tol=0.005)
-    return printed - _twice(section) if is_twice else printed
+    return _parameters_once(training.last)
+
+
+def _parameters_once(section: Section) -> int | None:
+    printed, counted = whole(section.value("num_parameters")), counted_parameters(section)
+    if printed and counted and section.form == "config":
+        once = printed - _twice(section)
+        if math.isclose(once, counted, rel_tol=0.005):
+            return once
+    return printed
 
 
 def _parameters(training: Training) -> Iterator[Fact]:
     """Yield the printed number of parameters against the arguments, and how many are frozen."""
     for section in training.sections:
-        printed, trained = section.find("num_parameters"), section.find("num_trained")
-        if printed is None:
-            continue
-        counted = counted_parameters(section)
-        number = whole(printed.value) or 0
-        if counted:
-            is_twice = section.form == "config" and math.isclose(
-                number - _twice(section), counted, rel_tol=0.005
-            )
-            ratio = (number - _twice(section) if is_twice else number) / counted
-            yield Fact("parameters_of_arguments", ratio, printed.path, printed.line)
-        if trained is not None:
-            frozen = number - (whole(trained.value) or 0)
-            yield Fact("frozen_parameters", frozen, trained.path, trained.line)
-        if (whole(section.value("num_experts")) or 0) > 0:
-            yield Fact(
-                "expert_parameters", section.value("num_experts"), printed.path, printed.line
-            )
+        path, line = _place(section, "num_parameters")
+        printed, counted = whole(section.value("num_parameters")), counted_parameters(section)
+        trained = whole(section.value("num_trained"))
+        if printed and counted:
+            ratio = (_parameters_once(section) or 0) / counted
+            yield Fact("parameters_of_arguments", ratio, path, line)
+        if printed and trained is not None:
+            yield Fact("frozen_parameters", printed - trained, path, line)
 
 
 def _matrices(training: Training) -> Iterator[Fact]:
@@ -701,15 +698,11 @@ def _model(translation: Translation) -> Iterator[Fact]:
     if not translation.averagings:
         yield from _order_of_time(translation, training)
     pair = language_pair_of([section])
-    stated = [section.arguments.get(key) for key in ("source_lang", "target_lang")]
-    for language, own in zip(stated, training.language_pair.split("-"), strict=False):
-        if language is not None and language != own:
-            pair = "-".join(str(one or "?") for one in stated)
     if pair:
         yield Fact("translates", pair == training.language_pair, path, line)
-    printed = dict(zip(section.values("language"), section.values("num_types"), strict=False))
-    trained = dict(
-        zip(training.last.values("language"), training.last.values("num_types"), strict=False)
+    printed, trained = (
+        dict(zip(one.values("language"), one.values("num_types"), strict=False))
+        for one in (section, training.last)
     )
     for language, size in printed.items():
         if trained and trained.get(language) != size:

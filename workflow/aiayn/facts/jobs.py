@@ -25,14 +25,12 @@ class Training(msgspec.Struct, kw_only=True):
     """One training with all of its starts, in the order of their updates.
 
     `facts` are those of all sections. `validations` and `epochs` are those of the weights that the
-    training ended with: a restart discards what came after its checkpoint. `breaks` says where the
-    history is not whole.
+    training ended with: a restart discards what came after its checkpoint.
     """
 
     sections: list[Section]
     validations: list[Measured] = []
     epochs: list[Measured] = []
-    breaks: list[Fact] = []
     copies: list[str] = []
 
     @property
@@ -154,11 +152,11 @@ def models_of(model_path: str) -> list[str]:
 
 def language_pair_of(sections: Sequence[Section]) -> str:
     """Return the languages that arguments state, or else dictionaries in their order."""
-    last = sections[-1]
-    stated = [last.arguments.get(key) for key in ("source_lang", "target_lang")]
-    printed = list(dict.fromkeys(value for one in sections for value in one.values("language")))
-    languages = stated if all(stated) else printed[:2]
-    return "-".join(map(str, languages)) if len(languages) == 2 else ""
+    stated = [sections[-1].arguments.get(key) for key in ("source_lang", "target_lang")]
+    languages = list(dict.fromkeys(value for one in sections for value in one.values("language")))
+    printed = languages[:2] if len(languages) > 1 else [None, None]
+    pair = [str(own or other or "?") for own, other in zip(stated, printed, strict=True)]
+    return "" if pair == ["?", "?"] else "-".join(pair)
 
 
 def join_jobs(files: Iterable[LogFile]) -> Jobs:
@@ -310,31 +308,17 @@ def _joined(sections: list[Section]) -> Training:
     """Return a training of its starts, with the statistics that its last weights have."""
     validations: dict[tuple[str, int], Measured] = {}
     epochs: dict[int, Measured] = {}
-    breaks: list[Fact] = []
-    reached, begun = 0, ""
     for section in sections:
-        fact = section.find("resumed_updates")
-        resumed = whole(fact.value) if fact is not None else None
-        if resumed is None and section.first_epoch not in (None, 1):
-            breaks.append(Fact("history", "not stated", section.path, section.line))
-        elif resumed and fact is not None and resumed > reached:
-            text = f"update {resumed:,} of a log that is not here"
-            breaks.append(Fact("history", text, fact.path, fact.line))
-        if section.first_time and section.first_time < begun:
-            text = f"a start of {section.first_time} goes on with one of {begun}"
-            breaks.append(Fact("history", text, section.path, section.line))
-        begun = section.first_time or begun
+        resumed = whole(section.value("resumed_updates"))
         if resumed is not None:
             validations = {key: one for key, one in validations.items() if one.update <= resumed}
             epochs = {number: one for number, one in epochs.items() if one.update <= resumed}
         validations |= section.validations
         epochs |= section.epochs
-        reached = reach_of(section)
     return Training(
         sections=sections,
         validations=sorted(validations.values(), key=lambda one: (one.update, one.line)),
         epochs=sorted(epochs.values(), key=lambda one: (one.epoch, one.line)),
-        breaks=breaks,
         copies=sorted({path for section in sections for path in section.copied_in}),
     )
 
@@ -472,8 +456,6 @@ def gpu_names(training: Training) -> list[str]:
 
 def wall_seconds(training: Training) -> float | None:
     """Return the seconds of all starts; None if a start does not state its own."""
-    if training.breaks:
-        return None  # what came before is in a log that is not here
     total = 0.0
     for section in training.sections:
         seconds = real(section.value("done_seconds"))

@@ -26,7 +26,7 @@ from aiayn.facts.types import (
 
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
-MAX_SAMPLES = 500  # of a longer log every second, every fourth and so on is kept
+MAX_SAMPLES = 128  # of a longer log every second, every fourth and so on is kept
 MAX_LINES_LOOKED_AT = 5000  # for the form of a log that is not fairseq's
 # fairseq's, hydra's and Python's default form of time, level and logger; `| ` up to 0.8.
 _HEAD = re.compile(
@@ -70,6 +70,7 @@ _SERIOUS_BARE = re.compile(
 )
 _LOUD = (b"WARNING", b"WARN", b"ERROR", b"CRITICAL", b"FATAL")
 _DIGITS = b"0123456789"
+_SAMPLED = frozenset({"lr", "wpb", "wps", "gnorm"})
 TEMPLATES = read_templates()
 
 
@@ -265,10 +266,7 @@ class _Reader:
                 section.state("resumed_updates", 0, number)
         else:
             named = dict(match.fields)
-            if "num_types" in named:
-                section.state("language", named["language"], number)
-                section.state("num_types", named["num_types"], number)
-            elif "num_examples" in named:
+            if "num_examples" in named:
                 path = str(named["data_path"])
                 split = (
                     named.get("split")
@@ -449,7 +447,8 @@ def _keep_inner(section: Section, number: int, line: bytes) -> None:
         section.first_epoch = None if statistics is None else statistics.epoch
     if statistics is not None and update:
         _check_perplexity(section, number, statistics)
-        sample = Sample(number, update, statistics.progress, statistics.value_by_name)
+        kept = {key: one for key, one in statistics.value_by_name.items() if key in _SAMPLED}
+        sample = Sample(number, update, statistics.progress, kept)
         section.samples.append(sample)
         if len(section.samples) >= MAX_SAMPLES:
             section.samples = section.samples[1::2]

@@ -11,7 +11,6 @@ validations printed `valid_loss`, and JSON ends of epochs had no prefix; tqdm ha
 `100 / 487`.
 """  # noqa: E501
 
-import datetime
 import json
 import re
 from typing import Literal
@@ -22,7 +21,6 @@ Kind = Literal["inner", "epoch", "valid"]
 MAX_UPDATES = 1e15
 # A number of 16 digits or more is torn, and Python refuses to convert one of thousands.
 UPDATE = re.compile(rb"num_updates(?:=|\"?:? ?\"?)(\d{1,15})(?=[,\"} |\]]|$)")
-RATE = re.compile(rb"\blr(?:=|\"?:? ?\"?)([\d.e+-]{1,24})(?=[,\"} |\]]|$)")
 _EPOCH = re.compile(rb"epoch (\d{3,})(:?)")
 _POSITION = re.compile(rb"[ |](\d{1,9}) ?/ ?(\d{1,9}) ")  # of an update in its epoch
 _SUBSET = re.compile(rb"\| valid on '([^']*)' subset \|")
@@ -133,21 +131,6 @@ def _parse_json(text: bytes) -> Statistics | None:
     if is_inner or not prefix or subset == "train":
         return _statistics("inner" if is_inner else "epoch", epoch, "", values, progress)
     return _statistics("valid", epoch, subset, values)
-
-
-def time_of(line: bytes) -> str:
-    """Return the time printed at the beginning of a line, without zone; '' if there is none."""
-    found = _TIME.match(line) or _TIME.match(line, 1)
-    return found[1].decode() if found else ""
-
-
-def seconds_between(first_line: bytes, last_line: bytes) -> float | None:
-    """Return the seconds between the times of two lines; None if a line has no time."""
-    begin, end = time_of(first_line), time_of(last_line)
-    if not begin or not end:
-        return None
-    passed = datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)
-    return passed.total_seconds()
 
 
 _VALUE = rb"(?:-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|-?inf)%?"

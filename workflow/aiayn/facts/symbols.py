@@ -42,8 +42,6 @@ _WORDS_BY_SWITCH = {
 _TRANSFORMER = re.compile(
     OUR_ARCHITECTURE + r"|transformer(_iwslt_de_en|(_vaswani)?_wmt_en_(de|fr)(_big)?(_t2t)?|_tiny)?"
 )
-MIN_POSITIONS = 256  # below fairseq's 1,024; a shorter limit leaves out sentences of WMT14
-MAX_FIRST_RATE = 1e-5  # of a warm-up, fairseq's is 1e-7: a hundredth of the paper's peak
 # What fairseq's transformer has in one form only (`aiayn.spec.training`).
 _FAIRSEQ_ONLY: Symbols = {
     "norm": "layer",

@@ -455,6 +455,8 @@ def validation_translation(training: Training) -> Translation | None:
     section.state("subset", "valid")
     section.state("bleu_name", VALIDATION_BLEU)
     section.state("bleu", final.bleu)
+    if arguments.get("eval_bleu") is False:
+        section.state("conflict", "a BLEU although eval_bleu is False")
     dev = training.last.value(f"pairs_{training.dev_subset}")
     section.state("num_sentences", dev)
     return Translation(section=section, training=training)

@@ -1,7 +1,7 @@
 """Reads the curves of trainings from their logs: loss, dev perplexity, learning rate and speed at
 each line printed.
 
-`reader.py` assigns lines to sections, and `jobs.py` sections to trainings. This module reads the
+`aiayn.facts` assigns lines to sections, and sections to trainings. This module reads the
 same lines again for what a section only summarises: statistics within an epoch. A curve may be
 read while its log grows.
 
@@ -10,14 +10,16 @@ lines. Hours count from the first line of each start and are summed over the sta
 repeated updates, but not the pauses between starts.
 """
 
+import datetime
 import math
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from aiayn.facts.jobs import Training, join_jobs
-from aiayn.facts.statistics import UPDATE, Statistics, parse_statistics, seconds_between, time_of
+from aiayn.facts.statistics import UPDATE, Statistics, parse_statistics
 from aiayn.facts.text import LogText
 from aiayn.facts.types import LogFile, Section, perplexity_of, whole
 
@@ -25,6 +27,7 @@ from aiayn.facts.types import LogFile, Section, perplexity_of, whole
 # in base 2.
 INNER_MEASURES = {"loss_bits": "loss", "learning_rate": "lr", "target_tokens_per_second": "wps"}
 PERPLEXITY = "dev_ppl_per_subword"
+_TIME = re.compile(rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)")
 RESTART = "restart"  # a mark, its value the number of the start
 MAX_LINES = (
     2000  # of statistics within epochs that are looked into, evenly over the updates of a training
@@ -106,7 +109,7 @@ class _Start:
 
     def read(self, line: bytes) -> None:
         """Take in a line of this start."""
-        if not self._first_line and time_of(line):
+        if not self._first_line and _time_of(line):
             self._first_line = line
         has_statistics = b"num_updates" in line or b'{"epoch"' in line or b"| valid on" in line
         if not self._is_skipped(line) and has_statistics:
@@ -132,7 +135,7 @@ class _Start:
         if statistics.update is not None:
             self._last_update = statistics.update
         # The times of lines, else fairseq's own `wall`; a line without either follows the last.
-        seconds = seconds_between(self._first_line, line) or values.get("wall", math.nan)
+        seconds = _seconds_between(self._first_line, line) or values.get("wall", math.nan)
         if math.isfinite(seconds) and seconds >= 0:
             self._last_hours = seconds / 3600
         measured: dict[str, float] = {}
@@ -150,6 +153,21 @@ class _Start:
                 measure=measure, update=self._last_update, hours=self._last_hours, value=value
             )
             self.points.append(point)
+
+
+def _time_of(line: bytes) -> str:
+    """Return the time printed at the beginning of a line, without zone; '' if there is none."""
+    found = _TIME.match(line) or _TIME.match(line, 1)
+    return found[1].decode() if found else ""
+
+
+def _seconds_between(first_line: bytes, last_line: bytes) -> float | None:
+    """Return the seconds between the times of two lines; None if a line has no time."""
+    begin, end = _time_of(first_line), _time_of(last_line)
+    if not begin or not end:
+        return None
+    passed = datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)
+    return passed.total_seconds()
 
 
 def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoint]:
