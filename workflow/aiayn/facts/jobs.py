@@ -203,7 +203,7 @@ def _without_copies(sections: list[Section]) -> list[Section]:
                 break
             if section.first_time:
                 for one, other in ((section, kept), (kept, section)):
-                    text = f"{other.path} has this start with other numbers: one was edited"
+                    text = f"{other.path} has the same start and other numbers"
                     one.mention("conflict", text, one.line)
         else:
             distinct.append(section)
