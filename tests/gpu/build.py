@@ -46,6 +46,7 @@ FILES = (
     "tests/forks.py",
     "tests/records_factory.py",
     "tests/records_factory.yaml",
+    "tests/sheets.py",
 )
 SYSTEM = """\
 name: gpu_kit
