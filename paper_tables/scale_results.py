@@ -7,6 +7,7 @@ packed, are next to the record of decode and have the digest that the record of 
 scores are left out; their record is named.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -57,6 +58,8 @@ from aiayn.spec.system import CONFIG_FOLDER, PLACE, ScaleSpec, SystemSpec, Train
 from aiayn.wings import load, present_stages
 
 TRAIN_SPLIT = "train"  # the name of a data-bin's split
+
+logger = logging.getLogger(__name__)
 
 
 class RecordFault(NamedTuple):
@@ -330,16 +333,19 @@ def _read_sheets(
 ) -> list[SheetRow]:
     """Return the trainings of the sheets next to the results, those of the first folder first.
 
+    Results that no workflow of this version made have no sheet. They get the scale's own, and a
+    warning says so.
+
     Raises:
-        RecordError: if no folder has a sheet.
-        ConfigError: if a sheet is wrong.
+        ConfigError: if a sheet is wrong, or no folder has one and the scale has none either.
     """
     paths = [folder / scale / SHEET_NAME for folder in results_folders]
     present = [path for path in paths if path.exists()]
     if not present:
-        raise RecordError(
-            f"{paths[0]}: no such file; results of an earlier version lack the sheet of their"
-            f" trainings; `cp {config_folder / 'trainings' / scale}.tsv {paths[0]}` adds it"
+        present = [config_folder / "trainings" / f"{scale}.tsv"]
+        logger.warning(
+            f"{paths[0]}: no such file; the trainings are those of {shown_path(present[0])}; copy"
+            " that file there and edit it, if others were asked for"
         )
     rows: list[SheetRow] = []
     for path in present:

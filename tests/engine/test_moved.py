@@ -128,10 +128,10 @@ def test_translate_reads_sentences(
 
 
 @pytest.mark.usefixtures("there")
-def test_status_and_logs_tell_of_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    (status,) = json.loads(printed_by(capsys, "status", "--json"))
+def test_status_tells_of_the_run_and_where_its_log_is(capsys: pytest.CaptureFixture[str]) -> None:
+    status = json.loads(printed_by(capsys, "status", RUN, "--json"))
     assert (status["state"], status["update"]) == ("done", 2)
-    assert "done training" in printed_by(capsys, "logs", RUN)
+    assert "done training" in Path(status["log_path"]).read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("there")

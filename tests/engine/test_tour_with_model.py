@@ -1,13 +1,11 @@
 """The tour with a model: it translates, and draws attention whose weights are the model's own."""
 
-import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord
-from aiayn.spec.system import CONFIG_FOLDER
 from tests.engine.tiny_training import write_results
 from tests.notebook import run_notebook
 
@@ -27,7 +25,6 @@ def test_the_tour_translates_and_shows_attention_and_the_curve(
         msgspec.structs.replace(one, corpus="demo_en_de") for one in (finished, data, segmented)
     )
     write_results(tmp_path / "results", *records)
-    shutil.copy(CONFIG_FOLDER / "trainings" / "demo.tsv", tmp_path / "results/demo/trainings.tsv")
     monkeypatch.chdir(tmp_path)
     names, values = run_notebook(TOUR)
     printed = capsys.readouterr().out

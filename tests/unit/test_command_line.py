@@ -135,7 +135,7 @@ def test_a_usage_line_fits_a_narrow_terminal(
     monkeypatch.setattr("aiayn.cli.flags.text_width", lambda: 40)
     monkeypatch.setattr("aiayn.terminal.text_width", lambda: 40)
     with pytest.raises(SystemExit):
-        main(["explain", "--help"])
+        main(["tables", "--help"])
     usage = capsys.readouterr().out.partition("\n\n")[0]
     assert max(map(len, usage.splitlines())) <= 40
     assert "--from-logs" in usage
