@@ -64,7 +64,7 @@ def is_to_continue(job: str, number: signal.Signals) -> bool:
 
 
 def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:
-    """Requeue this job, which has saved because it must make room; that needs no driver.
+    """Requeue this job after it has saved. Its driver may have ended.
 
     After `max_num_jobs` it ends instead. Where Slurm refuses to requeue, the job ends, and the
     driver submits the next, now or when it is started again.
