@@ -11,10 +11,13 @@ SCHEDULE = "workflow/aiayn/schedule.py"
 
 
 def make_mutant(
-    name: str = "slower", old: str = "warmup_steps**-1.5", new: str = "warmup_steps**-1.25"
+    name: str = "slower",
+    old: str = "warmup_steps**-1.5",
+    new: str = "warmup_steps**-1.25",
+    tests: tuple[str, ...] = ("tests/unit/test_schedule.py",),
 ) -> Mutant:
     """Return a mutant of equation (3)."""
-    return Mutant(name=name, file=SCHEDULE, old=old, new=new, tests=["tests/unit/test_schedule.py"])
+    return Mutant(name=name, file=SCHEDULE, old=old, new=new, tests=list(tests))
 
 
 def is_of_deleted_wing(mutant: Mutant) -> bool:
@@ -74,6 +77,27 @@ def test_killed_survived_and_unfit_mutants_are_reported(
     monkeypatch.setattr(run, "read_mutants", lambda: [mutant])
     assert main([]) == code
     assert message in capsys.readouterr().out
+
+
+def test_a_mutant_without_tests_is_listed_and_runs_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged: list[list[str]] = []
+
+    def judge(mutant: Mutant | None, tests: list[str]) -> tuple[int, str]:
+        judged.append(tests)
+        return int(mutant is not None), ""
+
+    monkeypatch.setattr(run, "judge", judge)
+    monkeypatch.setattr(run, "read_mutants", lambda: [make_mutant("unnoticed", tests=())])
+    assert main([]) == 0
+    assert judged == []
+    assert "not made: no test is named that notices it" in capsys.readouterr().out
+    two = [make_mutant("unnoticed", tests=()), make_mutant()]
+    monkeypatch.setattr(run, "read_mutants", lambda: two)
+    assert main([]) == 0
+    assert judged == [["tests/unit/test_schedule.py"]] * 2
+    assert "1 of 1 mutants killed" in capsys.readouterr().out
 
 
 def test_tests_that_fail_without_a_mutant_judge_nothing(
