@@ -3,11 +3,11 @@
 import contextlib
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.slurm.cluster_processes import ClusterUnavailableError
+from tests.support.debian import InstallationError, install_packages
 
 PACKAGE_BY_COMMAND = {
     "munged": "munge",
@@ -25,8 +25,6 @@ POLICY_PATH = Path("/usr/sbin/policy-rc.d")
 NO_SERVICE_STARTS = (
     "#!/bin/sh\nexit 101\n"  # the answer `no` to a package that would start its own service
 )
-UPDATE = ("update", "-qq")
-LONGEST_INSTALLATION_SECONDS = 300
 
 
 def missing_packages() -> list[str]:
@@ -60,39 +58,10 @@ def require_packages() -> None:
             f"no test cluster: no {', '.join(missing)}, and no apt-get to install them by"
         )
     with _services_kept_from_starting():
-        _apt_get(*UPDATE)
-        _apt_get("install", "-y", "-qq", "--no-install-recommends", *missing)
-
-
-def _apt_get(*arguments: str) -> None:
-    command = [
-        "apt-get",
-        "-o",
-        "Acquire::http::Timeout=20",
-        "-o",
-        "DPkg::Lock::Timeout=60",
-        *arguments,
-    ]
-    try:
-        finished = subprocess.run(
-            command,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=LONGEST_INSTALLATION_SECONDS,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ClusterUnavailableError(
-            f"no test cluster: {' '.join(command)}: not done after {error.timeout} s"
-        ) from error
-    # An update that could not reach some source is reported, but may have brought all that is
-    # needed.
-    if finished.returncode != 0 and arguments != UPDATE:
-        tail = "\n  ".join(finished.stdout.rstrip().split("\n")[-5:])
-        raise ClusterUnavailableError(f"no test cluster: {' '.join(command)} failed:\n  {tail}")
+        try:
+            install_packages(*missing)
+        except InstallationError as error:
+            raise ClusterUnavailableError(f"no test cluster: {error}") from error
 
 
 @contextlib.contextmanager
