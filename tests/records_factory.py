@@ -271,8 +271,8 @@ def write_measured(site: Site) -> None:
     """
     if not any(stage.verb == "measure" for stage in present_stages()):
         return
-    from analysis.tools.records import MeasureRecord
-    from tests.tools.timed_layers import timed_layers  # deleted together with the wing `tools`
+    from analysis.layers.records import MeasureRecord
+    from tests.layers.timed_layers import timed_layers  # deleted together with the wing `layers`
 
     record = MeasureRecord(provenance=PROVENANCE, layers=timed_layers())
     write_record(record, scale_record(site.results_folder, site.scale.scale, "measure"))

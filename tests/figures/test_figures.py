@@ -151,7 +151,7 @@ def changed(frame: pd.DataFrame, column: str, value: object, row: int = -1) -> p
     return wrong
 
 
-# Each figure that no shipped run has (as for those, see tests/tools/test_measured.py): a right
+# Each figure that no shipped run has (as for those, see tests/packs/test_measured.py): a right
 # frame, what must be drawn of it, and the wrong frame of which it must not be.
 CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
     "curves_by_hours": (

@@ -1,0 +1,1 @@
+"""Times the layers of Table 1."""

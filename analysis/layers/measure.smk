@@ -1,0 +1,27 @@
+"""Times the layers of Table 1, without a training; included where a scale has `has_layer_timing: true`.
+
+reads: nothing
+writes: results/<scale>/measure/record.json
+"""
+
+from analysis.layers.records import STAGE_VERSION as MEASURE_VERSION
+
+
+rule measure:
+    """Time the layers of Table 1 on random vectors."""
+    output:
+        record=STAGE / "measure/record.json",
+    params:
+        stage_version=MEASURE_VERSION,
+    threads: 1
+    log:
+        f"logs/{SCALE.scale}/measure.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/measure.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn measure \
+            --record {output.record:q} >{log:q} 2>&1
+        """

@@ -1,0 +1,33 @@
+"""Time the layers of Table 1 at several sizes on a CPU, without a corpus or a training; it takes
+seconds.
+
+The table `table1` shows the exponents of n, d, k and r in the layers' seconds next to the printed
+O().
+"""
+
+from pathlib import Path
+
+from aiayn.cli.flags import JSON, RECORD
+from aiayn.provenance import gather_provenance
+from aiayn.records import write_record
+from aiayn.terminal import json_text
+
+EXAMPLE = "aiayn measure --record results/demo/measure/record.json"
+
+
+class Flags:
+    record: Path = RECORD
+    json: bool = JSON
+
+
+def run(args: Flags) -> None:
+    """Time the layers, write the record, and print Table 1."""
+    from analysis.layers.heavy_layer_timing import time_layers
+    from analysis.layers.records import MeasureRecord
+    from analysis.layers.tables.table1 import lay_out_layers
+    from paper_tables.render.render import render_markdown
+
+    layers = time_layers()
+    table = json_text(layers) if args.json else render_markdown(lay_out_layers(layers))
+    print(table, end="")
+    write_record(MeasureRecord(provenance=gather_provenance([]), layers=layers), args.record)

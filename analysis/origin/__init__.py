@@ -1,0 +1,1 @@
+"""Shows which runs a number of a table comes from."""

@@ -1,0 +1,70 @@
+"""Show where a cell of a table comes from: value, run, commit and hardware of each seed.
+
+CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all cells.
+released:wmt16.en-de:bleu_sacre_13a is a score of `aiayn evaluate --released`.
+Without --results, and without results of the scale in results/, it is the shipped numbers'.
+"""
+
+from pathlib import Path
+
+from aiayn.cli.config import read_changed_scale
+from aiayn.cli.flags import CONFIG, JSON, RESULTS, SCALE, flag
+from aiayn.errors import RecordError, UsageError
+from aiayn.launch.launcher import QUEUES
+from aiayn.paths import results_or_shipped, workflow_command
+from aiayn.spec.system import CONFIG_FOLDER
+from aiayn.terminal import json_text
+
+EXAMPLE = "aiayn where table3:base:bleu_dev --scale multi30k"
+
+
+class Flags:
+    cell: str | None = flag("table:row:column", "CELL", is_positional=True)
+    scale: str = SCALE
+    configfile: Path | None = flag("a scale's config file, instead of --scale", "FILE")
+    config: list[str] = CONFIG
+    results: Path = RESULTS
+    list: bool = flag("print every cell's name")
+    json: bool = JSON
+
+
+def run(args: Flags) -> None:
+    """Print where the cell comes from, or the names of all cells."""
+    from analysis.origin.where import (
+        RELEASED_PREFIX,
+        find_cell,
+        named_cells,
+        read_sources,
+        render_list,
+        render_released,
+        render_sources,
+    )
+    from paper_tables.make_frame import make_frame
+    from paper_tables.scale_results import gather_results
+
+    if args.cell is None and not args.list:
+        raise UsageError(
+            "CELL is missing; give table:row:column, such as table2:base:bleu_en_de, or --list; see"
+            " --help"
+        )
+    if args.cell is not None and args.cell.startswith(RELEASED_PREFIX):
+        print(render_released(args.cell, args.results), end="")
+        return
+    configfile = args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml"
+    scale = read_changed_scale(configfile, args.config)
+    results = results_or_shipped(args.results, scale.scale)
+    frame = make_frame(gather_results(scale, results, so_far=True, queues=QUEUES))
+    cell_by_name = named_cells(frame)
+    if args.cell is None or args.list:
+        print(
+            json_text(list(cell_by_name.values())) if args.json else render_list(cell_by_name),
+            end="",
+        )
+        return
+    sources = read_sources(frame, find_cell(args.cell, cell_by_name))
+    print(json_text(sources) if args.json else render_sources(sources), end="")
+    if not sources.sources:
+        raise RecordError(
+            f"{results / scale.scale}: no run has this number;"
+            f" {workflow_command(scale.scale, configfile)}; a number that is shipped: `{EXAMPLE}`"
+        )

@@ -1,0 +1,8 @@
+"""Registers the wing `origin`: which runs a number of a table comes from."""
+
+from aiayn.wings import Wing
+
+WING = Wing(
+    summary="where a number of a table comes from",
+    verbs={"where": "show where a cell of a table comes from: runs, digests, commit, commands"},
+)

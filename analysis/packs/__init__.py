@@ -1,0 +1,1 @@
+"""Packs finished runs with their tables, small enough to be shipped."""

@@ -1,0 +1,413 @@
+"""Packs a scale's finished runs into a small folder: records, logs, translations, tables, figures.
+
+The folder is laid out like `results/<scale>/`, with `runs/<run>/` for logs and attempts; texts are
+packed by xz. The same runs give the same bytes: the time of packing, hosts and this machine's
+folders are not written. Runs of an earlier pack that are missing here stay in the pack, as a table
+may be trained on several machines.
+"""
+
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from aiayn.errors import RecordError, StateError
+from aiayn.launch.launcher import QUEUES
+from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked, packed_bytes
+from aiayn.paths import (
+    EXPORT_RECORD_NAME,
+    PACK_RUNS_NAME,
+    Evaluation,
+    average_record,
+    baselines_record,
+    corpus_record,
+    evaluation_record,
+    is_pack,
+    model_folder,
+    scale_record,
+    train_record,
+)
+from aiayn.records import (
+    DATA_RECORD_BY_VERB,
+    BaselineRecords,
+    BinarizedCorpus,
+    CheckpointRecord,
+    ExportRecord,
+    Hypotheses,
+    PerplexityRecord,
+    Record,
+    ScoreRecords,
+    TrainRecord,
+    is_trained_as,
+    read_record,
+    read_sealed,
+    seal,
+)
+from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, read_events
+from aiayn.runs.run_folder import RunFolder
+from aiayn.runs.training_state import TrainingKey
+from aiayn.scoring.scores import read_trainings, training_key
+from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, ScaleSpec
+from aiayn.wings import load, present_stages
+from analysis.packs.readme import write_tables_of_pack
+from paper_tables.logs.pages import make_tables_from_logs
+from paper_tables.render.draw import has_figures
+from paper_tables.render.drawn import FIGURES_FOLDER
+from paper_tables.scale_results import (
+    ScaleResults,
+    gather_from_records,
+    gather_results,
+    text_fault,
+)
+
+NOTICE_NAME = "NOTICE"  # shipped with a model: the origin of its text, and the terms
+FIGURES = ("forest_bleu", "forest_bits", "bleu_cost")  # the figures that show results
+
+
+class Packed(msgspec.Struct, frozen=True, kw_only=True):
+    """The packed folder.
+
+    `num_asked` trainings were requested; `missing` has the states of the trainings that were not
+    packed. `num_kept` of the `num_runs` come from the earlier pack, as the results lack them.
+    `left_out` names the trainings and models of the earlier pack that the new pack lacks, and the
+    reasons.
+    """
+
+    folder: Path
+    num_runs: int
+    num_kept: int
+    num_asked: int
+    num_translations: int
+    num_bytes: int
+    missing: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+def pack_scale(
+    scale: ScaleSpec,
+    results_folder: Path,
+    output_folder: Path,
+    *,
+    max_bytes: int,
+    config_folder: Path = CONFIG_FOLDER,
+) -> Packed:
+    """Pack the finished runs of a scale into `<output_folder>/<scale>/`.
+
+    Runs of an earlier pack that the results lack are kept if they have the config's spec and the
+    same data. The models in the earlier pack are kept, too, if their runs are packed.
+
+    Raises:
+        RecordError: if nothing is finished, if a log or attempts are missing, if scores belong to
+            other translations, if a model's corpus has no NOTICE, or if the folder would be larger
+            than `max_bytes`. Nothing is changed then.
+        StateError: if a folder of that name exists and is not a pack.
+    """
+    target = output_folder / scale.scale
+    if target.exists() and not is_pack(target):
+        raise StateError(f"{target}: exists and is not a pack; give another --output")
+    results = gather_results(
+        scale, results_folder, so_far=True, queues=QUEUES, config_folder=config_folder
+    )
+    if not results.train_by_key:
+        states = Counter(state.status for state in results.state_by_key.values())
+        counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
+        raise RecordError(
+            f"{results_folder / scale.scale}: no finished training of this config ({counted});"
+            " train first, or give the --config of the trainings"
+        )
+    kept = _kept(results, output_folder)
+    results = msgspec.structs.replace(results, train_by_key=results.train_by_key | kept)
+    output_folder.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{scale.scale}-", dir=output_folder))
+    try:
+        packer = _Packer(results, results_folder, output_folder, staging, kept)
+        packer.pack()
+        packer.pack_models(config_folder / "corpora")
+        recorded = gather_from_records(scale.scale, [staging], config_folder)
+        write_tables_of_pack(recorded, staging / scale.scale)
+        if has_figures():
+            _add_figures(staging / scale.scale, staging / "again", config_folder)
+        packed = _summary(
+            results, staging / scale.scale, target, len(kept), packer.num_translations
+        )
+        if packed.num_bytes > max_bytes:
+            raise RecordError(
+                f"{packed.folder}: {packed.num_bytes / 1e6:.2f} MB, expected"
+                f" {max_bytes / 1e6:.2f} MB at most; ask for fewer runs, or raise --max-mb. Nothing"
+                " was changed"
+            )
+        if target.exists():
+            target.rename(staging / "before")
+        (staging / scale.scale).rename(target)
+    finally:
+        shutil.rmtree(staging)
+    return packed
+
+
+def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, TrainRecord]:
+    """Return an earlier pack's trainings that the results lack, if they have the same spec and
+    data.
+    """
+    scale = results.experiment.scale.scale
+    runs_folder = earlier_folder / scale / PACK_RUNS_NAME
+    earlier = read_trainings(_missing(results), earlier_folder, scale, runs_folder)
+    kept = {}
+    for key, train in earlier.items():
+        spec = results.experiment.system_by_name[train.system].training
+        if is_trained_as(train, spec) and _has_same_data(results, earlier_folder, train.corpus):
+            kept[key] = train
+    return kept
+
+
+def _missing(results: ScaleResults) -> list[TrainingKey]:
+    """Return the requested trainings that are not finished."""
+    return [key for key in results.state_by_key if key not in results.train_by_key]
+
+
+def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
+    """Return whether an earlier pack used the results' data-bin; true if the results have no
+    data-bin.
+    """
+    path = corpus_record(earlier_folder, results.experiment.scale.scale, "binarize", corpus)
+    if not path.exists():
+        return False
+    binarized = results.binarized_by_corpus.get(corpus)
+    return binarized is None or read_record(path, BinarizedCorpus).digest == binarized.digest
+
+
+def _add_figures(folder: Path, again_folder: Path, config_folder: Path) -> None:
+    """Add the figures, as SVG and numbers, drawn from the packed files only."""
+    make_tables_from_logs([folder], again_folder, config_folder)
+    (folder / FIGURES_FOLDER).mkdir()
+    for name in FIGURES:
+        for path in sorted((again_folder / folder.name / FIGURES_FOLDER).glob(f"{name}.*")):
+            if path.suffix in (".svg", ".tsv"):
+                shutil.copyfile(path, folder / FIGURES_FOLDER / path.name)
+
+
+def _summary(
+    results: ScaleResults, folder: Path, target: Path, num_kept: int, num_translations: int
+) -> Packed:
+    missing = [f"{_name(key)}: {results.state_by_key[key].status}" for key in _missing(results)]
+    return Packed(
+        folder=target,
+        num_runs=len(results.train_by_key),
+        num_kept=num_kept,
+        num_asked=len(results.state_by_key),
+        num_translations=num_translations,
+        num_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        missing=tuple(missing),
+        left_out=tuple(_left_out(results, folder, target)),
+    )
+
+
+def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[str]:
+    """Yield what an earlier pack has and the new pack lacks, trainings and models, with reasons."""
+    for path in sorted(earlier.glob("train/*/*/seed*.json")):
+        if not (folder / path.relative_to(earlier)).exists():
+            key = (path.parts[-3], path.parts[-2], int(path.stem.removeprefix("seed")))
+            is_asked = key in results.state_by_key
+            reason = "another spec or other data" if is_asked else "not asked for"
+            yield f"{_name(key)}: {reason}"
+    for path in sorted(earlier.glob("models/*")):
+        if not (folder / path.relative_to(earlier)).exists():
+            yield f"model {path.name}: its run is not packed"
+
+
+def _name(key: TrainingKey) -> str:
+    corpus, system, seed = key
+    return f"{corpus} {system} seed {seed}"
+
+
+@dataclass
+class _Packer:
+    """Writes the files behind a scale's results to `<folder>/<scale>/`.
+
+    Runs in `kept` are taken from the earlier pack.
+    """
+
+    results: ScaleResults
+    results_folder: Path
+    earlier_folder: Path
+    folder: Path
+    kept: Container[TrainingKey]
+    num_translations: int = 0
+
+    def __post_init__(self) -> None:
+        """Set the scale's name and runs, and the names of this machine that texts must not keep."""
+        self.scale = self.results.experiment.scale.scale
+        self.runs_folder = Path(self.results.experiment.scale.runs_folder)
+        self._replacements = _replacements([self.results_folder, self.runs_folder])
+
+    def pack(self) -> None:
+        """Write everything."""
+        self.results.experiment.write_sheet(self.folder)
+        for corpus in self.results.experiment.corpora:
+            # With the same data, the records that the earlier pack's runs were made from stay.
+            is_kept = _has_same_data(self.results, self.earlier_folder, corpus)
+            folders = (
+                (self.earlier_folder, self.results_folder) if is_kept else (self.results_folder,)
+            )
+            for verb, record_type in DATA_RECORD_BY_VERB.items():
+                self._copy(corpus_record(Path(), self.scale, verb, corpus), record_type, *folders)
+        folders = (self.results_folder, self.earlier_folder)
+        for corpus, testset in self.results.experiment.baselines:
+            self._copy(
+                baselines_record(Path(), self.scale, corpus, testset), BaselineRecords, *folders
+            )
+        for stage in present_stages():
+            self._copy(scale_record(Path(), self.scale, stage.verb), load(stage.record), *folders)
+        earlier_runs_folder = self.earlier_folder / self.scale / PACK_RUNS_NAME
+        for key, train in self.results.train_by_key.items():
+            is_kept = key in self.kept
+            self._pack_run(earlier_runs_folder if is_kept else self.runs_folder, train.run)
+            self._copy(train_record(Path(), self.scale, *key), TrainRecord, self._folder_of(key))
+        for evaluation in self.results.experiment.evaluations:
+            if training_key(evaluation) in self.results.train_by_key:
+                self._pack_evaluation(evaluation)
+
+    def pack_models(self, notices_folder: Path) -> None:
+        """Copy the packed runs' models from the earlier pack, each with its corpus's NOTICE."""
+        for train in self.results.train_by_key.values():
+            inside = model_folder(Path(), self.scale, train.run)
+            if (self.earlier_folder / inside).is_dir():
+                notice_path = notices_folder / f"{train.corpus}.{NOTICE_NAME}"
+                if not notice_path.exists():
+                    raise RecordError(
+                        f"{notice_path}: no such file; write the origin of the text and its terms"
+                        " there, then pack"
+                    )
+                shutil.copytree(self.earlier_folder / inside, self.folder / inside)
+                self._copy(inside / EXPORT_RECORD_NAME, ExportRecord, self.earlier_folder)
+                shutil.copyfile(notice_path, self.folder / inside / NOTICE_NAME)
+
+    def _folder_of(self, key: TrainingKey) -> Path:
+        """Return the folder of a training's records."""
+        return self.earlier_folder if key in self.kept else self.results_folder
+
+    def _copy(self, inside: Path, record_type: type[Record], *folders: Path, run: str = "") -> bool:
+        """Copy a record from the first folder that has it, without this machine's names.
+
+        Return whether it was found and, if `run` is given, belongs to that run.
+        """
+        paths = [folder / inside for folder in folders if (folder / inside).exists()]
+        if not paths:
+            return False
+        path = paths[0]
+        if run not in ("", getattr(read_record(path, record_type), "run", "")):
+            return False
+        text = read_sealed(path)[0].decode("utf-8")
+        values = msgspec.json.decode(self._neutral(text), type=dict[str, Any])
+        values["provenance"]["host"] = ""
+        target = self.folder / inside
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(seal(msgspec.json.encode(values)))
+        return True
+
+    def _pack_run(self, runs_folder: Path, run: str) -> None:
+        source, target = runs_folder / run, self.folder / self.scale / PACK_RUNS_NAME / run
+        log_path = find_packed(source / LOG_NAME)
+        if log_path is None or not (source / ATTEMPTS_NAME).exists():
+            missing = source / (LOG_NAME if log_path is None else ATTEMPTS_NAME)
+            next_step = "restore it in the earlier pack, or delete the run's record there"
+            if runs_folder == self.runs_folder:
+                next_step = (
+                    "set `runs_folder` to the folder above the run's (--config runs_folder=...)"
+                )
+            raise RecordError(
+                f"{missing}: no such file; {run} is not packed without it; {next_step}"
+            )
+        target.mkdir(parents=True)
+        for event in read_events(source):
+            RunFolder(target).append_event(self._neutral_event(event))
+        text = self._neutral(_read_unpacked(log_path).decode("utf-8", errors="surrogateescape"))
+        elsewhere = set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(run)}/", text))
+        # A run that was moved names its former folder; later records may name it, too.
+        for folder in sorted(elsewhere):
+            self._replacements += _replacements_of(folder, ".")
+        text = self._neutral(text)
+        (target / f"{LOG_NAME}.xz").write_bytes(
+            packed_bytes(text.encode("utf-8", errors="surrogateescape"))
+        )
+
+    def _pack_evaluation(self, evaluation: Evaluation) -> None:
+        key = training_key(evaluation)
+        folder, run = self._folder_of(key), self.results.train_by_key[key].run
+        average = average_record(Path(), self.scale, *key, evaluation.average)
+        self._copy(average, CheckpointRecord, folder, run=run)
+        decoded, scored, perplexity = (
+            evaluation_record(Path(), self.scale, verb, evaluation)
+            for verb in ("decode", "score", "perplexity")
+        )
+        self._copy(perplexity, PerplexityRecord, folder, run=run)
+        if not self._copy(decoded, Hypotheses, folder, run=run):
+            return
+        if self._copy(scored, ScoreRecords, folder, run=run):
+            fault = text_fault(folder / decoded, read_record(folder / scored, ScoreRecords))
+            if fault is not None:
+                raise RecordError(f"{fault.text}. Nothing was changed")
+        text_path = find_packed((folder / decoded).with_suffix(".txt"))
+        if text_path is not None:
+            packed_path = (self.folder / decoded).with_suffix(".txt.xz")
+            packed_path.write_bytes(packed_bytes(_read_unpacked(text_path)))
+            self.num_translations += 1
+
+    def _neutral(self, text: str) -> str:
+        """Return a record's or a log's text without this machine's folders."""
+        for pattern, replacement in self._replacements:
+            text = pattern.sub(replacement, text)
+        return text
+
+    def _neutral_event(self, event: Event) -> Event:
+        """Return an event without its host, and without the last lines of the log, which is packed
+        whole.
+        """
+        if isinstance(event, Started):
+            return msgspec.structs.replace(event, host="", job="")
+        return msgspec.structs.replace(event, reason=self._neutral(event.reason), log_tail=[])
+
+
+def _read_unpacked(path: Path) -> bytes:
+    """Return the whole content of a file, packed or not.
+
+    Raises:
+        RecordError: if a packed file is torn.
+    """
+    try:
+        with open_unpacked(path) as content:
+            return content.read()
+    except UNPACK_ERRORS as error:
+        raise RecordError(
+            f"{path}: cannot be unpacked ({error}); restore it, or delete its run. Nothing was"
+            " changed"
+        ) from error
+
+
+def _replacements(folders: Iterable[Path]) -> list[tuple[re.Pattern[str], str]]:
+    """Return the replacements of this machine's mirror and folders.
+
+    The mirror, the working folder and the checkout are removed; `folders` and the home folder keep
+    a short name. Longer paths come first, as a shorter path may be their beginning.
+    """
+    name_by_folder = {str(folder): folder.name for folder in folders if folder.is_absolute()}
+    name_by_folder |= {str(Path.home()): "~", str(CHECKOUT): ".", str(Path.cwd()): "."}
+    replacements = [(re.compile(r"(?<=--mirror=)[^\s'\"]+"), "")]
+    for folder in sorted(name_by_folder, key=len, reverse=True):
+        replacements += _replacements_of(folder, name_by_folder[folder])
+    return replacements
+
+
+def _replacements_of(folder: str, name: str) -> list[tuple[re.Pattern[str], str]]:
+    if folder == "/":
+        return []
+    inside = "" if name == "." else f"{name}/"
+    return [
+        (re.compile(rf"{re.escape(folder)}/+"), inside),
+        (re.compile(rf"{re.escape(folder)}(?![\w.-])"), name),
+    ]

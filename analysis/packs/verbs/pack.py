@@ -1,0 +1,52 @@
+"""Pack the files of a scale's finished runs, small enough to be shipped, with their tables.
+
+The folder <output>/<scale>/ gets the records, logs, attempts and translations of every finished run
+that the config asks for, the tables, three figures (with the extra `figures`), and a README.md with
+the tables, dates, hardware and commits. `aiayn tables --from-logs` makes tables and figures again
+from this folder. The same runs give the same bytes. References are not packed: their digest and
+public location are named. Unfinished runs are named and omitted. An existing pack is replaced. Its
+runs that are missing here, because they were trained elsewhere or deleted, stay if the config asks
+for them and they have the same spec and data. Runs that leave the pack are named.
+
+To ship a run's averaged model, too, export it into the pack, `aiayn export RUN --output
+<output>/<scale>/models/<run>` with the run's whole name, and pack again, which adds the NOTICE of
+its corpus (workflow/config/corpora/<corpus>.NOTICE): `aiayn translate RUN` then needs no training.
+"""
+
+from pathlib import Path
+
+from aiayn.cli.config import read_changed_scale
+from aiayn.cli.flags import CONFIG, CONFIGFILE, RESULTS, flag
+
+EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"
+MAX_MB = 20.0
+
+
+class Flags:
+    configfile: Path = CONFIGFILE
+    config: list[str] = CONFIG
+    results: Path = RESULTS
+    output: Path = flag(
+        "where the scale's folder is written or replaced (default: paper_tables/measured)",
+        "FOLDER",
+        default=Path("paper_tables/measured"),
+    )
+    max_mb: float = flag(f"refuse to write more (default: {MAX_MB:g})", "MB", default=MAX_MB)
+
+
+def run(args: Flags) -> None:
+    """Pack the runs, and print what was packed and what is missing."""
+    from analysis.packs.pack import pack_scale
+
+    scale = read_changed_scale(args.configfile, args.config)
+    max_bytes = round(args.max_mb * 1e6)
+    packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes)
+    kept = f" ({packed.num_kept} kept from the earlier pack)" if packed.num_kept else ""
+    print(
+        f"{packed.folder}: {packed.num_runs} of {packed.num_asked} trainings{kept},"
+        f" {packed.num_translations} translations, {packed.num_bytes / 1e6:.2f} MB"
+    )
+    for name in packed.missing:
+        print(f"missing: {name}")
+    for name in packed.left_out:
+        print(f"left out, though in the earlier pack: {name}")

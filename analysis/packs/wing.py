@@ -1,0 +1,11 @@
+"""Registers the wing `packs`: finished runs as folders that can be shipped."""
+
+from aiayn.wings import Wing
+
+WING = Wing(
+    summary="finished runs, small enough to ship",
+    verbs={
+        "pack": "pack the files of finished runs, small enough to ship, with their tables",
+        "export": "export a run's averaged model to safetensors",
+    },
+)

@@ -1,0 +1,1 @@
+"""Translates with models of other people and of fairseq, and scores the translations."""

@@ -1,0 +1,8 @@
+"""Registers the wing `released`: the BLEU of models that others trained or released."""
+
+from aiayn.wings import Wing
+
+WING = Wing(
+    summary="the BLEU of models that others trained or released",
+    verbs={"evaluate": "translate a test set with any fairseq model, and score it"},
+)

@@ -1,0 +1,1 @@
+"""Explains what a reported BLEU means next to the paper's."""

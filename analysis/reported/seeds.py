@@ -1,0 +1,441 @@
+"""Judges several values of one system, its seeds, by the project's rule. The values are given, or
+read from a folder.
+
+There are two answers: the verdict on the mean (`aiayn.scoring.verdict`), and whether the printed
+number, itself a single run, could be a further run of this system. The sd is computed from the
+values or given, and never taken from our own runs. Published gaps and the seed noise of public runs
+are cited next to the answers, and enter neither.
+"""
+
+import importlib.metadata
+import statistics
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import RecordError, UsageError
+from aiayn.facts.listing import list_folder
+from aiayn.printed import (
+    EDITION_WORDS,
+    PAPER_CORPUS_BY_LANGUAGE_PAIR,
+    PAPER_SCALE,
+    PAPER_TESTSET_BY_ROLE,
+    PUBLISHED_FOLDER,
+    PublishedReplication,
+    find_printed,
+    read_cells,
+    read_replications,
+    read_table,
+)
+from aiayn.scoring.definitions import METRICS
+from aiayn.scoring.verdict import (
+    ALPHA,
+    MARGIN_BLEU,
+    MIN_SEEDS,
+    Conditions,
+    PooledSd,
+    Verdict,
+    find_condition_mismatch,
+    judge,
+    not_comparable,
+)
+from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_scale
+from aiayn.terminal import sections, titled, wrapped
+from analysis.reported.explain import (
+    INDENT,
+    Explanation,
+    candidate_joins,
+    check_known,
+    checked_bleu,
+    explain,
+    paragraphs,
+    reading_lines,
+)
+from paper_tables.layout import PLUS_MINUS, format_difference, format_interval, format_value
+from paper_tables.logs.from_logs import averaged_lines
+from paper_tables.make_frame import make_frame
+from paper_tables.public_seeds import noise_sentence, seeds_by_public_noise
+from paper_tables.scale_results import gather_from_records
+from paper_tables.tables.verdicts import MEANINGS, format_p
+
+MAX_SEEDS = 1000
+
+
+class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
+    """A printed number with its place, system and conditions; only the paper's has an `edition`."""
+
+    value: str
+    source: str
+    edition: str
+    system: str
+    language_pair: str
+    average: str
+    role: str
+    conditions: Conditions
+
+
+class JudgedNumber(msgspec.Struct, frozen=True):
+    """A printed number, the verdict on it, and whether it could be a further run of the system.
+
+    `public_seeds_to_decide` says how many seeds would decide at the seed noise of public trainings;
+    "" where our own noise is known.
+    """
+
+    printed: PrintedNumber
+    verdict: Verdict
+    is_printed_predicted: bool | None
+    public_seeds_to_decide: str
+
+
+class GivenMean(msgspec.Struct, frozen=True):
+    """A mean that others print, with the sd (n - 1) over its seeds."""
+
+    mean: float
+    sd: float
+    num_seeds: int
+
+
+class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """Values in percent, a value for each seed, and their conditions.
+
+    Only records fill `signatures` and `left_out`. A published mean has no values, only
+    `given_mean`.
+    """
+
+    values: tuple[float, ...]
+    conditions: Conditions
+    signatures: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    given_mean: GivenMean | None = None
+
+    @property
+    def judged(self) -> tuple[float, ...]:
+        """The values; for a given mean, the mean repeated for each seed, whose sd means nothing."""
+        if self.given_mean is None:
+            return self.values
+        return (self.given_mean.mean,) * self.given_mean.num_seeds
+
+
+class SeedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdicts, the rule with its sd's source, the cited gaps and the public seed noise."""
+
+    question: SeedQuestion
+    rule: dict[str, float | str]
+    verdicts: tuple[JudgedNumber, ...]
+    evidence: Explanation | None
+    public_spread: str
+    version: str
+
+
+def printed_numbers(
+    system: str,
+    language_pair: str,
+    *,
+    testset: str | None = None,
+    metric: str | None = None,
+    edition: str | None = None,
+) -> list[PrintedNumber]:
+    """Return the printed numbers of a system: of Table 2, else of Table 3, or of a replication.
+
+    If the editions differ, each has a number.
+
+    Raises:
+        UsageError: if a name is unknown; the error gives the nearest known name.
+    """
+    if metric is not None:
+        check_known("--metric", metric, METRICS)
+    for replication in read_replications():
+        if replication.row == system:
+            return [_number_of_replication(replication)]
+    is_in_table_2 = any(
+        join.table == 2 and system in (join.row, join.system) for join in read_cells()
+    )
+    testset = testset or PAPER_TESTSET_BY_ROLE["test" if is_in_table_2 else "dev"]
+    numbers = []
+    for join in candidate_joins(metric, testset, language_pair, system, PUBLISHED_FOLDER):
+        conditions = Conditions(
+            scale=PAPER_SCALE,
+            corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[language_pair],
+            testset=PAPER_TESTSET_BY_ROLE[join.role],
+            metric=join.metric,
+        )
+        number = PrintedNumber(
+            value=find_printed(join, read_table(join.table)).value,
+            source=f"Table {join.table}",
+            edition=join.edition,
+            system=join.system,
+            language_pair=language_pair,
+            average=join.average,
+            role=join.role,
+            conditions=conditions,
+        )
+        numbers.append(number)
+    return [number for number in numbers if number.edition == edition] or numbers
+
+
+def _number_of_replication(replication: PublishedReplication) -> PrintedNumber:
+    """Return a replication's number under the conditions of the scale that runs it."""
+    for scale in SCALES:
+        rows = read_scale(CONFIG_FOLDER / f"{scale}.yaml").read_rows()
+        if replication.system in {row.system for row in rows}:
+            break
+    return PrintedNumber(
+        value=replication.value,
+        source=replication.paper,
+        edition="",
+        system=replication.system,
+        language_pair=replication.language_pair,
+        average=replication.average,
+        role=replication.role,
+        conditions=Conditions(
+            scale=scale,
+            corpus=replication.corpus,
+            testset=replication.testset,
+            metric=replication.metric,
+        ),
+    )
+
+
+def question_of_values(
+    values: list[float],
+    printed: PrintedNumber,
+    *,
+    scale: str | None,
+    testset: str | None,
+    metric: str | None,
+    given_mean: GivenMean | None = None,
+) -> SeedQuestion:
+    """Return a question under the printed number's conditions, except the given conditions.
+
+    Raises:
+        UsageError: if the mean is over fewer than two seeds, or its sd cannot be an sd of BLEU.
+    """
+    if given_mean is not None and not 2 <= given_mean.num_seeds <= MAX_SEEDS:
+        raise UsageError(
+            f"--num-seeds {given_mean.num_seeds}: expected 2 to {MAX_SEEDS}; one seed has no sd"
+        )
+    if given_mean is not None and not 0 <= given_mean.sd <= 100:
+        raise UsageError(f"--sd {given_mean.sd}: expected 0 to 100 BLEU")
+    check_known("--scale", scale or PAPER_SCALE, SCALES)
+    given = {"scale": scale, "testset": testset, "metric": metric}
+    if scale not in (None, printed.conditions.scale):
+        given |= {"corpus": f"{scale}'s corpus", "testset": testset or "an unnamed test set"}
+    changes = {condition: text for condition, text in given.items() if text}
+    conditions = msgspec.structs.replace(printed.conditions, **changes)
+    return SeedQuestion(values=tuple(values), conditions=conditions, given_mean=given_mean)
+
+
+def question_of_folder(
+    folder: Path, printed: PrintedNumber, *, scale: str | None, metric: str | None
+) -> SeedQuestion:
+    """Return a system's values in a folder: from our records, if there are any, else from fairseq's
+    logs.
+
+    Raises:
+        RecordError: if no value is found, or several configurations or definitions.
+        UsageError: if the folder has records of several scales and not of `scale`.
+    """
+    scale_folders = [path.resolve() for path in list_folder(folder).scale_folders]
+    above_by_scale = {path.name: path.parent for path in scale_folders}
+    if not above_by_scale:
+        return _question_of_logs(folder, printed, metric)
+    if scale is None and len(above_by_scale) == 1:
+        (scale,) = above_by_scale
+    if scale not in above_by_scale:
+        raise UsageError(
+            f"{folder}: records of scale {', '.join(above_by_scale)}; choose a scale with --scale"
+        )
+    recorded = gather_from_records(scale, [above_by_scale[scale]])
+    frame, metric = make_frame(recorded.results), metric or printed.conditions.metric
+    corpus = printed.conditions.corpus
+    if printed.conditions.scale == PAPER_SCALE:
+        corpus = frame.corpus_by_pair[printed.language_pair]
+    key = frame.find(printed.language_pair, printed.system, printed.average, printed.role, corpus)
+    number = frame.number(key, metric)
+    place = f"{folder}: {printed.system} on {corpus}, {printed.average}, {printed.role}"
+    if number is None or not number.values:
+        raise RecordError(
+            f"{place}: no {metric}; expected a score for each seed, with its translations; `aiayn"
+            " score` writes it"
+        )
+    signatures = number.signatures
+    if len(signatures) > 1:
+        named = " and ".join(signatures)
+        raise RecordError(
+            f"{place}: values of several definitions, {named}; expected a single definition; score"
+            " all seeds alike"
+        )
+    left_out = [fault.text for fault in recorded.faults if printed.system in fault.path.parts]
+    return SeedQuestion(
+        values=tuple(number.seed_values),
+        signatures=signatures,
+        conditions=Conditions(
+            scale=scale, corpus=corpus, testset=number.key.testset, metric=metric
+        ),
+        left_out=tuple(left_out),
+    )
+
+
+def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) -> SeedQuestion:
+    """Return a system's values in fairseq's logs, a value for each training."""
+    place = f"{folder}: {printed.system}, {printed.role}"
+    scored: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
+    for line in averaged_lines(folder):
+        target = line.target
+        if (target.system, target.language_pair) == (printed.system, printed.language_pair):
+            for definition, translations in line.scored(printed.role).items():
+                values = [one.value for one in translations if one.value is not None]
+                scored.setdefault((target.scale, line.version), {})[definition] = values
+    if not scored:
+        raise RecordError(
+            f"{place}: no BLEU in these logs fills the row; `aiayn tables --from-logs` lists the"
+            " system of each log, and what keeps a number out"
+        )
+    if len(scored) > 1:
+        named = " and ".join(f"{scale}, {version}" for scale, version in scored)
+        raise RecordError(
+            f"{place}: values of several versions, {named}; give a folder with a single version"
+        )
+    (((scale, _), values_by_definition),) = scored.items()
+    chosen = [key for key in values_by_definition if metric in (None, key[0])]
+    if len(chosen) != 1:
+        named = " and ".join(" ".join(key).rstrip() for key in values_by_definition)
+        raise RecordError(
+            f"{place}: values of several definitions, {named}; expected a single definition; choose"
+            " it with --metric"
+        )
+    conditions = msgspec.structs.replace(printed.conditions, metric=chosen[0][0], scale=scale)
+    return SeedQuestion(values=tuple(values_by_definition[chosen[0]]), conditions=conditions)
+
+
+def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedAnswer:
+    """Judge the values on each printed number.
+
+    Raises:
+        UsageError: if a value is not a BLEU in percent.
+    """
+    bleu = round(statistics.mean(map(checked_bleu, question.judged)), 2)
+    pooled, sd_from = None, "these values"
+    if question.given_mean is not None:
+        sd, degrees_of_freedom = question.given_mean.sd, question.given_mean.num_seeds - 1
+        sd_from = f"given: {sd:g}, {degrees_of_freedom} degrees of freedom"
+        pooled = PooledSd(
+            sd=sd,
+            degrees_of_freedom=degrees_of_freedom,
+            num_systems=1,
+            smallest_sd=sd,
+            largest_sd=sd,
+            bartlett_p=None,
+        )
+    judged = []
+    for number in numbers:
+        mismatch = find_condition_mismatch(question.conditions, number.conditions)
+        if mismatch is None:
+            verdict = judge(float(number.value), question.judged, pooled)
+        else:
+            verdict = not_comparable(mismatch, len(question.judged))
+        is_of_paper = number.conditions.scale == PAPER_SCALE
+        public_seeds = seeds_by_public_noise(verdict) if is_of_paper else ""
+        judged.append(JudgedNumber(number, verdict, verdict.is_printed_predicted, public_seeds))
+    conditions, evidence, public_spread = question.conditions, None, ""
+    if conditions.scale == PAPER_SCALE:
+        public_spread = noise_sentence()
+        evidence = explain(
+            bleu=bleu,
+            metric=conditions.metric,
+            testset=conditions.testset,
+            system=numbers[0].system,
+            language_pair=numbers[0].language_pair,
+        )
+    return SeedAnswer(
+        question=question,
+        rule={
+            "margin_bleu": MARGIN_BLEU,
+            "alpha": ALPHA,
+            "min_seeds": MIN_SEEDS,
+            "sd_from": sd_from,
+        },
+        verdicts=tuple(judged),
+        evidence=evidence,
+        public_spread=public_spread,
+        version=importlib.metadata.version("aiayn"),
+    )
+
+
+def render_seeds(answer: SeedAnswer) -> str:
+    """Return the whole answer as lines, each ended by LF."""
+    rule = (
+        "Rule: margin {margin_bleu} BLEU, two one-sided t-tests at {alpha}, at least {min_seeds}"
+        " seeds, sd: {sd_from}."
+    ).format(**answer.rule)
+    meanings: list[str] = []
+    if any(judged.verdict.mean is not None for judged in answer.verdicts):
+        meanings = [text.replace(PLUS_MINUS, "+-") for text in MEANINGS]
+    evidence: list[str] = []
+    if answer.evidence is not None:
+        sentences = [reading.sentence for reading in answer.evidence.readings]
+        evidence = [*reading_lines(answer.evidence), *paragraphs(sentences, INDENT)]
+    return sections(
+        ("", _question_lines(answer)),
+        *(("", _answer_lines(judged)) for judged in answer.verdicts),
+        ("", paragraphs([rule, *meanings])),
+        ("The paper's number in this definition", evidence),
+        ("", wrapped(answer.public_spread)),
+    )
+
+
+def _question_lines(answer: SeedAnswer) -> list[str]:
+    """Return the values, their mean and sd, and their conditions."""
+    question, conditions = answer.question, answer.question.conditions
+    mean = format_value(statistics.mean(question.judged), conditions.metric)
+    values = " ".join(format_value(value, conditions.metric) for value in question.values)
+    spread = ""
+    if question.given_mean is not None:
+        values = f"a mean of {mean}"
+    elif len(question.values) > 1:
+        spread = f", sd {format_value(statistics.stdev(question.values), conditions.metric)}"
+    system = answer.verdicts[0].printed.system
+    lines = titled(f"{system}: {values} {conditions.metric}")
+    lines.append(
+        f"mean {mean}{spread}, n {len(question.judged)}; {conditions.testset} of"
+        f" {conditions.corpus}, scale {conditions.scale}"
+    )
+    lines += [f"signature {signature}" for signature in question.signatures]
+    return lines + paragraphs([f"left out: {text}" for text in question.left_out])
+
+
+def _answer_lines(judged: JudgedNumber) -> list[str]:
+    """Return a printed number, its verdict with the evidence, and whether it could be a further
+    run.
+    """
+    verdict, number = judged.verdict, judged.printed
+    metric = number.conditions.metric
+    edition = f", {EDITION_WORDS[number.edition]}" if number.edition else ""
+    lines = wrapped(f"Printed: {number.value} {metric} ({number.source}{edition})", "", INDENT)
+    texts = [f"{verdict.outcome.value}. {verdict.reason}"]
+    if verdict.difference is not None:
+        text = f"Mean minus printed: {format_difference(verdict.difference)}"
+        if verdict.interval:
+            text += f" (95 % interval {format_interval(verdict.interval)})"
+        text += "."
+        if verdict.p_equivalent is not None and verdict.p_outside is not None:
+            largest = "none"
+            if verdict.largest_equivalent_difference is not None:
+                largest = format_value(verdict.largest_equivalent_difference, metric)
+            text += (
+                f" p equivalent {format_p(verdict.p_equivalent)}, p outside"
+                f" {format_p(verdict.p_outside)}. Largest difference that these seeds could call"
+                f" equivalent: {largest}."
+            )
+        wanted = verdict.num_seeds_to_decide or judged.public_seeds_to_decide or "not known"
+        texts.append(f"{text} Seeds that would decide if mean and sd stayed: {wanted}.")
+    if verdict.prediction_interval is not None and verdict.prediction_half_width is not None:
+        low, high = verdict.prediction_interval
+        interval = f"{format_value(low, metric)} to {format_value(high, metric)}"
+        half_width = format_value(verdict.prediction_half_width, metric)
+        where = "inside" if judged.is_printed_predicted else "outside"
+        texts.append(
+            f"As a single run: {number.value} is {where} the 95 % prediction interval of a further"
+            f" run, {interval} (+-{half_width})."
+        )
+    return lines + paragraphs(texts, INDENT)

@@ -1,0 +1,132 @@
+"""Explain what a BLEU means next to the paper's: a single number by published numbers, several
+seeds by a verdict.
+
+A single number: the answer is the paper's number in its definition, published numbers near it, and
+what to check next. It uses only published numbers, each with its source. No number is converted:
+the paper's number is given as a range in your definition.
+
+Several numbers, a number for each seed: the answer is the verdict by the project's rule
+(docs/tables.md), with the interval and the seeds that would decide, and whether the printed number,
+itself a single run, is in the 95 % prediction interval of your runs. The sd is computed from your
+values. For the mean of another paper, give --mean, --sd and --num-seeds. --from-logs and --results
+take the numbers from fairseq's logs or from our records. --system may be a published replication
+(revisit_tiny): aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
+
+Exit code 0: any verdict. 4: another verdict than --expect names, also NOT COMPARABLE. 1, 2: the
+input is wrong.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from aiayn.cli.flags import JSON, flag
+from aiayn.errors import UsageError
+from aiayn.printed import PAPER_SCALE
+from aiayn.terminal import json_text
+from analysis.reported.explain import explain, render_explanation
+
+EXAMPLE = "aiayn explain --bleu 26.9 --metric bleu_sacre_13a --testset newstest2014 --system big"
+EXIT_UNEXPECTED = 4
+DEFAULT_TESTSET = "newstest2014"
+
+
+class Flags:
+    bleu: list[float] | None = flag(
+        "your number, such as 26.9, or a number for each seed", "PERCENT", excludes="source"
+    )
+    from_logs: Path | None = flag(
+        "a folder of logs or of records, such as paper_tables/measured/multi30k",
+        "FOLDER",
+        excludes="source",
+    )
+    results: Path | None = flag("our results folder", "FOLDER", excludes="source")
+    mean: float | None = flag(
+        "the mean of several seeds, with --sd and --num-seeds", "PERCENT", excludes="source"
+    )
+    system: str = flag("base, big, a row of Table 3 (`aiayn list systems`), or a replication")
+    metric: str | None = flag(
+        "its definition, as `aiayn score` names it, or sacrebleu (default: the printed number's)"
+    )
+    testset: str | None = flag(
+        "its test set (default: newstest2014, all 3,003 lines; newstest2013 for seeds of Table 3)"
+    )
+    language_pair: str = flag("en-de or en-fr (default: en-de)", default="en-de")
+    scale: str | None = flag(
+        "for several values: demo, multi30k or paper (default: paper, or the files' own)"
+    )
+    edition: Literal["neurips2017", "arxiv"] | None = flag(
+        "for several values: only this edition's number"
+    )
+    sd: float | None = flag("for --mean: the sd over seeds (n - 1)", "BLEU")
+    num_seeds: int | None = flag("for --mean: the number of seeds", "N")
+    expect: Literal["reproduced", "not-reproduced"] | None = flag(
+        "exit with 4 on any other verdict"
+    )
+    json: bool = JSON
+
+
+def run(args: Flags) -> int:
+    """Print the explanation or the verdict; return the exit code."""
+    if args.metric == "sacrebleu":  # the name that everybody has for it
+        args.metric = "bleu_sacre_13a"
+    if args.bleu is not None and len(args.bleu) == 1:
+        for name in ("scale", "edition", "sd", "num_seeds", "expect"):
+            if getattr(args, name) is not None:
+                shown = f"--{name.replace('_', '-')} {getattr(args, name)}"
+                raise UsageError(
+                    f"{shown}: --bleu has a single value, which cannot be judged; give a value for"
+                    " each seed"
+                )
+        explanation = explain(
+            bleu=args.bleu[0],
+            metric=args.metric,
+            testset=args.testset or DEFAULT_TESTSET,
+            language_pair=args.language_pair,
+            system=args.system,
+        )
+        print(json_text(explanation) if args.json else render_explanation(explanation), end="")
+        return 0
+    # A single number is answered without pandas and scipy, which this module imports.
+    from analysis.reported.seeds import (
+        GivenMean,
+        explain_seeds,
+        printed_numbers,
+        question_of_folder,
+        question_of_values,
+        render_seeds,
+    )
+
+    given_mean = None
+    if args.mean is not None:
+        if args.sd is None or args.num_seeds is None:
+            raise UsageError("--mean: expected also --sd and --num-seeds, over the same seeds")
+        given_mean = GivenMean(args.mean, args.sd, args.num_seeds)
+    elif args.sd is not None or args.num_seeds is not None:
+        raise UsageError(
+            "--sd and --num-seeds: expected with --mean; otherwise they follow from the values"
+        )
+    own_testset = args.testset if args.scale in (None, PAPER_SCALE) else None
+    numbers = printed_numbers(
+        args.system,
+        args.language_pair,
+        testset=own_testset,
+        metric=args.metric,
+        edition=args.edition,
+    )
+    folder = args.from_logs or args.results
+    named = {"scale": args.scale, "testset": args.testset, "metric": args.metric}
+    if folder is not None:
+        question = question_of_folder(folder, numbers[0], scale=args.scale, metric=args.metric)
+    else:
+        values = args.bleu or []
+        question = question_of_values(values, numbers[0], given_mean=given_mean, **named)
+    if args.expect is not None and (len(question.judged) == 1 or len(numbers) > 1):
+        reason = "a single value cannot be judged; give a value for each seed"
+        if len(numbers) > 1:
+            editions = ", ".join(number.edition for number in numbers)
+            reason = f"the editions print different numbers; add --edition ({editions})"
+        raise UsageError(f"--expect {args.expect}: {reason}")
+    answer = explain_seeds(question, numbers)
+    print(json_text(answer) if args.json else render_seeds(answer), end="")
+    outcome = answer.verdicts[0].verdict.outcome.lower().replace(" ", "-")
+    return EXIT_UNEXPECTED if args.expect not in (None, outcome) else 0

@@ -1,0 +1,134 @@
+"""Table 1's layers do what their row says, cost what the formula says, and are timed in turn, the
+least counting.
+"""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from aiayn.__main__ import main
+from aiayn.records import read_record
+from analysis.layers import heavy_layer_timing
+from analysis.layers.heavy_layer_timing import (
+    SWEEPS,
+    Sweep,
+    convolutional,
+    counted_flops,
+    make_call,
+    recurrent,
+    restricted_self_attention,
+    self_attention,
+    time_layers,
+)
+from analysis.layers.records import VARIABLES_BY_TYPE, LayerSize, LayerType, MeasureRecord
+from analysis.layers.tables.table1 import fit_layer
+from tests.layers.timed_layers import layer_flops
+
+SMALL: dict[LayerType, Sweep] = {
+    layer: Sweep(
+        LayerSize(n=8, d=8, k=3 if "k" in variables else 1, r=4 if "r" in variables else 1),
+        {"n": (8, 16, 32, 64), "d": (8, 16, 32, 64)}
+        | {name: (5, 7, 9) for name in variables if name in "kr"},
+    )
+    for layer, variables in VARIABLES_BY_TYPE.items()
+}
+
+
+def draw(*shape: int) -> torch.Tensor:
+    return torch.randn(
+        shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64
+    )
+
+
+@pytest.mark.parametrize("layer", VARIABLES_BY_TYPE)
+def test_torchs_count_is_the_formula(layer: LayerType) -> None:
+    for size in SMALL[layer].sizes():
+        call = make_call(layer, size)
+        assert counted_flops(call) == layer_flops(layer, size)
+        assert sorted(call().shape)[-2:] == sorted((size.n, size.d))
+
+
+def test_self_attention_is_torchs_own() -> None:
+    q, k, v = draw(3, 6, 4)
+    expected = nn.functional.scaled_dot_product_attention(q, k, v)
+    torch.testing.assert_close(self_attention(q, k, v), expected)
+
+
+@pytest.mark.parametrize("r", [2, 3, 4])
+def test_restricted_attention_is_attention_over_the_tokens_around_and_zeros_beyond_the_ends(
+    r: int,
+) -> None:
+    q, k, v = draw(3, 6, 4)
+    read = restricted_self_attention(q, k, v, r=r)
+    for index in range(6):
+        places = range(index - r // 2, index - r // 2 + r)
+        keys, values = (
+            torch.stack(
+                [
+                    one[place] if 0 <= place < 6 else torch.zeros(4, dtype=torch.float64)
+                    for place in places
+                ]
+            )
+            for one in (k, v)
+        )
+        torch.testing.assert_close(
+            read[index], self_attention(q[index : index + 1], keys, values)[0]
+        )
+
+
+def test_the_recurrence_is_torchs_own() -> None:
+    x, into, state = draw(5, 3), draw(3, 3), draw(3, 3).T
+    rnn = nn.RNN(3, 3, bias=False).double()
+    with torch.no_grad():
+        rnn.weight_ih_l0.copy_(into.T)
+        rnn.weight_hh_l0.copy_(state.T)
+        torch.testing.assert_close(recurrent(x, into, state), rnn(x)[0])
+
+
+def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns() -> None:
+    """A stopwatch that counts a nanosecond for each operation, and ten times as much in every third
+    timing.
+    """
+    timed: list[Callable[[], object]] = []
+    turns = itertools.count()
+
+    def stopwatch(call: Callable[[], object], times: int) -> float:
+        timed.append(call)
+        return counted_flops(call) * 1e-9 * times * (10 if next(turns) % 3 == 0 else 1)  # type: ignore[arg-type]
+
+    layers = time_layers(sweeps=SMALL, num_rounds=9, stopwatch=stopwatch)
+    for layer in VARIABLES_BY_TYPE:
+        timings = [timing for timing in layers.timings if timing.layer == layer]
+        laws = [fit_layer(layer, quantity, timings) for quantity in ("seconds", "flops")]
+        for (measured, _), (exponent, _) in zip(*laws, strict=True):
+            assert measured == pytest.approx(exponent, abs=0.02)
+    num_calls = len(layers.timings)
+    first_round = timed[num_calls : 2 * num_calls]
+    assert len(set(map(id, first_round))) == num_calls
+    assert first_round != timed[:num_calls], "in another order each round"
+
+
+def test_a_convolution_is_centred() -> None:
+    kernel = torch.zeros(1, 1, 3)
+    kernel[0, 0, 1] = 1.0
+    x = torch.arange(4.0)[None, None]
+    assert torch.equal(convolutional(x, kernel), x)
+
+
+def test_the_record_says_on_what_it_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweeps = {"self_attention": SWEEPS["self_attention"]}
+    monkeypatch.setattr(heavy_layer_timing, "time_layers", partial(time_layers, sweeps=sweeps))
+    path = tmp_path / "record.json"
+    assert main(["measure", "--record", str(path)]) == 0
+    layers = read_record(path, MeasureRecord).layers
+    assert (layers.device, layers.dtype, layers.num_threads) == ("cpu", "float32", 1)
+    assert layers.torch_version == torch.__version__
+    assert layers.device_name in layers.signature
+    assert len(layers.timings) == len(SWEEPS["self_attention"].sizes())
