@@ -104,7 +104,7 @@ fmt: install
 	snakefmt Snakefile workflow/Snakefile workflow/rules analysis
 
 # Rewrites the expected files of tests/golden from the present code; review the difference before you commit it. A new
-# transcript of a verb begins as a file in tests/golden/transcripts that has the line `$ aiayn ...` alone.
+# transcript begins as a file in tests/golden/transcripts, or in a wing's tests, that has the line `$ aiayn ...` alone.
 golden: install
 	AIAYN_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests -k golden
 

@@ -1,5 +1,5 @@
-"""What all tests share: a fake Slurm, a driven run; tables without figures, unless a test is marked
-`figures`.
+"""What all tests share: a fake Slurm, a driven run; tests of the core without wings; tables without
+figures, unless a test is marked `figures`.
 
 Where pytest itself runs in the background of a shell, which has SIGINT ignored, tests can interrupt
 processes, too.
@@ -10,19 +10,38 @@ import shutil
 import signal
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
+import analysis
 from aiayn.printed import PUBLISHED_FOLDER
 from aiayn.spec.cluster import read_cluster
+from aiayn.wings import present_wings
 from tests.driven_run import DrivenRun
 from tests.fake_slurm import FakeSlurm, install
 from tests.unit.test_launch import make_request
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# These tests are of the core alone. Others are of a wing, of documents, or run whole commands.
+CORE_TESTS = ("unit", "engine", "facts", "known_good", "logs", "oracle")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _without_wings(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hide the folders of the wings while a module of CORE_TESTS runs, as if they were deleted."""
+    folders = analysis.__path__
+    if request.path.relative_to(Path(__file__).parent).parts[0] in CORE_TESTS:
+        analysis.__path__ = []
+        present_wings.cache_clear()
+    yield
+    analysis.__path__ = folders
+    present_wings.cache_clear()
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,8 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.data.text.tokenize_moses import tokenize_line
 from aiayn.scoring.score import score_hypotheses
+from aiayn.spec.system import Overrides
+from analysis.doctor.diagnoses import make_claim
 from analysis.doctor.text import words_of_cost
 from analysis.doctor.types import Cost
 from tests.doctor.folders import (
@@ -160,3 +162,9 @@ def test_a_damaged_record_of_a_run_is_refused(
     path.write_text("{", encoding="utf-8")
     assert main(["doctor", RUN, "--results", str(results)]) != 0
     assert f"{path}: not a " in capsys.readouterr().err
+
+
+def test_the_doctor_expects_the_updates_and_the_precision_of_the_config() -> None:
+    claim = make_claim("run", "demo", "base", "demo_en_de", Overrides(updates=9, precision="bf16"))
+    training = claim.target.training
+    assert (training.updates, training.precision) == (9, "bf16")

@@ -2,14 +2,17 @@
 
 import lzma
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aiayn.__main__ import main
+from paper_tables.logs.pages import make_tables_from_logs
 from paper_tables.render.draw import has_figures
 from paper_tables.render.tables import make_tables
 from tests.figures.test_curves import inner, start, valid
+from tests.logs.factory import TrainingText, write
 from tests.records_factory import make_site, run_of, write_everything
 from tests.unit.test_report import PageReader
 
@@ -150,8 +153,25 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     )
     folder = site.results_folder / "demo" / "so-far" / "figures"
     names = {path.stem for path in folder.glob("*.svg")}
-    assert {"bleu_cost", "forest_bleu", "curves_by_update"} <= names
+    assert {"bleu_cost", "curves_by_update"} <= names
     assert {path.stem for path in folder.glob("*.tsv")} == names
     assert "series: base, en-de" in (folder / "curves_by_update.svg").read_text(encoding="utf-8")
     page = (folder.parent / "report.html").read_text(encoding="utf-8")
     assert {f"figure-{name}" for name in names} <= set(PageReader(page).ids)
+
+
+def test_tables_from_logs_come_with_curves(tmp_path: Path) -> None:
+    one = replace(TrainingText(), num_epochs=20).changed(fp16=True)
+    two = replace(one, final_nll_bits=3.0).changed(seed=2, save_dir="checkpoints/two")
+    write(tmp_path / "logs", {"a.log": one.text(), "b.log": two.text()})
+    output = tmp_path / "out"
+    make_tables_from_logs([tmp_path / "logs"], output)
+    assert {path.name for path in (output / "figures").iterdir()} == {
+        f"curves_by_{x}.{suffix}" for x in ("update", "hours") for suffix in ("tsv", "svg", "pdf")
+    }
+    svg = (output / "figures" / "curves_by_update.svg").read_text(encoding="utf-8")
+    assert "series: base, en-de" in svg
+    assert "seeds: 2" in svg
+    assert '<figure id="figure-curves_by_update">' in (output / "report.html").read_text(
+        encoding="utf-8"
+    )

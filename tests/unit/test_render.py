@@ -6,17 +6,15 @@ import pytest
 
 from paper_tables.latex import escape_latex
 from paper_tables.layout import SPANNED, Column, Note, Row, Table, compact, text_cell
-from paper_tables.make_frame import make_frame
 from paper_tables.render.render import (
     RENDERER_BY_SUFFIX,
     plain_text,
     render_html,
     render_markdown,
 )
-from paper_tables.render.tables import ONLY_ON_THE_PAGE, lay_out_tables
-from paper_tables.scale_results import gather_results
-from tests.golden_files import GOLDEN_FOLDER, check_golden
-from tests.records_factory import make_site, write_everything
+from paper_tables.render.tables import ONLY_ON_THE_PAGE
+from tests.golden_files import GOLDEN_FOLDER
+from tests.support.golden_tables import check_tables, lay_out_demo
 
 SMALL = Table(
     name="small",
@@ -51,25 +49,9 @@ SMALL = Table(
 )
 
 
-# Marks, notes, several levels of headings and states; of the other tables the csv says what their
-# cells hold.
-IN_EVERY_FORMAT = ("table2", "conclusions")
-
-
 @pytest.fixture(scope="module")
 def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
-    site = make_site(
-        tmp_path_factory.mktemp("demo"),
-        ablation_systems=["table3_c_n2", "table3_e_learned"],
-        variants=["table3_e_learned"],
-        architectures=["table3_c_n2"],  # in the place of recurrence or convolution
-        variant_seeds=[1, 2],
-    )
-    write_everything(site)
-    results = gather_results(
-        site.scale, site.results_folder, so_far=False, queues={}, config_folder=site.config_folder
-    )
-    return {table.name: table for table in lay_out_tables(make_frame(results))}
+    return lay_out_demo(tmp_path_factory.mktemp("demo"))
 
 
 @pytest.mark.parametrize("suffix", sorted(RENDERER_BY_SUFFIX))
@@ -77,10 +59,10 @@ def test_the_rendered_tables_are_the_golden_ones(
     demo_tables: dict[str, Table], suffix: str
 ) -> None:
     written = [name for name in demo_tables if name not in ONLY_ON_THE_PAGE]
-    written = [name for name in written if suffix == "csv" or name in IN_EVERY_FORMAT]
-    for name in written:
-        check_golden(f"tables/{name}.{suffix}", RENDERER_BY_SUFFIX[suffix](demo_tables[name]))
-    assert {path.stem for path in (GOLDEN_FOLDER / "tables").glob(f"*.{suffix}")} == set(written)
+    folder = GOLDEN_FOLDER / "tables"
+    # Marks, notes, several levels of headings and states; of the other tables the csv says what
+    # their cells hold.
+    check_tables(demo_tables, written, folder, suffix, in_every_format=("table2",))
 
 
 def test_if_a_mark_holds_for_part_of_a_row_each_number_is_marked() -> None:

@@ -28,7 +28,6 @@ from tests.records_factory import EIGHT_P100, Site, make_site, write_attempt, wr
 from tests.unit.test_render import SMALL
 
 VOID_TAGS = {"meta", "br", "hr", "img", "link", "wbr"}
-COUNTED = {"table1"}  # its numbers belong to no run
 FIGURE = DrawnFigure(
     name="forest_bleu", title="Table 3 as a forest", caption="Differences.", reason="",
     svg='<svg class="figure" role="img" aria-label="Differences to base"><clipPath id="clip0"/>'
@@ -199,9 +198,8 @@ def test_each_number_of_ours_opens_its_run_commit_seed_hardware_and_signature(
         )  # a number of ours, not the state of a run
         seen[table.name] = len(cells)
         bare = [text for text in cells if text and "popovertarget" not in text]
-        is_of_no_run = table.name in (*COUNTED, "runs")
-        assert is_of_no_run or table.name == "baselines" or bare == [], table.name
-    assert min(seen[name] for name in ("table2", "table3", "conclusions", "runs")) > 0
+        assert table.name in ("runs", "baselines") or bare == [], table.name
+    assert min(seen[name] for name in ("table2", "table3", "runs")) > 0
     targets = set(re.findall(r'popovertarget="([^"]+)"', demo_page))
     assert targets
     assert targets <= set(PageReader(demo_page).ids)
@@ -226,7 +224,7 @@ def test_each_number_of_ours_opens_its_run_commit_seed_hardware_and_signature(
 def test_what_was_not_run_has_a_line_and_no_table(demo_page: str) -> None:
     assert "<tbody>\n\n</tbody>" not in demo_page
     assert "NOT COMPARABLE" not in demo_page
-    for name in ("variants", "architectures", "replications", "verdicts"):
+    for name in ("replications", "verdicts"):
         part = demo_page.partition(f'<section id="{name}">')[2].partition("</section>")[0]
         assert "<table" not in part, name
         assert 'class="aside"' in part, name

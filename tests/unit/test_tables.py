@@ -10,7 +10,7 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.errors import TableError
-from aiayn.paths import scale_record, train_record
+from aiayn.paths import train_record
 from aiayn.records import write_record
 from paper_tables.render.tables import make_tables
 from tests.golden_files import GOLDEN_FOLDER
@@ -32,21 +32,9 @@ TABLE_FILES = {
     for path in (GOLDEN_FOLDER / "tables").glob("*.csv")
     for suffix in ("csv", "html", "md", "tex")
 }
-FIGURE_FILES = {
-    f"figures/{name}.{suffix}"
-    for name in (  # a demo has no value to judge, and these records no logs
-        "bleu_cost",
-        "forest_bleu",
-        "forest_bits",
-    )
-    for suffix in ("svg", "pdf", "tsv")
-}
-ALL_FILES = (
-    TABLE_FILES | FIGURE_FILES | {"scores.tsv", "summary.tsv", "verdicts.tsv", "report.html"}
-)
+ALL_FILES = TABLE_FILES | {"scores.tsv", "summary.tsv", "verdicts.tsv", "report.html"}
 
 
-@pytest.mark.figures
 def test_all_files_are_written_and_the_report_is_named(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site)
@@ -67,30 +55,7 @@ def test_a_missing_record_is_named_with_both_next_steps(tmp_path: Path) -> None:
 def test_without_any_record_the_tables_so_far_are_still_rendered(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     assert make(site, so_far=True) == tmp_path / "results" / "demo" / "so-far" / "report.html"
-    readings = {
-        name for name in TABLE_FILES if name.startswith("tables/readings.")
-    }  # nothing is answered yet
-    expected = ALL_FILES - FIGURE_FILES - readings
-    assert names_below(tmp_path / "results" / "demo") == {f"so-far/{name}" for name in expected}
-
-
-def test_without_layer_timing_no_record_of_it_is_needed(tmp_path: Path) -> None:
-    site = make_site(tmp_path, has_layer_timing=False)
-    write_everything(site)
-    make_tables(
-        site.scale, site.results_folder, so_far=False, queues={}, config_folder=site.config_folder
-    )
-    folder = site.results_folder / "demo"
-    assert "Exponent in seconds" in (folder / "tables" / "table1.md").read_text(
-        encoding="utf-8"
-    )  # measured by itself
-    scale_record(site.results_folder, "demo", "measure").unlink()
-    make_tables(
-        site.scale, site.results_folder, so_far=False, queues={}, config_folder=site.config_folder
-    )
-    assert "Exponent in seconds" not in (folder / "tables" / "table1.md").read_text(
-        encoding="utf-8"
-    )
+    assert names_below(tmp_path / "results" / "demo") == {f"so-far/{name}" for name in ALL_FILES}
 
 
 def test_a_training_under_an_older_spec_is_not_shown_as_the_present_one(tmp_path: Path) -> None:
