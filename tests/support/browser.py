@@ -80,8 +80,7 @@ def _visit(page_path: Path, width: int, height: int, scheme: str, *actions: str)
         command.insert(1, f"--user-data-dir={profile_folder}")
         finished = subprocess.run(
             command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             check=False,
             timeout=LONGEST_VISIT_SECONDS,
