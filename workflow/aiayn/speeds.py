@@ -69,6 +69,7 @@ def comparable_speeds(precision: Precision) -> list[PublishedSpeed]:
     ]
 
 
+@functools.cache
 def published_range(
     gpu: str, *, num_gpus: int, precision: Precision, model: str, tokens_per_gpu: int
 ) -> tuple[float, float] | None:

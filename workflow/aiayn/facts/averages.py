@@ -12,9 +12,8 @@ from aiayn.facts.jobs import (
     Translation,
     inputs_of,
     is_same_place,
-    normal_path,
 )
-from aiayn.facts.types import whole
+from aiayn.facts.types import normal_path, whole
 
 NEVER = 10**6
 _CHECKPOINT = re.compile(r"checkpoint_?(\d{1,9})(?:_(\d{1,12}))?\.pt")

@@ -27,7 +27,6 @@ from aiayn.facts.jobs import (
     is_same_place,
     language_pair_of,
     models_of,
-    normal_path,
     reach_of,
     wall_seconds,
 )
@@ -37,6 +36,7 @@ from aiayn.facts.types import (
     Sample,
     Section,
     Value,
+    normal_path,
     real,
     whole,
 )
@@ -183,7 +183,7 @@ def _history(training: Training) -> Iterator[Fact]:
     """Yield where each start began: nothing, its own checkpoint, or weights that are not known."""
     if training.seed is not None:
         yield Fact("seed", training.seed, training.last.path, training.last.line)
-    home = posixpath.basename(normal_path(training.arguments.get("save_dir") or "checkpoints"))
+    home = posixpath.basename(training.last.save_folder)
     faults: list[Fact] = []
     reached, begun = 0, ""
     for section in training.sections:
@@ -227,7 +227,7 @@ def _checkpoints(training: Training) -> Iterator[Fact]:
     """Yield saved checkpoints whose folder, name or score is not that of the training."""
     validation_by_update = {one.update: one for one in training.dev_validations}
     for section in training.sections:
-        home = normal_path(section.arguments.get("save_dir") or "checkpoints")
+        home = section.save_folder
         saved_by_line: dict[int, dict[str, Value]] = {}
         for fact in section.facts:
             if fact.quantity.startswith("saved_"):

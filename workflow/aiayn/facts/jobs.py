@@ -14,7 +14,16 @@ from datetime import datetime
 
 import msgspec
 
-from aiayn.facts.types import Fact, LogFile, Measured, Section, Value, real, whole
+from aiayn.facts.types import (
+    Fact,
+    LogFile,
+    Measured,
+    Section,
+    Value,
+    normal_path,
+    real,
+    whole,
+)
 
 LAST_CHECKPOINT = "checkpoint_last.pt"
 DEFAULT_INTERVAL = 1000  # of lines of statistics, in updates: fairseq up to 0.9
@@ -92,10 +101,9 @@ class Training(msgspec.Struct, kw_only=True):
     @property
     def places(self) -> set[tuple[str, str]]:
         """The folders of its logs and of its copies, each with the save folder."""
-        save_folder = normal_path(self.arguments.get("save_dir") or "checkpoints")
         files = [section.path for section in self.sections]
         copies = [path for section in self.sections for path in section.copied_in]
-        return {(posixpath.dirname(path), save_folder) for path in (*files, *copies)}
+        return {(posixpath.dirname(path), self.last.save_folder) for path in (*files, *copies)}
 
 
 class Translation(msgspec.Struct, kw_only=True):
@@ -135,12 +143,6 @@ class Jobs(msgspec.Struct, kw_only=True):
 def name_of(section: Section) -> str:
     """Return the place of a section: its file, and its line if it is not at the beginning."""
     return section.path if section.line == 1 else f"{section.path}:{section.line}"
-
-
-def normal_path(path: Value) -> str:
-    """Return a path with slashes and without `./`, also a path of Windows."""
-    text = str(path)
-    return posixpath.normpath(text if "/" in text else text.replace("\\", "/"))
 
 
 def models_of(model_path: str) -> list[str]:
@@ -220,9 +222,12 @@ def _incompleteness(section: Section) -> tuple[bool, bool, int]:
 
 def _is_same_start(section: Section, kept: Section) -> bool:
     """Return whether two files hold one start: its arguments, time and first update."""
-    names = ("digest", "first_time", "first_update")
-    is_same = all(getattr(section, name) == getattr(kept, name) for name in names)
-    return is_same and section.path != kept.path
+    return (
+        section.digest == kept.digest
+        and section.first_time == kept.first_time
+        and section.first_update == kept.first_update
+        and section.path != kept.path
+    )
 
 
 def _is_copy(section: Section, kept: Section) -> bool:
@@ -257,11 +262,13 @@ def _begin_update(section: Section) -> int:
     return whole(section.value("resumed_updates")) or 0
 
 
-def _save_place(section: Section) -> tuple[str, str]:
-    """Return the save folder. A relative one is returned with the log's folder."""
-    folder = normal_path(section.arguments.get("save_dir") or "checkpoints")
+def _save_alike(first: Section, second: Section) -> bool:
+    """Return whether two sections save into one folder. A relative one is in the log's folder."""
+    folder = first.save_folder
+    if folder != second.save_folder:
+        return False
     is_absolute = folder.startswith("/") or folder[1:2] == ":"
-    return ("" if is_absolute else posixpath.dirname(section.path)), folder
+    return is_absolute or posixpath.dirname(first.path) == posixpath.dirname(second.path)
 
 
 def _continues(start: Section, before: Section) -> bool:
@@ -272,7 +279,7 @@ def _continues(start: Section, before: Section) -> bool:
     """
     if not start.arguments or not before.arguments:
         return not start.arguments and start.path == before.path
-    if _save_place(start) != _save_place(before):
+    if not _save_alike(start, before):
         return False
     resumed = _begin_update(start)
     if resumed:

@@ -403,6 +403,8 @@ class _Reader:
             self._section.cut_line = num_lines
         if self._pending:
             self._close_pending(is_forced=True)
+        for section in self.sections:
+            _parse_samples(section)
         # Cut arguments without anything below them are a refusal, and not a training.
         self.sections = [
             one for one in self.sections if one.arguments or one.facts or _has_any(one)
@@ -438,21 +440,29 @@ def _keep_inner(section: Section, number: int, line: bytes) -> None:
         section.mention("conflict", text, number)
     section.last_update = max(section.last_update, update)
     section.num_inner += 1
-    is_first = section.first_update is None
-    if not is_first and section.num_inner % section.sample_step:
-        return
-    statistics = parse_statistics(line)
-    if is_first:
+    if section.first_update is None:
+        statistics = parse_statistics(line)
         section.first_update = update
         section.first_epoch = None if statistics is None else statistics.epoch
-    if statistics is not None and update:
-        _check_perplexity(section, number, statistics)
-        kept = {key: one for key, one in statistics.value_by_name.items() if key in _SAMPLED}
-        sample = Sample(number, update, statistics.progress, kept)
-        section.samples.append(sample)
-        if len(section.samples) >= MAX_SAMPLES:
-            section.samples = section.samples[1::2]
-            section.sample_step *= 2
+    elif section.num_inner % section.sample_step:
+        return
+    # Most of these lines are dropped again, so that they are parsed when the file is read.
+    section.sampled_lines.append((number, line))
+    if len(section.sampled_lines) >= MAX_SAMPLES:
+        section.sampled_lines = section.sampled_lines[1::2]
+        section.sample_step *= 2
+
+
+def _parse_samples(section: Section) -> None:
+    """Keep the numbers of the sampled lines within epochs, whose perplexities are checked."""
+    for number, line in section.sampled_lines:
+        statistics = parse_statistics(line)
+        if statistics is not None and statistics.update:
+            _check_perplexity(section, number, statistics)
+            kept = {key: one for key, one in statistics.value_by_name.items() if key in _SAMPLED}
+            sample = Sample(number, statistics.update, statistics.progress, kept)
+            section.samples.append(sample)
+    section.sampled_lines = []
 
 
 def _check_perplexity(section: Section, number: int, statistics: Statistics) -> None:

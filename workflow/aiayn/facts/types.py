@@ -5,6 +5,8 @@ included, and the perplexity of Table 3 is 2 to the `nll_bits` of a validation. 
 from 1, at line feeds alone.
 """
 
+import functools
+import posixpath
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -70,14 +72,15 @@ class Sample(NamedTuple):
     value_by_name: dict[str, float]
 
 
-class Section(msgspec.Struct, kw_only=True):
+class Section(msgspec.Struct, kw_only=True, dict=True):
     """The lines from one start of a program to the next: its arguments, the facts that it prints,
     and a summary of the lines that repeat.
 
     `form` is the style of the arguments: `print` (up to 0.9), `namespace` (0.10) or `config` (after
     0.10, up to 0.12 and the fork). `arguments` has the first value of each key, and `digest` covers
     all of them. `validations` are by subset and update, `epochs` by number. Every `sample_step`-th
-    line within an epoch is kept. `num_mentioned` counts the facts about lines that may be many.
+    line within an epoch is kept in `sampled_lines`, and becomes one of `samples` at the end of the
+    file. `num_mentioned` counts the facts about lines that may be many.
     `symbols` is filled by `derived.py` when it is first needed. `first_time` and `last_time` are
     ISO times without zone, '' without.
     """
@@ -97,6 +100,7 @@ class Section(msgspec.Struct, kw_only=True):
     first_epoch: int | None = None
     last_update: int = 0
     num_inner: int = 0
+    sampled_lines: list[tuple[int, bytes]] = []
     samples: list[Sample] = []
     sample_step: int = 1
     num_mentioned: dict[str, int] = {}
@@ -107,6 +111,11 @@ class Section(msgspec.Struct, kw_only=True):
     cut_line: int | None = None
     copied_in: list[str] = []
     symbols: list[Fact] | None = None
+
+    @functools.cached_property
+    def save_folder(self) -> str:
+        """The folder of `--save-dir`, as it is stated: fairseq's default is `checkpoints`."""
+        return normal_path(self.arguments.get("save_dir") or "checkpoints")
 
     def find(self, quantity: str) -> Fact | None:
         """Return the newest fact about a quantity, None if no line states it."""
@@ -156,6 +165,12 @@ def perplexity_of(nll_bits: float | None) -> float | None:
     if nll_bits is None or not 0 <= nll_bits < MAX_BITS:
         return None
     return float(2.0**nll_bits)
+
+
+def normal_path(path: Value) -> str:
+    """Return a path with slashes and without `./`, also a path of Windows."""
+    text = str(path)
+    return posixpath.normpath(text if "/" in text else text.replace("\\", "/"))
 
 
 def whole(value: Value) -> int | None:

@@ -13,6 +13,8 @@ from aiayn.known_good.table import Rule, TargetValue, allowed_by, read_table, sh
 from aiayn.known_good.targets import Target
 
 RULES = read_table()
+# Only what tells rows apart is compared with every target.
+ROW_RULES = {name: rule for name, rule in RULES.items() if "row" in rule.needed_by}
 NO_RULE = "no fairseq from 0.6 to 0.12 has it: changed code, whose effect is not known"
 
 
@@ -123,20 +125,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
 
 
-def _is_of_row(fact: Fact) -> bool:
-    rule = RULES.get(fact.quantity)
-    return rule is not None and "row" in rule.needed_by
-
-
 def find_row(facts: Sequence[Fact], targets: Sequence[Target]) -> Row:
     """Return the only target whose row a training fits. If two fit, there is no row; if none fits,
     the nearest is the first with the fewest problems.
     """
     if not targets:
         return Row(target=None, nearest=None)
-    # Only what tells rows apart is compared with every target.
-    telling = [fact for fact in facts if _is_of_row(fact)]
-    found = [(problems(telling, target.values, "row"), target) for target in targets]
+    telling = [fact for fact in facts if fact.quantity in ROW_RULES]
+    found = [(problems(telling, target.values, "row", ROW_RULES), target) for target in targets]
     fitting = [target for differing, target in found if not differing]
     if len(fitting) == 1:
         return Row(target=fitting[0], nearest=fitting[0])
