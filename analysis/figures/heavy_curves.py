@@ -37,6 +37,7 @@ from paper_tables.render.figure import (
 
 COLUMNS = ("run", "series", "seed", "measure", "update", "hours", "value")
 NUM_SPANS = 200  # points of a curve: more cannot be distinguished on 350 pixels
+MAX_POINTS = 4000  # of all curves of a measure: among more than twenty curves each has fewer
 MAX_SERIES = len(PALETTE)  # further series have no colour of their own: they are thin and grey
 PANEL_HEIGHT = 92
 MAX_LOGS = (
@@ -76,11 +77,12 @@ class Curve(NamedTuple):
 def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
     """Return the frame of curves, in their order, each averaged over the same spans of updates.
 
-    There are about NUM_SPANS spans.
+    There are about NUM_SPANS spans, or fewer among many curves.
     """
     curves = list(curves)
     updates = [point.update for curve in curves for point in curve.points]
-    span = max(1, math.ceil(max(updates, default=1) / NUM_SPANS))
+    num_spans = min(NUM_SPANS, max(1, MAX_POINTS // max(1, len(curves))))
+    span = max(1, math.ceil(max(updates, default=1) / num_spans))
     lines = []
     for curve in curves:
         for point in thin_points(curve.points, span):

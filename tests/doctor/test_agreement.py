@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.facts.listing import list_folder
 from aiayn.known_good.judge import Problem
 from aiayn.known_good.rows import JudgedJobs
 from aiayn.known_good.table import show
@@ -25,6 +26,9 @@ TESTS = Path(__file__).parents[1]
 FORMS = [path for path in sorted((TESTS / "logs").iterdir()) if path.suffix in (".log", ".txt")]
 HONEST = [path for path in sorted((TESTS / "facts" / "honest").glob("*/*")) if path.is_dir()]
 PLANTED = sorted(FIXTURES_FOLDER.glob("*/train.log"))
+# The runs that come with the project; each has its log and its attempts.
+RECORDED_FOLDER = TESTS.parent / "paper_tables" / "measured" / "multi30k" / "runs"
+RECORDED = [Path(path).parent.name for path in list_folder(RECORDED_FOLDER).log_paths]
 CHANGES = tomllib.loads((TESTS / "logs" / "one_key_changed.toml").read_text(encoding="utf-8"))
 Shown = tuple[set[tuple[str, str, str, int | None]], set[str], set[str]]
 Maker = Callable[[Path], object]
@@ -98,26 +102,31 @@ def of_doctor(printed: str) -> Shown:
     return stated, unstated, notes
 
 
+def check_agreement(folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
+    """Compare both commands on a folder, and return its number of trainings. The doctor refuses a
+    folder with several.
+    """
+    judged = judged_folder(folder)
+    exit_code = main(["doctor", str(folder), *claim_of(judged), "--json"])
+    output = capsys.readouterr()
+    if len(judged.trainings) > 1:
+        assert (exit_code, "give a folder of one run" in output.err) == (2, True)
+    else:
+        assert of_doctor(output.out) == of_tables(judged)
+    return len(judged.trainings)
+
+
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_doctor_shows_the_problems_and_notes_of_the_tables(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     FOLDERS[name](tmp_path)
-    judged = judged_folder(tmp_path)
-    exit_code = main(["doctor", str(tmp_path), *claim_of(judged), "--json"])
-    output = capsys.readouterr()
-    if len(judged.trainings) > 1:
-        assert (exit_code, "give a folder of one run" in output.err) == (2, True)
-        return
-    assert of_doctor(output.out) == of_tables(judged)
+    num_trainings = check_agreement(tmp_path, capsys)
+    assert (num_trainings > 1) == (name == "form fairseq09_wrapped.log")
 
 
-def test_only_one_form_has_several_trainings(tmp_path: Path) -> None:
-    several = []
-    for number, (name, make) in enumerate(FOLDERS.items()):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        make(folder)
-        if len(judged_folder(folder).trainings) > 1:
-            several.append(name)
-    assert several == ["form fairseq09_wrapped.log"]
+@pytest.mark.parametrize("run", RECORDED)
+def test_the_doctor_shows_the_problems_and_notes_of_our_recorded_runs(
+    run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check_agreement(RECORDED_FOLDER / run, capsys) == 1
