@@ -1,337 +1,440 @@
-"""Runs the product on a pretended GPU, and prints what it found as one JSON object.
+"""Trains on pretended GPUs, each rank in a fork of this process, which has done the imports, and
+prints what it found as one JSON object.
 
-python -m tests.engine.pretended_runs steps             a training step of each system: waits, kernels, copies
-python -m tests.engine.pretended_runs training ...      trains, stops, resumes and translates, on GPU and CPU
-python -m tests.engine.pretended_runs kernels           writes workflow/aiayn/plan/kernels.csv anew
+python -m tests.engine.pretended_runs quick ...         one training of 2 ranks in bf16
+python -m tests.engine.pretended_runs node ...          trainings of 1 to 16 ranks, stopped, resumed, with bugs
+python -m tests.engine.pretended_runs evaluation ...    translations and perplexity, on GPU and CPU
 """
 
 import argparse
 import contextlib
-import csv
+import functools
 import itertools
 import json
 import logging
-import tempfile
-from collections.abc import Iterator
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import fairseq_cli.train
 import msgspec
 import torch
+import torch._dynamo  # which each rank would import
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.trainer import Trainer
 
-from aiayn.train import plugin  # before anything else of fairseq
-from tests.engine import pretended_gpu
-from tests.engine.pretended_gpu import GPU, Pretending, pretended_ranks
+from aiayn.decode.decode import Translator, load_source_lines
+from aiayn.decode.perplexity import perplexity
+from aiayn.records import BinarizedCorpus, read_record
+from aiayn.runs.checkpoint_names import list_checkpoints
+from aiayn.train import plugin
+from aiayn.train.checkpoints import CheckpointKeeper, tensors_sha256
+from aiayn.train.fairseq_args import TrainingData
+from aiayn.train.network import node_address
+from aiayn.train.optimiser import AiaynAdam, Equation3
+from aiayn.train.ranks import Rank, any_rank_stopped
+from aiayn.train.request import StopFlag
+from aiayn.train.task import AiaynTranslationTask
+from aiayn.train.train import train_rank
+from aiayn.train.trainer import AiaynTrainer
+from tests.engine import pretended_node
+from tests.engine.hooked_job import Signal
+from tests.engine.pretended_node import (
+    GPU,
+    GPUS_PER_NODE,
+    NODE,
+    GpuTensor,
+    Pretending,
+)
+from tests.engine.test_two_nodes import ADDRESSES, linked_namespaces
+from tests.engine.tiny_spec import DECODING
+from tests.engine.tiny_training import LEARNT, make_request, state_sha256, train_here
+from tests.forks import fork
 
 __all__ = ["plugin"]
 
-CSV_PATH = Path(__file__).resolve().parents[2] / "workflow/aiayn/plan/kernels.csv"
-SYSTEMS = ("base", "big", "table3_a_h1", "table3_b_dk16")
-PRECISIONS = ("fp32", "tf32", "bf16")
-NUM_RANKS = (1, 4, 8)
-VOCABULARY_SIZE = 37_000
-TOKENS_PER_RANK = 3_250  # 25,000 of a batch over 8 GPUs, with padding
-TOKENS_OF_ALL = 25_000  # a whole update in one batch
-LONGEST = 45
-PAD, END = 1, 2
+# A training whose updates are of every kind. An epoch has 6 updates of 8 batches.
+UPDATES, STOPPED_AT, LOG_INTERVAL, NUM_VALIDATIONS = 8, 3, 3, 2
+TRAINED = {
+    "updates": UPDATES,
+    "save_interval_updates": 6,
+    "batches_per_update": 8,
+    "max_tokens_per_batch": 650,
+}
+NUM_GRADIENTS = 3  # updates whose gradients are kept
+RUN_SECONDS = 200.0
 
 
-class StepCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What one update of a training is on a GPU.
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A training of some ranks; `control` names what is left out of it."""
 
-    Kernels of forward and backward pass count for each batch of an update, all others once an
-    update.
-    """
-
-    system: str
-    precision: str
+    folder: str
+    binarized_path: str
     num_ranks: int
-    kernels_per_batch: int
-    kernels_per_update: int
-    waits_per_update: int
-    copies_per_update: int
-    attention: str
+    device: str = "cuda"
+    precision: str = "fp32"
+    p_drop: float = 0.0
+    stopped_at: int = 0
+    control: str = ""
+    namespaces: tuple[str, ...] = ()
 
 
-def make_sample(seed: int, num_tokens: int = TOKENS_PER_RANK) -> dict[str, Any]:
-    """Return a batch with padding on both sides, as fairseq's dataset makes it."""
-    generator = torch.Generator().manual_seed(seed)
-    num_sentences = num_tokens // LONGEST
-    lengths = torch.randint(LONGEST // 3, LONGEST + 1, (2, num_sentences), generator=generator)
-    lengths[:, 0] = LONGEST
-    ids = torch.randint(4, VOCABULARY_SIZE, (2, num_sentences, LONGEST), generator=generator)
-    source, target = ids.masked_fill(torch.arange(LONGEST) >= lengths[..., None], PAD)
-    moved = torch.cat([torch.full_like(target[:, :1], END), target[:, :-1]], dim=1)
-    return {
-        "id": torch.arange(num_sentences),
-        "nsentences": num_sentences,
-        "ntokens": int(target.ne(PAD).sum()),
-        "target": target,
-        "net_input": {"src_tokens": source, "src_lengths": lengths[0], "prev_output_tokens": moved},
-    }
+class Observer:
+    """Notes what one rank trains on, computes and asks of its device."""
 
+    def __init__(self) -> None:
+        self.sentences: list[tuple[int, list[int]]] = []  # by update
+        self.losses: list[float] = []  # smoothed, of a target token in nats
+        self.gradients: list[torch.Tensor] = []
+        self.model: dict[str, torch.Tensor] = {}
 
-def make_trainer(system: str, num_ranks: int, folder: Path) -> Any:
-    """Return fairseq's trainer of a paper's system, on the pretended GPU; its weights have no
-    numbers.
-    """
-    import fairseq_cli.train
-    from fairseq import tasks
-    from fairseq.logging import metrics
-
-    from aiayn.spec.system import read_system
-    from aiayn.train import compat
-    from aiayn.train.device import prepare_device
-    from aiayn.train.fairseq_args import TrainingData, train_flags
-    from aiayn.train.ranks import Rank, rank_flags
-
-    for language in ("en", "de"):
-        symbols = "".join(f"w{index} 1\n" for index in range(VOCABULARY_SIZE - 4))
-        (folder / f"dict.{language}.txt").write_text(symbols, encoding="utf-8")
-    data = TrainingData(
-        folder=str(folder), source_language="en", target_language="de", is_joint=True
-    )
-    training = read_system(system, "paper").training
-    flags = train_flags(
-        training, data, seed=1, save_folder=str(folder), device="cuda", num_ranks=num_ranks
-    )
-    flags += rank_flags(Rank(rank=0, world_size=num_ranks, job="1", local_rank=0), "cuda")
-    cfg = compat.training_config(flags)
-    metrics.reset()  # which is on the device of the process's last training
-    task = tasks.setup_task(cfg.task)
-    with torch.device("meta"):
-        model = task.build_model(cfg.model)
-    prepare_device("cuda")
-    return fairseq_cli.train.Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
-
-
-def count_steps(
-    system: str,
-    num_ranks: int,
-    precisions: tuple[str, ...] = PRECISIONS,
-    num_tokens: int = TOKENS_PER_RANK,
-) -> Iterator[StepCounts]:
-    """Yield the counts of one update of a batch a rank, in each precision, with the vote that
-    follows it.
-    """
-    from aiayn.train.ranks import Rank, any_rank_stopped
-    from aiayn.train.request import StopFlag
-
-    rank = Rank(rank=0, world_size=num_ranks, job="1", local_rank=0)
-    with tempfile.TemporaryDirectory() as folder, pretended_ranks(num_ranks), Pretending():
-        trainer = make_trainer(system, num_ranks, Path(folder))
-        step = trainer.task.train_step
-
-        def train_step(*args: Any, **named: Any) -> Any:
-            GPU.phase = "batch"
-            try:
-                return step(*args, **named)
-            finally:
-                GPU.phase = ""
-
-        trainer.task.train_step = train_step
-        trainer.train_step([make_sample(0)])  # makes Adam's moments
-        for precision in precisions:
-            trainer.task.cfg.precision = precision
-            GPU.forget()
-            trainer.train_step([make_sample(1, num_tokens)])
-            any_rank_stopped(StopFlag(), rank)
-            yield StepCounts(
-                system=system,
-                precision=precision,
-                num_ranks=num_ranks,
-                kernels_per_batch=GPU.kernels["batch"],
-                kernels_per_update=GPU.kernels[""],
-                waits_per_update=GPU.waits.total(),
-                copies_per_update=GPU.num_copies,
-                attention=", ".join(sorted(GPU.attention)),
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Observe the trainings of the block."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(
+                mock.patch("aiayn.train.fairseq_args.NUM_VALIDATIONS", NUM_VALIDATIONS)
             )
+            stack.enter_context(mock.patch("aiayn.train.fairseq_args.LOADERS_PER_GPU", 1))
+            stack.enter_context(
+                mock.patch("aiayn.train.fairseq_args.log_interval", return_value=LOG_INTERVAL)
+            )
+            for owner, name, phase in (
+                (AiaynTrainer, "train_step", "update"),
+                (AiaynTranslationTask, "train_step", "batch"),
+                (AiaynTrainer, "share_log", "log"),
+                (fairseq_cli.train, "validate", "validation"),
+                (CheckpointKeeper, "save", "checkpoint"),
+                (fairseq_cli.train, "train", "epoch"),
+            ):
+                stack.enter_context(pretended_node.counted(owner, name, phase))
+            vote = pretended_node.in_phase(any_rank_stopped, "vote")
+            stack.enter_context(mock.patch("aiayn.train.train.any_rank_stopped", vote))
+            for owner, name, note in (
+                (AiaynTranslationTask, "train_step", self._note_batch),
+                (AiaynTranslationTask, "reduce_metrics", self._note_loss),
+                (AiaynAdam, "clip_grad_norm", self._note_gradients),
+                (AiaynTrainer, "set_num_updates", self._note_model),
+            ):
+                stack.enter_context(_noted(owner, name, note))
+            yield
 
+    def _note_batch(
+        self, task: Any, sample: Any, *others: Any, update_num: int, ignore_grad: bool, **_: Any
+    ) -> None:
+        if not ignore_grad:
+            ids = sample["id"]
+            inner = ids.inner if isinstance(ids, GpuTensor) else ids
+            self.sentences.append((update_num, inner.tolist()))
 
-def plant(bug: str) -> contextlib.AbstractContextManager[Any]:
-    """Return a context that plants a bug in the product, invisible to tests on a CPU."""
-    from aiayn.model import attention, transformer
-
-    if bug == "the loss counts its tokens":
-        loss = transformer.label_smoothed_nll
-
-        def uncounted(*args: Any, num_tokens: int, **named: Any) -> Any:
-            return loss(*args, **named)
-
-        return mock.patch.object(transformer, "label_smoothed_nll", uncounted)
-    if bug == "the mask is made on the CPU":
-        mask = attention.additive_mask
-        return mock.patch.object(
-            transformer, "additive_mask", lambda padding, dtype: mask(padding.cpu(), dtype)
-        )
-    if bug == "cuDNN computes attention":
-        return mock.patch("aiayn.train.device.refuse_cudnn")
-    raise ValueError(bug)
-
-
-BUGS = ("the loss counts its tokens", "the mask is made on the CPU", "cuDNN computes attention")
-
-
-def count_all_steps() -> list[StepCounts]:
-    """Return the rows of kernels.csv."""
-    counts: list[StepCounts] = []
-    for system, num_ranks in itertools.product(SYSTEMS, NUM_RANKS):
-        counts += count_steps(system, num_ranks)
-    return counts
-
-
-def run_steps() -> dict[str, Any]:
-    """Return the counts of all steps, the waits of the last step, and the counts of base in
-    bf16 with each planted bug.
-    """
-    counts = count_all_steps()
-    waits = dict(GPU.waits)
-    with_bug: dict[str, Any] = {}
-    for bug in BUGS:
-        torch.backends.cuda.enable_cudnn_sdp(True)  # torch's default
-        with plant(bug):
-            try:
-                (with_bug[bug],) = count_steps("base", 1, ("bf16",))
-            except RuntimeError as error:
-                with_bug[bug] = str(error)
-    (large,) = count_steps("base", 1, ("bf16",), TOKENS_OF_ALL)
-    return {"counts": counts, "waits": waits, "with_bug": with_bug, "large": large}
-
-
-UPDATES, STOPPED_AT, NUM_LINES = 12, 7, 24
-BATCHES_PER_UPDATE = 4  # joined to one on the GPU, because the model is small
-UPDATES_OF_TRANSLATOR, WARMUP_STEPS = 160, 100  # after fewer, all translations are one sentence
-
-
-class Trained(msgspec.Struct, frozen=True, kw_only=True):
-    """What a training left."""
-
-    losses: list[float]  # smoothed, of a target token in nats
-    tensors_sha256: str
-    record: dict[str, Any]
-
-
-def train(request: Any, *, stopped_at: int = 0) -> Trained:
-    """Train in this process, to the end or until TERM comes after an update."""
-    from aiayn.train.checkpoints import load_checkpoint, tensors_sha256
-    from aiayn.train.task import AiaynTranslationTask
-    from tests.engine.tiny_training import train_here
-
-    losses = []
-    reduce_metrics = AiaynTranslationTask.reduce_metrics
-
-    def note_loss(task: Any, outputs: list[dict[str, Any]], criterion: Any) -> None:
+    def _note_loss(self, task: Any, outputs: list[dict[str, Any]], criterion: Any) -> None:
         if criterion.training:
-            losses.append(
-                sum(float(output["loss"]) for output in outputs)
-                / sum(output["ntokens"] for output in outputs)
+            total = sum(float(output["loss"]) for output in outputs)
+            self.losses.append(total / sum(output["ntokens"] for output in outputs))
+
+    def _note_gradients(self, optimiser: AiaynAdam, *_: Any, **__: Any) -> None:
+        if len(self.gradients) < NUM_GRADIENTS:
+            parts = [_inner(parameter.grad).flatten() for parameter in optimiser.params]
+            self.gradients.append(torch.cat(parts))
+
+    def _note_model(self, trainer: Any, num_updates: int) -> None:
+        self.model = trainer.model.state_dict()
+
+    def report(self) -> dict[str, Any]:
+        """Return what was noted, as JSON can hold it."""
+        phases = []
+        for counts in GPU.finished:
+            waits = counts.waits.total()
+            phases.append(
+                {
+                    "phase": counts.phase,
+                    "kernels": counts.num_kernels,
+                    "waits": waits,
+                    "copies": counts.num_copies,
+                    "emptied": counts.num_emptied,
+                    "products": dict(counts.products),
+                    "places": dict(counts.waits),
+                }
             )
-        reduce_metrics(task, outputs, criterion)
-
-    is_quick = mock.patch("aiayn.train.fairseq_args.NUM_VALIDATIONS", 1)
-    with is_quick, mock.patch.object(AiaynTranslationTask, "reduce_metrics", note_loss):
-        full_path = train_here(request, stopped_at=stopped_at)
-    done_path = request.folder.done_path
-    record = json.loads(done_path.read_text(encoding="utf-8")) if done_path.exists() else {}
-    digest = tensors_sha256(load_checkpoint(full_path)["model"])
-    return Trained(losses=losses, tensors_sha256=digest, record=record)
-
-
-def evaluate(model_path: Path, data: Any, decoding: Any, device: str) -> dict[str, Any]:
-    """Translate the demo's test set and measure its development set, and count attentions that
-    cuDNN could compute.
-    """
-    from aiayn.decode.decode import Translator, load_source_lines
-    from aiayn.decode.perplexity import perplexity
-
-    forget_attention()
-    translator = Translator(model_path, data.folder, decoding, device=device)
-    hypotheses = translator.translate(load_source_lines(translator.task, "test")[:NUM_LINES])
-    results = {"translations": [" ".join(hypothesis.pieces) for hypothesis in hypotheses]}
-    results |= {
-        "decoding": dict(GPU.attention),
-        "decoding with cuDNN": GPU.num_attentions_with_cudnn,
-    }
-    forget_attention()
-    results["perplexity"] = perplexity(
-        model_path, data.folder, "valid", device=device
-    ).ppl_per_subword
-    return results | {
-        "measuring": dict(GPU.attention),
-        "measuring with cuDNN": GPU.num_attentions_with_cudnn,
-    }
-
-
-def write_csv(path: Path, counts: list[StepCounts]) -> None:
-    """Write the counts as a table."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(StepCounts.__struct_fields__)
-        writer.writerows(msgspec.structs.astuple(step) for step in counts)
-
-
-def read_csv(path: Path) -> list[StepCounts]:
-    """Return the counts of a table."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return msgspec.convert(list(csv.DictReader(file)), list[StepCounts], strict=False)
-
-
-def forget_attention() -> None:
-    """Begin to count anew, with cuDNN on, which is torch's default."""
-    torch.backends.cuda.enable_cudnn_sdp(True)
-    GPU.forget()
-
-
-def run_training(folder: Path, binarized_path: Path) -> dict[str, Any]:
-    """Train the demo's base on the CPU and on the pretended GPU, and return what a test compares."""
-    from aiayn.records import BinarizedCorpus, read_record
-    from aiayn.runs.checkpoint_names import list_checkpoints
-    from aiayn.spec.system import read_system
-    from tests.engine.tiny_training import make_request
-
-    data, system = read_record(binarized_path, BinarizedCorpus), read_system("base", "demo")
-
-    def request(name: str, **changes: Any) -> Any:
-        changes = {
-            "updates": UPDATES,
-            "save_interval_updates": 100,
-            "warmup_steps": WARMUP_STEPS,
-            "batches_per_update": BATCHES_PER_UPDATE,
-            "max_tokens_per_batch": system.training.max_tokens_per_batch // BATCHES_PER_UPDATE,
-        } | changes
-        training = msgspec.structs.replace(system.training, **changes)
-        (folder / name).mkdir(parents=True)
-        return make_request(folder / name, data, **msgspec.structs.asdict(training))
-
-    on_cpu = request("cpu", device="cpu", p_drop=0.0, updates=UPDATES_OF_TRANSLATOR)
-    results: dict[str, Any] = {"cpu": train(on_cpu)}
-    model_path = list_checkpoints(on_cpu.folder.checkpoints_path, "model")[-1]
-    results["evaluated, cpu"] = evaluate(model_path, data, system.decoding, "cpu")
-    pretended_gpu.pretend_torch_cuda()
-    GPU.has_numbers = True
-    with Pretending():
-        forget_attention()
-        results["gpu"] = train(request("gpu", device="cuda", p_drop=0.0))
-        results["whole"] = train(request("whole", device="cuda", precision="bf16"))
-        stopped = request("stopped", device="cuda", precision="bf16")
-        train(stopped, stopped_at=STOPPED_AT)
-        results["resumed"] = train(stopped)
-        results |= {
-            "training": dict(GPU.attention),
-            "training with cuDNN": GPU.num_attentions_with_cudnn,
+        model = {name: _inner(tensor) for name, tensor in self.model.items()}
+        return {
+            "sentences": self.sentences,
+            "losses": self.losses,
+            "model_sha256": tensors_sha256(model),
+            "phases": phases,
+            "attention": dict(GPU.attention),
+            "attentions_with_cudnn": GPU.num_attentions_with_cudnn,
+            "device": NODE.device,
+            "seconds_by_backend": NODE.seconds_by_backend,
         }
-        hasty = request("hasty", device="cuda")
-        with mock.patch.object(
-            torch.cuda, "synchronize"
-        ):  # the bug: checkpoints are written before copies arrive
-            train(hasty, stopped_at=1)
-        try:
-            results["resumed, with a bug"] = train(hasty)
-        except FloatingPointError as error:
-            results["resumed, with a bug"] = str(error)
-        results["evaluated, gpu"] = evaluate(model_path, data, system.decoding, "cuda")
+
+
+def _inner(tensor: torch.Tensor) -> torch.Tensor:
+    inner = tensor.inner if isinstance(tensor, GpuTensor) else tensor
+    return inner.detach().clone()
+
+
+def _noted(owner: Any, name: str, note: Callable[..., None]) -> Any:
+    """Return a context that calls `note` with a function's arguments before each call."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        note(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    return mock.patch.object(owner, name, noted)
+
+
+CONTROLS = ("random state", "schedule", "moments", "position", "late copies")
+
+
+@contextlib.contextmanager
+def left_out(control: str) -> Iterator[None]:
+    """Leave something out of what a training saves or restores in the block; '' for nothing."""
+    begin = [0]  # the update that this process began at
+    load, seed, rate = Trainer.load_checkpoint, Trainer._set_seed, Equation3.step_update
+
+    def load_and_note(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        state = load(trainer, *args, **kwargs)
+        begin[0] = trainer.get_num_updates()
+        return state
+
+    def seed_from_begin(trainer: Any) -> None:
+        number = trainer.get_num_updates() - begin[0]
+        with mock.patch.object(trainer, "get_num_updates", return_value=number):
+            seed(trainer)
+
+    def rate_from_begin(schedule: Any, num_updates: int) -> float:
+        return rate(schedule, num_updates - begin[0])
+
+    position = EpochBatchIterator.load_state_dict
+
+    def restore_epoch_only(iterator: Any, state: dict[str, Any]) -> None:
+        position(iterator, {**state, "iterations_in_epoch": 0})
+
+    replaced: dict[str, tuple[Any, str, Any]] = {
+        "random state": (Trainer, "_set_seed", seed_from_begin),
+        "schedule": (Equation3, "step_update", rate_from_begin),
+        "moments": (AiaynAdam, "load_state_dict", lambda *_, **__: None),
+        "position": (EpochBatchIterator, "load_state_dict", restore_epoch_only),
+        "late copies": (torch.cuda, "synchronize", lambda *_: None),
+    }
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(Trainer, "load_checkpoint", load_and_note))
+        if control:
+            stack.enter_context(mock.patch.object(*replaced[control]))
+        yield
+
+
+def train_ranks(run: Run) -> list[dict[str, Any]]:
+    """Train each rank in a fork, and return what each noted; `error` in place of it if one failed."""
+    folder = Path(run.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    children = [fork(functools.partial(train_one, run, index)) for index in range(run.num_ranks)]
+    deadline = time.monotonic() + RUN_SECONDS
+    while children and time.monotonic() < deadline:
+        children = [child for child in children if os.waitpid(child, os.WNOHANG)[0] == 0]
+        time.sleep(0.02)
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    results = []
+    for index in range(run.num_ranks):
+        path = folder / f"rank{index}.json"
+        results.append(json.loads(path.read_text()) if path.exists() else {"error": "no end"})
+        path.unlink(missing_ok=True)
     return results
+
+
+def train_one(run: Run, index: int) -> None:
+    """Train one rank in this process, and write what it noted."""
+    node, local_rank = divmod(index, GPUS_PER_NODE)
+    address = None
+    if run.num_ranks > GPUS_PER_NODE:
+        address = f"127.0.0.{2 + node}"
+        if run.namespaces:
+            pretended_node.enter_namespace(run.namespaces[node])
+            address = node_address(ADDRESSES[1 - node])
+    rank = Rank(
+        rank=index,
+        world_size=run.num_ranks,
+        job="7",
+        local_rank=local_rank,
+        node_address=address,
+        num_restarts=0,
+    )
+    data = read_record(Path(run.binarized_path), BinarizedCorpus)
+    request = make_request(
+        Path(run.folder),
+        data,
+        num_ranks=run.num_ranks,
+        device=run.device,
+        precision=run.precision,
+        p_drop=run.p_drop,
+        **TRAINED,
+    )
+    observer = Observer()
+    path = Path(run.folder) / f"rank{index}.json"
+    with contextlib.ExitStack() as stack:
+        if run.device == "cuda":
+            pretended_node.pretend(node)
+            stack.enter_context(Pretending())
+        stack.enter_context(observer.installed())
+        stack.enter_context(left_out(run.control))
+        stack.enter_context(mock.patch("platform.node", return_value=f"n{node}"))
+        if index == 0:
+            stack.enter_context(Signal(update=run.stopped_at).installed())
+        stop = stack.enter_context(StopFlag().installed())
+        try:
+            train_rank(request, rank, stop)
+        except BaseException as error:
+            path.write_text(json.dumps({"error": f"{type(error).__name__}: {error}"}))
+            raise
+    torch.save(observer.gradients, Path(run.folder) / f"gradients{index}.pt")
+    path.write_text(json.dumps(observer.report()))
+
+
+def run_quick(folder: Path, binarized_path: Path) -> dict[str, Any]:
+    """Return what 2 ranks note of a training in bf16, with dropout, and its record."""
+    run = Run(
+        folder=str(folder / "quick"),
+        binarized_path=str(binarized_path),
+        num_ranks=2,
+        precision="bf16",
+        p_drop=0.1,
+    )
+    return {"ranks": train_ranks(run), "record": read_done(run)}
+
+
+def read_done(run: Run) -> dict[str, Any]:
+    """Return the record of a finished training; empty if it has none."""
+    path = Path(run.folder) / "done.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def gradient_error(ours: Path, theirs: Path) -> float:
+    """Return the largest relative error of the gradients of the first updates of two runs."""
+    errors = [0.0]
+    for our, their in zip(torch.load(ours), torch.load(theirs), strict=True):
+        errors.append(float((our - their).norm() / their.norm()))
+    return max(errors)
+
+
+def run_node(folder: Path, binarized_path: Path) -> dict[str, Any]:
+    """Return what trainings of 1 to 16 ranks note, on the CPU, undisturbed, stopped and resumed."""
+    results: dict[str, Any] = {"controls": {}}
+    with contextlib.ExitStack() as stack:
+        try:
+            namespaces = stack.enter_context(linked_namespaces())
+        except OSError:
+            namespaces = ()
+        results["has_namespaces"] = bool(namespaces)
+        base = Run(
+            folder=str(folder),
+            binarized_path=str(binarized_path),
+            num_ranks=1,
+            namespaces=namespaces,
+        )
+
+        def variant(name: str, **changes: Any) -> Run:
+            return msgspec.structs.replace(base, folder=str(folder / name), **changes)
+
+        for num_ranks, precision in itertools.product((1, 2, 4, 8, 16), ("fp32", "bf16")):
+            if num_ranks == 1 and precision == "bf16":
+                continue
+            name = f"{num_ranks}{precision}"
+            p_drop = 0.1 if precision == "bf16" else 0.0
+            whole = variant(f"{name}whole", num_ranks=num_ranks, precision=precision, p_drop=p_drop)
+            result: dict[str, Any] = {"whole": train_ranks(whole), "record": read_done(whole)}
+            if precision == "fp32":
+                on_cpu = msgspec.structs.replace(
+                    whole, folder=str(folder / f"{name}cpu"), device="cpu"
+                )
+                result["cpu"] = train_ranks(on_cpu)
+                paths = [Path(run.folder) / "gradients0.pt" for run in (whole, on_cpu)]
+                result["gradient_error"] = gradient_error(*paths)
+            if num_ranks > 1:
+                stopped = msgspec.structs.replace(
+                    whole, folder=str(folder / f"{name}stopped"), stopped_at=STOPPED_AT
+                )
+                result["stopped"] = train_ranks(stopped)
+                if (num_ranks, precision) == (2, "bf16"):
+                    results["controls"] = run_controls(stopped)
+                resumed = msgspec.structs.replace(stopped, stopped_at=0)
+                result["resumed"] = train_ranks(resumed)
+                result["states"] = [state_sha256(Path(run.folder)) for run in (whole, resumed)]
+            results[name] = result
+    return results
+
+
+def run_controls(stopped: Run) -> dict[str, str]:
+    """Resume a stopped training without one part of its state each, and return what it ends with."""
+    ends = {}
+    for control in ("", *CONTROLS):
+        resumed = msgspec.structs.replace(
+            stopped, folder=f"{stopped.folder}{control}", stopped_at=0, control=control
+        )
+        if control == "late copies":  # the bug is in the training that saves
+            saving = msgspec.structs.replace(resumed, stopped_at=STOPPED_AT)
+            train_ranks(saving)
+            resumed = msgspec.structs.replace(resumed, control="")
+        elif control:
+            shutil.copytree(stopped.folder, resumed.folder)
+        else:
+            continue
+        (first, *_) = train_ranks(resumed)
+        ends[control] = first.get("error") or first["model_sha256"]
+    return ends
+
+
+NUM_LINES = 21
+
+
+def run_evaluation(folder: Path, binarized_path: Path) -> dict[str, Any]:
+    """Return translations and perplexity of a model that was trained on the CPU, on both devices."""
+    data = read_record(binarized_path, BinarizedCorpus)
+    request = make_request(folder / "learnt", data, **LEARNT)
+    train_here(request)
+    (*_, model_path) = list_checkpoints(request.folder.checkpoints_path, "model")
+    results = {"cpu": evaluate(model_path, request.data, "cpu")}
+    result_path = folder / "evaluated.json"
+
+    def on_gpu() -> None:
+        pretended_node.pretend()
+        with Pretending():
+            result_path.write_text(json.dumps(evaluate(model_path, request.data, "cuda")))
+
+    # A process that has run a backward pass has no threads for further devices, but decoding needs none.
+    assert os.waitpid(fork(on_gpu), 0)[1] == 0
+    return results | {"gpu": json.loads(result_path.read_text())}
+
+
+def evaluate(model_path: Path, data: TrainingData, device: str) -> dict[str, Any]:
+    """Translate the test set and measure the development set; count the attentions of both, and
+    those that cuDNN could compute.
+    """
+    torch.backends.cuda.enable_cudnn_sdp(True)  # torch's default
+    translator = Translator(model_path, Path(data.folder), DECODING, device=device)
+    hypotheses = translator.translate(load_source_lines(translator.task, "test")[:NUM_LINES])
+    num_decoding = GPU.attention.total()
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    measured = perplexity(model_path, Path(data.folder), "valid", device=device)
+    return {
+        "translations": [" ".join(hypothesis.pieces) for hypothesis in hypotheses],
+        "perplexity": measured.ppl_per_subword,
+        "decoding": num_decoding,
+        "measuring": GPU.attention.total() - num_decoding,
+        "with_cudnn": GPU.num_attentions_with_cudnn,
+    }
+
+
+TRAININGS = {"quick": run_quick, "node": run_node, "evaluation": run_evaluation}
 
 
 def main() -> None:
@@ -339,23 +442,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("steps", "training", "kernels"))
-    parser.add_argument("--folder", type=Path, help="training: where the runs are made")
-    parser.add_argument("--binarized", type=Path, help="training: record of the demo's data-bin")
+    parser.add_argument("what", choices=TRAININGS)
+    parser.add_argument("--folder", type=Path, required=True, help="where the runs are made")
+    parser.add_argument("--binarized", type=Path, required=True, help="record of their data-bin")
     arguments = parser.parse_args()
     logging.disable(logging.INFO)
     torch.set_num_threads(1)
-    if reason := pretended_gpu.reason_unsupported():
+    if reason := pretended_node.reason_unsupported():
         parser.exit(1, f"{reason}\n")
-    pretended_gpu.allow_cuda()  # before autograd's first use, which starts its threads
-    if arguments.what == "training":
-        results = run_training(arguments.folder, arguments.binarized)
-    else:
-        pretended_gpu.pretend_torch_cuda()
-        if arguments.what == "kernels":
-            write_csv(CSV_PATH, count_all_steps())
-            return
-        results = run_steps()
+    results = TRAININGS[arguments.what](arguments.folder, arguments.binarized)
     print(msgspec.json.encode(results).decode())
 
 

@@ -40,10 +40,13 @@ print(json.dumps([received.full_path, total.tolist(), addresses]))
 """
 
 
-@pytest.fixture
-def nodes() -> Iterator[tuple[str, str]]:
-    """Return two network namespaces; each has its loopback, a cable to the other, and both are on the
+@contextlib.contextmanager
+def linked_namespaces() -> Iterator[tuple[str, str]]:
+    """Yield two network namespaces; each has its loopback, a cable to the other, and both are on the
     campus network.
+
+    Raises:
+        OSError: if this process cannot make any.
     """
     names = (f"aiayn{os.getpid()}a", f"aiayn{os.getpid()}b")
 
@@ -51,11 +54,11 @@ def nodes() -> Iterator[tuple[str, str]]:
         subprocess.run(["ip", *words], check=True, capture_output=True, timeout=30)
 
     if shutil.which("ip") is None or os.geteuid() != 0:
-        pytest.skip("network namespaces need root and iproute2")
+        raise OSError("network namespaces need root and iproute2")
     try:
         ip("netns", "add", names[0])
     except subprocess.CalledProcessError as error:
-        pytest.skip(f"no network namespaces here: {error.stderr.decode()}")
+        raise OSError(f"no network namespaces here: {error.stderr.decode()}") from error
     try:
         ip("netns", "add", names[1])
         for cable, network in (("cable", "10.77.0"), ("campus", "10.88.0")):
@@ -71,6 +74,17 @@ def nodes() -> Iterator[tuple[str, str]]:
         for name in names:
             with contextlib.suppress(subprocess.CalledProcessError):
                 ip("netns", "delete", name)
+
+
+@pytest.fixture
+def nodes() -> Iterator[tuple[str, str]]:
+    """Return two linked network namespaces."""
+    with contextlib.ExitStack() as stack:
+        try:
+            names = stack.enter_context(linked_namespaces())
+        except OSError as error:
+            pytest.skip(str(error))
+        yield names
 
 
 def test_ranks_of_two_nodes_meet_and_listen_on_their_own_network_only(

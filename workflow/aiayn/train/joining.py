@@ -25,16 +25,22 @@ def join_batches(
         return _join_rows(tensors, padding_index, is_left=is_left)
 
     return {
-        "id": torch.cat([sample["id"] for sample in samples]),
+        "id": _concatenate([sample["id"] for sample in samples]),
         "nsentences": sum(sample["nsentences"] for sample in samples),
         "ntokens": sum(sample["ntokens"] for sample in samples),
         "target": join([sample["target"] for sample in samples]),
         "net_input": {
             "src_tokens": join([part["src_tokens"] for part in inputs], is_left=is_left_padded),
-            "src_lengths": torch.cat([part["src_lengths"] for part in inputs]),
+            "src_lengths": _concatenate([part["src_lengths"] for part in inputs]),
             "prev_output_tokens": join([part["prev_output_tokens"] for part in inputs]),
         },
     }
+
+
+def _concatenate(tensors: list[Tensor]) -> Tensor:
+    """Concatenate vectors, in pinned memory if the parts are."""
+    joined = torch.cat(tensors)
+    return joined.pin_memory() if tensors[0].is_pinned() else joined
 
 
 def _join_rows(tensors: list[Tensor], padding_index: int, *, is_left: bool) -> Tensor:

@@ -187,6 +187,15 @@ def joined_ranks(
         torch.distributed.destroy_process_group()
 
 
+def new_training_group() -> ProcessGroup:
+    """Return a group of all ranks for the training's collectives, which end after
+    COLLECTIVE_SECONDS; a new group does not inherit that. This is a collective.
+    """
+    timeout = datetime.timedelta(seconds=COLLECTIVE_SECONDS)
+    group: ProcessGroup = torch.distributed.new_group(timeout=timeout)
+    return group
+
+
 def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
     """Return on all ranks alike whether to stop after this update; then the flag's `agreed` is the
     signal.

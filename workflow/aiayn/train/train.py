@@ -35,7 +35,15 @@ from aiayn.train.device import (
 from aiayn.train.fairseq_args import train_flags
 from aiayn.train.node_check import check_node
 from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
-from aiayn.train.ranks import Rank, RankGroup, Start, any_rank_stopped, joined_ranks, rank_flags
+from aiayn.train.ranks import (
+    Rank,
+    RankGroup,
+    Start,
+    any_rank_stopped,
+    joined_ranks,
+    new_training_group,
+    rank_flags,
+)
 from aiayn.train.rendezvous import is_peer_loss
 from aiayn.train.request import StopFlag, StopTraining, TrainingRequest
 from aiayn.train.task import AiaynTranslationTask, forget_validations
@@ -129,6 +137,9 @@ class RankTraining:
             num_ranks=self.rank.world_size,
         )
         flags += rank_flags(self.rank, self.device)
+        if self.rank.world_size > 1:
+            # fairseq would make this group itself, with NCCL's own time-out.
+            distributed_utils.get_global_group._global_group = new_training_group()
         flags += ["--restore-file", start.full_path] if start.full_path else []
         with keeper.closed_at_end():
             distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)
