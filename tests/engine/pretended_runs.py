@@ -135,7 +135,7 @@ class Observer:
     def _note_loss(self, task: Any, outputs: list[dict[str, Any]], criterion: Any) -> None:
         if criterion.training:
             total = sum(float(output["loss"]) for output in outputs)
-            self.losses.append(total / sum(output["ntokens"] for output in outputs))
+            self.losses.append(float(total / sum(output["ntokens"] for output in outputs)))
 
     def _note_gradients(self, optimiser: AiaynAdam, *_: Any, **__: Any) -> None:
         if len(self.gradients) < NUM_GRADIENTS:
@@ -293,11 +293,12 @@ def train_one(run: Run, index: int) -> None:
         stop = stack.enter_context(StopFlag().installed())
         try:
             train_rank(request, rank, stop)
+            report = json.dumps(observer.report())
         except BaseException as error:
             path.write_text(json.dumps({"error": f"{type(error).__name__}: {error}"}))
             raise
     torch.save(observer.gradients, Path(run.folder) / f"gradients{index}.pt")
-    path.write_text(json.dumps(observer.report()))
+    path.write_text(report)
 
 
 def run_quick(folder: Path, binarized_path: Path) -> dict[str, Any]:
