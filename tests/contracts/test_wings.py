@@ -298,6 +298,7 @@ def copy(tmp_path: Path) -> Copy:
     """
     folder = tmp_path / "wings"
     copy_tree(folder / "copy")
+    (folder / "copy" / "slurm").symlink_to(os.readlink(CHECKOUT / "slurm"))
     venv.create(folder / "venv", symlinks=True)
     (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
     # A path in a .pth file is searched, but .pth files in it, as an editable installation's, are
