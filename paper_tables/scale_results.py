@@ -17,7 +17,7 @@ import pandas as pd
 
 from aiayn.errors import RecordError, TableError
 from aiayn.experiment import Experiment, expand, read_experiment
-from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
+from aiayn.packed import UNPACK_ERRORS, exists, find_packed, glob, unpacked_sha256
 from aiayn.paths import (
     PACK_RUNS_NAME,
     Evaluation,
@@ -113,7 +113,7 @@ def gather_results(
     """
     experiment = read_experiment(scale, config_folder)
     for path in () if so_far else experiment.records(results_folder):
-        if not path.exists():
+        if not exists(path):
             raise TableError(
                 f"{path}: no such record; the tables of scale {scale.scale} need it; the same"
                 " command with --so-far makes tables of the present records"
@@ -181,15 +181,15 @@ def _gather(
     for folder in folders:
         for baseline in experiment.baselines:
             path = baselines_record(folder, scale, *baseline)
-            if path.exists() or not so_far:
+            if exists(path) or not so_far:
                 baseline_records.append(read_record(path, BaselineRecords))
         for corpus in experiment.corpora:
             path = corpus_record(folder, scale, "binarize", corpus)
-            if corpus not in binarized_by_corpus and path.exists():
+            if corpus not in binarized_by_corpus and exists(path):
                 binarized_by_corpus[corpus] = read_record(path, BinarizedCorpus)
         for stage in present_stages():
             path = scale_record(folder, scale, stage.verb)
-            if stage.verb not in record_by_stage and path.exists():
+            if stage.verb not in record_by_stage and exists(path):
                 record_by_stage[stage.verb] = read_record(path, load(stage.record))
     return ScaleResults(
         experiment=experiment,
@@ -310,7 +310,7 @@ def _read_trainings(
     found: dict[TrainingKey, TrainRecord] = {}
     folder_by_key: dict[TrainingKey, Path] = {}
     for folder in results_folders:
-        for path in sorted((folder / scale / "train").glob("*/*/seed*.json")):
+        for path in glob(folder / scale / "train", "*/*/seed*.json"):
             train = read_train_record(path, folder / scale / PACK_RUNS_NAME)
             key = (train.corpus, train.system, train.seed)
             if path != train_record(folder, scale, *key):

@@ -25,7 +25,7 @@ from aiayn.facts.reader import read_log
 from aiayn.facts.types import LogFile, Section, real
 from aiayn.known_good.rows import JudgedJobs, JudgedTraining, JudgedTranslation, judge_jobs
 from aiayn.known_good.table import ANY
-from aiayn.packed import find_packed
+from aiayn.packed import exists, find_packed, glob, modified_seconds
 from aiayn.paths import corpus_record, num_averaged, split_alpha
 from aiayn.records import (
     BinarizedCorpus,
@@ -69,9 +69,7 @@ def list_runs(results_folder: Path) -> dict[str, Path]:
     Raises:
         RecordError: if there are no finished runs.
     """
-    paths = sorted(
-        results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime
-    )
+    paths = sorted(glob(results_folder, "*/train/*/*/seed*.json"), key=modified_seconds)
     if not paths:
         raise RecordError(
             f"{results_folder}: no finished run; give its folder with --results, or a FOLDER of"
@@ -90,10 +88,10 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
     evaluated = f"{train.corpus}/{train.system}/seed{train.seed}"
     data = None
     binarized_path = corpus_record(results_folder, claim.target.scale, "binarize", train.corpus)
-    if binarized_path.exists():
+    if exists(binarized_path):
         data = _data(read_record(binarized_path, BinarizedCorpus).folder, claim)
     claim = _with_corpus(claim, data)
-    decoded_paths = sorted(scale_folder.glob(f"decode/{evaluated}/last*/*.json"))
+    decoded_paths = glob(scale_folder, f"decode/{evaluated}/last*/*.json")
     decoded = [(path, read_record(path, Hypotheses)) for path in decoded_paths]
     for path, record in decoded:
         if record.run != train.run:
@@ -101,7 +99,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
                 f"{path}: of run {record.run}, expected {train.run}; rerun `decode`, or name"
                 " that run"
             )
-    scored_paths = sorted(scale_folder.glob(f"score/{evaluated}/last*/*.json"))
+    scored_paths = glob(scale_folder, f"score/{evaluated}/last*/*.json")
     scores = [(path, read_record(path, ScoreRecords)) for path in scored_paths]
     files = _logs_of_run(train)
     recorded = _recorded(
@@ -283,7 +281,7 @@ def _references(results_folder: Path, claim: Claim, testset: str) -> References:
     pieces.
     """
     raw_path = corpus_record(results_folder, claim.target.scale, "fetch", claim.corpus.name)
-    if not raw_path.exists():
+    if not exists(raw_path):
         return None, None
     pair = read_record(raw_path, RawCorpus).pair_by_split.get(testset)
     path = pair.path_by_language[claim.corpus.target_language] if pair else None
@@ -441,7 +439,7 @@ def _records(
     """Yield the records of a type below a folder, in order of path; files of anything else are
     passed over.
     """
-    for path in sorted(folder.glob(pattern)):
+    for path in glob(folder, pattern):
         try:
             record = read_record(path, record_type)
         except RecordError:

@@ -20,6 +20,7 @@ from aiayn.facts.jobs import Training, name_of
 from aiayn.facts.reader import read_log
 from aiayn.facts.types import LogFile
 from aiayn.known_good.rows import AveragedLine
+from aiayn.packed import exists
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
 from analysis.figures.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
@@ -105,7 +106,7 @@ def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None)
         path_by_run = {}
         for run in cells.runs:
             path = Path(cells.runs_folder) / run.state.run / LOG_NAME
-            if run.train and run.train.log_path.exists():
+            if run.train and exists(run.train.log_path):
                 path = run.train.log_path
             if run.state.run and path.exists():
                 path_by_run[run.state.run] = path

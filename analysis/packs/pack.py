@@ -19,7 +19,17 @@ import msgspec
 
 from aiayn.errors import RecordError, StateError
 from aiayn.launch.launcher import QUEUES
-from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked, packed_bytes
+from aiayn.packed import (
+    ARCHIVE_NAME,
+    UNPACK_ERRORS,
+    exists,
+    find_packed,
+    glob,
+    is_file,
+    open_unpacked,
+    packed_bytes,
+    write_archive,
+)
 from aiayn.paths import (
     EXPORT_RECORD_NAME,
     PACK_RUNS_NAME,
@@ -128,6 +138,7 @@ def pack_scale(
     try:
         packer = _Packer(results, results_folder, output_folder, staging, kept)
         packer.pack()
+        _archive(staging / scale.scale)
         packer.pack_models(config_folder / "corpora")
         recorded = gather_from_records(scale.scale, [staging], config_folder)
         write_tables_of_pack(recorded, staging / scale.scale)
@@ -148,6 +159,15 @@ def pack_scale(
     finally:
         shutil.rmtree(staging)
     return packed
+
+
+def _archive(folder: Path) -> None:
+    """Move the folders of a pack, which hold what was measured, into one zip."""
+    folders = [path for path in folder.iterdir() if path.is_dir()]
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.parent != folder]
+    write_archive(folder, paths, folder / ARCHIVE_NAME)
+    for path in folders:
+        shutil.rmtree(path)
 
 
 def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, TrainRecord]:
@@ -175,7 +195,7 @@ def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> 
     data-bin.
     """
     path = corpus_record(earlier_folder, results.experiment.scale.scale, "binarize", corpus)
-    if not path.exists():
+    if not exists(path):
         return False
     binarized = results.binarized_by_corpus.get(corpus)
     return binarized is None or read_record(path, BinarizedCorpus).digest == binarized.digest
@@ -209,14 +229,14 @@ def _summary(
 
 def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[str]:
     """Yield what an earlier pack has and the new pack lacks, trainings and models, with reasons."""
-    for path in sorted(earlier.glob("train/*/*/seed*.json")):
-        if not (folder / path.relative_to(earlier)).exists():
+    for path in glob(earlier, "train/*/*/seed*.json"):
+        if not exists(folder / path.relative_to(earlier)):
             key = (path.parts[-3], path.parts[-2], int(path.stem.removeprefix("seed")))
             is_asked = key in results.state_by_key
             reason = "another spec or other data" if is_asked else "not asked for"
             yield f"{_name(key)}: {reason}"
     for path in sorted(earlier.glob("models/*")):
-        if not (folder / path.relative_to(earlier)).exists():
+        if not exists(folder / path.relative_to(earlier)):
             yield f"model {path.name}: its run is not packed"
 
 
@@ -296,7 +316,7 @@ class _Packer:
 
         Return whether it was found and, if `run` is given, belongs to that run.
         """
-        paths = [folder / inside for folder in folders if (folder / inside).exists()]
+        paths = [folder / inside for folder in folders if exists(folder / inside)]
         if not paths:
             return False
         path = paths[0]
@@ -313,7 +333,7 @@ class _Packer:
     def _pack_run(self, runs_folder: Path, run: str) -> None:
         source, target = runs_folder / run, self.folder / self.scale / PACK_RUNS_NAME / run
         log_path = find_packed(source / LOG_NAME)
-        if log_path is None or not (source / ATTEMPTS_NAME).exists():
+        if log_path is None or not is_file(source / ATTEMPTS_NAME):
             missing = source / (LOG_NAME if log_path is None else ATTEMPTS_NAME)
             next_step = "restore it in the earlier pack, or delete the run's record there"
             if runs_folder == self.runs_folder:

@@ -7,6 +7,7 @@ The README follows from the records only, not from the time or the checkout of i
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from aiayn.packed import exists
 from aiayn.paths import PACK_README_NAME, RECORD_NAME, corpus_record
 from aiayn.printed import PAPER_SCALE
 from aiayn.records import RawCorpus, TrainRecord, read_record
@@ -164,7 +165,7 @@ def _testsets(recorded: RecordedResults) -> str:
         raw = None
         for folder in dict.fromkeys(recorded.folder_by_key.values()):
             path = corpus_record(folder, experiment.scale.scale, "fetch", name)
-            if raw is None and path.exists():
+            if raw is None and exists(path):
                 raw = read_record(path, RawCorpus)
         for testset in corpus.testsets:
             if (name, testset) in evaluated:

@@ -5,13 +5,14 @@ it is small. `test_core_alone` renders one without torch.
 import csv
 import hashlib
 import json
-import lzma
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.packed import ARCHIVE_NAME, glob, is_file, read_bytes, write_archive
 from aiayn.paths import PACK_README_NAME, train_record
 from aiayn.records import (
     TrainRecord,
@@ -45,10 +46,11 @@ def measured(request: pytest.FixtureRequest) -> Path:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
+    """Return the unpacked content of the files of a pack or another folder, by path."""
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
+        path.relative_to(folder).as_posix(): read_bytes(path)
+        for path in glob(folder, "**/*")
+        if is_file(path)
     }
 
 
@@ -126,7 +128,7 @@ def test_the_doctor_finds_nothing_unknown_in_shipped_runs_and_reads_their_packed
     scale: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # away from runs of our own
-    for path in sorted((MEASURED_FOLDER / scale / "train").glob("*/*/seed*.json")):
+    for path in glob(MEASURED_FOLDER / scale / "train", "*/*/seed*.json"):
         run = read_record(path, TrainRecord).run
         exit_code = main(["doctor", run, "--results", str(MEASURED_FOLDER), "--json"])
         diagnosis = json.loads(capsys.readouterr().out)
@@ -152,26 +154,39 @@ def test_a_shipped_number_is_followed_to_its_packed_log(
         train = read_train_record(path, MEASURED_FOLDER / scale / "runs")
         assert train.run == source["run"]
         assert read_events(train.run_folder)[-1].update == train.updates
-        log = lzma.decompress(train.log_path.with_name("train.log.xz").read_bytes())
+        log = read_bytes(train.log_path.with_name("train.log.xz"))
         assert f'"num_updates": "{train.updates}"'.encode() in log
 
 
 def test_it_is_named_for_its_scale_and_small(measured: Path) -> None:
     assert measured.name in SCALES
-    assert sum(len(content) for content in files_of(measured).values()) <= MAX_MB * 1e6
+    assert (
+        sum(path.stat().st_size for path in measured.rglob("*") if path.is_file()) <= MAX_MB * 1e6
+    )
+
+
+@pytest.mark.parametrize("archive_path", sorted(MEASURED_FOLDER.rglob(ARCHIVE_NAME)), ids=str)
+def test_the_archive_is_made_again_from_its_content_byte_for_byte(
+    archive_path: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "unpacked"
+    with zipfile.ZipFile(archive_path) as archive:
+        archive.extractall(folder)
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(paths) > 900
+    write_archive(folder, reversed(paths), tmp_path / ARCHIVE_NAME)
+    assert (tmp_path / ARCHIVE_NAME).read_bytes() == archive_path.read_bytes()
 
 
 def test_every_packed_file_can_be_unpacked_and_names_no_home_folder(measured: Path) -> None:
     for name, content in files_of(measured).items():
-        unpacked = lzma.decompress(content) if name.endswith(".xz") else content
-        assert not HOME.search(unpacked), name
+        assert not HOME.search(content), name
 
 
 def test_every_run_of_the_records_has_its_log_and_its_attempts(measured: Path) -> None:
-    runs = {path.parent.name for path in (measured / "runs").glob("*/train.log.xz")}
+    runs = {path.parent.name for path in glob(measured / "runs", "*/train.log.xz")}
     for run in runs:
-        assert b"save_dir='/" not in lzma.decompress(
-            (measured / "runs" / run / "train.log.xz").read_bytes()
-        ), run
-    assert runs == {path.parent.name for path in (measured / "runs").glob("*/attempts.jsonl")}
-    assert len(runs) == len(list((measured / "train").glob("*/*/seed*.json"))) > 0
+        log = read_bytes(measured / "runs" / run / "train.log.xz")
+        assert b"save_dir='/" not in log, run
+    assert runs == {path.parent.name for path in glob(measured / "runs", "*/attempts.jsonl")}
+    assert len(runs) == len(glob(measured / "train", "*/*/seed*.json")) > 0

@@ -3,14 +3,15 @@ no machine.
 """
 
 import json
-import lzma
 import shutil
+import zipfile
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from aiayn.errors import RecordError, StateError
+from aiayn.packed import ARCHIVE_NAME, exists, glob, is_file, read_bytes
 from aiayn.paths import corpus_record, evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
 from aiayn.spec.system import ScaleSpec
@@ -72,6 +73,23 @@ def test_the_same_runs_give_the_same_bytes_also_over_an_earlier_pack(
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["demo"]
 
 
+def test_a_pack_is_one_archive_besides_what_people_open(site: Site, tmp_path: Path) -> None:
+    folder = pack(site, tmp_path / "one").folder
+    assert {path.name for path in folder.iterdir()} - {"figures"} == {
+        ARCHIVE_NAME,
+        "README.md",
+        "scores.tsv",
+        "summary.tsv",
+        "tables",
+        "trainings.tsv",
+        "verdicts.tsv",
+    }
+    first = texts(folder)
+    unpack(folder)
+    assert rendered(render(site, folder)) == rendered(folder)
+    assert texts(pack(site, tmp_path / "one").folder) == first
+
+
 def lose_run(site: Site, corpus: str, system: str, seed: int) -> None:
     """Delete what one run left on this machine."""
     train_record(site.results_folder, "demo", corpus, system, seed).unlink()
@@ -83,8 +101,18 @@ def lose_run(site: Site, corpus: str, system: str, seed: int) -> None:
         )
 
 
+def unpack(pack_folder: Path) -> None:
+    """Make a pack a folder of loose files, as earlier versions wrote it."""
+    with zipfile.ZipFile(pack_folder / ARCHIVE_NAME) as archive:
+        archive.extractall(pack_folder)
+    (pack_folder / ARCHIVE_NAME).unlink()
+
+
 def rewrite(path: Path, **changes: object) -> None:
-    write_sealed(json.dumps(json.loads(path.read_bytes()) | changes), path)
+    """Change a record; that of a pack then lies next to the archive, and hides the one there."""
+    content = read_bytes(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_sealed(json.dumps(json.loads(content) | changes), path)
 
 
 def test_runs_that_are_no_longer_here_stay_in_the_pack(site: Site, tmp_path: Path) -> None:
@@ -119,12 +147,12 @@ def test_a_run_of_another_spec_or_of_other_data_does_not_stay_in_the_pack(
         rewrite(earlier / "binarize/demo_en_de/record.json", digest="of other text")
     else:
         path = earlier / "train/demo_en_de/base/seed2.json"
-        training = json.loads(json.loads(path.read_bytes())["training_json"])
+        training = json.loads(json.loads(read_bytes(path))["training_json"])
         rewrite(path, training_json=json.dumps(training | {"updates": training["updates"] + 1}))
     packed = pack(site, tmp_path / "measured")
     assert (packed.num_kept, packed.missing) == (0, ("demo_en_de base seed 2: missing",))
     assert packed.left_out == ("demo_en_de base seed 2: another spec or other data",)
-    assert not (packed.folder / "train/demo_en_de/base/seed2.json").exists()
+    assert not exists(packed.folder / "train/demo_en_de/base/seed2.json")
 
 
 def test_a_run_that_is_no_longer_asked_for_leaves_the_pack_and_is_named(
@@ -149,6 +177,7 @@ def test_a_missing_or_torn_log_of_the_earlier_pack_is_named_and_nothing_is_chang
 ) -> None:
     earlier = pack(site, tmp_path / "measured").folder
     lose_run(site, "demo_en_de", "base", 2)
+    unpack(earlier)
     log_path = earlier / "runs" / run_of("demo_en_de", "base", 2) / "train.log.xz"
     if is_torn:
         log_path.write_bytes(log_path.read_bytes()[:-20])
@@ -204,8 +233,9 @@ def test_nothing_of_this_machine_is_in_a_pack(site: Site, tmp_path: Path) -> Non
     )
     packed = pack(site, tmp_path / "measured").folder
     contents = {
-        name: lzma.decompress(content) if name.endswith(".xz") else content
-        for name, content in texts(packed).items()
+        path.relative_to(packed).as_posix(): read_bytes(path)
+        for path in glob(packed, "**/*")
+        if is_file(path)
     }
     for word in (str(tmp_path), str(Path.home()), "secret-node", '"here"'):
         assert [name for name, content in contents.items() if word.encode() in content] == []
@@ -235,9 +265,9 @@ def test_a_log_of_a_run_trained_elsewhere_names_no_folder_of_there(
     )
     write_record(msgspec.structs.replace(train, provenance=made), path)
     folder = pack(site, tmp_path / "measured").folder
-    copied = json.loads((folder / "train/demo_en_de/base/seed1.json").read_bytes())
+    copied = json.loads(read_bytes(folder / "train/demo_en_de/base/seed1.json"))
     assert copied["provenance"]["command"] == "aiayn train --record mine.json"
-    packed = lzma.decompress((folder / "runs" / run / "train.log.xz").read_bytes())
+    packed = read_bytes(folder / "runs" / run / "train.log.xz")
     assert packed.decode() == f"save_dir='runs/{run}/checkpoints', data='results/bin', x=/etc\n"
 
 

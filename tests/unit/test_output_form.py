@@ -16,6 +16,7 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.data.text.tokenize_moses import tokenize_line
+from aiayn.packed import glob
 from aiayn.scoring.outputs.form import find_form_fault, word_match
 from aiayn.scoring.outputs.system_output import read_output
 
@@ -164,7 +165,7 @@ def test_degraded_translations_of_our_models_are_scored(system: str) -> None:
         read_output(folder / f"test_2016_flickr.{language}.gz").lines[::5]
         for language in ("en", "de")
     )
-    path = next(iter(sorted((MEASURED / system).glob("*/last1/test_2016_flickr.txt.xz"))))
+    path = glob(MEASURED / system, "*/last1/test_2016_flickr.txt.xz")[0]
     lines = read_output(path).lines[::5]
     for change in BAD.values():
         assert find_form_fault([change(line) for line in lines], references) is None

@@ -6,14 +6,13 @@ has no checksum, but most records have the SHA-256 of those that their stage rea
 the folder are compared. A pack (`aiayn pack`) leaves out texts and checkpoints on purpose.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from aiayn.data.text.binarize import data_bin_digest, data_bin_files
 from aiayn.errors import AiaynError, ScoreError
-from aiayn.packed import NO_FILE, file_problem
+from aiayn.packed import NO_FILE, exists, file_problem, walk
 from aiayn.paths import is_pack
 from aiayn.progress import progress_bar
 from aiayn.records import (
@@ -43,10 +42,10 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
     paths: list[Path] = []
     packs: list[Path] = []
     unread: list[OSError] = []
-    for parent, names, files in os.walk(root, onerror=unread.append):
+    for parent, names, files in walk(root, unread.append, follows_links=False):
         names[:] = [name for name in names if not name.startswith(".")]
-        packs += [Path(parent)] if is_pack(Path(parent)) else []
-        paths += [Path(parent, name) for name in files if name.endswith(".json") and name[0] != "."]
+        packs += [parent] if is_pack(parent) else []
+        paths += [parent / name for name in files if name.endswith(".json") and name[0] != "."]
     for error in unread:
         yield f"{error.filename}: this folder cannot be read ({error.strerror}); make it readable"
     paths.sort()
@@ -105,7 +104,7 @@ def _changed_inputs(path: Path, record: Record, root: Path, done: set[Path]) -> 
         source = Path(name)
         if source.suffix != ".json" or isinstance(record, TrainRecord):
             continue
-        if not source.is_relative_to(root) or not source.exists() or read_sealed(source)[1]:
+        if not source.is_relative_to(root) or not exists(source) or read_sealed(source)[1]:
             continue
         if source not in done and file_problem(source, sha256):
             done.add(source)

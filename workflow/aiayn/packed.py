@@ -1,12 +1,24 @@
-"""Reads files that may be packed by gzip or xz; packs the same content into the same bytes."""
+"""Reads files that may be packed by gzip or xz, or lie in an archive, and packs the same content
+into the same bytes.
 
+A folder with the file ARCHIVE_NAME, a zip, also has the files of that zip, below the folder and
+under their names there. They are read where they are: nothing is unpacked to the disk. Functions
+here that are named like methods of `Path` see both the files on the disk, which come first, and
+those of the zip.
+"""
+
+import fnmatch
+import functools
 import gzip
 import hashlib
 import io
 import lzma
+import os
 import stat
+import zipfile
 import zlib
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
 from aiayn.errors import FileError
@@ -15,7 +27,10 @@ PACKED_SUFFIXES = (".gz", ".xz")
 # RFC 1952, section 2.3.1; the .xz format, section 2.1.1.1
 _FIRST_BYTES = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
 # What reading a cut or damaged packed file raises.
-UNPACK_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+UNPACK_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+ARCHIVE_NAME = "aiayn-pack.zip"
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can state
+_ZIP_LEVEL = 9
 _BLOCK_BYTES = 1 << 18
 NO_FILE = "no such file"
 # Of a text that is read as a whole. The largest public test sets have a few megabytes.
@@ -29,13 +44,143 @@ def unpacked_name(name: str) -> str:
     return name[: -len(PACKED_SUFFIXES[0])] if name.lower().endswith(PACKED_SUFFIXES) else name
 
 
+class _Archive:
+    """An open zip: the names of its files, and what each of its folders contains."""
+
+    def __init__(self, path: Path) -> None:
+        self.zip_file = zipfile.ZipFile(path)
+        self.files = {name for name in self.zip_file.namelist() if not name.endswith("/")}
+        self.names_by_folder: dict[str, set[str]] = {}
+        for name in self.files:
+            child = PurePosixPath(name)
+            for folder in child.parents:
+                self.names_by_folder.setdefault(str(folder), set()).add(child.name)
+                child = folder
+
+
+@functools.lru_cache(maxsize=8)
+def _open_archive(path: Path, modified_ns: int, num_bytes: int) -> _Archive:
+    """Open a zip once; `modified_ns` and `num_bytes` differ if it was replaced.
+
+    Raises:
+        FileError: if it is not a whole zip.
+    """
+    try:
+        return _Archive(path)
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise FileError(f"{path}: not a whole zip file: {error}; copy or fetch it again") from error
+
+
+# A process and its fork would read through one file position.
+os.register_at_fork(after_in_child=_open_archive.cache_clear)
+
+
+def _find_archive(path: Path) -> tuple[_Archive, str] | None:
+    """Return the archive of the nearest folder that has one, from the path itself upwards, and the
+    path's name in it; None if no folder has one.
+    """
+    for folder in (path, *path.parents):
+        archive_path = folder / ARCHIVE_NAME
+        try:
+            status = archive_path.stat()
+        except OSError:
+            continue
+        archive = _open_archive(archive_path.absolute(), status.st_mtime_ns, status.st_size)
+        return archive, path.relative_to(folder).as_posix()
+    return None
+
+
+def _packed_names(folder: Path) -> set[str]:
+    """Return the names that a folder has in an archive; empty if it is not in one."""
+    found = _find_archive(folder)
+    return set() if found is None else found[0].names_by_folder.get(found[1], set())
+
+
+def is_file(path: Path) -> bool:
+    """Return whether a path is a file, on the disk or in an archive."""
+    if path.is_file():
+        return True
+    found = None if path.exists() else _find_archive(path)
+    return found is not None and found[1] in found[0].files
+
+
+def is_dir(path: Path) -> bool:
+    """Return whether a path is a folder, on the disk or in an archive."""
+    return path.is_dir() or (not path.exists() and bool(_packed_names(path)))
+
+
+def exists(path: Path) -> bool:
+    """Return whether a path exists, on the disk or in an archive."""
+    return path.exists() or is_file(path) or is_dir(path)
+
+
+def modified_seconds(path: Path) -> float:
+    """Return the time of a file's last change; for a file in an archive, that of the archive."""
+    found = None if path.exists() else _find_archive(path)
+    if found is None:
+        return path.stat().st_mtime
+    return Path(str(found[0].zip_file.filename)).stat().st_mtime
+
+
+def list_names(folder: Path) -> list[str]:
+    """Return the names in a folder, sorted; the archive itself is not among them.
+
+    Raises:
+        OSError: if it is not a folder, or cannot be read.
+    """
+    names = _packed_names(folder)
+    if not names or folder.exists():
+        names = names.union(os.listdir(folder))
+    return sorted(names - {ARCHIVE_NAME})
+
+
+def walk(
+    folder: Path, on_error: Callable[[OSError], None], *, follows_links: bool
+) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Yield each folder below a folder with the names of its folders and of its files, as
+    `os.walk` does: folders that the caller removes from the first list are not walked into.
+    """
+    try:
+        names = list_names(folder)
+    except OSError as error:
+        on_error(error)
+        return
+    folders = [name for name in names if is_dir(folder / name)]
+    yield folder, folders, sorted({*names}.difference(folders))
+    for name in folders:
+        if follows_links or not (folder / name).is_symlink():
+            yield from walk(folder / name, on_error, follows_links=follows_links)
+
+
+def glob(folder: Path, pattern: str) -> list[Path]:
+    """Return the paths below a folder that match a pattern, sorted. A part of the pattern may have
+    `*` and `?`; the part `**` stands for any number of folders, without links.
+    """
+    paths = [folder]
+    for part in pattern.split("/"):
+        candidates = []
+        for path in paths:
+            if not is_dir(path):
+                continue
+            if part == "**":
+                below = walk(path, lambda error: None, follows_links=False)
+                candidates += [parent for parent, _, _ in below]
+            elif "*" in part or "?" in part:
+                names = fnmatch.filter(list_names(path), part)
+                candidates += [path / name for name in names]
+            elif exists(path / part):
+                candidates.append(path / part)
+        paths = candidates
+    return sorted(paths)
+
+
 def find_packed(path: Path) -> Path | None:
     """Return a file's path, or the path of its packed form in the same folder; None if both are
     missing.
     """
     for suffix in ("", *PACKED_SUFFIXES):
         candidate = path.with_name(path.name + suffix)
-        if candidate.is_file():
+        if is_file(candidate):
             return candidate
     return None
 
@@ -48,6 +193,9 @@ def open_unpacked(path: Path) -> BinaryIO:
             UNPACK_ERRORS.
         FileError: for a named pipe, which may have no writer, a socket or a device.
     """
+    found = None if os.path.lexists(path) else _find_archive(path)
+    if found is not None and found[1] in found[0].files:
+        return _unpacked(cast(BinaryIO, found[0].zip_file.open(found[1])), path)
     mode = path.stat().st_mode
     is_open_pipe = stat.S_ISFIFO(mode) and str(path).startswith(_OPEN_PIPES)
     # A folder is left to `open`, whose error says so.
@@ -60,6 +208,11 @@ def open_unpacked(path: Path) -> BinaryIO:
     if not content.seekable():  # a pipe can be read once only: `<(cut ...)`
         with content:
             content = io.BytesIO(content.read(MAX_TEXT_BYTES + 1))
+    return _unpacked(content, path)
+
+
+def _unpacked(content: BinaryIO, path: Path) -> BinaryIO:
+    """Return a reader of a file's unpacked content."""
     first_bytes = content.read(6)  # the length of the longer signature
     content.seek(0)
     suffix = path.suffix.lower()
@@ -71,6 +224,16 @@ def open_unpacked(path: Path) -> BinaryIO:
     if suffix == ".xz":
         return cast(BinaryIO, lzma.open(content, "rb"))
     return content
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a file's unpacked content.
+
+    Raises:
+        As `open_unpacked`, and any of UNPACK_ERRORS.
+    """
+    with open_unpacked(path) as content:
+        return content.read()
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:
@@ -123,3 +286,17 @@ def unpacked_sha256(path: Path) -> str:
 def packed_bytes(content: bytes) -> bytes:
     """Return content packed by xz, which does not store the time or the file's name."""
     return lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)
+
+
+def write_archive(folder: Path, paths: Iterable[Path], archive_path: Path) -> None:
+    """Write files below a folder to a zip. The same files give the same bytes: the order is that of
+    the names, and times, owners and permissions are not kept.
+    """
+    with zipfile.ZipFile(archive_path, "w") as archive:
+        for path in sorted(paths):
+            information = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _ZIP_TIME)
+            information.create_system = 3  # Unix, on every system
+            information.external_attr = 0o644 << 16
+            is_packed = path.name.endswith(PACKED_SUFFIXES)
+            method = zipfile.ZIP_STORED if is_packed else zipfile.ZIP_DEFLATED
+            archive.writestr(information, path.read_bytes(), method, _ZIP_LEVEL)

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import UsageError
+from aiayn.packed import glob, is_dir, is_file
 from aiayn.spec.system import CHECKOUT, SCALES
 
 logger = logging.getLogger(__name__)
@@ -152,11 +153,11 @@ def model_folder(packs_folder: Path, scale: str, run: str) -> Path:
 
 def is_pack(folder: Path) -> bool:
     """Return whether a folder is a packed scale, of any version: it has a README and its runs."""
-    return (folder / PACK_README_NAME).is_file() and (folder / PACK_RUNS_NAME).is_dir()
+    return is_file(folder / PACK_README_NAME) and is_dir(folder / PACK_RUNS_NAME)
 
 
 def is_scale_folder(folder: Path) -> bool:
     """Return whether a folder is a `results/<scale>/`, by its name and the records in it."""
     if folder.resolve().name not in SCALES:
         return False
-    return any(folder.glob("train/*/*/seed*.json")) or any(folder.glob(f"*/*/{RECORD_NAME}"))
+    return bool(glob(folder, "train/*/*/seed*.json") or glob(folder, f"*/*/{RECORD_NAME}"))

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from aiayn.errors import CorpusError, FileError, RecordError
-from aiayn.packed import file_problem, read_bounded
+from aiayn.packed import file_problem, is_dir, read_bounded
 from aiayn.provenance import Provenance, replace_on_success
 from aiayn.spec.training import DecodingSpec, TrainingSpec
 
@@ -540,7 +540,7 @@ def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
     folders = [train.run_folder]
     for parent in (Path(), *path.absolute().parents):
         folders.append(parent / runs_folder / train.run)
-    folder = next((folder for folder in folders if folder.is_dir()), train.run_folder)
+    folder = next(filter(is_dir, folders), train.run_folder)
 
     def moved(file: Path) -> Path:
         if not file.is_relative_to(train.run_folder):

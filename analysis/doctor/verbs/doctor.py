@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, JSON, RESULTS, flag
 from aiayn.errors import AiaynError, UsageError
+from aiayn.packed import is_dir, is_file
 from aiayn.runs.attempts import ATTEMPTS_NAME
 from aiayn.runs.names import match_run
 from aiayn.spec.system import Overrides
@@ -59,9 +60,9 @@ def run(args: Flags) -> None:
     """
     from analysis.doctor.text import headline, render_diagnosis
 
-    folder = Path(args.what) if args.what is not None and Path(args.what).is_dir() else None
+    folder = Path(args.what) if args.what is not None and is_dir(Path(args.what)) else None
     if (
-        folder is not None and args.system is None and (folder / ATTEMPTS_NAME).is_file()
+        folder is not None and args.system is None and is_file(folder / ATTEMPTS_NAME)
     ):  # a run of ours
         args.what, folder = folder.resolve().name, None
     diagnosis = _diagnose_run(args) if folder is None else _diagnose_folder(args, folder)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aiayn.cli.flags import RUNS_FOLDER, flag
 from aiayn.errors import StateError
-from aiayn.packed import find_packed
+from aiayn.packed import find_packed, is_dir, is_file
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.status import find_run_folder
 
@@ -38,10 +38,10 @@ def run(args: Flags) -> None:
     named: list[tuple[str, Path]] = []
     for name in args.runs:
         path = Path(name)
-        if path.is_file():
+        if is_file(path):
             named.append((name, path))
             continue
-        folder = path if path.is_dir() else find_run_folder(args.runs_folder, name)
+        folder = path if is_dir(path) else find_run_folder(args.runs_folder, name)
         log_path = find_packed(folder / LOG_NAME)
         if log_path is None:
             raise StateError(

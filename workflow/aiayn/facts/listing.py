@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import RecordError
-from aiayn.packed import UNPACK_ERRORS, open_unpacked, unpacked_name
+from aiayn.packed import UNPACK_ERRORS, is_dir, is_file, open_unpacked, unpacked_name, walk
 from aiayn.paths import is_scale_folder
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME
 from aiayn.stages import STAGE_VERSIONS
@@ -89,9 +89,9 @@ def list_folder(folder: Path) -> Listing:
     Raises:
         RecordError: if the folder does not exist or cannot be read.
     """
-    if folder.is_file():
+    if is_file(folder):
         raise RecordError(f"{folder}: is a file; name its folder, {folder.parent}")
-    if not folder.is_dir():
+    if not is_dir(folder):
         raise RecordError(f"{folder}: no such folder; name one with results or logs")
     return _Walk(folder).listing()
 
@@ -111,10 +111,7 @@ class _Walk:
     def listing(self) -> Listing:
         """Walk, and return what was found."""
         stages = {*STAGE_VERSIONS, *(stage.verb for stage in present_stages())}
-        for parent, names, files in os.walk(
-            self.folder, onerror=self._unreadable, followlinks=True
-        ):
-            place = Path(parent)
+        for place, names, files in walk(self.folder, self._unreadable, follows_links=True):
             if is_scale_folder(place):
                 self.scale_folders.append(place)
                 names[:] = [name for name in names if name not in stages]
@@ -181,7 +178,7 @@ class _Walk:
         suffix = path.suffix.lower()
         name = _ROTATED.sub(r"\1", unpacked_name(path.name.lower()))
         try:
-            is_regular = stat.S_ISREG(path.stat().st_mode)
+            is_regular = is_file(path) or stat.S_ISREG(path.stat().st_mode)
         except OSError as error:
             if path.is_symlink():
                 target = os.readlink(path)

@@ -19,6 +19,7 @@ from aiayn.facts.types import Fact, Section, perplexity_of, real, whole
 from aiayn.known_good.judge import Problem, Row, find_row, notes, problems
 from aiayn.known_good.table import ANY, TargetValue
 from aiayn.known_good.targets import Target
+from aiayn.packed import is_file
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
 from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, summarise_attempts
 from aiayn.speeds import PRECISION_BY_NAME, published_range
@@ -208,7 +209,7 @@ def _targets_for(training: Training, targets: Sequence[Target]) -> list[Target]:
 
 def _events(training: Training, root: Path) -> list[Event] | None:
     folder = (root / training.last.path).parent
-    has_events = is_ours(training.arguments) and (folder / ATTEMPTS_NAME).exists()
+    has_events = is_ours(training.arguments) and is_file(folder / ATTEMPTS_NAME)
     return read_events(folder) if has_events else None
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from aiayn.errors import RecordError
+from aiayn.packed import exists, read_bytes
 
 ATTEMPTS_NAME = "attempts.jsonl"
 DONE_NAME = "done.json"
@@ -133,9 +134,9 @@ def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_V
         RecordError: naming file and line, if a line is not such a value. A torn last line is
         ignored. `noun` names the value in the message.
     """
-    if not path.exists():
+    if not exists(path):
         return []
-    *whole_lines, _ = path.read_bytes().split(b"\n")
+    *whole_lines, _ = read_bytes(path).split(b"\n")
     values = []
     for number, line in enumerate(whole_lines, start=1):
         try:

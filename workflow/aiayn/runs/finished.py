@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import CheckpointError, RecordError
+from aiayn.packed import exists, glob, modified_seconds
 from aiayn.paths import (
     EXPORT_RECORD_NAME,
     SHIPPED_FOLDER,
@@ -60,9 +61,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         RecordError: if no run or several runs match; the message lists the candidates.
         CheckpointError: if a shipped model lacks a file.
     """
-    paths = sorted(
-        results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime
-    )
+    paths = sorted(glob(results_folder, "*/train/*/*/seed*.json"), key=modified_seconds)
     trained = {}
     for path in paths:
         train = read_record(path, TrainRecord)
@@ -82,14 +81,14 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
     folder = average_record(
         results_folder, scale, train.corpus, train.system, train.seed, "last1"
     ).parent
-    averages = sorted((path.stem for path in folder.glob("last*.json")), key=num_averaged)
+    averages = sorted((path.stem for path in glob(folder, "last*.json")), key=num_averaged)
     if not averages or (average is not None and average not in averages):
         raise RecordError(
             f"{folder}: no average {average or ''}; there is {averages or 'none'}; run `aiayn"
             " average`"
         )
     segment_path = corpus_record(results_folder, scale, "segment", train.corpus)
-    segmented = read_record(segment_path, SegmentedText) if segment_path.exists() else None
+    segmented = read_record(segment_path, SegmentedText) if exists(segment_path) else None
     checkpoint = read_record(folder / f"{average or averages[-1]}.json", CheckpointRecord)
     return FinishedRun(
         scale=scale,

@@ -16,6 +16,7 @@ from typing import TypeVar
 import pandas as pd
 
 from aiayn.errors import RecordError, ScoreError
+from aiayn.packed import exists
 from aiayn.paths import Evaluation, evaluation_record, split_alpha, train_record
 from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.records import (
@@ -77,7 +78,7 @@ def read_trainings(
     train_by_key: dict[TrainingKey, TrainRecord] = {}
     for key in keys:
         path = train_record(results_folder, scale, *key)
-        if not path.exists():
+        if not exists(path):
             continue
         train = read_train_record(path, runs_folder)
         recorded_key = (train.corpus, train.system, train.seed)
@@ -168,7 +169,7 @@ def read_of_run(
     Raises:
         RecordError: if the record is missing or belongs to another run (without `so_far`), or torn.
     """
-    if so_far and (train is None or not path.exists()):
+    if so_far and (train is None or not exists(path)):
         return None
     record = read_record(path, record_type)
     run = getattr(record, "run", "")

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from aiayn.data.sources.joining import read_segments
 from aiayn.errors import ScoreError
-from aiayn.packed import MAX_TEXT_BYTES, read_bounded
+from aiayn.packed import MAX_TEXT_BYTES, exists, read_bounded
 
 NUM_FULL, NUM_FILTERED = 3003, 2737  # lines of newstest2014, and of what sacreBLEU calls wmt14
 
@@ -67,7 +67,7 @@ def read_text(path: Path, *, may_be_blank: bool = False) -> str:
     Raises:
         ScoreError, FileError: as `read_output`.
     """
-    if not path.exists():
+    if not exists(path):
         raise ScoreError(f"{path}: no such file; give one line a segment, UTF-8")
     content = read_bounded(path, MAX_TEXT_BYTES)
     wrong = content.find(0)  # text has no NUL, UTF-16 has
