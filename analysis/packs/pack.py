@@ -1,9 +1,9 @@
 """Packs a scale's finished runs into a small folder: records, logs, translations, tables, figures.
 
-The folder is laid out like `results/<scale>/`, with `runs/<run>/` for logs and attempts; texts are
-packed by xz. The same runs give the same bytes: the time of packing, hosts and this machine's
-folders are not written. Runs of an earlier pack that are missing here stay in the pack, as a table
-may be trained on several machines.
+The folder is laid out like `results/<scale>/`, with `runs/<run>/` for logs and attempts. What was
+measured is in one archive (`aiayn/packed.py`), in which texts are packed by xz. The same runs give
+the same bytes: the time of packing, hosts and this machine's folders are not written. Runs of an
+earlier pack that are missing here stay in the pack, as a table may be trained on several machines.
 """
 
 import re

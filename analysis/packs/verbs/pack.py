@@ -1,12 +1,13 @@
 """Pack the files of a scale's finished runs, small enough to be shipped, with their tables.
 
-The folder <output>/<scale>/ gets the records, logs, attempts and translations of every finished run
-that the config asks for, the tables, three figures (with the extra `figures`), and a README.md with
-the tables, dates, hardware and commits. `aiayn tables --from-logs` makes tables and figures again
-from this folder. The same runs give the same bytes. References are not packed: their digest and
-public location are named. Unfinished runs are named and omitted. An existing pack is replaced. Its
-runs that are missing here, because they were trained elsewhere or deleted, stay if the config asks
-for them and they have the same spec and data. Runs that leave the pack are named.
+The folder <output>/<scale>/ gets one archive, aiayn-pack.zip, with the records, logs, attempts and
+translations of every finished run that the config asks for. Next to it are the tables, three
+figures (with the extra `figures`), and a README.md with the tables, dates, hardware and commits.
+`aiayn tables --from-logs` makes tables and figures again from this folder. The same runs give the
+same bytes. References are not packed: their digest and public location are named. Unfinished runs
+are named and omitted. An existing pack is replaced. Its runs that are missing here, because they
+were trained elsewhere or deleted, stay if the config asks for them and they have the same spec and
+data. Runs that leave the pack are named.
 
 To ship a run's averaged model, too, export it into the pack, `aiayn export RUN --output
 <output>/<scale>/models/<run>` with the run's whole name, and pack again, which adds the NOTICE of
