@@ -13,7 +13,6 @@ from aiayn.facts.types import LogFile
 from aiayn.known_good.rows import AveragedLine
 from analysis.figures import heavy_attention as attention
 from analysis.figures import heavy_curves as curves
-from analysis.figures import heavy_results as results
 from paper_tables.frame import Frame
 from paper_tables.render.figure import Drawable, FigureError
 
@@ -32,8 +31,6 @@ def figures_of_scale(
     """
     runs = curves.curves_of_scale(cells, log_path_by_run)
     curve_frame = functools.cache(lambda: curves.curve_frame(runs))
-    yield results.VERDICT_STRIP, lambda: results.strip_frame(cells.judged, cells.scale)
-    yield results.BLEU_COST, lambda: results.cost_frame(cells)
     yield curves.CURVES_BY_UPDATE, curve_frame
     yield curves.CURVES_BY_HOURS, curve_frame
     paths = sorted(attention_folder.glob("*/*.tsv")) if attention_folder else []

@@ -1,4 +1,4 @@
-"""Registers the wing `figures`: curves of trainings, results next to printed results, attention."""
+"""Registers the wing `figures`: curves of trainings, attention."""
 
 from aiayn.wings import Wing, WingFigure
 
@@ -9,8 +9,6 @@ WING = Wing(
         "attention": "draw what a trained run attends to in a sentence (Figures 3 to 5)",
     },
     figures=(
-        WingFigure("verdict_strip", chapter="results", place=10),
-        WingFigure("bleu_cost", chapter="results", place=20),
         WingFigure("curves", chapter="trainings", place=10),
         WingFigure("attention", chapter="model", place=10),
     ),

@@ -77,7 +77,7 @@ from paper_tables.scale_results import (
 )
 
 NOTICE_NAME = "NOTICE"  # shipped with a model: the origin of its text, and the terms
-FIGURES = ("forest_bleu", "forest_bits", "bleu_cost")  # the figures that show results
+FIGURES = ("forest_bleu", "forest_bits")  # the figures that show results
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):

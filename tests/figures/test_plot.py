@@ -153,7 +153,7 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     )
     folder = site.results_folder / "demo" / "so-far" / "figures"
     names = {path.stem for path in folder.glob("*.svg")}
-    assert {"bleu_cost", "curves_by_update"} <= names
+    assert "curves_by_update" in names
     assert {path.stem for path in folder.glob("*.tsv")} == names
     assert "series: base, en-de" in (folder / "curves_by_update.svg").read_text(encoding="utf-8")
     page = (folder.parent / "report.html").read_text(encoding="utf-8")

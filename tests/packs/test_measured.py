@@ -114,7 +114,7 @@ def test_the_figures_are_drawn_again_from_the_folder_alone_byte_for_byte(
     measured: Path, again: Path
 ) -> None:
     shipped = files_of(measured / "figures")
-    assert {"forest_bits.svg", "forest_bits.tsv", "bleu_cost.svg"} <= set(shipped)
+    assert {"forest_bits.svg", "forest_bits.tsv", "forest_bleu.svg"} <= set(shipped)
     drawn = files_of(again / "figures")
     assert [name for name in shipped if drawn.get(name) != shipped[name]] == []
 

@@ -256,7 +256,7 @@ def test_without_the_extra_the_page_has_tables_alone_and_says_how_to_get_picture
 
 
 def test_figures_have_ids_of_their_own_and_those_not_shown_are_a_sentence(demo_site: Site) -> None:
-    absent = FIGURE._replace(name="verdict_strip", svg="", reason="No BLEU yet <here>.")
+    absent = FIGURE._replace(name="curves_by_update", svg="", reason="No BLEU yet <here>.")
     figures = [FIGURE, FIGURE._replace(name="forest_more"), absent]
     page = page_of(demo_site, so_far=False, figures=figures)
     ids = re.findall(r'<figure id="figure-([^"]+)"', page)

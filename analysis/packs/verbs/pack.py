@@ -1,7 +1,7 @@
 """Pack the files of a scale's finished runs, small enough to be shipped, with their tables.
 
 The folder <output>/<scale>/ gets one archive, aiayn-pack.zip, with the records, logs, attempts and
-translations of every finished run that the config asks for. Next to it are the tables, three
+translations of every finished run that the config asks for. Next to it are the tables, two
 figures (with the extra `figures`), and a README.md with the tables, dates, hardware and commits.
 `aiayn tables --from-logs` makes tables and figures again from this folder. The same runs give the
 same bytes. References are not packed: their digest and public location are named. Unfinished runs
