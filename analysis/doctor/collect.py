@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.errors import RecordError, UsageError
 from aiayn.facts.jobs import join_jobs
-from aiayn.facts.listing import LeftOut, list_folder
+from aiayn.facts.listing import LeftOut, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
 from aiayn.facts.types import LogFile, Section, real
 from aiayn.known_good.rows import JudgedJobs, JudgedTraining, JudgedTranslation, judge_jobs
@@ -51,7 +51,6 @@ from analysis.doctor.collect_problems import (
 )
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import Attending, Case, Claim, Judged, Reported, Scorer, Translation
-from paper_tables.logs.tables import file_problem
 
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
 _REFERENCES = re.compile(r"(ref)", re.IGNORECASE)
@@ -364,7 +363,7 @@ def collect_folder(
 
 def _refuse_nothing(folder: Path, claim: Claim, case: Case, files: Sequence[LogFile]) -> None:
     """Raise a RecordError that says which other files a folder has."""
-    others = [file_problem(file) for file in files if file.refusal is None and not file.sections]
+    others = [reason_not_read(file) for file in files if file.refusal is None and not file.sections]
     shown = [*(note.removesuffix(".") for note in case.notes), *others]
     if not shown:
         shown = [f"{file.path} holds nothing of fairseq" for file in files]
@@ -384,14 +383,12 @@ def _name_below(path: Path, folder: Path) -> str:
 
 def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Iterator[str]:
     """Yield a sentence for each file that could not be read or is the log of another program."""
+    for text in not_read(files, left_out):
+        yield f"Not read: {text}."
     for file in files:
-        if file.refusal is not None:
-            yield f"Not read: {file_problem(file)}."
-        elif "another toolkit" in file.other_programs and not file.sections:
+        is_other = "another toolkit" in file.other_programs and not file.sections
+        if is_other and file.refusal is None:
             yield f"Not read: {file.path}: a log of another toolkit than fairseq."
-    for left in left_out:
-        if not left.is_count:
-            yield f"Not read: {left.why}."
 
 
 def training_in(folder: Path, judged: JudgedJobs) -> JudgedTraining | None:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from aiayn.facts.derived import facts_of_translation
-from aiayn.facts.jobs import Translation as LoggedTranslation
-from aiayn.facts.types import Fact, Section
+from aiayn.facts.types import Fact, Section, Value
 from aiayn.known_good.judge import Problem, problems
 from aiayn.known_good.rows import VALIDATION_BLEU, JudgedTraining, JudgedTranslation
 from aiayn.known_good.targets import Target
@@ -81,19 +79,23 @@ def _facts_of_data(data: DataBin, claim: Claim) -> Iterator[Fact]:
         yield Fact("dev_pairs", len(data.sides_by_split["valid"][0]), path, 0)
 
 
-def facts_of_record(path: Path, record: Hypotheses, reported: Sequence[Reported]) -> list[Fact]:
-    """Return what a record of `decode` and its scores state, as facts of a translation."""
-    section = Section(path=str(path), program="generate", line=0)
-    section.num_hypotheses = record.num_lines
-    section.arguments = {"beam": record.beam_size, "lenpen": record.length_penalty_alpha}
+def facts_of_record(path: Path, record: Hypotheses, reported: Sequence[Reported]) -> Iterator[Fact]:
+    """Yield what a record of `decode` and its scores state, as facts of a translation."""
+    stated: dict[str, Value] = {
+        "beam_size": record.beam_size,
+        "length_penalty_alpha": record.length_penalty_alpha,
+        "training": record.run,
+        "average": record.average,
+        "num_scored": record.num_lines,
+    }
     if limit := _MAX_LENGTH.search(record.signature):
-        section.arguments |= {"max_len_a": float(limit[1]), "max_len_b": int(limit[2])}
-    section.state("generate.lenpen", record.length_penalty_alpha)
-    section.state("training", record.run)
-    section.state("average", record.average)
-    for score in reported[:1]:
-        section.state("bleu", score.value)
-    return facts_of_translation(LoggedTranslation(section=section))
+        for num_tokens in (20, 100):
+            most = float(limit[1]) * num_tokens + int(limit[2])
+            stated[f"limit_of_{num_tokens}_tokens"] = most
+    if reported:
+        stated["bleu"] = reported[0].value
+    for quantity, value in stated.items():
+        yield Fact(quantity, value, str(path), 0)
 
 
 def problems_of_translation(

@@ -114,13 +114,3 @@ class DataBin:
             raise CorpusError(
                 f"{folder}: no train.{stem}.{source_language}.idx; name the folder that has it"
             )
-
-    @property
-    def target_share(self) -> float | None:
-        """The target symbols of the training text over the symbols of the longer side of each pair;
-        None for an empty text or sides of unequal length.
-        """
-        source, target = (side.lengths for side in self.sides_by_split["train"])
-        if not len(source) == len(target) > 0:
-            return None
-        return int(target.sum(dtype=np.int64)) / int(np.maximum(source, target).sum(dtype=np.int64))

@@ -15,7 +15,7 @@ import msgspec
 from aiayn.errors import RecordError
 from aiayn.facts.derived import model_parameters
 from aiayn.facts.jobs import Training, join_jobs
-from aiayn.facts.listing import LeftOut, Listing, list_folder
+from aiayn.facts.listing import LeftOut, Listing, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
 from aiayn.facts.types import Fact, LogFile
 from aiayn.known_good.judge import Problem, problems
@@ -33,7 +33,7 @@ from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import SCALES
 from paper_tables.layout import Table, compact
 from paper_tables.logs.frame import frame_of_logs
-from paper_tables.logs.tables import file_problem, lay_out_logs
+from paper_tables.logs.tables import lay_out_logs
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.render import Popovers
@@ -104,11 +104,11 @@ def make_page_of_logs(
         page = f"{scale}/{REPORT_NAME}" if is_first_page else REPORT_NAME
         num_runs = len(recorded.results.train_by_key)
         links.append(f'<a href="{page}">Scale {scale}: {num_runs:,} runs with records</a>')
-    not_read = _not_read(files, left_out)
+    unread = tuple(not_read(files, left_out))
     title = f"Tables from logs alone: {', '.join(map(_name, listing_by_folder))}"
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     opening = f'<p class="lead">{LEAD}</p>\n{render_faults(faults)}'
-    cards = render_cards(_cards(judged, lines, links, len(not_read)))
+    cards = render_cards(_cards(judged, lines, links, len(unread)))
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
     page_path = output_folder / (REPORT_NAME if is_first_page else LOGS_PAGE_NAME)
     page_text = render_page(title, opening, cards, tables, figures, origin, Popovers())
@@ -116,7 +116,7 @@ def make_page_of_logs(
     num_logs, num_trainings = len(files), len(judged.trainings)
     num_averaged = sum(len(line.trainings) for line in lines)
     summary = f"{num_logs:,} logs, {num_trainings:,} trainings, {num_averaged:,} of them in tables"
-    return page_path, not_read, tables, summary
+    return page_path, unread, tables, summary
 
 
 def _name(folder: Path) -> str:
@@ -136,7 +136,7 @@ def _require_logs(
     """
     if recorded_by_scale or any(file.sections for file in files):
         return
-    seen = [file_problem(file) for file in files]
+    seen = [reason_not_read(file) for file in files]
     seen += [f"{left.what}, {left.why}" if left.is_count else left.why for left in left_out]
     kinds = "; ".join(list(dict.fromkeys(seen))[:MAX_LINES]) or "no file at all"
     more = f"; and {len(seen) - MAX_LINES:,} more" if len(seen) > MAX_LINES else ""
@@ -165,16 +165,6 @@ def _recorded_by_name(
         if run in record_by_run:
             recorded_by_name[judged.name] = record_by_run[run]
     return recorded_by_name
-
-
-def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> tuple[str, ...]:
-    """Return a sentence for each file that could not be read; counted files have no sentence."""
-    sentences = []
-    for file in sorted(files, key=lambda file: file.path):
-        if file.refusal is not None:
-            sentences.append(file_problem(file))
-    sentences += [left.why for left in left_out if not left.is_count]
-    return tuple(sentences)
 
 
 def _read_files(

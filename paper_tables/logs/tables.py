@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from aiayn.facts.jobs import Training, Translation, inputs_of, name_of
-from aiayn.facts.listing import LeftOut
-from aiayn.facts.types import LogFile, Section
+from aiayn.facts.listing import LeftOut, reason_not_read
+from aiayn.facts.types import Section
 from aiayn.known_good.judge import Problem
 from aiayn.known_good.rows import JudgedJobs, JudgedTraining, JudgedTranslation
 from aiayn.known_good.table import show
@@ -36,7 +36,7 @@ def lay_out_logs(
     )
     rows: list[tuple[str, Row]] = []
     for file in judged.jobs.file_by_path.values():
-        if problem := file_problem(file):
+        if problem := reason_not_read(file):
             rows.append(
                 (file.path, _log_row(file.path, f"{file.num_lines:,} lines", "", "", problem))
             )
@@ -74,24 +74,6 @@ def lay_out_logs(
         columns=columns,
         rows=tuple(listed),
     )
-
-
-def file_problem(file: LogFile) -> str:
-    """Return why a file holds nothing: it cannot be read, or is not a log; '' without a reason."""
-    refusal = file.refusal
-    if refusal is not None:
-        place = f"{file.path}:{refusal.line}" if refusal.line else file.path
-        return f"{place}: {refusal.text}; {refusal.next_step}"
-    if not file.num_lines:
-        return f"{file.path}: is empty; copy the log again"
-    if file.sections:
-        return ""
-    if not file.other_programs:
-        return f"{file.path}: not a log of fairseq"
-    names = [
-        name if name == "another toolkit" else f"fairseq-{name}" for name in file.other_programs
-    ]
-    return f"{file.path}: a log of {', '.join(names)}: no training and no translation with a score"
 
 
 def _why(problems: Sequence[str], notes: Sequence[Problem]) -> str:

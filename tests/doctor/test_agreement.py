@@ -20,6 +20,7 @@ from aiayn.printed import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_SCALE
 from paper_tables.logs.from_logs import judged_folder
 from tests.doctor.fixtures import FIXTURES_FOLDER
 from tests.known_good.test_one_key_changed import texts_of
+from tests.known_good.test_speed import REPORTS, log_of
 from tests.logs.factory import write
 
 TESTS = Path(__file__).parents[1]
@@ -48,9 +49,15 @@ def changer(name: str) -> Maker:
     return lambda folder: write(folder, {key: texts[key] for key in kept})
 
 
+def write_slow_training(folder: Path) -> None:
+    """Write the log of a training that was reported to be slow: both note its speed."""
+    write(folder, {"train.log": log_of(REPORTS[0], REPORTS[0]["speed"])})
+
+
 FOLDERS: dict[str, Maker] = {f"form {path.name}": copier(path) for path in FORMS}
 FOLDERS |= {f"honest {path.parent.name} {path.name}": copier(path) for path in HONEST}
 FOLDERS |= {f"planted {path.parent.name}": copier(path) for path in PLANTED}
+FOLDERS["slow"] = write_slow_training
 FOLDERS |= {f"changed {name or 'nothing'}": changer(name) for name in ("", *CHANGES)}
 
 

@@ -10,11 +10,13 @@ import os
 import re
 import stat
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from aiayn.errors import RecordError
+from aiayn.facts.types import LogFile
 from aiayn.packed import UNPACK_ERRORS, is_dir, is_file, open_unpacked, unpacked_name, walk
 from aiayn.paths import is_scale_folder
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME
@@ -223,3 +225,28 @@ def _begins_like_a_log(path: Path) -> bool:
             return _LIKE_A_LOG.search(content.read(_NUM_BYTES_LOOKED_AT)) is not None
     except (*UNPACK_ERRORS, OSError):
         return True
+
+
+def reason_not_read(file: LogFile) -> str:
+    """Return why a file holds nothing: it cannot be read, or is not a log; '' without a reason."""
+    refusal = file.refusal
+    if refusal is not None:
+        place = f"{file.path}:{refusal.line}" if refusal.line else file.path
+        return f"{place}: {refusal.text}; {refusal.next_step}"
+    if not file.num_lines:
+        return f"{file.path}: is empty; copy the log again"
+    if file.sections:
+        return ""
+    if not file.other_programs:
+        return f"{file.path}: not a log of fairseq"
+    names = [
+        name if name == "another toolkit" else f"fairseq-{name}" for name in file.other_programs
+    ]
+    return f"{file.path}: a log of {', '.join(names)}: no training and no translation with a score"
+
+
+def not_read(files: Iterable[LogFile], left_out: Iterable[LeftOut]) -> list[str]:
+    """Return a sentence for each file or folder that could not be read; counted files have none."""
+    refused = [file for file in files if file.refusal is not None]
+    sentences = [reason_not_read(file) for file in sorted(refused, key=lambda file: file.path)]
+    return sentences + [left.why for left in left_out if not left.is_count]
