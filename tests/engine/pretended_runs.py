@@ -90,6 +90,7 @@ class Observer:
     def __init__(self) -> None:
         self.sentences: list[tuple[int, list[int]]] = []  # by update
         self.losses: list[float] = []  # smoothed, of a target token in nats
+        self.validated = [0.0, 0.0]  # loss and tokens of all validations
         self.gradients: list[torch.Tensor] = []
         self.model: dict[str, torch.Tensor] = {}
 
@@ -128,14 +129,15 @@ class Observer:
         self, task: Any, sample: Any, *others: Any, update_num: int, ignore_grad: bool, **_: Any
     ) -> None:
         if not ignore_grad:
-            ids = sample["id"]
-            inner = ids.inner if isinstance(ids, GpuTensor) else ids
-            self.sentences.append((update_num, inner.tolist()))
+            self.sentences.append((update_num, _inner(sample["id"]).tolist()))
 
     def _note_loss(self, task: Any, outputs: list[dict[str, Any]], criterion: Any) -> None:
+        total = sum(_number(output["loss"]) for output in outputs)
+        num_tokens = sum(_number(output["ntokens"]) for output in outputs)
         if criterion.training:
-            total = sum(float(output["loss"]) for output in outputs)
-            self.losses.append(float(total / sum(output["ntokens"] for output in outputs)))
+            self.losses.append(total / num_tokens)
+        else:
+            self.validated = [self.validated[0] + total, self.validated[1] + num_tokens]
 
     def _note_gradients(self, optimiser: AiaynAdam, *_: Any, **__: Any) -> None:
         if len(self.gradients) < NUM_GRADIENTS:
@@ -165,6 +167,7 @@ class Observer:
         return {
             "sentences": self.sentences,
             "losses": self.losses,
+            "validated": self.validated,
             "model_sha256": tensors_sha256(model),
             "phases": phases,
             "attention": dict(GPU.attention),
@@ -189,6 +192,11 @@ def _noted(owner: Any, name: str, note: Callable[..., None]) -> Any:
         return original(*args, **kwargs)
 
     return mock.patch.object(owner, name, noted)
+
+
+def _number(value: Any) -> float:
+    """Return a number without the wait that the training would not have."""
+    return float(_inner(torch.as_tensor(value)))
 
 
 CONTROLS = ("random state", "schedule", "moments", "position", "late copies")
@@ -274,7 +282,7 @@ def train_one(run: Run, index: int) -> None:
         Path(run.folder),
         data,
         num_ranks=run.num_ranks,
-        device=run.device,
+        device="cpu" if run.device == "cpu" else "auto",
         precision=run.precision,
         p_drop=run.p_drop,
         **TRAINED,

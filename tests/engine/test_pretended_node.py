@@ -145,6 +145,7 @@ def test_two_ranks_train_on_their_own_devices_and_end_with_one_model(
     assert {rank["model_sha256"] for rank in ranks} == {record["tensors_sha256"]}
     assert ranks[0]["losses"] == ranks[1]["losses"]
     assert len(ranks[0]["losses"]) == UPDATES
+    assert 1 < ranks[0]["validated"][0] / ranks[0]["validated"][1] < ranks[0]["losses"][0]
     assert ranks[0]["losses"][-1] < 0.9 * ranks[0]["losses"][0]
     require_each_sentence_once(ranks)
 
@@ -192,6 +193,9 @@ def test_losses_and_gradients_without_dropout_are_those_of_ranks_on_cpus(
     assert len(ours) == UPDATES
     assert ours == pytest.approx(cpus, rel=ERROR)
     assert 0 < found["gradient_error"] < ERROR
+    our_validations, cpus_validations = (found[name][0]["validated"] for name in ("whole", "cpu"))
+    assert our_validations == pytest.approx(cpus_validations, rel=ERROR)
+    assert our_validations[1] == node["1fp32"]["whole"][0]["validated"][1] > 0
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import msgspec
 import torch
@@ -31,6 +32,7 @@ from aiayn.train import (
 )  # before fairseq's other modules: it lets fairseq import only what is needed
 from aiayn.train.ranks import Rank
 from aiayn.train.request import StopFlag, TrainingRequest
+from aiayn.train.trainer import AiaynTrainer
 from aiayn.train.trial import try_node
 from aiayn.train.trial_result import RESULT_NAME, TrialResult
 from tests.engine import tiny_training
@@ -192,11 +194,13 @@ def measure_synchronisations(work: Work) -> Iterator[Row]:
         )
 
 
-def make_request(work: Work, name: str, **changes: Any) -> TrainingRequest:
-    """Return a request to train the kit's system in a folder of this name."""
+def make_request(
+    work: Work, name: str, *, system: str = "gpu_kit", **changes: Any
+) -> TrainingRequest:
+    """Return a request to train a system, by default the kit's, in a folder of this name."""
     scale, _, data = work.corpus()
     training = msgspec.structs.replace(
-        read_system("gpu_kit", scale).training, device=work.device, **changes
+        read_system(system, scale).training, device=work.device, **changes
     )
     run_folder = work.out / "runs" / name
     shutil.rmtree(run_folder, ignore_errors=True)
@@ -204,7 +208,7 @@ def make_request(work: Work, name: str, **changes: Any) -> TrainingRequest:
     return tiny_training.make_request(
         run_folder,
         data,
-        system="gpu_kit",
+        system=system,
         training=training,
         num_models=1,
         threads_per_rank=torch.get_num_threads(),
@@ -516,11 +520,42 @@ def measure_node(work: Work) -> Iterator[Row]:
     yield within(what, result.one_rank_difference, 1e-3)
 
 
+def measure_updates(work: Work) -> Iterator[Row]:
+    """Yield the seconds of an update of base, lstm and fconv in a training, as a user starts it."""
+    num_first, updates = (20, 80) if work.is_cuda else (2, 6)  # the first updates warm up
+    systems = ("base", "lstm", "fconv")
+    for precision in ("fp32", "bf16") if work.is_cuda else ("fp32",):
+        for system in systems:
+            begins: list[float] = []
+            train_step = AiaynTrainer.train_step
+
+            def timed(*arguments: Any, train_step: Any = train_step, begins: Any = begins) -> Any:
+                begins.append(time.perf_counter())
+                return train_step(*arguments)
+
+            request = make_request(
+                work,
+                f"updates-{system}-{precision}",
+                system=system,
+                precision=precision,
+                updates=updates,
+                save_interval_updates=updates,
+            )
+            with (
+                mock.patch("aiayn.train.fairseq_args.NUM_VALIDATIONS", 1),
+                mock.patch.object(AiaynTrainer, "train_step", timed),
+            ):
+                train_here(request)
+            mean_seconds = (begins[-1] - begins[num_first]) / (len(begins) - 1 - num_first)
+            label = f"an update of {system}, {precision}, loaders included"
+            yield Row(label, round(mean_seconds, 4), "s")
+
+
 PARTS = {
     "machine": measure_machine, "parity": measure_parity, "synchronisations": measure_synchronisations,
     "resume": measure_resume, "precision": measure_precision, "step": measure_step, "decode": measure_decode,
     "memory": measure_memory, "pipeline": measure_pipeline,
-    "node": measure_node,
+    "node": measure_node, "updates": measure_updates,
 }  # fmt: skip
 
 

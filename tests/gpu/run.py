@@ -4,6 +4,7 @@ network.
     python3.12 gpu-kit/run.py                   results.md beside this file
     python3.12 gpu-kit/run.py --device cpu      the same, smaller, on a CPU: whether the kit works; a busy one
                                                 takes longer: --seconds 2000
+    python3.12 gpu-kit/run.py --parts updates           a second run: seconds of an update of base, lstm and fconv
     python3.12 gpu-kit/run.py --gpus 8 --parts node     eight GPUs of this machine: their sums, TERM and resume, one
                                                 rank against all
 
@@ -29,6 +30,8 @@ TOTAL_SECONDS = 535.0
 PARTS = (
     "machine", "parity", "synchronisations", "resume", "precision", "step", "decode", "memory", "pipeline", "node",
 )  # fmt: skip
+# A run of its own: --parts updates.
+LATER_PARTS = ("updates",)
 NEEDED = ("torch", "numpy", "sacrebleu", "sentencepiece")
 HEADER = ("| part | what | value | peer or bound | ratio | ok |", "|---|---|---|---|---|---|")
 
@@ -48,7 +51,9 @@ def main() -> int:
     parser.add_argument(
         "--gpus", type=int, default=1, help="GPUs (processes on a CPU) of the part node"
     )
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, metavar="PART")
+    parser.add_argument(
+        "--parts", nargs="+", choices=(*PARTS, *LATER_PARTS), default=PARTS, metavar="PART"
+    )
     arguments = parser.parse_args()
     deadline = time.monotonic() + arguments.seconds
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]

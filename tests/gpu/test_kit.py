@@ -78,3 +78,10 @@ def test_what_fails_or_finds_no_time_says_so_and_the_next_part_runs(kit: Path) -
     assert code == 1
     assert "| pipeline | **ended after 5 s" in table
     assert "| machine | **not run: no time was left** |" in table
+
+
+def test_the_second_run_measures_updates_of_three_architectures(kit: Path) -> None:
+    code, table = run(kit, "--seconds", SECONDS, "--parts", "updates")
+    assert code == 0, table
+    for system in ("base", "lstm", "fconv"):
+        assert re.search(rf"\| updates \| an update of {system}, fp32, .*\| [\d.]+ s \|", table)
