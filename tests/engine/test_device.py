@@ -79,8 +79,8 @@ def test_gpus_that_torch_cannot_use_do_not_count(
     with pytest.raises(LaunchError) as raised:
         require_promised_gpus(request_of_gpus(8))
     seen = (
-        f"{platform.node()}: torch sees 0 GPUs, expected 8 as in the cluster's file"
-        f" (gpus_per_node): {error}; "
+        f"{platform.node()}: torch sees 0 GPUs, expected 8 (`gpus_per_node: 8` in the cluster's"
+        f" file): {error}; "
     )
     assert str(raised.value).startswith(seen)
     assert "TORCH_INDEX_URL" in str(raised.value)
@@ -133,7 +133,8 @@ def test_a_rank_asks_its_own_gpu_for_the_precision(
         return
     with pytest.raises(
         ConfigError,
-        match=f"precision is {precision}, which {name} does not have .*; take fp32, such as",
+        match=f"precision is {precision}, which {name} does not have .*; take fp32, such as"
+        r".*, or a GPU that has it \(`gpu_type: TYPE` in the cluster's file\)$",
     ):
         require_precision(request, 3, "cuda")
 

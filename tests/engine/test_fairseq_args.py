@@ -80,6 +80,20 @@ def test_the_papers_base_is_trained_as_section_5_says() -> None:
     assert "--cpu" not in flags
 
 
+@pytest.mark.parametrize(("device", "num_loaders"), [("cuda", "2"), ("cpu", "0")])
+def test_each_rank_on_gpus_has_loaders_of_its_own(device: str, num_loaders: str) -> None:
+    for num_ranks in (1, 8):
+        flags = train_flags(
+            replace(TRAINING, batches_per_update=8),
+            DATA,
+            seed=1,
+            save_folder="run",
+            device=device,
+            num_ranks=num_ranks,
+        )
+        assert value_of(flags, "--num-workers") == num_loaders
+
+
 def test_one_rank_makes_the_same_update_out_of_more_batches() -> None:
     training = read_system("base", "paper").training
     for num_ranks, batches_each in ((1, "8"), (2, "4"), (8, "1")):

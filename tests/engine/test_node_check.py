@@ -121,6 +121,17 @@ def test_a_device_that_fails_is_named_with_its_own_error() -> None:
         check_node(ALONE, "cpu")
 
 
+def test_two_ranks_on_one_gpu_are_told_the_lines_of_the_clusters_file() -> None:
+    """In NCCL's words; no node is blamed."""
+    error = RuntimeError(
+        "NCCL error: ncclInvalidUsage: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000"
+    )
+    problem = node_check._problem_of(mock.Mock(side_effect=error), "an all-reduce")
+    assert problem.startswith(f"an all-reduce: {error}; two ranks have one GPU: ")
+    assert "`ranks_per_node`" in problem
+    assert "exclude" not in problem
+
+
 def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
     def work(group: RankGroup) -> None:
         with planted(

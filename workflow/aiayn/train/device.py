@@ -116,11 +116,12 @@ def require_precision(request: TrainingRequest, local_rank: int, device: str) ->
             PRECISIONS[:1],
         )
     if reason := precision_refusal(training.precision, name, PRECISIONS if has_all else otherwise):
-        raise ConfigError(f"{request.system}: {reason}")
+        where = " (`gpu_type: TYPE` in the cluster's file)" if device == "cuda" else ""
+        raise ConfigError(f"{request.system}: {reason}{where}")
 
 
 def _expected(num_gpus: int, request: TrainingRequest) -> str:
     return (
-        f"{platform.node()}: torch sees {num_gpus} GPUs, expected {request.gpus_per_node} as in the"
-        " cluster's file (gpus_per_node)"
+        f"{platform.node()}: torch sees {num_gpus} GPUs, expected {request.gpus_per_node}"
+        f" (`gpus_per_node: {request.gpus_per_node}` in the cluster's file)"
     )

@@ -37,6 +37,12 @@ NODE_ADVICE = (
     "leave that node out (`sbatch_lines: {exclude: NODE}` in the cluster's file) and start the"
     " training again"
 )
+# NCCL's words, and what helps: the node is sound.
+DOUBLE_GPU = "Duplicate GPU detected"
+DOUBLE_GPU_ADVICE = (
+    "two ranks have one GPU: in the cluster's file set `ranks_per_node` and `gpus_per_node` to the"
+    " GPUs of a node, and let all tasks see all (`srun_options: {gpu-bind: none}`)"
+)
 _Value = TypeVar("_Value")
 
 
@@ -98,7 +104,8 @@ def _problem_of(check: Callable[[], None], what: str) -> str:
     except (RuntimeError, ValueError) as error:  # torch's errors are RuntimeErrors
         if is_peer_loss(error):
             raise
-        return f"{what}: {error}; {NODE_ADVICE}"
+        advice = DOUBLE_GPU_ADVICE if DOUBLE_GPU in str(error) else NODE_ADVICE
+        return f"{what}: {error}; {advice}"
     return ""
 
 
