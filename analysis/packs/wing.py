@@ -4,8 +4,5 @@ from aiayn.wings import Wing
 
 WING = Wing(
     summary="finished runs, small enough to ship",
-    verbs={
-        "pack": "pack the files of finished runs, small enough to ship, with their tables",
-        "export": "export a run's averaged model to safetensors",
-    },
+    verbs={"pack": "pack the files of finished runs, small enough to ship, with their tables"},
 )

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,9 @@ import safetensors.torch
 import torch
 
 import aiayn.decode.decode
-import analysis.packs.heavy_export
-import analysis.packs.verbs.export
-from aiayn.__main__ import main
 from aiayn.decode.decode import Translator, load_source_lines
 from aiayn.decode.exported import load_exported
-from aiayn.errors import CheckpointError, SpaceError, UsageError
+from aiayn.errors import CheckpointError, RecordError, SpaceError, UsageError
 from aiayn.provenance import gather_provenance
 from aiayn.records import (
     BinarizedCorpus,
@@ -33,7 +29,7 @@ from aiayn.records import (
     read_record,
     write_record,
 )
-from aiayn.runs.finished import FinishedRun
+from aiayn.runs.finished import FinishedRun, find_finished
 from aiayn.spec.system import TrainingSpec
 from aiayn.train.average import average_checkpoints
 from aiayn.train.checkpoints import tensors_sha256
@@ -190,16 +186,19 @@ def test_every_system_comes_back_as_it_was(
     )
 
 
-def test_the_examples_lines_read_it_without_us(exported: Path, learnt: TrainRecord) -> None:
-    """The lines that `aiayn export --help` prints run unchanged, and load no code of fairseq or of
-    ours.
-    """
-    lines = analysis.packs.verbs.export.EXAMPLE.split("Plain PyTorch then reads it:\n")[1].split(
-        "\n\n"
-    )[0]
-    code = (
-        textwrap.dedent(lines) + "\nimport sys\nassert not {'fairseq', 'aiayn'} & set(sys.modules)"
-    )
+PLAIN_PYTORCH = """
+import json, sys
+from safetensors.torch import load_file
+config = json.load(open("exported/config.json", encoding="utf-8"))
+tensors = load_file("exported/model.safetensors")
+tensors |= {name: tensors[stored] for name, stored in config["tied"].items()}
+print(sum(tensor.numel() for name, tensor in tensors.items() if name not in config["tied"]), "parameters")
+assert not {"fairseq", "aiayn"} & set(sys.modules)
+"""
+
+
+def test_plain_pytorch_reads_it_without_us(exported: Path, learnt: TrainRecord) -> None:
+    code = PLAIN_PYTORCH
     outcome = subprocess.run(
         [sys.executable, "-c", code],
         cwd=exported.parent,
@@ -284,7 +283,7 @@ def test_a_disk_that_cannot_hold_the_tensors_is_named(
     assert list(tmp_path.iterdir()) == []
 
 
-# --- the command
+# --- a run of a results folder
 
 
 @pytest.fixture
@@ -298,40 +297,20 @@ def results(
     return tmp_path / "results"
 
 
-def export(results: Path, output: Path) -> int:
-    """Export the newest run of a results folder, and return the exit code."""
-    return main(["export", "--results", str(results), "--output", str(output)])
-
-
-def test_the_command_writes_the_newest_run(
-    tmp_path: Path, results: Path, run: FinishedRun, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert export(results, tmp_path / "new" / "exported") == 0
-    digest = run.checkpoint.tensors_sha256[:16]
-    assert f"exported: learnt, last2, tensors {digest}, as safetensors" in capsys.readouterr().out
+def test_the_newest_run_is_written(tmp_path: Path, results: Path, run: FinishedRun) -> None:
+    export_model(find_finished(results, None, None), tmp_path / "new" / "exported")
     record = read_record(tmp_path / "new" / "exported" / "config.json", ExportRecord)
+    assert (record.run, record.average) == ("learnt", "last2")
+    assert record.tensors_sha256 == run.checkpoint.tensors_sha256
     assert record.training == run.training
     assert record.decoding.length_penalty_form == "gnmt"
 
 
 @pytest.mark.parametrize("changes", [{"run": "another"}, {"training_json": '{"d_model": 512}'}])
 def test_a_run_without_a_training_record_is_refused(
-    tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str]
+    tmp_path: Path, results: Path, changes: dict[str, str]
 ) -> None:
     (path,) = results.glob("*/train/*/*/*.json")
     write_record(msgspec.structs.replace(read_record(path, TrainRecord), **changes), path)
-    assert export(results, tmp_path / "new" / "exported") == 1
-    assert "no training record of learnt" in capsys.readouterr().err
-
-
-def test_a_missing_package_is_named_with_the_command_that_installs_it(
-    tmp_path: Path,
-    results: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    monkeypatch.delitem(sys.modules, "analysis.packs.heavy_export")
-    assert export(results, tmp_path / "new" / "exported") == 1
-    expected = "needs safetensors, which is not installed: type `make install` in the checkout"
-    assert expected in capsys.readouterr().err
+    with pytest.raises(RecordError, match="no training record of learnt"):
+        export_model(find_finished(results, None, None), tmp_path / "exported")

@@ -2,6 +2,7 @@
 or is refused.
 """
 
+import functools
 import io
 import json
 import shutil
@@ -16,7 +17,8 @@ from aiayn.__main__ import main
 from aiayn.errors import CheckpointError, RecordError
 from aiayn.paths import model_folder
 from aiayn.records import ExportRecord, read_record
-from aiayn.runs.finished import find_finished
+from aiayn.runs.finished import FinishedRun, find_finished
+from analysis.packs.heavy_export import export_model
 from analysis.packs.pack import Packed, pack_scale
 from tests.records_factory import Site, make_site, run_of, write_left
 
@@ -29,8 +31,7 @@ def shipped(tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> P
     """Return the folder of the run's model among those shipped."""
     monkeypatch.setattr(aiayn.runs.finished, "SHIPPED_FOLDER", tmp_path / "measured")
     folder = model_folder(tmp_path / "measured", "demo", RUN)
-    arguments = [RUN, "--results", str(results), "--format", "safetensors", "--output", str(folder)]
-    assert main(["export", *arguments]) == 0
+    export_model(find_finished(results, RUN, None), folder)
     return folder
 
 
@@ -154,3 +155,33 @@ def test_a_model_of_no_packed_run_is_left_out_and_named(
     packed = pack(site, tmp_path / "pack")
     assert packed.left_out == (f"model {RUN}: its run is not packed",)
     assert not (packed.folder / "models").exists()
+
+
+def test_the_verb_ships_a_model_once_with_its_notice(
+    site: Site, tmp_path: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights are those of another run: only the way into the pack is looked at."""
+    run = run_of("demo_en_de", "base", 1)
+    (site.config_folder / "corpora" / "demo_en_de.NOTICE").write_text("ours", encoding="utf-8")
+    written: list[str] = []
+
+    def write_model(finished: FinishedRun, folder: Path) -> None:
+        written.append(finished.checkpoint.run)
+        shutil.copytree(shipped, folder)
+
+    monkeypatch.setattr("analysis.packs.heavy_export.export_model", write_model)
+    monkeypatch.setattr(
+        "analysis.packs.pack.pack_scale",
+        functools.partial(pack_scale, config_folder=site.config_folder),
+    )
+    finished = SimpleNamespace(checkpoint=SimpleNamespace(run=run))
+    monkeypatch.setattr("analysis.packs.verbs.pack.find_finished", lambda *_: finished)
+    monkeypatch.setattr("analysis.packs.verbs.pack.read_changed_scale", lambda *_: site.scale)
+    output = tmp_path / "pack"
+    arguments = ["pack", "--results", str(site.results_folder), "--output", str(output)]
+    for _ in range(2):
+        assert main([*arguments, "--configfile", "any.yaml", "--model", run]) == 0
+    assert written == [run]
+    folder = model_folder(output, "demo", run)
+    assert (folder / "NOTICE").read_text(encoding="utf-8") == "ours"
+    assert (folder / "model.safetensors").is_file()

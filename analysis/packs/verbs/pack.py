@@ -9,15 +9,17 @@ are named and omitted. An existing pack is replaced. Its runs that are missing h
 were trained elsewhere or deleted, stay if the config asks for them and they have the same spec and
 data. Runs that leave the pack are named.
 
-To ship a run's averaged model, too, export it into the pack, `aiayn export RUN --output
-<output>/<scale>/models/<run>` with the run's whole name, and pack again, which adds the NOTICE of
-its corpus (workflow/config/corpora/<corpus>.NOTICE): `aiayn translate RUN` then needs no training.
+--model RUN ships the averaged model of a packed run, too, in models/<run>: tensors (safetensors),
+vocabularies, subword models, and the NOTICE of its corpus, which is next to the corpus's file.
+`aiayn translate RUN` then needs no training. Later packs keep the model.
 """
 
 from pathlib import Path
 
 from aiayn.cli.config import read_changed_scale
-from aiayn.cli.flags import CONFIG, CONFIGFILE, RESULTS, flag
+from aiayn.cli.flags import AVERAGE, CONFIG, CONFIGFILE, RESULTS, flag
+from aiayn.paths import model_folder
+from aiayn.runs.finished import find_finished
 
 EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"
 MAX_MB = 20.0
@@ -32,6 +34,8 @@ class Flags:
         "FOLDER",
         default=Path("paper_tables/measured"),
     )
+    model: str | None = flag("ship the averaged model of this run, too", "RUN")
+    average: str | None = AVERAGE
     max_mb: float = flag(f"refuse to write more (default: {MAX_MB:g})", "MB", default=MAX_MB)
 
 
@@ -42,6 +46,15 @@ def run(args: Flags) -> None:
     scale = read_changed_scale(args.configfile, args.config)
     max_bytes = round(args.max_mb * 1e6)
     packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes)
+    if args.model is not None:
+        from analysis.packs.heavy_export import export_model
+
+        finished = find_finished(args.results, args.model, args.average)
+        folder = model_folder(args.output, scale.scale, finished.checkpoint.run)
+        if not folder.exists():
+            export_model(finished, folder)
+        # The second time the model is in the earlier pack, and gets its NOTICE.
+        packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes)
     kept = f" ({packed.num_kept} kept from the earlier pack)" if packed.num_kept else ""
     print(
         f"{packed.folder}: {packed.num_runs} of {packed.num_asked} trainings{kept},"

@@ -103,7 +103,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
 
 
 def _read_shipped(folder: Path, average: str | None) -> FinishedRun:
-    """Return the model of a folder that `aiayn export` wrote and a pack ships."""
+    """Return the model of a folder that `aiayn pack --model` wrote."""
     record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
     if average not in (None, record.average):
         raise RecordError(

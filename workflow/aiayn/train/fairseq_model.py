@@ -128,6 +128,6 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         """
         raise UsageError(
             "fairseq-generate and fairseq-interactive do not translate with aiayn_transformer; use"
-            " `aiayn decode` (a test set of a run), `aiayn evaluate` (any checkpoint and data-bin)"
-            " or `aiayn export` (safetensors)"
+            " `aiayn decode` (a test set of a run) or `aiayn evaluate` (any checkpoint and"
+            " data-bin)"
         )
