@@ -4,7 +4,6 @@ lost or misjudged.
 
 import csv
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -112,14 +111,14 @@ def test_an_unreadable_folder_is_named_and_the_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write(tmp_path / "logs", {"a.log": ONE.text(), "closed/b.log": ONE.text()})
-    scandir = os.scandir
+    listdir = os.listdir
 
-    def scans(path: str) -> Iterator[os.DirEntry[str]]:
-        if Path(path).name == "closed":
+    def list_open(path: Path) -> list[str]:
+        if path.name == "closed":
             raise PermissionError(13, "Permission denied", str(path))
-        return scandir(path)
+        return listdir(path)
 
-    monkeypatch.setattr(os, "scandir", scans)
+    monkeypatch.setattr(os, "listdir", list_open)
     rows = rows_of_logs(folder)
     assert rows["a.log"]["row"] == "base, en-de"
     assert (
