@@ -13,6 +13,7 @@ from aiayn.facts.types import LogFile
 from aiayn.known_good.rows import AveragedLine
 from analysis.figures import heavy_attention as attention
 from analysis.figures import heavy_curves as curves
+from analysis.figures.heavy_grouped_curves import CURVES
 from paper_tables.frame import Frame
 from paper_tables.render.figure import Drawable, FigureError
 
@@ -30,9 +31,7 @@ def figures_of_scale(
     The logs of its runs are where its config says, unless their paths are given.
     """
     runs = curves.curves_of_scale(cells, log_path_by_run)
-    curve_frame = functools.cache(lambda: curves.curve_frame(runs))
-    yield curves.CURVES_BY_UPDATE, curve_frame
-    yield curves.CURVES_BY_HOURS, curve_frame
+    yield CURVES, lambda: curves.curve_frame(runs)
     paths = sorted(attention_folder.glob("*/*.tsv")) if attention_folder else []
     for path in paths:
         for figure in (attention.ATTENTION_LINES, attention.ATTENTION_HEADS):
@@ -47,8 +46,7 @@ def figures_of_logs(
 ) -> Iterator[Drawable]:
     """Yield the curves of logs."""
     frame = curves.curve_frame(curves.curves_of_folder(root, file_by_path, lines))
-    yield curves.CURVES_BY_UPDATE, lambda: frame
-    yield curves.CURVES_BY_HOURS, lambda: frame
+    yield CURVES, lambda: frame
 
 
 def _no_attention() -> pd.DataFrame:

@@ -16,6 +16,7 @@ from aiayn.errors import RecordError
 from analysis.figures import ATTENTION_COLUMNS
 from analysis.figures import heavy_attention as attention
 from analysis.figures import heavy_curves as curves
+from analysis.figures import heavy_grouped_curves as grouped
 from analysis.figures.heavy_registry import NO_ATTENTION, figures_of_scale
 from paper_tables.frame import Frame
 from paper_tables.render.figure import (
@@ -104,6 +105,10 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame],
         curve_frame, "update: 10; value: 7.5; series: base; hours: 0.100; seeds: 2",
         lambda frame: changed(frame, "value", 9.0, row=0),
     ),
+    "curves": (
+        curve_frame, "update: 10; value: 2.5; series: base; seeds: 2",
+        lambda frame: frame.assign(value=frame["value"] + 1),
+    ),
     "attention_lines": (
         attention_frame, "query_index: 2; end: 1; key_end: 1.925; name: head 1; weight: 1; query: w2; key: w2",
         lambda frame: frame.assign(weight=0.25),
@@ -111,7 +116,7 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame],
 }  # fmt: skip
 FIGURE_BY_NAME = {
     figure.name: figure
-    for module in (curves, attention)
+    for module in (curves, grouped, attention)
     for figure in vars(module).values()
     if isinstance(figure, Figure)
 }
@@ -234,7 +239,7 @@ def test_without_any_run_each_figure_has_a_reason(tmp_path: Path) -> None:
         with pytest.raises(FigureError) as caught:
             figure.chart(make())
         reasons.append(str(caught.value))
-    assert names == set(FIGURE_BY_NAME) - {"attention_heads"}
+    assert names == {"curves", "attention_lines"}
     assert all(reason.endswith(".") for reason in reasons)
     assert reasons[-1] == NO_ATTENTION
 

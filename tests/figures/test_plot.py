@@ -153,9 +153,9 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     )
     folder = site.results_folder / "demo" / "so-far" / "figures"
     names = {path.stem for path in folder.glob("*.svg")}
-    assert "curves_by_update" in names
+    assert "curves" in names
     assert {path.stem for path in folder.glob("*.tsv")} == names
-    assert "series: base, en-de" in (folder / "curves_by_update.svg").read_text(encoding="utf-8")
+    assert "series: base" in (folder / "curves.svg").read_text(encoding="utf-8")
     page = (folder.parent / "report.html").read_text(encoding="utf-8")
     assert {f"figure-{name}" for name in names} <= set(PageReader(page).ids)
 
@@ -167,11 +167,9 @@ def test_tables_from_logs_come_with_curves(tmp_path: Path) -> None:
     output = tmp_path / "out"
     make_tables_from_logs([tmp_path / "logs"], output)
     assert {path.name for path in (output / "figures").iterdir()} == {
-        f"curves_by_{x}.{suffix}" for x in ("update", "hours") for suffix in ("tsv", "svg", "pdf")
+        f"curves.{suffix}" for suffix in ("tsv", "svg", "pdf")
     }
-    svg = (output / "figures" / "curves_by_update.svg").read_text(encoding="utf-8")
-    assert "series: base, en-de" in svg
+    svg = (output / "figures" / "curves.svg").read_text(encoding="utf-8")
+    assert "series: base" in svg
     assert "seeds: 2" in svg
-    assert '<figure id="figure-curves_by_update">' in (output / "report.html").read_text(
-        encoding="utf-8"
-    )
+    assert '<figure id="figure-curves">' in (output / "report.html").read_text(encoding="utf-8")

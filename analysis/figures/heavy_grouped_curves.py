@@ -1,0 +1,215 @@
+"""Draws the dev perplexity of all systems as one figure: a panel for each group of systems, with
+each curve's name at its end.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+
+import altair as alt
+import pandas as pd
+
+from analysis.figures.curves import PERPLEXITY
+from analysis.figures.heavy_curves import PANELS
+from paper_tables.render.figure import (
+    INK,
+    PALETTE,
+    Figure,
+    FigureError,
+    round_ticks,
+)
+
+REFERENCE = "base"  # in every panel, so that the groups can be compared
+PLOT_WIDTH, PANEL_HEIGHT, LINE_HEIGHT = 265, 150, 12  # pixels
+PADDING = {"left": 4, "top": 4, "right": 40, "bottom": 4}  # names in a wider font are not cut
+MAX_IN_PANEL = len(PALETTE)  # besides the reference: each has a colour
+OUTLIER_RATIO = 2.0  # a curve that ends above so many times the median end does not set the axis
+ROOM_ABOVE = 1.6  # the axis ends at so many times the highest other end
+_ROW = re.compile(r"table3_([a-e])_(.+)")
+GROUP_BY_LETTER = {
+    "a": "Table 3 (A): heads",
+    "b": "Table 3 (B): d_k",
+    "c": "Table 3 (C): size",
+    "d": "Table 3 (D): dropout and smoothing",
+    "e": "Table 3 (E): positions",
+}
+OTHERS = "Other systems"
+
+
+def draw_groups(frame: pd.DataFrame) -> alt.TopLevelMixin:
+    """Return the panels of a frame of curves: dev perplexity, or the training loss where no
+    validation was printed, against updates.
+
+    Raises:
+        FigureError: if there is no finite value.
+    """
+    finite = frame[frame["value"].map(math.isfinite) & (frame["value"] > 0)]
+    shown = [panel for panel in PANELS[:2] if (finite["measure"] == panel.measure).any()]
+    if not shown:
+        raise FigureError("Curves: the logs have no finite loss or perplexity yet.")
+    panel = shown[-1]  # perplexity comes after the loss
+    means = _means(finite[finite["measure"] == panel.measure])
+    means["series"] = without_common_corpus(means["series"])
+    ends = means.groupby("series", sort=False).tail(1).set_index("series")["value"]
+    domain = axis_domain(means["value"].min(), ends)
+    groups = group_series(list(ends.index))
+    charts = []
+    for title, names in groups:
+        part = means[means["series"].isin(names)]
+        labels = place_labels(ends[names], domain)
+        charts.append(_draw_panel(title, names, part, labels, domain))
+    stacked = alt.vconcat(*charts, spacing=14, title=panel.title, padding=PADDING)
+    chart: alt.VConcatChart = stacked.resolve_scale(color="independent")
+    return chart
+
+
+def _means(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean, lowest and highest value over the seeds of each series and update."""
+    means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
+        value=("value", "mean"),
+        low=("value", "min"),
+        high=("value", "max"),
+        seeds=("run", "nunique"),
+    )
+    return means.sort_values(["series", "update"], kind="stable")
+
+
+def without_common_corpus(series: pd.Series) -> pd.Series:
+    """Return the names without `, corpus` at their end if all have the same."""
+    corpora = set(series.str.rpartition(", ")[2])
+    return series.str.removesuffix(f", {corpora.pop()}") if len(corpora) == 1 else series
+
+
+def axis_domain(lowest: float, ends: pd.Series) -> tuple[float, float]:
+    """Return the limits of the logarithmic axis. A curve that ends far above the others leaves
+    it: its label says so.
+    """
+    usual = ends[ends <= OUTLIER_RATIO * ends.median()]
+    return 0.95 * lowest, ROOM_ABOVE * float(usual.max())
+
+
+def group_series(names: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return the panels' titles and series: the rows of Table 3 by their letter, then the others.
+
+    The reference comes first in each. A group of many systems has several panels.
+    """
+    references = [name for name in names if name.split(",")[0] == REFERENCE]
+    members_by_title: dict[str, list[str]] = {}
+    for name in names:
+        if name not in references:
+            row = _ROW.match(name)
+            title = GROUP_BY_LETTER[row[1]] if row else OTHERS
+            members_by_title.setdefault(title, []).append(name)
+    if not members_by_title:
+        return [(OTHERS, references)]
+    panels = []
+    for title in (*GROUP_BY_LETTER.values(), OTHERS):
+        members = members_by_title.get(title, [])
+        num_panels = math.ceil(len(members) / MAX_IN_PANEL)
+        size = math.ceil(len(members) / max(num_panels, 1))
+        for index in range(num_panels):
+            suffix = ", continued" if index else ""
+            part = members[index * size : (index + 1) * size]
+            panels.append((title + suffix, references[:1] + part))
+    return panels
+
+
+def place_labels(ends: pd.Series, domain: tuple[float, float]) -> pd.DataFrame:
+    """Return the names at the ends of curves (series, text, position), LINE_HEIGHT pixels or more
+    from each other; `position` is a value of the axis.
+
+    A curve above the axis has its last value in its name.
+    """
+    low, high = domain
+    ratio = math.log(high / low)
+    names, texts, pixels = [], [], []
+    for name, value in ends.sort_values(ascending=False).items():
+        names.append(str(name))
+        text = _ROW.sub(r"\2", str(name))
+        if value > high:
+            text += f": {value:.3g}, above"
+        texts.append(text)
+        pixels.append(PANEL_HEIGHT * (1 - math.log(min(value, high) / low) / ratio))
+    # Downwards each label keeps its distance from the label above; upwards none leaves the panel.
+    for above, below in itertools.pairwise(range(len(pixels))):
+        pixels[below] = max(pixels[below], pixels[above] + LINE_HEIGHT)
+    lowest_allowed = float(PANEL_HEIGHT)
+    for index in reversed(range(len(pixels))):
+        pixels[index] = min(pixels[index], lowest_allowed)
+        lowest_allowed = pixels[index] - LINE_HEIGHT
+    positions = [low * (high / low) ** (1 - pixel / PANEL_HEIGHT) for pixel in pixels]
+    return pd.DataFrame({"series": names, "text": texts, "pixel": pixels, "position": positions})
+
+
+def _draw_panel(
+    title: str,
+    names: list[str],
+    means: pd.DataFrame,
+    labels: pd.DataFrame,
+    domain: tuple[float, float],
+) -> alt.LayerChart | alt.FacetChart:
+    last_update = float(means["update"].max())
+    others = [name for name in names if name.split(",")[0] != REFERENCE]
+    references = [name for name in names if name not in others]
+    colours = [*[INK] * len(references), *PALETTE[: len(others)]]
+    scale = alt.Scale(domain=[*references, *others], range=colours)
+    colour = alt.Color("series:N", scale=scale, legend=None)
+    x = alt.X(
+        "update:Q",
+        scale=alt.Scale(domain=[0, last_update], nice=False),
+        axis=alt.Axis(title="Update", tickCount=5, grid=False, format="~s", labelFlush=True),
+    )
+    y_scale = alt.Scale(type="log", nice=False, domain=list(domain))
+    axis = alt.Axis(title=None, values=round_ticks(*domain), format="~g")
+    tooltip = ["series:N", "update:Q", alt.Tooltip("value:Q", format=".4g"), "seeds:Q"]
+    band = alt.Chart(means[means["seeds"] > 1]).mark_area(opacity=0.18, clip=True, aria=False)
+    line = alt.Chart(means).mark_line(clip=True)
+    last = means.groupby("series", sort=False).tail(1)[["series", "update", "value"]]
+    name_ends = labels.rename(columns={"position": "value"}).assign(update=last_update)
+    leaders = alt.Chart(pd.concat([last, name_ends[["series", "update", "value"]]]))
+    leader = leaders.mark_line(clip=True, strokeDash=[1, 3], strokeWidth=1, aria=False)
+    text = alt.Chart(labels).mark_text(align="left", dx=5)
+    layers = [
+        band.encode(x, alt.Y("low:Q", scale=y_scale, axis=axis), alt.Y2("high:Q"), colour),
+        line.encode(x, alt.Y("value:Q", scale=y_scale, axis=axis), colour, tooltip=tooltip),
+        leader.encode(x, alt.Y("value:Q", scale=y_scale, axis=axis), colour),
+        text.encode(
+            x=alt.value(PLOT_WIDTH),
+            y=alt.Y("position:Q", scale=y_scale, axis=axis),
+            text="text:N",
+            color=colour,
+        ),
+    ]
+    heading = alt.TitleParams(title, fontSize=11, fontWeight="normal", offset=4, frame="group")
+    return alt.layer(*layers).properties(width=PLOT_WIDTH, height=PANEL_HEIGHT, title=heading)
+
+
+def describe_groups(frame: pd.DataFrame) -> str:
+    """Describe the figure: the number of runs and systems, and the lowest and highest last
+    perplexity.
+    """
+    words = [f"Curves of {frame['run'].nunique()} runs of {frame['series'].nunique()} systems."]
+    dev = frame[(frame["measure"] == PERPLEXITY) & frame["value"].map(math.isfinite)]
+    if dev.empty:
+        return words[0] + " No dev perplexity was printed: the training loss is drawn."
+    ends = _means(dev).groupby("series", sort=False).tail(1).set_index("series")["value"]
+    words.append(
+        f"The last dev perplexity is between {ends.min():.3g} ({ends.idxmin()}) and"
+        f" {ends.max():.3g} ({ends.idxmax()})."
+    )
+    return " ".join(words)
+
+
+CURVES = Figure(
+    name="curves",
+    title="Curves of all systems",
+    caption=(
+        "Dev perplexity per subword against updates, on one logarithmic axis, with base in each"
+        " panel. Lines are means over seeds, bands reach from the lowest to the highest seed. A"
+        " curve that ends far above the others leaves the axis, and its name has its last value."
+        " `aiayn plot RUN` draws loss, learning rate, speed and hours of single runs."
+    ),
+    draw=draw_groups,
+    describe=describe_groups,
+)
