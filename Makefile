@@ -126,7 +126,7 @@ requirements:
 	printf 'setuptools\nwheel\n' | $(COMPILE) --no-deps --output-file requirements/build.txt -
 	echo torch | $(COMPILE) --output-file requirements/torch.txt -
 	apart=$$(sed -nE 's/^((torch|triton|cuda-|nvidia-)[^=]*)==.*/--no-emit-package \1/p' requirements/torch.txt); \
-	for extra in workflow train figures tour dev; do \
+	for extra in workflow train translate figures tour dev; do \
 	    $(COMPILE) --extra $$extra $$apart --no-emit-package fairseq-fixed \
 	        --output-file requirements/$$extra.txt pyproject.toml || exit 1; \
 	done

@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from aiayn.decode.decode import Translator
 from aiayn.errors import CheckpointError
+from aiayn.model.transformer import Transformer
 
 NUM_LINES = 100  # enough for two digits of a loss
 MIN_TIED_TOKENS = 50
@@ -112,8 +113,12 @@ def _token_losses(
         source_1S, numbers_T = source_V[source_S][None].to(device), target_V[target_T].to(device)
         # The decoder reads the target shifted right, beginning with the end of sentence.
         input_1T = numbers_T.roll(1)[None]
-        length_1 = torch.tensor([source_1S.shape[1]], device=device)
-        logits_TV = translator.model(source_1S, length_1, input_1T)[0][0]
+        model = translator.model
+        # An export of our transformer does not take fairseq's arguments.
+        lengths = {}
+        if not isinstance(model, Transformer):
+            lengths["src_lengths"] = torch.tensor([source_1S.shape[1]], device=device)
+        logits_TV = model.decoder(input_1T, model.encoder(source_1S, **lengths))[0][0]
         losses.append(functional.cross_entropy(logits_TV.float(), numbers_T, reduction="none"))
     return torch.cat(losses).cpu()
 

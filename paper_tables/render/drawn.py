@@ -2,8 +2,11 @@
 
 from typing import NamedTuple
 
+from aiayn.paths import install_command
+from aiayn.spec.system import IS_CHECKOUT
+
 FIGURES_FOLDER = "figures"
-INSTALL_COMMAND = "make core"
+INSTALL_COMMAND = "make core" if IS_CHECKOUT else install_command("figures").strip("`")
 
 
 class DrawnFigure(NamedTuple):

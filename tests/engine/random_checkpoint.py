@@ -62,7 +62,9 @@ def log_probabilities(model: Any, task: Any, source: list[str], target: list[str
     )
     begun = torch.cat([target_ids[:, -1:], target_ids[:, :-1]], dim=1)
     with torch.no_grad():
-        logits, _ = model(source_ids, torch.tensor([source_ids.shape[1]]), begun)
+        lengths = [torch.tensor([source_ids.shape[1]])] if hasattr(model, "get_targets") else []
+        output = model(source_ids, *lengths, begun)  # fairseq's take lengths and return a pair
+        logits = output[0] if lengths else output
     values: list[float] = (
         logits[0].log_softmax(dim=-1).gather(1, target_ids[0][:, None])[:, 0].tolist()
     )

@@ -41,9 +41,22 @@ CORE_VERBS = {
     "check": "compare every file of a results or runs folder with its record",
     "tables": "render the paper's tables with our numbers, from records or from logs",
     "translate": "translate sentences from standard input with a trained run",
+    "init": "write the workflow into a folder: Snakefile, config and profiles",
     "list": "list the systems, corpora and scales that can be named",
     "completion": "print what makes a shell complete verbs and flags",
 }
+# The verbs that the rules call, with files that other rules have made.
+STAGE_VERBS = (
+    "fetch",
+    "clean",
+    "segment",
+    "binarize",
+    "train",
+    "average",
+    "decode",
+    "perplexity",
+    "baselines",
+)
 # The extra of pyproject.toml that brings a module.
 EXTRA_BY_MODULE = {
     "altair": "figures",
@@ -191,7 +204,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _call(verb: str, parsed: argparse.Namespace) -> int:
     """Run a verb with its flags; print the sentence of an error, and return the exit code."""
     try:
-        _check_checkout()
+        _require_workflow(verb)
         _check_record_path(getattr(parsed, "record", None))
         # Most verbs return None; `doctor`, for example, answers by its exit code.
         exit_code: int | None = parsed.run_verb(parsed)
@@ -199,7 +212,7 @@ def _call(verb: str, parsed: argparse.Namespace) -> int:
     except AiaynError as error:
         text, exit_code = str(error), error.exit_code
     except ModuleNotFoundError as error:
-        text, exit_code = _explain_missing_package(error), 1
+        text, exit_code = _explain_missing_package(error, verb), 1
         if not text:  # a module of ours: a mistake of the program
             raise
     except KeyboardInterrupt:
@@ -212,12 +225,18 @@ def _call(verb: str, parsed: argparse.Namespace) -> int:
     return exit_code
 
 
-def _explain_missing_package(error: ModuleNotFoundError) -> str:
+def _explain_missing_package(error: ModuleNotFoundError, verb: str) -> str:
     """Return the command that installs what is missing, or "" if no extra has it."""
+    from aiayn.paths import install_command
+
     package = (error.name or "").partition(".")[0]
     extra = EXTRA_BY_MODULE.get(package, "")
-    command = "make core" if extra == "figures" else "make install"
-    return extra and f"needs {package}, which is not installed: type `{command}` in the checkout"
+    if not extra:
+        return ""
+    # An exported model needs no more than that extra.
+    if verb == "translate" and package in ("torch", "sentencepiece"):
+        extra = verb
+    return f"needs {package}, which is not installed: type {install_command(extra)}"
 
 
 def _explain_os_error(error: OSError) -> str:
@@ -248,15 +267,14 @@ def _check_record_path(record: Path | None) -> None:
         raise UsageError(f"--record {record}: expected a name that ends in .json; outputs do not")
 
 
-def _check_checkout() -> None:
-    """Raise if this is a copy of the code without the other folders of the checkout."""
-    from aiayn.spec.system import CONFIG_FOLDER
+def _require_workflow(verb: str) -> None:
+    """Require for a stage that a workflow is here: its config may be changed, the package's not."""
+    from aiayn.spec.system import CHECKOUT, PACKED_WORKFLOW
 
-    if not CONFIG_FOLDER.is_dir():
+    if verb in STAGE_VERBS and CHECKOUT == PACKED_WORKFLOW:
         raise ConfigError(
-            f"{CONFIG_FOLDER}: no such folder: systems, corpora and printed numbers are read from"
-            " the checkout, and this installation is a copy without them; in the checkout run `pip"
-            " install --constraint constraints.txt --editable .`, or `make install`"
+            f"{Path.cwd()}: not in the folder of a workflow, of which this verb is a stage; `aiayn"
+            " init FOLDER` writes one: type the command there"
         )
 
 

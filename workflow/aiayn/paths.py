@@ -3,15 +3,17 @@
 No other module spells these paths.
 """
 
+import importlib.metadata
 import logging
 import re
+import shlex
 from pathlib import Path
 
 import msgspec
 
 from aiayn.errors import UsageError
 from aiayn.packed import glob, is_dir, is_file
-from aiayn.spec.system import CHECKOUT, SCALES
+from aiayn.spec.system import IS_CHECKOUT, PACKED_WORKFLOW, SCALES, TABLES_FOLDER
 
 logger = logging.getLogger(__name__)
 RESULTS_FOLDER = Path("results")  # of a working directory, unless a flag names another
@@ -20,12 +22,36 @@ EXPORT_RECORD_NAME = "config.json"  # next to the tensors of a safetensors expor
 TENSORS_NAME = "model.safetensors"
 PACK_README_NAME, PACK_RUNS_NAME = "README.md", "runs"
 ALPHA_MARK = "-alpha"  # val-alpha1.4: test set val, searched with alpha 1.4
-SHIPPED_FOLDER = CHECKOUT / "paper_tables" / "measured"  # packs of scales; some ship models
+SHIPPED_FOLDER = TABLES_FOLDER / "measured"  # packs of scales; some ship models
 
 
 def shown_path(path: Path) -> Path:
     """Return a path as one would type it here: below the working directory without that."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def install_command(extra: str) -> str:
+    """Return advice: the command that installs an extra of pyproject.toml, in quotation marks.
+
+    Outside a checkout it is pip's, for the requirements that the installed package names. fairseq's
+    setup.py imports torch, and compiles extensions, which nothing here needs, unless READTHEDOCS is
+    set: it is installed after the others.
+    """
+    if IS_CHECKOUT:
+        return f"`make {'core' if extra == 'figures' else 'install'}` in the checkout"
+    names, fairseq = [], ""
+    for line in importlib.metadata.requires("aiayn") or []:
+        requirement, _, condition = line.partition(";")
+        if f'extra == "{extra}"' in condition:
+            name = shlex.quote(requirement.replace(" ", ""))
+            if name.startswith("fairseq"):
+                fairseq = name
+            else:
+                names.append(name)
+    command = f"pip install {' '.join(names)}"
+    if fairseq:
+        command += " setuptools wheel && READTHEDOCS=1 pip install --no-build-isolation " + fairseq
+    return f"`{command}`"
 
 
 def workflow_command(scale: str, configfile: Path) -> str:
@@ -34,9 +60,13 @@ def workflow_command(scale: str, configfile: Path) -> str:
     """
     if scale == "paper":
         return f"`aiayn plan --configfile {shown_path(configfile)}` says what making it takes"
-    return (
-        f"it is made by `snakemake --profile profiles/local --configfile {shown_path(configfile)}`"
-    )
+    begin = "it is made by"
+    if configfile.is_relative_to(PACKED_WORKFLOW):
+        begin, configfile = (
+            "`aiayn init FOLDER` writes the workflow, and in FOLDER it is made by",
+            configfile.relative_to(PACKED_WORKFLOW),
+        )
+    return f"{begin} `snakemake --profile profiles/local --configfile {shown_path(configfile)}`"
 
 
 def results_or_shipped(results_folder: Path, scale: str) -> Path:

@@ -25,8 +25,9 @@ import msgspec
 
 from aiayn.errors import TableError
 from aiayn.paths import CellKey, num_averaged
+from aiayn.spec.system import TABLES_FOLDER
 
-PUBLISHED_FOLDER = Path(__file__).resolve().parents[2] / "paper_tables" / "published"
+PUBLISHED_FOLDER = TABLES_FOLDER / "published"
 # The place where a number is printed, by edition; '' means another paper.
 EDITION_WORDS = {
     "both": "both editions",

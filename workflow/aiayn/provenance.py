@@ -56,7 +56,10 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 @cache
 def _commit() -> tuple[str, bool]:
-    """Return (commit, is_dirty) of the checkout that contains this library."""
+    """Return (commit, is_dirty) of the checkout that contains this library.
+
+    An installed package may lie in the folder of another repository, which does not track it.
+    """
 
     def git(*arguments: str) -> str:
         folder = Path(__file__).parent
@@ -68,6 +71,7 @@ def _commit() -> tuple[str, bool]:
         commit, _, dirty = os.environ["AIAYN_COMMIT"].partition("+")
         return commit, bool(dirty)
     try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)
         return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
     except (OSError, subprocess.CalledProcessError):
         return "unknown", False

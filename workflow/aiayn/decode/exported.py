@@ -1,28 +1,87 @@
 """Loads an exported model from the tensors, vocabularies and `config.json` of one folder.
 
 A checkpoint and a data-bin are not needed. The folder contains no code and nothing is unpickled,
-so an export from an unknown source is safe to load.
+so an export from an unknown source is safe to load. Our transformer needs torch alone; the other
+architectures are fairseq's.
 """
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
-from fairseq.data import Dictionary
 
-from aiayn.errors import CheckpointError, one_sentence
+from aiayn.errors import FOREIGN_ERRORS, CheckpointError, CorpusError, one_sentence
+from aiayn.model.transformer import Transformer, TransformerConfig
 from aiayn.paths import EXPORT_RECORD_NAME, TENSORS_NAME
 from aiayn.records import CheckpointRecord, ExportRecord, read_record
 from aiayn.spec.training import MAX_POSITIONS
-from aiayn.train import compat
 from aiayn.train.checkpoints import tensors_sha256
 from aiayn.train.device import evaluated_on
-from aiayn.train.fairseq_args import TrainingData, train_flags
-from aiayn.train.model import load_model
-from aiayn.train.task import AiaynTranslationTask
+from aiayn.train.fairseq_args import TrainingData, train_flags, transformer_values
+
+SPECIAL_SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>"]  # of fairseq's dictionaries, in order of id
+TORCH_TYPE_BY_NAME = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}  # as safetensors calls them
+
+
+class Vocabulary:
+    """The symbols of an export, used as fairseq's Dictionary is."""
+
+    nspecial = len(SPECIAL_SYMBOLS)
+
+    def __init__(self, symbols: list[str]) -> None:
+        self.symbols = symbols
+        self.count = [1] * len(symbols)  # an export does not have the counts
+        self._number_by_symbol = {symbol: number for number, symbol in enumerate(symbols)}
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def pad(self) -> int:
+        """Return the id of padding."""
+        return SPECIAL_SYMBOLS.index("<pad>")
+
+    def eos(self) -> int:
+        """Return the id of the end of sentence."""
+        return SPECIAL_SYMBOLS.index("</s>")
+
+    def encode_line(self, line: str, *, add_if_not_exist: bool = False) -> torch.Tensor:
+        """Return the ids of a line of pieces, end of sentence included; nothing is ever added."""
+        unknown = SPECIAL_SYMBOLS.index("<unk>")
+        numbers = [self._number_by_symbol.get(piece, unknown) for piece in line.split()]
+        return torch.tensor([*numbers, self.eos()], dtype=torch.int32)
+
+
+class ExportedTask:
+    """What a translator asks of fairseq's task: dictionaries and languages. It has no data."""
+
+    def __init__(self, folder: Path, record: ExportRecord, vocabularies: Sequence[Any]) -> None:
+        self.source_dictionary, self.target_dictionary = vocabularies
+        self.cfg = SimpleNamespace(
+            data=str(folder),
+            source_lang=record.source_language,
+            target_lang=record.target_language,
+        )
+
+    def load_dataset(self, split: str) -> None:
+        """Refuse.
+
+        Raises:
+            CorpusError: always.
+        """
+        raise CorpusError(f"{self.cfg.data}: an export, which has no split {split!r}; give text")
 
 
 def load_average(
@@ -40,6 +99,8 @@ def load_average(
     path = checkpoint if isinstance(checkpoint, Path) else checkpoint.path
     if path.name == TENSORS_NAME:
         return load_exported(path.parent, device=device)
+    from aiayn.train.model import load_model  # fairseq, which an export of our model does without
+
     with one_sentence(path, "a whole checkpoint of fairseq, with its config"):
         return load_model(path, data_folder, device=device, record=record)
 
@@ -62,30 +123,56 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
     """
     record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
     tensors = _read_tensors(folder, record)
-    source_dictionary, target_dictionary = (
-        _read_dictionary(folder / record.vocabulary_file_by_side[side])
+    symbols = [
+        _read_symbols(folder / record.vocabulary_file_by_side[side])
         for side in ("source", "target")
-    )
+    ]
+    is_joint = len(set(record.vocabulary_file_by_side.values())) == 1
+    if record.training.architecture == "transformer":
+        config = TransformerConfig(**transformer_values(record.training, is_joint=is_joint))
+        model: Any = Transformer.build(
+            config, num_source_symbols=len(symbols[0]), num_target_symbols=len(symbols[1])
+        )
+        task: Any = ExportedTask(folder, record, [Vocabulary(side) for side in symbols])
+    else:
+        model, task = _build_by_fairseq(folder, record, symbols, is_joint=is_joint)
+    model.load_state_dict(tensors, strict=True)
+    return evaluated_on(device, model), task
+
+
+def _build_by_fairseq(
+    folder: Path, record: ExportRecord, symbols: Sequence[list[str]], *, is_joint: bool
+) -> tuple[Any, Any]:
+    """Return the untrained model of an architecture of fairseq, and its task."""
+    from fairseq.data import Dictionary
+
+    from aiayn.train import compat, plugin  # noqa: F401  # registers the task
+    from aiayn.train.task import AiaynTranslationTask
+
     data = TrainingData(
         folder=str(folder),
         source_language=record.source_language,
         target_language=record.target_language,
-        is_joint=len(set(record.vocabulary_file_by_side.values())) == 1,
+        is_joint=is_joint,
     )
     flags = train_flags(record.training, data, seed=1, save_folder=str(folder), device="cpu")
     cfg = compat.training_config(flags)
-    task = AiaynTranslationTask(cfg.task, source_dictionary, target_dictionary)
-    model = task.build_model(cfg.model)
-    model.load_state_dict(tensors, strict=True)
-    return evaluated_on(device, model), task
+    dictionaries = []
+    for side in symbols:
+        dictionary = Dictionary()
+        for symbol in side[len(dictionary) :]:
+            dictionary.add_symbol(symbol)
+        dictionaries.append(dictionary)
+    task = AiaynTranslationTask(cfg.task, *dictionaries)
+    return task.build_model(cfg.model), task
 
 
 def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
     """Return an export's tensors; a tied tensor appears under each of its names."""
     path = folder / TENSORS_NAME
     try:
-        tensors = safetensors.torch.load_file(path)
-    except (FileNotFoundError, safetensors.SafetensorError) as error:
+        tensors = _parse_safetensors(path.read_bytes())
+    except (OSError, ValueError, TypeError, AttributeError, *FOREIGN_ERRORS) as error:
         raise CheckpointError(f"{path}: absent or torn ({error}); export the run again") from error
     missing = sorted(set(record.tied.values()) - set(tensors))
     if missing:
@@ -103,14 +190,38 @@ def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]
     return tensors
 
 
-def _read_dictionary(path: Path) -> Dictionary:
-    dictionary = Dictionary()
-    symbols = json.loads(path.read_text(encoding="utf-8"))
-    for symbol in symbols[len(dictionary) :]:
-        dictionary.add_symbol(symbol)
-    if dictionary.symbols != symbols:
+def _parse_safetensors(content: bytes) -> dict[str, torch.Tensor]:
+    """Return the tensors of a file: the length of a header in 8 bytes, the header as JSON with
+    type, shape and place of each tensor, then the tensors' bytes.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: if the file is of another form, or is cut.
+    """
+    begin = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:begin])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        first, last = entry["data_offsets"]
+        dtype, shape = TORCH_TYPE_BY_NAME[entry["dtype"]], [int(size) for size in entry["shape"]]
+        if not 0 <= first <= last <= len(content) - begin:
+            raise ValueError(f"the bytes of {name} are missing")
+        if last - first != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"{name} has {last - first} bytes, not those of shape {shape}")
+        # A copy, because torch may only view bytes that can be written.
+        part = bytearray(content[begin + first : begin + last])
+        flat = torch.frombuffer(part, dtype=dtype) if part else torch.empty(0, dtype=dtype)
+        tensors[name] = flat.reshape(shape)
+    return tensors
+
+
+def _read_symbols(path: Path) -> list[str]:
+    """Return a vocabulary's symbols, in order of id."""
+    symbols: list[str] = json.loads(path.read_text(encoding="utf-8"))
+    is_list = isinstance(symbols, list) and all(isinstance(symbol, str) for symbol in symbols)
+    if not is_list or symbols[:4] != SPECIAL_SYMBOLS or len(set(symbols)) != len(symbols):
         raise CheckpointError(
             f"{path}: expected a list of different symbols that begins with <s>, <pad>, </s>,"
             " <unk>; export the run again"
         )
-    return dictionary
+    return symbols

@@ -30,6 +30,7 @@ from aiayn.runs.log import LogTail, read_log_tail, read_max_update
 from aiayn.runs.names import match_run
 from aiayn.runs.queue import JobQueue, QueuedJob, QueueError, Queues
 from aiayn.runs.run_folder import RunFolder, SubmittedJob, job_without_attempt
+from aiayn.spec.system import IS_CHECKOUT
 
 State = Literal[
     "queued", "running", "stopped", "failed", "lost", "cancelled", "done", "unknown", "damaged"
@@ -87,8 +88,9 @@ def list_run_folders(runs_folder: Path) -> list[Path]:
         RecordError: if the folder does not exist.
     """
     if not runs_folder.is_dir():
+        begin = "`make demo`" if IS_CHECKOUT else "the workflow that `aiayn init FOLDER` writes"
         raise RecordError(
-            f"{runs_folder}: no such folder: nothing was trained here yet; `make demo` does,"
+            f"{runs_folder}: no such folder: nothing was trained here yet; {begin} does,"
             " or name the folder of other runs with --runs-folder"
         )
     folders = (

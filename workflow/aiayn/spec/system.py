@@ -66,8 +66,31 @@ __all__ = [
     "spec_digest",
 ]
 
-CHECKOUT = Path(__file__).resolve().parents[3]
+# The folders above this file: spec, aiayn, workflow or site-packages, and perhaps the checkout.
+_FOLDERS = Path(__file__).resolve().parents
+IS_CHECKOUT = (_FOLDERS[3] / "workflow" / "config").is_dir()
+PACKED_WORKFLOW = _FOLDERS[1] / "checkout"  # of an installed package; setup.py copies it there
+
+
+def _find_workflow() -> Path:
+    """Return the folder with Snakefile, config and profiles.
+
+    It is the checkout. For an installed package it is the nearest folder at or above the working
+    directory that `aiayn init` wrote, or else the copy in the package.
+    """
+    if IS_CHECKOUT:
+        return _FOLDERS[3]
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "workflow" / "config" / "paper.yaml").is_file():
+            return folder
+    return PACKED_WORKFLOW
+
+
+CHECKOUT = _find_workflow()
 CONFIG_FOLDER = CHECKOUT / "workflow" / "config"
+# The package `paper_tables`, with what was printed and measured.
+TABLES_FOLDER = _FOLDERS[3 if IS_CHECKOUT else 2] / "paper_tables"
 SCALES = ("demo", "multi30k", "paper")
 
 

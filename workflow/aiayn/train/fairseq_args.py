@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -121,11 +122,12 @@ def model_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     return make_flags[training.architecture](training, is_joint=is_joint)
 
 
-def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
+def transformer_values(training: TrainingSpec, *, is_joint: bool) -> dict[str, Any]:
+    """Return the values of our model's `TransformerConfig` that differ between systems."""
     shared = "none"
     if training.tied_embeddings:
         shared = "all" if is_joint else "decoder"
-    values = {
+    return {
         "num_layers": training.num_layers,
         "d_model": training.d_model,
         "d_ff": training.d_ff,
@@ -136,6 +138,7 @@ def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
         "norm": training.norm,
         "norm_epsilon": training.norm_epsilon,
         "attention": training.attention,
+        "attention_biases": training.attention_biases,
         "positions": training.positions,
         "max_positions": MAX_POSITIONS,
         "embeddings": training.embeddings,
@@ -145,9 +148,14 @@ def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
         "p_drop_ffn": training.p_drop_ffn,
         "share_embeddings": shared,
     }
+
+
+def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
+    values = transformer_values(training, is_joint=is_joint)
+    has_biases = values.pop("attention_biases")
     flags = ["--arch", "aiayn_transformer"]
     flags += _flags_of({name.replace("_", "-"): value for name, value in values.items()})
-    return flags + (["--attention-biases"] if training.attention_biases else [])
+    return flags + (["--attention-biases"] if has_biases else [])
 
 
 def _fairseq_transformer_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:

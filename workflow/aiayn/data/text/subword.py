@@ -26,8 +26,6 @@ from pathlib import Path
 
 import numpy as np
 import sentencepiece
-from subword_nmt.apply_bpe import BPE  # type: ignore[import-untyped, unused-ignore]
-from subword_nmt.learn_bpe import learn_bpe  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.data.text.encoder import Encoder
 from aiayn.data.text.lines import (
@@ -114,6 +112,8 @@ class CodesEncoder(Encoder):
         Raises:
             CorpusError: if the file is absent or holds no codes.
         """
+        from subword_nmt.apply_bpe import BPE  # sentencepiece's models do without it
+
         super().__init__()
         lines = list(read_lines(codes_path))
         has_header = lines[:1] == [CODES_HEADER]
@@ -327,6 +327,8 @@ def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> lis
         ConfigError: if the text of `origin` yields fewer merges; a pair must occur twice to be
             merged.
     """
+    from subword_nmt.learn_bpe import learn_bpe
+
     codes = io.StringIO(newline="\n")
     # The progress bar of learn_bpe would fill a log; `max` of its empty set of pairs raises
     # ValueError.

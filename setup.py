@@ -1,0 +1,58 @@
+"""Packs into a wheel what is no package: the workflow, and what was measured.
+
+`aiayn/checkout/` holds the files of the workflow with their paths in the checkout. The verbs read
+its config, and `aiayn init` writes it into a folder. An editable installation reads the checkout
+itself.
+"""
+
+import shutil
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+MEASURED = "paper_tables/measured/**/*"  # packs of runs, and the shipped model
+WORKFLOW = (
+    "Snakefile",
+    "constraints.txt",
+    "environment.yml",
+    "profiles/*/*",
+    "workflow/Snakefile",
+    "workflow/config/**/*",
+    "workflow/report/*",
+    "workflow/rules/*",
+    "analysis/**/*.smk",
+)
+
+
+class BuildWithWorkflow(build_py):
+    """Copies the packages, then what is no package."""
+
+    def run(self) -> None:
+        """Fill the folder that becomes the wheel."""
+        super().run()
+        if self.editable_mode:
+            return
+        wheel_folder = Path(self.build_lib)
+        copy_files(MEASURED, wheel_folder)
+        for pattern in WORKFLOW:
+            copy_files(pattern, wheel_folder / "aiayn" / "checkout")
+
+
+def copy_files(pattern: str, folder: Path) -> None:
+    """Copy the files that match, with their paths in the checkout.
+
+    Raises:
+        FileNotFoundError: if there are none: MANIFEST.in lacks them.
+    """
+    paths = [path for path in sorted(ROOT.glob(pattern)) if path.is_file()]
+    if not paths:
+        raise FileNotFoundError(f"{ROOT / pattern}: no such file; look at MANIFEST.in")
+    for path in paths:
+        copy = folder / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+
+
+setup(cmdclass={"build_py": BuildWithWorkflow})

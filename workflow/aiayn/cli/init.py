@@ -1,0 +1,47 @@
+"""Write the workflow into a folder: Snakefile, rules, config and profiles, to train with.
+
+In this folder and below it `snakemake` works as in a checkout, and the verbs read the config that
+is there, which you may change. This verb belongs to the installed package: a checkout has the
+workflow already.
+"""
+
+import shutil
+from pathlib import Path
+
+from aiayn.cli.flags import flag
+from aiayn.errors import UsageError
+from aiayn.provenance import new_folder_on_success
+from aiayn.spec.system import CHECKOUT, IS_CHECKOUT, PACKED_WORKFLOW
+
+EXAMPLE = "aiayn init attention"
+
+
+class Flags:
+    folder: Path = flag("a folder that is new or empty", "FOLDER", is_positional=True)
+
+
+def run(args: Flags) -> None:
+    """Write the folder, and print the next command.
+
+    Raises:
+        UsageError: in a checkout, or if the folder is not empty; nothing is written.
+    """
+    folder = args.folder
+    if IS_CHECKOUT:
+        raise UsageError(
+            f"{CHECKOUT}: this checkout has the workflow already, and its verbs read its config;"
+            " type `snakemake -n` in it, or clone it again"
+        )
+    is_here = folder.absolute() == Path.cwd()  # it would be renamed below the shell
+    if is_here or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        reason = "is the working directory" if is_here else "is not an empty folder"
+        raise UsageError(f"{folder}: {reason}; nothing was written; name a new folder")
+    with new_folder_on_success(folder) as partial_folder:
+        shutil.copytree(PACKED_WORKFLOW, partial_folder, dirs_exist_ok=True)
+        # `snakemake --profile slurm` looks in the working directory.
+        (partial_folder / "slurm").symlink_to("profiles/slurm")
+    print(
+        f"{folder}: Snakefile, workflow/config, profiles; next: `cd {folder}`, then `snakemake -n"
+        " --profile profiles/local --configfile workflow/config/demo.yaml`, which lists the jobs"
+        " of the smallest scale"
+    )
