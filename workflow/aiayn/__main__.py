@@ -269,8 +269,14 @@ def _check_record_path(record: Path | None) -> None:
 
 def _require_workflow(verb: str) -> None:
     """Require for a stage that a workflow is here: its config may be changed, the package's not."""
-    from aiayn.spec.system import CHECKOUT, PACKED_WORKFLOW
+    from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PACKED_WORKFLOW
 
+    if not CONFIG_FOLDER.is_dir():
+        raise ConfigError(
+            f"{CONFIG_FOLDER}: no such folder: this installation is a copy of the code without its"
+            " config; in the checkout run `pip install --constraint constraints.txt --editable .`,"
+            " or install the wheel"
+        )
     if verb in STAGE_VERBS and CHECKOUT == PACKED_WORKFLOW:
         raise ConfigError(
             f"{Path.cwd()}: not in the folder of a workflow, of which this verb is a stage; `aiayn"
