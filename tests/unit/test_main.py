@@ -94,12 +94,13 @@ def test_another_pipe_that_breaks_is_an_error_with_words(
 
 @pytest.mark.parametrize(
     ("verb", "hint"),
-    [("trian", "did you mean 'train'?"), ("xyz", f"expected one of {', '.join(verbs())}")],
+    [("trian", "did you mean 'train'?"), ("xyz", "expected one of {verbs}")],
 )
 def test_an_unknown_verb_is_answered_with_the_nearest_known(
     verb: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([verb]) == 2
+    hint = hint.format(verbs=", ".join(verbs()))
     assert capsys.readouterr().err == f"aiayn: no verb {verb!r}; {hint}\n"
 
 
