@@ -38,7 +38,10 @@ def translator(average: CheckpointRecord, data: BinarizedCorpus) -> Translator:
     return Translator(Path(average.path), Path(data.folder), DECODING, device="cpu")
 
 
-@pytest.mark.parametrize("command", ["generate", "interactive"])
+# Both commands ask the model the same question: one of them is enough for a quick test.
+@pytest.mark.parametrize(
+    "command", ["generate", pytest.param("interactive", marks=pytest.mark.slow)]
+)
 def test_fairseqs_own_commands_say_what_to_use_instead(
     command: str, average: CheckpointRecord, data: BinarizedCorpus
 ) -> None:
