@@ -6,8 +6,8 @@ each of its values has its `Run`, and the run has its record or its log.
 """
 
 import functools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ from aiayn.scoring.verdict import Corrected, Verdict
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.sheet import SheetRow
 from aiayn.spec.system import CorpusSpec, SystemSpec, TrainingSpec
+
+Made = TypeVar("Made")
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -194,6 +196,14 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def runs_by_system(self) -> dict[tuple[str, str], list[Run]]:
         """The runs by corpus and system, in order of seed."""
         return group_runs(self.runs)
+
+    def once(self, make: Callable[["Frame"], Made]) -> Made:
+        """Return what a function makes of this frame; it is made at the first call only."""
+        made = self.__dict__.setdefault("made", {})
+        if make not in made:
+            made[make] = make(self)
+        result: Made = made[make]
+        return result
 
     def trained(self, key: CellKey) -> list[Run]:
         """Return the finished runs of a cell's system."""

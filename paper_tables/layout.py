@@ -27,12 +27,11 @@ wing, names this function, a chapter and a place. No other file changes.
 
 import itertools
 import re
-import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from aiayn.printed import PAPER_SCALE, PublishedCell
+from aiayn.printed import PAPER_SCALE, PublishedCell, printed_number
 from aiayn.scoring.seeds import MIN_SEEDS_OF_INTERVAL, summarise_seeds
 from paper_tables.frame import Number
 
@@ -43,8 +42,6 @@ MARK_BY_SCALE = {
     "multi30k": "\u2021",
     PAPER_SCALE: "\u00a7",
 }  # dagger, double dagger, section
-GREEK = ("eps",)  # Greek letters in headings, as in eps_ls
-POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")  # as written by format_value
 DECIMALS_BY_METRIC = {
     "num_parameters": 3,
     "training_flops": 2,
@@ -71,11 +68,17 @@ CellKind = Literal["label", "printed", "ours", "state", "blank", "formula", "spa
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of text and the marks that follow it; `compact` sets `is_best`, shown in bold."""
+    """A piece of text and the marks that follow it; `compact` sets `is_best`, shown in bold.
+
+    `value` is the number behind the text, in full precision, where a column is compared. `spread`
+    follows the text in small letters: the interval and the number of seeds.
+    """
 
     text: str
     marks: tuple[str, ...] = ()
     is_best: bool = False
+    value: float | None = None
+    spread: str = ""
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,7 @@ class Row:
     aside: Aside | None = None
     anchor: str = ""
     group: str = ""
+    begins_group: bool = False
 
 
 # A line below the printed row of this name: its cells by column, and its aside.
@@ -186,7 +190,9 @@ class Note:
 class Table:
     """A whole table. `signatures` are (metric, test set, signature) of every number of ours in it.
 
-    If there is a `summary`, the page shows only this line until a reader opens the table.
+    The page shows the columns in `first` at once, by default the first five, and the others when a
+    reader asks for them. If there is a `summary`, it shows only this line until a reader opens the
+    table.
     """
 
     name: str
@@ -197,6 +203,7 @@ class Table:
     notes: tuple[Note, ...] = ()
     signatures: tuple[tuple[str, str, str], ...] = ()
     summary: str = ""
+    first: tuple[str, ...] = ()
 
 
 class Field(NamedTuple, Generic[Item]):
@@ -269,12 +276,16 @@ def rows_of_printed(
     `beside` has cells of ours by printed row and column. Where the editions differ, a printed cell
     has both numbers, each with its mark.
     """
+    compared = {column.name for column in columns if column.better}
     parts_by_cell: dict[tuple[str, str], list[Part]] = {}
     cells_by_row: dict[str, dict[str, Cell]] = {}
     for published in printed:
         mark = (mark_by_edition or {}).get(published.edition)
         parts = parts_by_cell.setdefault((published.row, published.column), [])
-        parts.append(Part(published.value, (mark,) if mark else ()))
+        value = None
+        if published.column in compared:
+            value = printed_number(published.value)
+        parts.append(Part(published.value, (mark,) if mark else (), value=value))
         kind: CellKind = "label" if published.column in ROW_NAMES else "printed"
         cells = cells_by_row.setdefault(published.row, {})
         cells |= dict.fromkeys(published.covered_columns, SPANNED)
@@ -337,21 +348,22 @@ def format_difference(difference: float) -> str:
     return text.replace("-", "+") if float(text) == 0 else text
 
 
+def format_signed(value: float, metric: str) -> str:
+    """Return a difference in a metric's unit with its sign, with as many decimals as the metric."""
+    text = format_value(abs(value), metric)
+    return f"{'-' if value < 0 else '+'}{text}"
+
+
 def format_interval(interval: tuple[float, float]) -> str:
     """Return an interval of differences in BLEU as text."""
     return f"{format_difference(interval[0])} to {format_difference(interval[1])}"
 
 
-def format_seeds(values: Sequence[float], metric: str, num_asked: int) -> str:
-    """Return the value over seeds and their number: `27.31 +- 0.42 (n=3)` or `27.1 (n=1 of 3)`."""
-    seeds = f"n={len(values)}" if len(values) == num_asked else f"n={len(values)} of {num_asked}"
-    return f"{over_seeds(values, metric)} ({seeds})"
-
-
-def over_seeds(
+def shown_over_seeds(
     values: Sequence[float], metric: str, show: Callable[[float, str], str] = format_value
-) -> str:
-    """Return the mean with its 95 % t-interval; for fewer than three seeds, the values themselves.
+) -> tuple[str, str]:
+    """Return the mean and half of its 95 % t-interval; for fewer than three seeds, the values
+    themselves and "".
 
     Counts have no interval. `values` are in the order of their seeds; `show(value, metric)` turns a
     value into text.
@@ -359,11 +371,18 @@ def over_seeds(
     summary = summarise_seeds(values)
     if summary.num_seeds < MIN_SEEDS_OF_INTERVAL:
         texts = [show(value, metric) for value in values]
-        return ", ".join(dict.fromkeys(texts) if metric in COUNT_METRICS else texts)
+        return ", ".join(dict.fromkeys(texts) if metric in COUNT_METRICS else texts), ""
     mean = show(summary.mean, metric)
     if summary.half_width is None or metric in COUNT_METRICS:
-        return mean
-    return f"{mean} {PLUS_MINUS} {format_value(summary.half_width, metric)}"
+        return mean, ""
+    return mean, f"{PLUS_MINUS} {format_value(summary.half_width, metric)}"
+
+
+def over_seeds(
+    values: Sequence[float], metric: str, show: Callable[[float, str], str] = format_value
+) -> str:
+    """Return the mean with its interval as one text: `27.31 +- 0.42`."""
+    return " ".join(filter(None, shown_over_seeds(values, metric, show)))
 
 
 def compact(table: Table) -> Table:
@@ -386,10 +405,11 @@ def compact(table: Table) -> Table:
         if filled and has_numbers and all(map(_is_waiting, filled)):
             kept[index] = False
             waiting.append(f"{column.group} {column.heading}".strip())
-    rows = []
+    rows: list[Row] = []
     for row in table.rows:
         cells_of_kept = tuple(itertools.compress(row.cells, kept))
-        rows.append(_marked_once(replace(row, cells=cells_of_kept)))
+        begins = bool(rows) and row.group != rows[-1].group
+        rows.append(_marked_once(replace(row, cells=cells_of_kept, begins_group=begins)))
     marks, notes = marks_of(rows), []
     for note in table.notes:
         notes.append(note if note.mark in marks else replace(note, mark=""))
@@ -405,7 +425,7 @@ def _is_blank(cell: Cell) -> bool:
 
 def text_of(cell: Cell) -> str:
     """Return the text of all parts, without marks."""
-    return "".join(part.text for part in cell.parts)
+    return "".join(part.text + part.spread for part in cell.parts)
 
 
 def _is_waiting(cell: Cell) -> bool:
@@ -442,9 +462,9 @@ def _with_best(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...
     for row in rows:
         for cell, start, num_columns in spans(row):
             for part, index in itertools.product(cell.parts, range(start, start + num_columns)):
-                number = _number_of(part) if columns[index].better else None
-                if number is not None and cell.kind in ("printed", "ours"):
-                    numbers.setdefault((index, cell.kind), []).append(number)
+                is_compared = columns[index].better and cell.kind in ("printed", "ours")
+                if is_compared and part.value is not None:
+                    numbers.setdefault((index, cell.kind), []).append(part.value)
     best = {}
     for (index, kind), values in numbers.items():
         if len(values) > 1:
@@ -455,19 +475,7 @@ def _with_best(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...
         for index, cell in enumerate(cells):
             extreme = best.get((index, cell.kind))
             if extreme is not None:
-                parts = [replace(part, is_best=_number_of(part) == extreme) for part in cell.parts]
+                parts = [replace(part, is_best=part.value == extreme) for part in cell.parts]
                 cells[index] = replace(cell, parts=tuple(parts))
         marked.append(replace(row, cells=tuple(cells)))
     return tuple(marked)
-
-
-_NUMBER = re.compile(r"[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[0-9]+)?")
-
-
-def _number_of(part: Part) -> float | None:
-    """Return the number in a cell's text: the mean before its interval, or of single values."""
-    values = part.text.partition(PLUS_MINUS)[0].partition("(")[0].strip()
-    numbers = [values] if _NUMBER.fullmatch(values) else values.split(", ")
-    if not all(map(_NUMBER.fullmatch, numbers)):
-        return None
-    return statistics.fmean(float(number.replace(",", "")) for number in numbers)

@@ -1,52 +1,97 @@
-"""Writes the first part of a scale's page: which of the paper's conclusions hold, and the forest in
-bits.
+"""Makes the picture that opens a scale's page: a line for each conclusion of the paper, and one
+sentence with the counts of answers.
 """
 
-import html
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from analysis.conclusions.scale_contrasts import (
-    NOT_ANSWERED,
-    NOT_MEASURED,
-    PrintedContrast,
-    draw_contrasts,
-)
+from aiayn.scoring.scores import BITS_METRIC
+from analysis.conclusions.answers import Answer
+from analysis.conclusions.scale_contrasts import PrintedContrast, draw_contrasts
 from paper_tables.frame import Frame
-from paper_tables.layout import BITS_DECIMALS
-from paper_tables.render.drawn import DrawnFigure
-from paper_tables.render.report import card_words, render_cards, render_figure
+from paper_tables.layout import format_signed
+from paper_tables.names import change_of_system, name_of_system
+from paper_tables.render.picture import Difference, Kind, Picture, make_picture
+from paper_tables.tables.ours import difference_provenance
 
-ANSWER_FIGURE = "forest_bits"  # once it is drawn
+UNIT = "difference to base, bits a subword"
+KIND_BY_ANSWER: dict[Answer, Kind] = {
+    Answer.AS_PRINTED: "same",
+    Answer.REVERSED: "other",
+    Answer.DIFFERS: "other",
+    Answer.ABSENT: "none",
+    Answer.TOO_SMALL: "none",
+    Answer.UNDECIDED: "open",
+}
+# The part of the sentence about the rows with an answer, for one row and for several.
+WORDS_BY_ANSWER = {
+    Answer.REVERSED: ("{} is reversed", "{} are reversed"),
+    Answer.DIFFERS: ("other than printed: {}", "other than printed: {}"),
+    Answer.ABSENT: ("{} makes no difference", "{} make no difference"),
+    Answer.TOO_SMALL: ("{} is too small to tell", "{} are too small to tell"),
+    Answer.UNDECIDED: ("{} is undecided", "{} are undecided"),
+}
+SHOWN_ANSWERS = {Answer.ABSENT: "no difference"}  # other answers are shown by their names
 
 
-def answer_of_scale(frame: Frame, figures: Iterable[DrawnFigure]) -> str:
-    """Return the answer as HTML; only a sentence while no contrast is measured."""
-    answers = draw_contrasts(frame).by_answer
-    total = len({contrast.row_name for contrasts in answers.values() for contrast in contrasts})
-    unmeasured, unanswered = answers.pop(NOT_MEASURED), answers.pop(NOT_ANSWERED)
-    if len(unmeasured) == total:
-        return '<p class="aside">No conclusion of the paper\'s can be called yet.</p>\n'
-    answers |= {NOT_ANSWERED: unanswered} if unanswered else {}
-    cards = []
-    for answer, contrasts in answers.items():
-        words = card_words(f"{len(contrasts)} of {total}", map(_answer_words, contrasts))
-        cards.append((answer.capitalize(), words))
-    if unmeasured:
-        cards.append((NOT_MEASURED.capitalize(), card_words(f"{len(unmeasured)} of {total}", [])))
-    forests = [figure for figure in figures if figure.name == ANSWER_FIGURE and figure.svg]
-    drawn = "".join(map(render_figure, forests))
-    return (
-        f"<h2>Which of the paper's conclusions hold at scale {frame.scale}?</h2>\n"
-        '<p class="caption">Differences to base in bits a subword on the development set, answered'
-        " by one "
-        'rule (decision 0012); <a href="#conclusions">all of it</a>.</p>\n<div'
-        f' class="answer">\n{render_cards(cards)}'
-        f"{drawn}</div>\n"
+def picture_of_scale(frame: Frame) -> Picture | None:
+    """Return the picture of a scale's conclusions in bits; None while none is measured."""
+    contrasts = frame.once(draw_contrasts).primary
+    if all(contrast.ours is None for contrast in contrasts):
+        return None
+    return make_picture(
+        [_difference(contrast) for contrast in contrasts],
+        sentence=_sentence(contrasts, frame.scale),
+        unit=UNIT,
+        low_text="\u2190 better",
+        high_text="worse \u2192",
     )
 
 
-def _answer_words(contrast: PrintedContrast) -> str:
-    words = html.escape(contrast.statement)
-    if contrast.ours is not None:
-        words += f": <b>{contrast.ours.difference:+.{BITS_DECIMALS}f}</b>"
-    return words
+def _difference(contrast: PrintedContrast) -> Difference:
+    ours, row, control = contrast.ours, contrast.row, contrast.control
+    answer = "not measured"
+    kind: Kind = "open"
+    if contrast.answered is not None:
+        answer = SHOWN_ANSWERS.get(contrast.answered.answer, contrast.answered.answer.value)
+        kind = KIND_BY_ANSWER[contrast.answered.answer]
+    elif ours is not None:
+        answer = str(ours.call)
+    provenance = None
+    if ours is not None and row is not None and control is not None:
+        provenance = difference_provenance(row, control)
+    return Difference(
+        row=contrast.row_name,
+        words=change_of_system(contrast.row_name),
+        printed=contrast.printed_effect,
+        printed_text=format_signed(contrast.printed_effect, BITS_METRIC),
+        answer=answer,
+        kind=kind,
+        ours=None if ours is None else ours.difference,
+        ours_text="" if ours is None else format_signed(ours.difference, BITS_METRIC),
+        interval=None if ours is None else ours.interval,
+        provenance=provenance,
+    )
+
+
+def _sentence(contrasts: Sequence[PrintedContrast], scale: str) -> str:
+    """Return the counts of the answers in one sentence, with the names of the rows that are not as
+    printed.
+    """
+    names_by_answer: dict[Answer, list[str]] = {answer: [] for answer in Answer}
+    num_open = 0
+    for contrast in contrasts:
+        if contrast.answered is None:
+            num_open += 1
+        else:
+            names = names_by_answer[contrast.answered.answer]
+            names.append(name_of_system(contrast.row_name))
+    num_same = len(names_by_answer[Answer.AS_PRINTED])
+    parts = [f"{num_same} of the paper's {len(contrasts)} conclusions show at scale {scale}"]
+    for answer, (for_one, for_several) in WORDS_BY_ANSWER.items():
+        names = names_by_answer[answer]
+        if names:
+            words = for_one if len(names) == 1 else for_several
+            parts.append(words.format(" and ".join(names)))
+    if num_open:
+        parts.append(f"{num_open} cannot be answered yet")
+    return "; ".join(parts) + "."

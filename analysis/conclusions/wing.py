@@ -2,7 +2,7 @@
 compare with base.
 """
 
-from aiayn.wings import Wing, WingFigure, WingTable
+from aiayn.wings import Wing, WingTable
 
 WING = Wing(
     summary="which of the paper's conclusions hold here",
@@ -75,7 +75,5 @@ WING = Wing(
             place=40,
         ),
     ),
-    figures=(WingFigure("forest", chapter="variations", place=10),),
-    scale_figures="analysis.conclusions.heavy_forest:figures_of_scale",
-    answer="analysis.conclusions.answer:answer_of_scale",
+    answer="analysis.conclusions.answer:picture_of_scale",
 )

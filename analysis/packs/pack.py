@@ -67,7 +67,6 @@ from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, ScaleSpec
 from aiayn.wings import load, present_stages
 from analysis.packs.readme import write_tables_of_pack
 from paper_tables.logs.pages import make_tables_from_logs
-from paper_tables.render.draw import has_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.scale_results import (
     ScaleResults,
@@ -77,7 +76,6 @@ from paper_tables.scale_results import (
 )
 
 NOTICE_NAME = "NOTICE"  # shipped with a model: the origin of its text, and the terms
-FIGURES = ("forest_bleu", "forest_bits")  # the figures that show results
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,8 +140,6 @@ def pack_scale(
         packer.pack_models(config_folder / "corpora")
         recorded = gather_from_records(scale.scale, [staging], config_folder)
         write_tables_of_pack(recorded, staging / scale.scale)
-        if has_figures():
-            _add_figures(staging / scale.scale, staging / "again", config_folder)
         packed = _summary(
             results, staging / scale.scale, target, len(kept), packer.num_translations
         )
@@ -199,16 +195,6 @@ def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> 
         return False
     binarized = results.binarized_by_corpus.get(corpus)
     return binarized is None or read_record(path, BinarizedCorpus).digest == binarized.digest
-
-
-def _add_figures(folder: Path, again_folder: Path, config_folder: Path) -> None:
-    """Add the figures, as SVG and numbers, drawn from the packed files only."""
-    make_tables_from_logs([folder], again_folder, config_folder)
-    (folder / FIGURES_FOLDER).mkdir()
-    for name in FIGURES:
-        for path in sorted((again_folder / folder.name / FIGURES_FOLDER).glob(f"{name}.*")):
-            if path.suffix in (".svg", ".tsv"):
-                shutil.copyfile(path, folder / FIGURES_FOLDER / path.name)
 
 
 def _summary(

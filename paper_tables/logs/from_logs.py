@@ -4,10 +4,9 @@ They fill Tables 2 and 3 under the printed rows; every log is listed with what i
 and why.
 """
 
-import html
 import logging
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -33,25 +32,21 @@ from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import SCALES
 from paper_tables.layout import Table, compact
 from paper_tables.logs.frame import frame_of_logs
-from paper_tables.logs.tables import lay_out_logs
+from paper_tables.logs.tables import lay_out_first_look, lay_out_logs
+from paper_tables.names import name_of_system
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
-from paper_tables.render.render import Popovers
-from paper_tables.render.report import Origin, card_words, render_cards, render_page
+from paper_tables.render.report import TITLE, Origin, Statement, render_page
 from paper_tables.render.tables import REPORT_NAME, write_table, write_text
-from paper_tables.scale_results import RecordedResults, RecordFault
+from paper_tables.scale_results import RecordedResults
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 
 MAX_LINES = 6  # that the first look names
 LOGS_PAGE_NAME = "logs.html"  # the page of the logs, if report.html is the page of a scale
-LEAD = (
-    "Every number below is from a log. The table of logs lists what each is, what it fills, what"
-    " not and why."
-)
 FEW_LOGS = 20  # are read in a second
 logger = logging.getLogger(__name__)
-NO_VERDICT = "A log's BLEU is of another definition than the printed one"
+NO_VERDICT = "No verdict: a log's BLEU is of another definition than the printed one."
 
 
 def make_page_of_logs(
@@ -100,21 +95,28 @@ def make_page_of_logs(
     # Runs of one scale, and no number that comes from a log alone: the scale's page answers first.
     is_first_page = len(recorded_by_scale) != 1 or bool(lines or judged.others)
     links = []
+    banners = []
     for scale, recorded in recorded_by_scale.items():
         page = f"{scale}/{REPORT_NAME}" if is_first_page else REPORT_NAME
         num_runs = len(recorded.results.train_by_key)
-        links.append(f'<a href="{page}">Scale {scale}: {num_runs:,} runs with records</a>')
+        links.append(Statement(f"Scale {scale}: {num_runs:,} runs with records.", page))
+        banners += [fault.text for fault in recorded.faults]
     unread = tuple(not_read(files, left_out))
-    title = f"Tables from logs alone: {', '.join(map(_name, listing_by_folder))}"
-    faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
-    opening = f'<p class="lead">{LEAD}</p>\n{render_faults(faults)}'
-    cards = render_cards(_cards(judged, lines, links, len(unread)))
-    origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
+    num_averaged = sum(len(line.trainings) for line in lines)
     page_path = output_folder / (REPORT_NAME if is_first_page else LOGS_PAGE_NAME)
-    page_text = render_page(title, opening, cards, tables, figures, origin, Popovers())
+    page_text = render_page(
+        f"{TITLE}, from logs: {', '.join(map(_name, listing_by_folder))}",
+        _sentence(judged, lines, recorded_by_name),
+        tables,
+        figures,
+        Origin(made=utc_now(), commit=commit_label(), so_far=False),
+        lead=[NO_VERDICT] if alone else [],
+        banners=banners,
+        first_tables=[lay_out_first_look(alone)] if alone else [],
+        facts=[*links, *_facts(judged, len(unread))],
+    )
     write_text(page_text, page_path)
     num_logs, num_trainings = len(files), len(judged.trainings)
-    num_averaged = sum(len(line.trainings) for line in lines)
     summary = f"{num_logs:,} logs, {num_trainings:,} trainings, {num_averaged:,} of them in tables"
     return page_path, unread, tables, summary
 
@@ -210,41 +212,24 @@ def _contradictions(training: Training, train: TrainRecord) -> Iterator[Fact]:
             yield Fact("record", text, section.path, section.last_line)
 
 
-def render_faults(faults: Iterable[RecordFault]) -> str:
-    """Return a banner for each record that is left out."""
-    return "".join(f'<p class="banner">{html.escape(fault.text)}</p>\n' for fault in faults)
-
-
-def _cards(
-    judged: JudgedJobs,
-    lines: Sequence[AveragedLine],
-    links: Sequence[str],
-    num_not_read: int,
-) -> list[tuple[str, str]]:
-    """Return the cards at the top of the page: what was read, what it fills, and what is missing.
-
-    `links` lead to the pages of the scales.
-    """
+def _sentence(judged: JudgedJobs, lines: Sequence[AveragedLine], recorded: Collection[str]) -> str:
+    """Return what was read and what it fills, in a sentence."""
+    num_logs, num_trainings = len(judged.jobs.file_by_path), len(judged.trainings)
+    if len(recorded) == num_trainings and num_trainings:
+        return f"{num_logs:,} logs of {num_trainings:,} trainings, whose records fill the tables."
     num_averaged = sum(len(line.trainings) for line in lines)
-    kinds = [
-        f"{len(judged.trainings):,} trainings",
-        f"{len(judged.translations):,} translations",
-    ]
-    filled: dict[str, None] = {}
-    for line in lines:
-        filled[html.escape(f"{line.target.name}: {len(line.trainings)}")] = None
-    shown = [*links, *list(filled)[:MAX_LINES]]
-    if len(filled) > MAX_LINES:
-        shown.append(f"and {len(filled) - MAX_LINES} more rows")
-    missing = card_words(
-        "Every file was read" if judged.jobs.file_by_path else "No log was found", [], "good"
-    )
+    rows = list(dict.fromkeys(name_of_system(line.target.system) for line in lines))
+    words = f"{num_logs:,} logs read: {num_averaged:,} of {num_trainings:,} trainings fill"
+    if not rows:
+        return f"{words} a row of the paper; each log has its reason below."
+    more = f" and {len(rows) - MAX_LINES} more" if len(rows) > MAX_LINES else ""
+    return f"{words} the rows {', '.join(rows[:MAX_LINES])}{more}."
+
+
+def _facts(judged: JudgedJobs, num_not_read: int) -> list[Statement]:
+    """Return how many jobs were read, and how many files were not."""
+    num_trainings, num_translations = len(judged.trainings), len(judged.translations)
+    facts = [Statement(f"{num_trainings:,} trainings, {num_translations:,} translations.")]
     if num_not_read:
-        text = f"{num_not_read:,} files or folders are not read, named in the table of logs"
-        missing = card_words(text, [], "bad")
-    return [
-        ("Asked", card_words(f"{len(judged.jobs.file_by_path):,} logs", kinds)),
-        ("Came out", card_words(f"{num_averaged:,} trainings in the tables", shown)),
-        ("Verdict", card_words("None is judged", [NO_VERDICT])),
-        ("Missing", missing),
-    ]
+        facts.append(Statement(f"{num_not_read:,} files or folders are not read.", "#logs"))
+    return facts

@@ -16,11 +16,11 @@ from aiayn.provenance import commit_label, utc_now
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from paper_tables.layout import Table
-from paper_tables.logs.from_logs import make_page_of_logs, render_faults
+from paper_tables.logs.from_logs import make_page_of_logs
 from paper_tables.make_frame import make_frame
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
-from paper_tables.render.report import Origin, render_report
+from paper_tables.render.report import Origin, Statement, render_report
 from paper_tables.render.tables import REPORT_NAME, make_recorded_tables, write_text
 from paper_tables.scale_results import RecordedResults, RecordFault, gather_from_records
 
@@ -74,19 +74,21 @@ def make_tables_from_logs(
         figures = draw_figures(
             "scale_figures", folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention
         )
+        banners = [fault.text for fault in recorded.faults]
         if page.name == REPORT_NAME:
-            write_text(render_report(frame, tables, origin, figures), folder / REPORT_NAME)
+            text = render_report(frame, tables, origin, figures, banners=banners)
+            write_text(text, folder / REPORT_NAME)
             pages.append(folder / REPORT_NAME)
-        else:
-            preface = (
-                f'<p>What each log fills: <a href="{page.name}">the list of logs</a>.</p>\n'
-                f"{render_faults(recorded.faults)}"
-            )
-            text = render_report(frame, tables, origin, figures, preface)
-            # The files of the figures stay in the folder of the scale.
-            text = text.replace(f'href="{FIGURES_FOLDER}/', f'href="{scale}/{FIGURES_FOLDER}/')
-            write_text(text, output_folder / REPORT_NAME)
-            pages = [output_folder / REPORT_NAME, page]
+            continue
+        links = [Statement("What each log fills: the list of logs.", page.name)]
+        # The files of the figures stay in the folder of the scale.
+        placed = None
+        if figures is not None:
+            place = f"{scale}/{FIGURES_FOLDER}"
+            placed = [figure._replace(folder_name=place) for figure in figures]
+        text = render_report(frame, tables, origin, placed, links=links, banners=banners)
+        write_text(text, output_folder / REPORT_NAME)
+        pages = [output_folder / REPORT_NAME, page]
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     return Made(tuple(pages), tuple(faults), not_read, tuple(shown), summary)
 

@@ -1,29 +1,28 @@
-"""Turns a laid-out table into Markdown, CSV or HTML (`latex` turns it into LaTeX).
+"""Turns a laid-out table into Markdown, LaTeX or CSV, and gives templates what they need to escape.
 
-Renderers do not round or omit anything. A cell that spans columns is one cell in LaTeX and HTML.
-Markdown and CSV have no spans, so the cell is followed by `(spanned)` in the other columns.
+Each format has one template in `paper_tables/templates/`. Templates neither compute nor round: the
+cells hold their text. Names may hold markup and control characters of other people's files. Here
+they become text: HTML is escaped by Jinja2, Markdown and LaTeX by the filters below.
 """
 
-import csv
-import io
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from html import escape
-from itertools import groupby
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from aiayn.terminal import entries, table
-from paper_tables.latex import render_latex
+import jinja2
+import pandas as pd
+from markupsafe import Markup, escape
+
+from aiayn.terminal import entries, table, visible
 from paper_tables.layout import (
-    GREEK,
+    DASH,
     PLUS_MINUS,
-    POWER_OF_TEN,
     SPANNED,
     Cell,
     CellKind,
-    CellProvenance,
     Column,
     Part,
-    Row,
     Table,
     anchor_of,
     marks_of,
@@ -31,43 +30,48 @@ from paper_tables.layout import (
     text_of,
 )
 
-LONG_CELL = 40  # characters; a longer cell is made wide and wraps, so that its row is not tall
-MAX_NOTES = 3  # if a table of a page has more notes, they are folded
-_BEFORE_SPREAD = re.compile(rf" (?={PLUS_MINUS}|\(n=)")  # interval and seeds get their own line
-_SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)_(?P<index>[a-z]+)$")
-_EXPONENT = re.compile(r"\^([0-9]+)")
-NUMBER_KINDS: tuple[CellKind, ...] = ("printed", "ours")
+TEMPLATES = Path(__file__).parent.parent / "templates"
+LONG_CELL = 40  # characters; a longer cell wraps
+POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")  # as written by format_value
+SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)_(?P<index>[a-z]+)$")  # as d_model, eps_ls
+LATEX_BY_CHARACTER = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    PLUS_MINUS: r"$\pm$",
+    DASH: "--",
+    "\u201c": "``",
+    "\u201d": "''",
+    "\u2020": r"\dag{}",
+    "\u2021": r"\ddag{}",
+    "\u00a7": r"\S{}",
+}
 
 
-def render_markdown(table: Table) -> str:
-    """Return a pipe table between its title and its notes."""
-    headings, sides = [], []
-    for column in table.columns:
-        group = f"{column.group}: " if column.group else ""
-        headings.append(group + column.heading)
-        sides.append("---" if column.side == "label" else "---:")
-    lines = [f"## {table.title}", "", _escape_markdown(table.caption), ""]
-    lines += [_markdown_line(headings), f"|{'|'.join(sides)}|"]
-    for row in table.rows:
-        lines.append(_markdown_line(map(plain_text, row.cells)))
-    if table.notes:
-        lines.append("")
-    for note in table.notes:
-        mark = f"[{note.mark}] " if note.mark else ""
-        lines.append(f"- {mark}{_escape_markdown(note.text)}")
-    if table.signatures:
-        lines += ["", "Signatures:", ""]
-    for metric, testset, signature in table.signatures:
-        lines.append(f"- {metric}, {testset}: `{signature}`")
-    return "\n".join(lines) + "\n"
+def escape_latex(text: str) -> str:
+    """Return text with every special character of LaTeX escaped, on one line."""
+    shown = visible(one_line(text))
+    return "".join(LATEX_BY_CHARACTER.get(character, character) for character in shown)
 
 
-def _markdown_line(texts: Iterable[str]) -> str:
-    return "| " + " | ".join(map(_escape_markdown, texts)) + " |"
+def escape_markdown(text: str) -> str:
+    """Return text on one line, with the characters escaped that mean something in a pipe table."""
+    return re.sub(r"([\\|*`<]|\](?=\())", r"\\\1", visible(one_line(text)))
 
 
-def _escape_markdown(text: str) -> str:
-    return re.sub(r"([\\|*`<])", r"\\\1", " ".join(text.split()))
+def one_line(text: str) -> str:
+    """Return text with each run of blanks and line ends as one blank."""
+    return " ".join(text.split())
 
 
 def plain_text(cell: Cell) -> str:
@@ -77,23 +81,135 @@ def plain_text(cell: Cell) -> str:
     pieces = []
     for part in cell.parts:
         marks = map("[{}]".format, part.marks)
-        pieces.append(" ".join(filter(None, (part.text, *marks))))
+        pieces.append(" ".join(filter(None, (part.text, part.spread, *marks))))
     return " / ".join(pieces)
 
 
+def _plain_heading(column: Column) -> str:
+    heading = column.heading or column.name
+    return f"{column.group}: {heading}" if column.group else heading
+
+
+def _html_number(part: Part, kind: CellKind) -> Markup:
+    """Return a part's text with powers of ten, and with places where a long name may break."""
+    text = str(escape(visible(part.text)))
+    if kind in ("printed", "ours"):
+        return Markup(POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", text))
+    if kind == "formula":
+        text = re.sub(r"\^([0-9]+)", r"<sup>\1</sup>", text).replace(" * ", "&middot;")
+        return Markup(text.replace("log_k", "log<sub>k</sub>"))
+    return Markup(text.replace("_", "_<wbr>"))
+
+
+def _html_heading(column: Column) -> Markup:
+    symbol = SYMBOL.match(column.heading)
+    if symbol:
+        base = "&epsilon;" if symbol["base"] == "eps" else symbol["base"]
+        return Markup(f"<i>{base}</i><sub>{symbol['index']}</sub>")
+    heading = str(escape(column.heading or column.name))
+    return Markup(heading.replace("x10^6", "&times; 10<sup>6</sup>"))
+
+
+def _latex_number(part: Part, kind: CellKind) -> str:
+    if kind == "formula":
+        return (
+            f"${part.text.replace(' * ', chr(92) + 'cdot ').replace('log_k', chr(92) + 'log_k')}$"
+        )
+    number = escape_latex(part.text)
+    if kind in ("printed", "ours"):
+        power = r"{\\boldmath$\1\\cdot10^{\2}$}" if part.is_best else r"$\1\\cdot10^{\2}$"
+        number, num_powers = POWER_OF_TEN.subn(power, number)
+        number = rf"\textbf{{{number}}}" if part.is_best and not num_powers else number
+    return number
+
+
+def _latex_heading(column: Column) -> str:
+    """Return a heading, below the heading that it shares with its neighbours."""
+    symbol = SYMBOL.match(column.heading)
+    heading = escape_latex(column.heading or column.name)
+    heading = heading.replace(r"x10\textasciicircum{}6", r"$\times 10^6$")
+    if symbol:
+        base = r"\epsilon" if symbol["base"] == "eps" else symbol["base"]
+        heading = rf"${base}_{{\mathrm{{{symbol['index']}}}}}$"
+    if not column.group:
+        return heading
+    return rf"\shortstack{{{escape_latex(column.group)}\\{heading}}}"
+
+
+def _latex_path(text: str) -> str:
+    r"""Return a signature for \path, which breaks lines at punctuation and takes every character
+    literally except its delimiter.
+    """
+    return re.sub(r"[^\x20-\x7e]|!", "?", text)
+
+
+def _environment(*, is_html: bool) -> jinja2.Environment:
+    """Return the templates; those of HTML escape whatever is not marked as safe."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=is_html,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        finalize=visible_text,
+    )
+    environment.filters |= {
+        "md": escape_markdown,
+        "tex": escape_latex,
+        "tex_number": _latex_number,
+        "tex_heading": _latex_heading,
+        "tex_path": _latex_path,
+        "one_line": one_line,
+        "plain": plain_text,
+        "plain_heading": _plain_heading,
+        "html_number": _html_number,
+        "html_heading": _html_heading,
+        "is_long": lambda cell: len(text_of(cell)) > LONG_CELL,
+        "spans": spans,
+        "anchor": anchor_of,
+    }
+    return environment
+
+
+def visible_text(value: Any) -> Any:
+    """Return text with control characters and direction marks spelt out, other values as is."""
+    return visible(value) if type(value) is str else value
+
+
+HTML_TEMPLATES = _environment(is_html=True)
+TEXT_TEMPLATES = _environment(is_html=False)
+
+
+def render_html(name: str, **context: Any) -> str:
+    """Return a template of HTML or SVG, filled in."""
+    return HTML_TEMPLATES.get_template(name).render(context)
+
+
+def render_markdown(table: Table) -> str:
+    """Return a pipe table between its title and its notes."""
+    return TEXT_TEMPLATES.get_template("table.md.j2").render(table=table)
+
+
+def render_latex(table: Table) -> str:
+    r"""Return a `table` environment to be \input; its first line names the packages it needs."""
+    return TEXT_TEMPLATES.get_template("table.tex.j2").render(table=table)
+
+
 def render_csv(table: Table) -> str:
-    """Return a header and one line per row; the last column explains the marks of the row."""
+    """Return a header and one line per row; the last column explains the marks of the row.
+
+    A cell that spans columns is followed by `(spanned)` in the others.
+    """
     text_by_mark = {note.mark: note.text for note in table.notes if note.mark}
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([*(column.name for column in table.columns), "marks"])
+    lines = []
     for row in table.rows:
         explained: dict[str, None] = {}
         for cell in row.cells:
             for mark in cell.marks:
                 explained[f"[{mark}] {text_by_mark.get(mark, '')}".strip()] = None
-        writer.writerow([*map(plain_text, row.cells), "; ".join(explained)])
-    return stream.getvalue()
+        lines.append([*map(plain_text, row.cells), "; ".join(explained)])
+    names = [*(column.name for column in table.columns), "marks"]
+    return visible(pd.DataFrame(lines, columns=names).to_csv(index=False, lineterminator="\n"))
 
 
 def render_text(laid_out: Table) -> str:
@@ -126,227 +242,8 @@ def render_text(laid_out: Table) -> str:
     return "\n".join([*table(lines, num_headings=1), *entries(notes)]) + "\n"
 
 
-class Popovers:
-    """The provenance of the numbers of a page: each is written once, however many cells open it."""
-
-    def __init__(self) -> None:
-        self._number_by_provenance: dict[CellProvenance, int] = {}
-
-    def button(self, provenance: CellProvenance, content: str, *, is_rows: bool = False) -> str:
-        """Return a cell's content as a button that opens its provenance.
-
-        `is_rows` says that the provenance belongs to the whole row.
-        """
-        number = self._number_by_provenance.setdefault(
-            provenance, len(self._number_by_provenance) + 1
-        )
-        origin = f"{provenance.quantity}: {provenance.sources[0].run}"
-        if len(provenance.sources) > 1:
-            origin += f" and {len(provenance.sources) - 1} more"
-        title = escape(f"{origin}. Open for commit, seed, hardware and signature.")
-        classes = "from row" if is_rows else "from"
-        target = f'popovertarget="from-{number}"'
-        return (
-            f'<button type="button" class="{classes}" {target} title="{title}">{content}</button>'
-        )
-
-    def render(self, anchors: Collection[str]) -> str:
-        """Return every provenance that a button opens; runs with a row in `anchors` link to it."""
-        popovers = []
-        for provenance, number in self._number_by_provenance.items():
-            popovers.append(_popover(number, provenance, anchors))
-        return "".join(popovers)
-
-
-def _popover(number: int, provenance: CellProvenance, anchors: Collection[str]) -> str:
-    items = []
-    for source in provenance.sources:
-        name, anchor = f"<code>{escape(source.run)}</code>", anchor_of(source.run)
-        if anchor in anchors:
-            name = f'<a href="#{anchor}">{name}</a>'
-        details = []
-        if source.seed is not None:
-            details.append(f"seed {source.seed}")
-        if source.commit:
-            details.append(f"commit <code>{escape(source.commit)}</code>")
-        if source.hardware:
-            details.append(escape(source.hardware))
-        items.append(f"<li><b>{escape(source.value)}</b> {name}<br>{', '.join(details)}</li>\n")
-    signature = ""
-    if provenance.signature:
-        signature = f"<p>Signature: <code>{escape(provenance.signature)}</code></p>\n"
-    return (
-        f'<div popover id="from-{number}"'
-        f' class="provenance">\n<p><b>{escape(provenance.quantity)}</b></p>\n'
-        f"<ul>\n{''.join(items)}</ul>\n{signature}</div>\n"
-    )
-
-
-def render_html(table: Table) -> str:
-    """Return a `section` with the table, caption, legend and signatures, for `page.wrap_page`."""
-    return (
-        f'<section id="{table.name}">\n<h2>{escape(table.title)}</h2>\n'
-        f'<p class="caption">{escape(table.caption)}</p>\n'
-        f"{_html_table(table, None)}</section>\n"
-    )
-
-
-def render_html_part(table: Table, popovers: Popovers, *, is_sortable: bool = False) -> str:
-    """Return a table as a part of a page, below a heading of level 3.
-
-    Numbers of ours open their provenance. Rows with an aside are listed below the table, by reason;
-    if all rows have an aside, the list is shown without the table. A table with a `summary` is
-    folded under it.
-    """
-    asides = _html_asides(table)
-    body = f'<p class="caption">{escape(table.caption)}</p>\n'
-    body += _html_table(table, popovers, is_sortable=is_sortable) + asides
-    if table.summary:
-        body = (
-            "<details"
-            f' class="folded">\n<summary>{escape(table.summary)}</summary>\n{body}</details>\n'
-        )
-    if all(row.aside is not None for row in table.rows):
-        texts = [note.text for note in table.notes if not note.mark]
-        text = texts[0] if texts else "Nothing of it was run."
-        body = asides or f'<p class="aside">{escape(text)}</p>\n'
-    return f'<section id="{table.name}">\n<h3>{escape(table.title)}</h3>\n{body}</section>\n'
-
-
-def _html_asides(table: Table) -> str:
-    """Return a line for each reason of an aside, with the names of its rows."""
-    names_by_reason: dict[str, list[str]] = {}
-    for row in table.rows:
-        if row.aside is not None:
-            names_by_reason.setdefault(row.aside.reason, []).append(row.aside.name)
-    lines = []
-    for reason, names in names_by_reason.items():
-        text = f"{escape(reason)}: {escape(names[0])}."
-        if len(names) > 1:
-            items = "".join(f"<li>{escape(name)}</li>\n" for name in names)
-            summary = f"<summary>{escape(reason)}: {len(names)} lines</summary>"
-            text = f"<details>{summary}\n<ul>\n{items}</ul></details>"
-        lines.append(f'<div class="aside">{text}</div>\n')
-    return "".join(lines)
-
-
-def _html_table(table: Table, popovers: Popovers | None, *, is_sortable: bool = False) -> str:
-    """Return the table itself, its notes and its signatures; on a page without rows with an aside.
-
-    On a page (with `popovers`) many notes are folded, except the legends of marks.
-    """
-    opening = '<div class="scroll">\n<table>'
-    if popovers is not None:  # a reader who scrolls by keyboard must reach it and hear its name
-        title = escape(table.title)
-        attribute = " class=sortable" if is_sortable else ""
-        opening = (
-            f'<div class="scroll" role="region" aria-label="{title}" tabindex="0">\n'
-            f"<table{attribute}>\n<caption>{title}</caption>"
-        )
-    rows = []
-    for index, row in enumerate(table.rows):
-        if popovers is None or row.aside is None:
-            begins = index > 0 and row.group != table.rows[index - 1].group
-            rows.append(_html_row(row, table.columns, popovers, begins_group=begins))
-    body = "\n".join(rows)
-    text = (
-        f"{opening}\n<thead>\n{_html_head(table.columns)}\n</thead>\n"
-        f"<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
-    )
-    num_plain = sum(not note.mark for note in table.notes)
-    is_folding = popovers is not None and len(table.notes) > MAX_NOTES and num_plain > 1
-    items: list[str] = []
-    folded: list[str] = []
-    signatures = []
-    for note in table.notes:
-        item = f"<li>{_html_mark(note.mark)} {escape(note.text)}</li>\n"
-        # Legends of marks stay in sight.
-        (folded if is_folding and not note.mark else items).append(item)
-    if items:
-        text += f'<ul class="notes">\n{"".join(items)}</ul>\n'
-    if folded:
-        text += _details(f"{len(folded)} notes", folded)
-    for metric, testset, signature in table.signatures:
-        name = f"{escape(metric)}, {escape(testset)}"
-        signatures.append(f"<li>{name}: <code>{escape(signature)}</code></li>\n")
-    if signatures:
-        text += _details("Signatures", signatures)
-    return text
-
-
-def _details(summary: str, items: Sequence[str]) -> str:
-    return f"<details>\n<summary>{summary}</summary>\n<ul>\n{''.join(items)}</ul>\n</details>\n"
-
-
-def _html_head(columns: tuple[Column, ...]) -> str:
-    groups = headings = ""
-    for group, members in groupby(columns, key=lambda column: column.group):
-        shared = list(members)
-        groups += f'<th scope="colgroup" colspan="{len(shared)}" class="group">{escape(group)}</th>'
-        for column in shared:
-            heading = _html_heading(column.heading)
-            headings += f'<th scope="col" class="{column.side}">{heading}</th>'
-    if not any(column.group for column in columns):
-        return f"<tr>{headings}</tr>"
-    return f"<tr>{groups}</tr>\n<tr>{headings}</tr>"
-
-
-def _html_heading(heading: str) -> str:
-    symbol = _SYMBOL.match(heading)
-    if symbol:
-        base = "&epsilon;" if symbol["base"] in GREEK else symbol["base"]
-        return f"<i>{base}</i><sub>{symbol['index']}</sub>"
-    return escape(heading).replace("x10^6", "&times; 10<sup>6</sup>")
-
-
-def _html_row(
-    row: Row, columns: Sequence[Column], popovers: Popovers | None, *, begins_group: bool
-) -> str:
-    """Return a row; with `popovers` each number of ours opens its provenance, or else its row's."""
-    provenances = [cell.provenance for cell in row.cells if cell.provenance is not None]
-    row_provenance = provenances[0] if provenances else None
-    anchor = f' id="{row.anchor}"' if row.anchor and popovers is not None else ""
-    cells: list[str] = []
-    for cell, start, num_columns in spans(row):
-        classes: list[str] = [columns[start].side if row.side == "printed" else "ours", cell.kind]
-        if len(text_of(cell)) > LONG_CELL:
-            classes.append("long")
-        span = f' colspan="{num_columns}"' if num_columns > 1 else ""
-        text = " / ".join(_html_part(part, cell.kind) for part in cell.parts)
-        provenance = cell.provenance
-        if provenance is None and cell.kind == "ours":
-            provenance = row_provenance
-        if popovers is not None and provenance is not None and text:
-            text = popovers.button(provenance, text, is_rows=cell.provenance is None)
-        tag, scope = ("td", "") if cells else ("th", " scope='row'")
-        names = " ".join(dict.fromkeys(classes))
-        cells.append(f'<{tag}{scope} class="{names}"{span}>{text}</{tag}>')
-    begins = " begins" if begins_group else ""
-    return f'<tr class="{row.side}{begins}"{anchor}>' + "".join(cells) + "</tr>"
-
-
-def _html_part(part: Part, kind: CellKind) -> str:
-    text, spread = escape(part.text), ""
-    if kind in NUMBER_KINDS:
-        text = POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", text)
-        text, *words = _BEFORE_SPREAD.split(text, maxsplit=1)
-        spread = f"<small>{words[0]}</small>" if words else ""
-    elif kind == "formula":
-        text = _EXPONENT.sub(r"<sup>\1</sup>", text).replace(" * ", "&middot;")
-        text = text.replace("log_k", "log<sub>k</sub>")
-    else:
-        text = text.replace("_", "_<wbr>")  # where a long name may be broken
-    text += "".join(map(_html_mark, part.marks)) + spread
-    return f"<b>{text}</b>" if part.is_best else text
-
-
-def _html_mark(mark: str) -> str:
-    return f"<sup>{escape(mark)}</sup>" if mark else ""
-
-
 RENDERER_BY_SUFFIX: dict[str, Callable[[Table], str]] = {
     "md": render_markdown,
     "tex": render_latex,
     "csv": render_csv,
-    "html": render_html,
 }

@@ -1,35 +1,40 @@
-"""Turns a frame, its tables and its figures into the page of the scale, report.html."""
+"""Turns a frame, its tables and its figures into a page: the context of the template of HTML.
+
+A page is one file that loads nothing from any server; its Content-Security-Policy enforces that. It
+has no script.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from html import escape
-from itertools import starmap
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import msgspec
+from markupsafe import Markup
 
-from aiayn.paths import CellKey
+from aiayn.paths import CellKey, workflow_command
 from aiayn.printed import PAPER_SCALE
 from aiayn.scoring.verdict import MARGIN_BLEU, Outcome
+from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.wings import registered
 from paper_tables.frame import Frame
-from paper_tables.layout import (
-    MARK_BY_SCALE,
-    NAME_BY_PAIR,
-    SPANNED,
-    Table,
-    anchor_of,
-    format_seeds,
-)
+from paper_tables.layout import MARK_BY_SCALE, CellProvenance, Note, Row, Table, anchor_of
+from paper_tables.names import name_of_system
 from paper_tables.render.chapters import CHAPTERS, place_of_figure, place_of_table
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
-from paper_tables.render.page import wrap_page
-from paper_tables.render.render import Popovers, render_html_part
-from paper_tables.tables.ours import our_cell
+from paper_tables.render.picture import Picture
+from paper_tables.render.render import render_html
 
-MIN_SORTABLE = 8  # rows; a reader takes in fewer at once
-MAX_NAMED = 6  # trainings that a card names; the table of runs has all
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+TITLE = "Attention Is All You Need: printed and ours"
+MAX_NAMED = 6  # trainings that a fact names; the table of runs has all
+NUM_FIRST_COLUMNS = 5
+MAX_CAPTION = 230  # characters: two lines of a page
 NO_FIGURES = f"The figures are not drawn, as the extra for it is not installed: {INSTALL_COMMAND}"
+FROM_LOGS_COMMAND = (
+    "`aiayn tables --from-logs FOLDER` fills it from a folder whose logs have its numbers"
+)
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,145 +45,249 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     so_far: bool
 
 
+class Statement(NamedTuple):
+    """A line below the picture, which may lead to a place."""
+
+    text: str
+    href: str = ""
+
+
+class ShownTable(NamedTuple):
+    """A table as a page shows it.
+
+    `more` are the columns behind its switch. `empty` says which command makes its values, if it has
+    none. `lead` is the part of its caption that is always in sight; `rest` is folded with the
+    notes. `asides` has the names of rows that are not shown, by reason.
+    """
+
+    table: Table
+    rows: list[Row]
+    more: set[str]
+    summary: str
+    lead: str
+    rest: list[str]
+    empty: str
+    asides: dict[str, list[str]]
+    legends: list[Note]
+    notes: list[Note]
+    signatures: tuple[tuple[str, str, str], ...]
+
+    @property
+    def num_more(self) -> int:
+        """The number of columns behind the switch."""
+        return len(self.more)
+
+
 def render_report(
     frame: Frame,
     tables: Sequence[Table],
     origin: Origin,
     figures: Sequence[DrawnFigure] | None = None,
-    preface: str = "",
+    *,
+    links: Sequence[Statement] = (),
+    banners: Sequence[str] = (),
 ) -> str:
-    """Return the page; if `figures` is None, it names the command that installs their extra.
-
-    `preface` is HTML that follows the first paragraph of the page.
+    """Return the page of a scale; if `figures` is None, it names the command that installs their
+    extra.
     """
-    scale = frame.scale
-    popovers = Popovers()
-    title = f"Attention Is All You Need: printed and ours, scale {scale}"
-    answer = ""
-    for answered in registered("answer"):
-        answer += answered(frame, figures or ())
-    cards = (
-        ("Asked", _asked(frame)),
-        ("Came out", _came_out(frame, popovers)),
-        ("Verdict", _verdict(frame)),
-        ("Missing", _missing(frame)),
-    )
-    if figures is not None:  # the figures of an answer are not shown twice
-        figures = [figure for figure in figures if f'id="figure-{figure.name}"' not in answer]
-    lead = (
-        "The paper's printed tables, with our numbers next to them on a tinted ground. Click a"
-        " number of ours to see its origin: run, commit, seed, hardware, signature."
-    )
-    opening = f'<p class="lead">{lead}</p>\n{preface}{_banners(scale, origin)}'
+    picture = picture_of(frame)
+    num_finished = sum(run.state.status == "finished" for run in frame.runs)
+    counts = f"{num_finished} of {len(frame.runs)} trainings are finished"
+    command = workflow_command(frame.scale, CONFIG_FOLDER / f"{frame.scale}.yaml")
+    lead = []
+    if picture is not None:
+        sentence = picture.sentence
+    elif num_finished:
+        sentence = f"No conclusion of the paper can be called yet: {counts}."
+    else:
+        sentence = f"No results yet at scale {frame.scale}: {counts}."
+    if not num_finished:
+        lead.append(f"Every value below is printed, none is ours; {command}.")
+    warnings = [*_banners(frame.scale, origin), *banners]
     return render_page(
-        title, opening, answer + render_cards(cards), tables, figures, origin, popovers
+        f"{TITLE}, scale {frame.scale}",
+        sentence,
+        tables,
+        figures,
+        origin,
+        lead=lead,
+        banners=warnings,
+        picture=picture,
+        facts=[*_facts(frame), *links],
+        command=command,
     )
+
+
+def picture_of(frame: Frame) -> Picture | None:
+    """Return the picture that a wing makes of a scale; None while nothing can be answered."""
+    for make in registered("answer"):
+        picture: Picture | None = make(frame)
+        return picture
+    return None
 
 
 def render_page(
     title: str,
-    opening: str,
-    glance: str,
+    sentence: str,
     tables: Sequence[Table],
     figures: Sequence[DrawnFigure] | None,
-    origin: Origin,
-    popovers: Popovers,
+    origin: Origin | None,
+    *,
+    lead: Sequence[str] = (),
+    banners: Sequence[str] = (),
+    picture: Picture | None = None,
+    first_tables: Sequence[Table] = (),
+    facts: Sequence[Statement] = (),
+    command: str = FROM_LOGS_COMMAND,
 ) -> str:
-    """Return a page in chapters.
+    """Return a page: a sentence, the picture or the first tables, facts, then chapters.
 
-    `opening` and `glance` are HTML; `popovers` has the provenance that buttons in them open.
+    `command` says how a table without any value gets its values.
     """
-    sections, links = [], []
-    shown_figures = sorted(figures or (), key=lambda figure: place_of_figure(figure.name))
-    tables = sorted(tables, key=lambda table: place_of_table(table.name))
+    placed = sorted(tables, key=lambda table: place_of_table(table.name))
+    anchors: set[str] = set()
+    for table in (*first_tables, *placed):
+        anchors.update(row.anchor for row in table.rows)
+    facts = [*facts, *([Statement(NO_FIGURES)] if figures is None else [])]
+    return render_html(
+        "page.html.j2",
+        title=title,
+        short_title="Attention Is All You Need",
+        policy=POLICY,
+        sentence=sentence,
+        lead=lead,
+        banners=banners,
+        picture=picture,
+        first_tables=[show_table(table, command) for table in first_tables],
+        facts=facts,
+        chapters=_chapters(placed, figures or (), command),
+        numbers=_numbered(picture, (*first_tables, *placed)),
+        anchors=anchors,
+        made=origin.made if origin else "",
+        commit=origin.commit if origin else "",
+    )
+
+
+def render_table_page(table: Table) -> str:
+    """Return a table as a page of its own, with all its rows."""
+    rows = tuple(replace(row, aside=None) for row in table.rows)
+    shown = show_table(replace(table, rows=rows), "")
+    return render_html(
+        "page.html.j2",
+        title=TITLE,
+        short_title="",
+        policy=POLICY,
+        sentence=table.title,
+        lead=(),
+        banners=(),
+        picture=None,
+        first_tables=[shown],
+        facts=(),
+        chapters=(),
+        numbers={},
+        anchors=set(),
+        made="",
+        commit="",
+    )
+
+
+def _chapters(
+    tables: Sequence[Table], figures: Sequence[DrawnFigure], command: str
+) -> list[dict[str, Any]]:
+    """Return the chapters that have a table or a figure, for the template."""
+    chapters = []
     for index, chapter in enumerate(CHAPTERS):
-        drawn = laid_out = ""
+        drawn = []
         reasons: dict[str, None] = {}
-        for figure in shown_figures:
+        for figure in sorted(figures, key=lambda figure: place_of_figure(figure.name)):
             if place_of_figure(figure.name)[0] == index:
-                drawn += render_figure(figure) if figure.svg else ""
+                drawn += [_figure(figure)] if figure.svg else []
                 reasons[figure.reason] = None
+        shown = []
         for table in tables:
             if place_of_table(table.name)[0] == index:
-                laid_out += render_html_part(table, popovers, is_sortable=is_sortable(table))
-        if not reasons and not laid_out:
-            continue
-        links.append(f'<a href="#{chapter.name}">{escape(chapter.title)}</a>\n')
-        section = f'<section id="{chapter.name}">\n<h2>{escape(chapter.title)}</h2>\n'
-        if drawn:
-            section += f'<div class="figures">\n{drawn}</div>\n'
-        section += laid_out
-        for reason in filter(None, reasons):
-            section += f'<p class="aside">{escape(reason)}</p>\n'
-        sections.append(f"{section}</section>\n")
-    anchors: set[str] = set()
-    for table in tables:
-        anchors.update(row.anchor for row in table.rows)
-    without = f'<p class="aside">{escape(NO_FIGURES)}</p>\n' if figures is None else ""
-    body = (
-        '<a class="skip" href="#content">To the results</a>\n'
-        f"<header>\n<h1>{escape(title)}</h1>\n{opening}"
-        f'<section aria-label="At a glance">\n{glance}</section>\n{without}'
-        f'<nav aria-label="Chapters">\n{"".join(links)}</nav>\n</header>\n'
-        f'<main id="content">\n{"".join(sections)}</main>\n'
-        f"<footer>Made {escape(origin.made)} from commit <code>{escape(origin.commit)}</code>."
-        f"</footer>\n{popovers.render(anchors)}"
-    )
-    return wrap_page(title, body)
+                shown.append(show_table(table, command))
+        if shown or reasons:
+            chapters.append(
+                {
+                    "name": chapter.name,
+                    "title": chapter.title,
+                    "figures": drawn,
+                    "tables": shown,
+                    "reasons": list(filter(None, reasons)),
+                }
+            )
+    return chapters
 
 
-def is_sortable(table: Table) -> bool:
-    """Return whether a table is long, without spans, and without printed rows followed by ours."""
-    rows, sides = [], set()
-    for row in table.rows:
-        if row.aside is None:
-            rows.append(row)
-            sides.add(row.side)
-    if len(rows) < MIN_SORTABLE or any(SPANNED in row.cells for row in rows):
-        return False
-    return len(sides) == 1 or table.name == "logs"
-
-
-def render_figure(figure: DrawnFigure) -> str:
-    """Return a figure with its title and caption; ids in its SVG become unique on the page."""
+def _figure(figure: DrawnFigure) -> dict[str, Any]:
+    """Return a figure for the template; ids in its SVG become unique on the page."""
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg)
     place = f"{figure.folder_name}/{figure.name}"
-    return (
-        f'<figure id="figure-{figure.name}">\n<h3>{escape(figure.title)}</h3>\n{svg}\n'
-        f'<figcaption>{escape(figure.caption)} <a href="{place}.tsv">Numbers</a>,'
-        f' <a href="{place}.pdf">PDF</a>.</figcaption>\n</figure>\n'
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "caption": figure.caption,
+        "svg": Markup(svg),
+        "place": place,
+        "has_pdf": True,
+    }
+
+
+def _numbered(picture: Picture | None, tables: Iterable[Table]) -> Mapping[CellProvenance, int]:
+    """Return a number for each provenance that a button of the page opens."""
+    numbers: dict[CellProvenance, int] = {}
+    for line in picture.lines if picture else ():
+        if line.provenance is not None:
+            numbers.setdefault(line.provenance, len(numbers) + 1)
+    for table in tables:
+        for row in table.rows:
+            for cell in row.cells if row.aside is None else ():
+                if cell.provenance is not None:
+                    numbers.setdefault(cell.provenance, len(numbers) + 1)
+    return numbers
+
+
+def show_table(table: Table, command: str) -> ShownTable:
+    """Return a table as a page shows it; rows with an aside are names below it."""
+    rows = []
+    asides: dict[str, list[str]] = {}
+    has_value = not table.rows
+    for row in table.rows:
+        has_value |= any(cell.kind == "ours" for cell in row.cells)
+        if row.aside is None:
+            rows.append(row)
+        else:
+            asides.setdefault(row.aside.reason, []).append(row.aside.name)
+    has_ours = any(column.side == "ours" for column in table.columns)
+    empty = ""
+    if command and (not rows or (has_ours and not has_value)):
+        empty = f"No value of ours is in this table; {command}."
+    names = [column.name for column in table.columns]
+    first = [name for name in table.first if name in names] or names
+    lead, rest = _split_caption(table.caption)
+    return ShownTable(
+        table=table,
+        rows=rows,
+        more=set(names) - set(first[:NUM_FIRST_COLUMNS]),
+        summary=table.summary,
+        lead=lead,
+        rest=rest,
+        empty=empty,
+        asides=asides,
+        legends=[note for note in table.notes if note.mark],
+        notes=[note for note in table.notes if not note.mark],
+        signatures=table.signatures,
     )
 
 
-def render_cards(cards: Iterable[tuple[str, str]]) -> str:
-    """Return the overview from the name and the content (HTML) of each card."""
-    divs = starmap("<div><dt>{}</dt><dd>{}</dd></div>\n".format, cards)
-    return f'<dl class="glance">\n{"".join(divs)}</dl>\n'
-
-
-def card_words(strong: str, items: Iterable[str], kind: str = "") -> str:
-    """Return the content of a card: a result in large letters, and lines of HTML below it."""
-    listed = "".join(map("<li>{}</li>".format, items))
-    attribute = f' class="{kind}"' if kind else ""
-    below = f"<ul>{listed}</ul>" if listed else ""
-    return f"<strong{attribute}>{escape(strong)}</strong>{below}"
-
-
-def _asked(frame: Frame) -> str:
-    """Return the card of the request: the systems of each corpus and their seeds."""
-    num_seeds_by_corpus: dict[str, dict[str, int]] = {}
-    for (corpus, system), runs in frame.runs_by_system.items():
-        num_seeds_by_corpus.setdefault(corpus, {})[system] = len(runs)
-    items = []
-    for corpus, num_by_system in num_seeds_by_corpus.items():
-        numbers = sorted(set(num_by_system.values()))
-        seeds = " or ".join(map(str, numbers)) + f" seed{'' if numbers == [1] else 's'}"
-        items.append(escape(f"{corpus}: {_named(num_by_system)}, {seeds} each"))
-    return card_words(_trainings(len(frame.runs)), items)
-
-
-def _trainings(number: int) -> str:
-    return f"{number} training{'' if number == 1 else 's'}"
+def _split_caption(caption: str) -> tuple[str, list[str]]:
+    """Return the first sentences, as many as fit into two lines of a page, and the others."""
+    sentences = re.split(r"(?<=[.:]) (?=[A-Z])", caption)
+    lead = sentences.pop(0)
+    while sentences and len(lead) + 1 + len(sentences[0]) <= MAX_CAPTION:
+        lead += f" {sentences.pop(0)}"
+    return lead, [" ".join(sentences)] if sentences else []
 
 
 def _named(names: Collection[str]) -> str:
@@ -188,108 +297,64 @@ def _named(names: Collection[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _came_out(frame: Frame, popovers: Popovers) -> str:
-    """Return the card of results: the BLEU of each system of Table 2 and of each replication."""
-    items = []
-    cell_by_system = {}
-    for cell in frame.judged:
-        if cell.table in ("2", "replications"):
-            cell_by_system[cell.key.corpus, cell.key.system, cell.table] = cell
-    for cell in cell_by_system.values():
-        if cell.number is None or not cell.number.values:
-            continue
-        num_seeds = len(frame.runs_by_system[cell.key.corpus, cell.key.system])
-        ours = escape(format_seeds(cell.number.seed_values, cell.metric, num_seeds))
-        provenance = our_cell(cell.number).provenance
-        if provenance:
-            ours = popovers.button(provenance, ours)
-        place = NAME_BY_PAIR.get(cell.key.language_pair, cell.key.language_pair)
-        name = escape(f"{cell.key.system} {place}")
-        items.append(f"{name}: <b>{ours}</b>, printed {escape(cell.printed)}")
+def _facts(frame: Frame) -> list[Statement]:
+    """Return what was asked, what is missing, and how many printed BLEU could be judged."""
+    systems_by_corpus: dict[str, dict[str, None]] = {}
+    for corpus, system in frame.runs_by_system:
+        systems_by_corpus.setdefault(corpus, {})[name_of_system(system)] = None
     num_finished = sum(run.state.status == "finished" for run in frame.runs)
-    strong = f"{num_finished} of {len(frame.runs)} trainings finished"
-    return card_words(strong, items or ["No BLEU of a test set yet"])
-
-
-def _verdict(frame: Frame) -> str:
-    """Return the card of verdicts: how many printed BLEU were judged, and the outcomes."""
-    outcomes: Counter[Outcome] = Counter()
-    predicted: Counter[bool | None] = Counter()
-    for cell in frame.judged:
-        outcomes[cell.verdict.outcome] += 1
-        predicted[cell.verdict.is_printed_predicted] += 1
-    del outcomes[Outcome.NOT_COMPARABLE], predicted[None]
-    items = [f"{outcomes.total()} of {len(frame.judged)} printed BLEU judged, margin {MARGIN_BLEU}"]
-    if predicted:
-        items.append(
-            f"{predicted[True]} of {predicted.total()} printed BLEU could be one more run of ours:"
-            " inside the 95 % prediction interval, which is not a verdict"
-        )
-    counts = []
-    for outcome in Outcome:
-        if outcomes[outcome]:
-            counts.append(f"{outcomes[outcome]} {outcome.value.lower()}")
-    strong = ", ".join(counts)
-    if not outcomes:
-        is_paper = frame.scale == PAPER_SCALE
-        strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
-    kind = "bad" if outcomes[Outcome.NOT_REPRODUCED] else ""
-    if set(outcomes) == {Outcome.REPRODUCED}:
-        kind = "good"
-    return card_words(strong, items, kind)
-
-
-def _missing(frame: Frame) -> str:
-    """Return the card of what is missing: unfinished trainings, missing scores, systems not run."""
+    facts = [Statement(f"{num_finished} of {len(frame.runs)} trainings finished.", "#runs")]
+    for corpus, systems in systems_by_corpus.items():
+        facts.append(Statement(f"{corpus}: {_named(systems)}."))
     names_by_status: dict[str, list[str]] = {}
     for run in frame.runs:
         state = run.state
         if state.status != "finished":
-            name = f"{run.corpus} {run.system} seed {run.seed}"
+            name = f"{name_of_system(run.system)} seed {run.seed}"
             if state.update:
                 name += f" at update {state.update:,} of {state.updates:,}"
-            name = escape(name)
-            if state.run:
-                name = f'<a href="#{anchor_of(state.run)}">{name}</a>'
             names_by_status.setdefault(state.status, []).append(name)
-    num_asked = 0
-    for key in frame.keys:
-        num_asked += len(frame.runs_by_system[key.corpus, key.system])
-    # Evaluations, of one seed each, with a number that needs more than the training.
+            if state.status == "failed" and state.run:
+                facts.append(Statement(f"Failed: {name}.", f"#{anchor_of(state.run)}"))
+    for status, names in names_by_status.items():
+        facts.append(Statement(f"{len(names)} {status}: {_named(names)}."))
+    num_asked = sum(len(frame.runs_by_system[key.corpus, key.system]) for key in frame.keys)
     scored: set[tuple[CellKey, int | None]] = set()
     for (key, _), number in frame.numbers.items():
         if number.signatures:
             scored.update((key, run.seed) for run, _ in number.values)
-    num_missing = num_asked - len(scored)
-    num_not_asked = sum(cell.number is None for cell in frame.judged)
-    items = []
-    for status, names in names_by_status.items():
-        items.append(f"{len(names)} {status}: {_named(names)}")
-    if num_missing:
-        items.append(f"{num_missing} of {num_asked} evaluations are not scored")
-    if num_not_asked:
-        items.append(
-            f"Not asked at this scale: {num_not_asked} of {len(frame.judged)} printed BLEU"
-        )
-    num_unfinished = sum(map(len, names_by_status.values()))
-    if num_unfinished:
-        return card_words(_trainings(num_unfinished), items, "bad")
-    if num_missing:
-        return card_words("Scores", items)
-    return card_words("Nothing that was asked", items, "good")
+    if num_asked > len(scored):
+        num_missing = num_asked - len(scored)
+        facts.append(Statement(f"{num_missing} of {num_asked} evaluations are not scored."))
+    return [*facts, _verdict_fact(frame)]
 
 
-def _banners(scale: str, origin: Origin) -> str:
+def _verdict_fact(frame: Frame) -> Statement:
+    """Return how many printed BLEU were judged, and the outcomes."""
+    outcomes = Counter(cell.verdict.outcome for cell in frame.judged)
+    del outcomes[Outcome.NOT_COMPARABLE]
+    counts = []
+    for outcome in Outcome:
+        if outcomes[outcome]:
+            counts.append(f"{outcomes[outcome]} {outcome.value.lower()}")
+    words = f": {', '.join(counts)}" if counts else ""
+    if not counts and frame.scale != PAPER_SCALE:
+        words = ": another corpus and scale than the paper's"
+    text = f"{outcomes.total()} of {len(frame.judged)} printed BLEU judged, margin {MARGIN_BLEU}"
+    return Statement(f"{text}{words}.", "#verdicts")
+
+
+def _banners(scale: str, origin: Origin) -> list[str]:
     """Return the warnings: the scale is not the paper's, or results are incomplete."""
     warnings = []
     if scale != PAPER_SCALE:
         warnings.append(
-            f"Every measured number belongs to scale {scale}: another corpus and smaller systems"
-            " than the paper's. No number here reproduces the paper's; the mark"
-            f" {MARK_BY_SCALE[scale]} is in each row with measured numbers."
+            f"Scale {scale}: another corpus and smaller systems than the paper's. No number here"
+            f" reproduces the paper's; the mark {MARK_BY_SCALE[scale]} is in each row with measured"
+            " numbers."
         )
     if origin.so_far:
         warnings.append(
             "This page shows what is there so far; missing, running and failed runs are named."
         )
-    return "".join(map('<p class="banner">{}</p>\n'.format, map(escape, warnings)))
+    return warnings

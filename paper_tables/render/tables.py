@@ -17,14 +17,14 @@ from paper_tables.make_frame import make_frame
 from paper_tables.render.chapters import place_of_table, scale_tables
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
-from paper_tables.render.page import wrap_page
-from paper_tables.render.render import RENDERER_BY_SUFFIX
-from paper_tables.render.report import Origin, render_report
+from paper_tables.render.render import RENDERER_BY_SUFFIX, render_html
+from paper_tables.render.report import Origin, picture_of, render_report, render_table_page
 from paper_tables.scale_results import RecordedResults, ScaleResults, gather_results
 from paper_tables.tables.verdicts import verdict_frame
 
 SO_FAR_FOLDER = "so-far"  # never an output that Snakemake declares
 REPORT_NAME = "report.html"
+PICTURE_NAME = "picture.svg"
 ATTENTION_FOLDER = "attention"  # below results/<scale>/, where `aiayn attention` writes
 ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
 
@@ -59,6 +59,7 @@ def make_tables(
     folder = results_folder / scale.scale
     folder = folder / SO_FAR_FOLDER if so_far else folder
     write_frames(results, frame, folder)
+    write_picture(frame, folder)
     for table in tables:
         if table.name not in ONLY_ON_THE_PAGE:
             write_table(table, folder / "tables")
@@ -84,6 +85,7 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
             tables.append(table)
             write_table(table, folder / "tables")
     write_frames(recorded.results, frame, folder)
+    write_picture(frame, folder)
     return tables
 
 
@@ -115,11 +117,18 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
 def write_table(table: Table, folder: Path) -> None:
     """Write one table in every format; HTML as a page of its own."""
     for suffix, render in RENDERER_BY_SUFFIX.items():
-        text = render(table)
-        write_text(
-            wrap_page(table.title, text) if suffix == "html" else text,
-            folder / f"{table.name}.{suffix}",
-        )
+        write_text(render(table), folder / f"{table.name}.{suffix}")
+    write_text(render_table_page(table), folder / f"{table.name}.html")
+
+
+def write_picture(frame: Frame, folder: Path) -> None:
+    """Write the picture that opens the page as an SVG of its own, for README, and its numbers;
+    nothing without answers.
+    """
+    picture = picture_of(frame)
+    if picture is not None:
+        write_text(render_html("picture.svg.j2", picture=picture), folder / PICTURE_NAME)
+        write_frame(picture.frame, (folder / PICTURE_NAME).with_suffix(".tsv"))
 
 
 def write_text(text: str, path: Path) -> None:

@@ -1,5 +1,6 @@
 """Formats our numbers as cells and footnotes: values over seeds, marks, states of trainings."""
 
+import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -18,8 +19,8 @@ from paper_tables.layout import (
     Part,
     Source,
     Table,
-    format_seeds,
     format_value,
+    shown_over_seeds,
     text_cell,
 )
 
@@ -43,7 +44,7 @@ def our_cell(*numbers: Number | None) -> Cell:
     for number in numbers:
         if number is not None:
             shown.append(number)
-            parts.append(Part(_text(number), number.marks))
+            parts.append(_part(number))
             signatures += number.signatures
             for run, value in number.values:
                 sources.append(source_of(run, format_value(value, number.metric)))
@@ -55,14 +56,20 @@ def our_cell(*numbers: Number | None) -> Cell:
     return Cell(tuple(parts), "ours", provenance=provenance, shows=tuple(shown))
 
 
-def _text(number: Number) -> str:
+def _part(number: Number) -> Part:
+    """Return a number over its seeds, `27.31` with the spread `+- 0.42 (n=3)`; or the states of its
+    trainings.
+    """
     counts = Counter(filter(None, number.missing))
     words = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
     if not number.values:
-        return words if len(counts) > 1 else next(iter(counts), DASH)
-    num_asked = len(number.values) + len(number.missing)
-    text = format_seeds(number.seed_values, number.metric, num_asked)
-    return f"{text.removesuffix(')')}: {words})" if words else text
+        return Part(words if len(counts) > 1 else next(iter(counts), DASH), number.marks)
+    values = number.seed_values
+    num_asked = len(values) + len(number.missing)
+    seeds = f"n={len(values)}" if len(values) == num_asked else f"n={len(values)} of {num_asked}"
+    text, interval = shown_over_seeds(values, number.metric)
+    spread = f"{interval} ({seeds}{': ' if words else ''}{words})".strip()
+    return Part(text, number.marks, value=statistics.fmean(values), spread=spread)
 
 
 def source_of(run: Run, value: str) -> Source:

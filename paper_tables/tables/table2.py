@@ -111,6 +111,7 @@ def lay_out_table2(frame: Frame) -> Table:
         columns=columns,
         rows=rows,
         notes=tuple(_notes(frame, marks_of(rows))),
+        first=("model", "bleu_en_de", "bleu_en_de_ours", "bleu_en_fr", "bleu_en_fr_ours"),
     )
     if not frame.is_of_logs:
         return complete(frame, table)

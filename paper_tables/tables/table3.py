@@ -23,6 +23,7 @@ from paper_tables.layout import (
     rows_of_printed,
     text_cell,
 )
+from paper_tables.names import name_of_system
 from paper_tables.tables.ours import complete
 from paper_tables.tables.parameters import counted_rows, in_words, parameter_notes
 from paper_tables.tables.table2 import MARK_TEXT_OF_LOGS, our_cells
@@ -63,16 +64,20 @@ def lay_out_table3(frame: Frame) -> Table:
         if line.table == 3:
             lines.append(line)
             ours.append((line.row, _settings(line) | our_cells(frame, line), None))
+    printed = read_table(3)
     beside = {}
+    for cell in printed:
+        beside[cell.row] = {"system": label(name_of_system(cell.row))}
     for row in counted:
-        beside[row.system.name] = {"vocabulary_sizes": text_cell(in_words(row.vocabulary_sizes))}
+        beside[row.system.name] |= {"vocabulary_sizes": text_cell(in_words(row.vocabulary_sizes))}
     table = Table(
         name="table3",
         title="Table 3",
         caption=CAPTION,
         columns=columns,
-        rows=rows_of_printed(read_table(3), columns, group_of, ours, beside=beside),
+        rows=rows_of_printed(printed, columns, group_of, ours, beside=beside),
         notes=(*_notes(frame, lines), *map(Note, parameter_notes(counted))),
+        first=("system", "bits_dev", "ppl_dev", "bleu_dev", "params"),
     )
     if not frame.is_of_logs:
         return complete(frame, table)
@@ -88,7 +93,7 @@ def group_of(row: str) -> str:
 def table3_columns() -> tuple[Column, ...]:
     """Return the columns; a definition has its own where it is not the printed number's."""
     better: dict[str, Literal["higher", "lower"]] = {"ppl_dev": "lower", "bleu_dev": "higher"}
-    columns = []
+    columns = [Column("system", "row", side="label")]
     for column in read_columns()[3]:
         side: Literal["label", "printed"] = "label" if column.kind == "label" else "printed"
         columns.append(
@@ -110,7 +115,10 @@ def table3_columns() -> tuple[Column, ...]:
 
 def _settings(line: Line) -> dict[str, Cell]:
     """Return the cells with the name of a line and the hyper-parameters that were really used."""
-    cells = {"label": label(line.label, *line.marks)}
+    cells = {
+        "system": label(f"{name_of_system(line.row)}, ours", *line.marks),
+        "label": label(line.label),
+    }
     for column, name in SYMBOL_BY_COLUMN.items():
         cells[column] = text_cell(str(line.settings.get(name, DASH)), "ours", *line.marks)
     return cells

@@ -3,44 +3,63 @@
 import re
 from pathlib import Path
 
+import pytest
+
+from paper_tables.render.picture import Difference, make_picture
+from paper_tables.render.render import render_html
 from tests.records_factory import make_site, write_dev_scores, write_everything
 from tests.unit.test_report import FIGURE, page_of
 
 
-def test_the_page_answers_first_with_the_contrasts_beside_the_forest_in_bits(
-    tmp_path: Path,
-) -> None:
+def test_the_page_opens_with_one_line_for_each_conclusion(tmp_path: Path) -> None:
     """Base and big have 3.0 and 3.02 bits (sd 0.014, df 2), the row of fewer layers 3.5."""
     site = make_site(tmp_path)
     write_everything(site)
     for system, bits in (("base", (3.0, 3.02)), ("table3_c_n2", (3.5,)), ("big", (3.0, 3.02))):
         for seed, value in enumerate(bits, start=1):
             write_dev_scores(site, system, seed, 25.0, 2**value)
-    forest = FIGURE._replace(name="forest_bits")
-    page = page_of(site, so_far=False, figures=[FIGURE, forest])
-    head, _, rest = page.partition("<nav")
-    assert head.index("Which of the paper's conclusions hold at scale demo?") < head.index(
-        "<dt>Asked</dt>"
-    )
-    cards = re.findall(r"<dt>([^<]*)</dt><dd><strong[^>]*>([^<]*)</strong>", head)
-    assert cards[:7] == [
-        ("As printed", "1 of 15"),
-        ("Reversed", "0 of 15"),
-        ("Differs", "0 of 15"),
-        ("Absent", "1 of 15"),
-        ("Too small to tell", "0 of 15"),
-        ("Undecided", "0 of 15"),
-        ("Not measured yet", "13 of 15"),
+    page = page_of(site, so_far=False, figures=[FIGURE])
+    head, _, _ = page.partition("<main")
+    heading = re.findall(r"<h1>(.*?)</h1>", head)
+    assert heading == [
+        "1 of the paper&#39;s 15 conclusions show at scale demo; big makes no difference;"
+        " 13 cannot be answered yet."
     ]
-    assert "<li>2 layers are worse than 6: <b>+0.490</b></li>" in head
-    assert 'id="figure-forest_bits"' in head
-    assert 'id="figure-forest_bits"' not in rest
-    assert 'id="figure-forest_bleu"' in rest
-    absent = forest._replace(svg="", reason="No forest <here>.")
-    assert "No forest &lt;here&gt;." in page_of(site, so_far=False, figures=[FIGURE, absent])
+    words = re.findall(r'<span class="words">([^<]*)</span>', head)
+    assert len(words) == 15
+    assert words[0] == "one head instead of eight"
+    answers = re.findall(r'<span class="word (\w+)">([^<]*)</span>', head)
+    assert answers.count(("open", "not measured")) == 13
+    assert ("same", "as printed") in answers
+    (opened,) = re.findall(r'popovertarget="(from-\d+)">\+0.490<', head)
+    provenance = page.partition(f'<div popover id="{opened}"')[2].partition("</div>")[0]
+    for words_of_seed in ("seed 1", "seed 2", "commit <code>", "Signature: <code>"):
+        assert words_of_seed in provenance, words_of_seed
 
 
-def test_without_a_measured_contrast_a_sentence_stands_in_its_place(tmp_path: Path) -> None:
+def test_without_a_measured_contrast_the_first_line_says_so(tmp_path: Path) -> None:
     page = page_of(make_site(tmp_path), so_far=True)
-    assert "No conclusion of the paper's can be called yet" in page
-    assert "Which of the paper's conclusions" not in page
+    assert "<h1>No results yet at scale demo: 0 of 9 trainings are finished.</h1>" in page
+    assert 'class="picture"' not in page
+    assert "snakemake --profile profiles/local --configfile" in page
+
+
+def difference(**changes: object) -> Difference:
+    values = {"row": "r", "words": "<r>", "printed": 0.2, "printed_text": "+0.2", "answer": "none"}
+    return Difference(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_marks_have_their_places_on_one_axis_and_a_long_interval_is_cut() -> None:
+    picture = make_picture(
+        [difference(), difference(printed=-0.2, ours=0.1, interval=(-9.0, 9.0))],
+        sentence="", unit="", low_text="", high_text="",
+    )  # fmt: skip
+    first, second = picture.lines
+    assert (first.zero, first.ours, first.low) == (50.0, None, None)
+    assert first.printed == pytest.approx(100 * (0.5 + 0.5 / 1.12), abs=0.01)
+    assert second.ours == pytest.approx(100 * (0.5 + 0.25 / 1.12), abs=0.01)
+    assert (second.low, second.high) == (0.0, 100.0)
+    assert picture.frame["high"].tolist()[1] == 9.0
+    drawn = render_html("picture.svg.j2", picture=picture)
+    assert "&lt;r&gt;" in drawn
+    assert "<r>" not in drawn

@@ -7,9 +7,9 @@ import pytest
 
 from analysis.conclusions.wing import WING
 from paper_tables.layout import Table
-from paper_tables.render.render import RENDERER_BY_SUFFIX, Popovers, render_html_part
+from paper_tables.render.report import render_page
 from tests.records_factory import EIGHT_P100, make_site, write_everything
-from tests.support.golden_tables import check_tables, lay_out_demo
+from tests.support.golden_tables import RENDERERS, check_tables, lay_out_demo
 from tests.unit.test_report import page_of
 from tests.unit.test_scale_precision import notes_of, tables_of
 
@@ -21,7 +21,7 @@ def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     return lay_out_demo(tmp_path_factory.mktemp("demo"))
 
 
-@pytest.mark.parametrize("suffix", sorted(RENDERER_BY_SUFFIX))
+@pytest.mark.parametrize("suffix", sorted(RENDERERS))
 def test_the_rendered_tables_are_the_golden_ones(
     demo_tables: dict[str, Table], suffix: str
 ) -> None:
@@ -30,10 +30,10 @@ def test_the_rendered_tables_are_the_golden_ones(
 
 
 def test_each_number_of_ours_opens_its_run(demo_tables: dict[str, Table]) -> None:
-    part = render_html_part(demo_tables["conclusions"], Popovers())
-    cells = re.findall(r'<td class="ours"[^>]*>(.*?)</td>', part)
-    assert cells
-    assert [cell for cell in cells if cell and "popovertarget" not in cell] == []
+    page = render_page("T", "S", [demo_tables["conclusions"]], (), None)
+    numbers = re.findall(r'<td class="ours[^"]*"[^>]*>([^/]*; n=.*?)</td>', page)
+    assert numbers
+    assert [number for number in numbers if "popovertarget" not in number] == []
 
 
 def test_what_was_not_run_has_a_line_and_no_table(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_what_was_not_run_has_a_line_and_no_table(tmp_path: Path) -> None:
     for name in ("variants", "architectures"):
         part = page.partition(f'<section id="{name}">')[2].partition("</section>")[0]
         assert "<table" not in part, name
-        assert 'class="aside"' in part, name
+        assert "snakemake --profile profiles/local" in part, name
 
 
 def test_conclusions_say_that_the_systems_were_trained_in_another_precision(tmp_path: Path) -> None:

@@ -161,6 +161,26 @@ def test_a_copying_head_shows_its_diagonal_and_another_head_does_not() -> None:
     assert not all(x == pytest.approx(y) for x, y in full_cells(shifted))
 
 
+def test_the_frame_is_written_beside_the_picture_and_can_be_drawn_again(tmp_path: Path) -> None:
+    paths = write_figure(curves.CURVES_BY_UPDATE, curve_frame(), tmp_path)
+    assert [path.name for path in paths] == ["curves_by_update.svg", "curves_by_update.pdf"]
+    assert paths[1].read_bytes().startswith(b"%PDF")
+    again = pd.read_csv(tmp_path / "curves_by_update.tsv", sep="\t")
+    assert (
+        drawn(curves.CURVES_BY_UPDATE, again)[0] == drawn(curves.CURVES_BY_UPDATE, curve_frame())[0]
+    )
+
+
+def test_files_of_a_figure_that_is_no_longer_drawn_are_removed(tmp_path: Path) -> None:
+    write_figures([(curves.CURVES_BY_UPDATE, curve_frame)], tmp_path)
+    assert (tmp_path / "curves_by_update.svg").exists()
+    (undrawn,) = write_figures(
+        [(curves.CURVES_BY_UPDATE, lambda: curve_frame().iloc[:0])], tmp_path
+    )
+    assert list(tmp_path.iterdir()) == []
+    assert (undrawn.svg, "nothing to draw" in undrawn.reason) == ("", True)
+
+
 # ---- what is hard to draw
 # -----------------------------------------------------------------------------------------
 

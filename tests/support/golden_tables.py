@@ -8,10 +8,13 @@ from pathlib import Path
 from paper_tables.layout import Table
 from paper_tables.make_frame import make_frame
 from paper_tables.render.render import RENDERER_BY_SUFFIX
+from paper_tables.render.report import render_table_page
 from paper_tables.render.tables import lay_out_tables
 from paper_tables.scale_results import gather_results
 from tests.golden_files import check_golden
 from tests.records_factory import make_site, write_everything
+
+RENDERERS = {**RENDERER_BY_SUFFIX, "html": render_table_page}
 
 
 def lay_out_demo(folder: Path) -> dict[str, Table]:
@@ -46,5 +49,5 @@ def check_tables(
     """
     compared = [name for name in names if suffix == "csv" or name in in_every_format]
     for name in compared:
-        check_golden(f"{name}.{suffix}", RENDERER_BY_SUFFIX[suffix](tables[name]), folder)
+        check_golden(f"{name}.{suffix}", RENDERERS[suffix](tables[name]), folder)
     assert {path.stem for path in folder.glob(f"*.{suffix}")} == set(compared)

@@ -4,17 +4,28 @@ from dataclasses import replace
 
 import pytest
 
-from paper_tables.latex import escape_latex
-from paper_tables.layout import SPANNED, Column, Note, Row, Table, compact, text_cell
+from paper_tables.layout import (
+    SPANNED,
+    Cell,
+    Column,
+    Note,
+    Part,
+    Row,
+    Table,
+    compact,
+    text_cell,
+)
 from paper_tables.render.render import (
-    RENDERER_BY_SUFFIX,
+    escape_latex,
     plain_text,
-    render_html,
+    render_csv,
+    render_latex,
     render_markdown,
 )
+from paper_tables.render.report import render_table_page
 from paper_tables.render.tables import ONLY_ON_THE_PAGE
 from tests.golden_files import GOLDEN_FOLDER
-from tests.support.golden_tables import check_tables, lay_out_demo
+from tests.support.golden_tables import RENDERERS, check_tables, lay_out_demo
 
 SMALL = Table(
     name="small",
@@ -54,7 +65,7 @@ def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     return lay_out_demo(tmp_path_factory.mktemp("demo"))
 
 
-@pytest.mark.parametrize("suffix", sorted(RENDERER_BY_SUFFIX))
+@pytest.mark.parametrize("suffix", sorted(RENDERERS))
 def test_the_rendered_tables_are_the_golden_ones(
     demo_tables: dict[str, Table], suffix: str
 ) -> None:
@@ -98,8 +109,31 @@ def test_no_character_keeps_a_meaning_in_latex() -> None:
     )
 
 
-def test_a_failure_message_cannot_break_the_page_or_the_table() -> None:
-    row = Row((text_cell("<script>x</script> | *b*", "label"), *[text_cell("")] * 3))
-    table = Table("t", "T", "C", SMALL.columns, (row,))
-    assert "<script>" not in render_html(table)
-    assert r"\<script>x\</script> \| \*b\*" in render_markdown(table)
+# Markup of each format, a control character, and a mark that turns the direction of writing.
+EVIL = "<script>x</script> | *b* \\input{x} $y$ \x1b[31m \u202etxt"
+
+
+def test_names_stay_text_in_every_format() -> None:
+    row = Row((text_cell(EVIL, "label"), *[text_cell("")] * 3))
+    table = Table("t", EVIL, EVIL, SMALL.columns, (row,), notes=(Note(EVIL),))
+    html, markdown, latex = render_table_page(table), render_markdown(table), render_latex(table)
+    assert "<script>" not in html
+    assert "<script>" not in markdown.replace(r"\<script>", "")
+    assert r"\| \*b\*" in markdown
+    assert r"\input{x}" not in latex
+    assert r"\textbackslash{}input\{x\} \$y\$" in latex
+    for text in (html, markdown, latex, render_csv(table)):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "u202e" in text  # spelt out
+
+
+def test_the_best_value_is_found_by_number_not_by_text() -> None:
+    """9.999 and 10.001 are both shown as 10.00; only the larger is the best."""
+    columns = (Column("row", "row", side="label"), Column("x", "x", side="ours", better="higher"))
+    rows = []
+    for value in (9.999, 10.001):
+        cell = Cell((Part(f"{value:.2f}", value=value),), "ours")
+        rows.append(Row((text_cell("r", "label"), cell)))
+    shown = compact(replace(SMALL, columns=columns, rows=tuple(rows)))
+    assert [row.cells[1].parts[0].is_best for row in shown.rows] == [False, True]

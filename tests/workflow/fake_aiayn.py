@@ -37,7 +37,7 @@ def output_paths(arguments: list[str]) -> list[Path]:
             "summary.tsv",
             "verdicts.tsv",
             "tables/table2.md",
-            "figures/forest_bleu.svg",
+            "figures/curves_by_update.svg",
         )
         return [folder / name for name in names]
     record_path = Path(value_of("--record", arguments))

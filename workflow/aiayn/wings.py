@@ -77,8 +77,8 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
       folder or None) and `logs_figures` of (root of the logs, log file by path, averaged lines)
       yield pairs of a figure and the function that makes its frame. `figures` gives the places of
       these figures.
-    * `answer` of (frame, drawn figures) returns the HTML that opens the page of a scale. Only one
-      wing may set it.
+    * `answer` of (frame) returns the picture that opens the page of a scale
+      (`paper_tables.render.picture.Picture`), or None. Only one wing may set it.
     """
 
     summary: str

@@ -116,7 +116,9 @@ RATES_NOTE = (
 
 def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> Table:
     """Return one row a contrast: those in bits a subword, then those in BLEU."""
-    drawn = draw_contrasts(frame, rate_probes)
+    drawn = (
+        frame.once(draw_contrasts) if rate_probes is None else draw_contrasts(frame, rate_probes)
+    )
     notes = [*_spread_notes(frame, drawn), *RULE_NOTES]
     if any(contrast.at_rates for contrast in drawn.contrasts):
         notes.append(RATES_NOTE)
@@ -162,6 +164,7 @@ def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> 
         columns=columns_of(fields),
         rows=rows_of(fields, drawn.contrasts, aside=_aside),
         notes=tuple(map(Note, notes)),
+        first=("statement", "printed", "ours", "answer", "differing"),
     )
     return complete(frame, table, has_states=False)
 

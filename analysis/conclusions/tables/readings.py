@@ -62,7 +62,7 @@ ADDED_NOTE = (
 
 def lay_out_readings(frame: Frame) -> Table | None:
     """Return a row for each reading; None unless a primary contrast is answered."""
-    drawn = draw_contrasts(frame)
+    drawn = frame.once(draw_contrasts)
     if drawn.readings is None:
         return None
     answered = [contrast for contrast in drawn.primary if contrast.answered]

@@ -1,0 +1,35 @@
+"""Names systems for people: `table3_a_h1` is "one head"."""
+
+import functools
+
+import msgspec
+
+from aiayn.printed import PUBLISHED_FOLDER, read_rows
+
+
+class SystemName(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The name of a system, and in words what it has instead of base's; '' for base itself."""
+
+    system: str
+    name: str
+    change: str
+
+
+@functools.cache
+def _names() -> dict[str, SystemName]:
+    rows = read_rows(PUBLISHED_FOLDER / "names.csv", SystemName)
+    return {name.system: name for _, name in rows}
+
+
+def name_of_system(system: str) -> str:
+    """Return the name of a system for people; its own name, without underscores, if it has no
+    other.
+    """
+    known = _names().get(system)
+    return known.name if known else system.replace("_", " ")
+
+
+def change_of_system(system: str) -> str:
+    """Return in words what a system has instead of base's."""
+    known = _names().get(system)
+    return known.change if known else name_of_system(system)
