@@ -66,8 +66,6 @@ from aiayn.scoring.scores import read_trainings, training_key
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, ScaleSpec
 from aiayn.wings import load, present_stages
 from analysis.packs.readme import write_tables_of_pack
-from paper_tables.logs.pages import make_tables_from_logs
-from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.scale_results import (
     ScaleResults,
     gather_from_records,
