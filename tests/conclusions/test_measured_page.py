@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from aiayn.packed import open_unpacked
+from aiayn.packed import glob, open_unpacked
 from aiayn.paths import train_record
 from aiayn.records import BinarizedCorpus, CheckpointRecord, TrainRecord, read_record
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
@@ -254,7 +254,7 @@ def test_the_first_paragraph_says_what_is_missing() -> None:
 
 def test_base_updates_at_most_as_often_as_the_page_of_checks_says() -> None:
     fastest, medians = 0.0, []
-    for path in PACK.glob("runs/*base-seed*/train.log.xz"):
+    for path in glob(PACK, "runs/*base-seed*/train.log.xz"):
         with open_unpacked(path) as lines:
             text = lines.read().decode("utf-8")
         rates = [float(rate) for rate in re.findall(r'"ups": "([\d.]+)"', text)]
