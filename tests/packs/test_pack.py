@@ -78,6 +78,8 @@ def test_a_pack_is_one_archive_besides_what_people_open(site: Site, tmp_path: Pa
     assert {path.name for path in folder.iterdir()} - {"figures"} == {
         ARCHIVE_NAME,
         "README.md",
+        "picture.svg",
+        "picture.tsv",
         "scores.tsv",
         "summary.tsv",
         "tables",

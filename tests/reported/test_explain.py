@@ -159,3 +159,20 @@ def test_a_low_number_gets_the_cause_that_it_was_once_published_with(
     bleu: float, system: str, metric: str, rank: str
 ) -> None:
     assert rank in [cause.rank for cause in ask(bleu, system, metric=metric).causes]
+
+
+def refusal_of_explain(capsys: pytest.CaptureFixture[str], bleu: str) -> str:
+    """Return the sentence about a wrong command line without a system."""
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", "--bleu", bleu])
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_a_missing_system_and_a_decimal_comma_are_one_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    missing = refusal_of_explain(capsys, "26.9")
+    assert "--system is missing (base, big" in missing
+    assert "for example: aiayn explain --bleu 26.9" in missing
+    assert "write a decimal point: 26.9;" in refusal_of_explain(capsys, "26,9")

@@ -63,16 +63,6 @@ def test_a_wrong_command_line_is_one_sentence_with_the_next_step(
     )
 
 
-@pytest.mark.skipif("explain" not in verbs(), reason="the wing of `explain` is deleted")
-def test_a_missing_system_and_a_decimal_comma_are_one_sentence(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    missing = refusal(capsys, "explain", "--bleu", "26.9")
-    assert "--system is missing (base, big" in missing
-    assert "for example: aiayn explain --bleu 26.9" in missing
-    assert "write a decimal point: 26.9;" in refusal(capsys, "explain", "--bleu", "26,9")
-
-
 def test_a_number_has_a_decimal_point() -> None:
     assert decimal_number("26.9") == 26.9
     for text in ("26,9", "26.9%", "", "1,2,3"):

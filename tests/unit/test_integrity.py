@@ -123,14 +123,14 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_compared(
     (site.results_folder / "a.json").symlink_to("nowhere")
     (site.results_folder / "b.json").symlink_to("b.json")
     (site.results_folder / "closed").mkdir()
-    scandir = os.scandir
+    listdir = os.listdir
 
     def refuse(folder: str | Path) -> Any:
         if Path(folder).name == "closed":
             raise PermissionError(errno.EACCES, "Permission denied", str(folder))
-        return scandir(folder)
+        return listdir(folder)
 
-    monkeypatch.setattr(os, "scandir", refuse)  # root may read everything
+    monkeypatch.setattr(os, "listdir", refuse)  # root may read everything
     path = site.results_folder / f"{DECODED}.txt"
     path.write_text("other\n", encoding="utf-8")
     code, lines = check(site.results_folder, capsys)
