@@ -1,6 +1,8 @@
 """Names systems for people: `table3_a_h1` is "one head"."""
 
 import functools
+import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -33,3 +35,21 @@ def change_of_system(system: str) -> str:
     """Return in words what a system has instead of base's."""
     known = _names().get(system)
     return known.change if known else name_of_system(system)
+
+
+def with_names(text: str) -> str:
+    """Return a text with the names for people in place of systems' own names that are whole words
+    with an underscore: "table3_a_h4 minus base" becomes "four heads minus base".
+    """
+
+    def name(word: re.Match[str]) -> str:
+        known = _names().get(word[0])
+        return known.name if known else word[0]
+
+    return re.sub(r"(?<!\S)\w+_\w+(?![^\s,;.])", name, text)
+
+
+def joined(names: Sequence[str]) -> str:
+    """Return names as a sentence has them: "one, two and three"."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

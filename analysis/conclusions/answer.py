@@ -4,12 +4,13 @@ sentence with the counts of answers.
 
 from collections.abc import Sequence
 
+from aiayn.printed import PAPER_SCALE
 from aiayn.scoring.scores import BITS_METRIC
 from analysis.conclusions.answers import Answer
 from analysis.conclusions.scale_contrasts import PrintedContrast, draw_contrasts
 from paper_tables.frame import Frame
 from paper_tables.layout import format_signed
-from paper_tables.names import change_of_system, name_of_system
+from paper_tables.names import change_of_system, joined, name_of_system
 from paper_tables.render.picture import Difference, Kind, Picture, make_picture
 from paper_tables.tables.ours import difference_provenance
 
@@ -22,14 +23,22 @@ KIND_BY_ANSWER: dict[Answer, Kind] = {
     Answer.TOO_SMALL: "none",
     Answer.UNDECIDED: "open",
 }
-# The part of the sentence about the rows with an answer, for one row and for several.
+# A sentence about the rows with an answer, for one row and for several. It agrees with names of
+# either number, such as "one head" and "learned positions".
 WORDS_BY_ANSWER = {
-    Answer.REVERSED: ("{} is reversed", "{} are reversed"),
-    Answer.DIFFERS: ("other than printed: {}", "other than printed: {}"),
-    Answer.ABSENT: ("{} makes no difference", "{} make no difference"),
-    Answer.TOO_SMALL: ("{} is too small to tell", "{} are too small to tell"),
-    Answer.UNDECIDED: ("{} is undecided", "{} are undecided"),
+    Answer.REVERSED: ("The effect of {} is reversed.", "The effects of {} are reversed."),
+    Answer.DIFFERS: (
+        "The effect of {} differs from what is printed.",
+        "The effects of {} differ from what is printed.",
+    ),
+    Answer.ABSENT: ("No difference is seen with {}.", "No difference is seen with {}."),
+    Answer.TOO_SMALL: (
+        "The effect of {} is too small to tell.",
+        "The effects of {} are too small to tell.",
+    ),
+    Answer.UNDECIDED: ("The effect of {} is undecided.", "The effects of {} are undecided."),
 }
+SCALE_WORDS = {"demo": "the demo", "multi30k": "Multi30k", PAPER_SCALE: "the paper"}
 SHOWN_ANSWERS = {Answer.ABSENT: "no difference"}  # other answers are shown by their names
 
 
@@ -41,6 +50,7 @@ def picture_of_scale(frame: Frame) -> Picture | None:
     return make_picture(
         [_difference(contrast) for contrast in contrasts],
         sentence=_sentence(contrasts, frame.scale),
+        details=_details(contrasts),
         unit=UNIT,
         low_text="\u2190 better",
         high_text="worse \u2192",
@@ -74,9 +84,17 @@ def _difference(contrast: PrintedContrast) -> Difference:
 
 
 def _sentence(contrasts: Sequence[PrintedContrast], scale: str) -> str:
-    """Return the counts of the answers in one sentence, with the names of the rows that are not as
-    printed.
-    """
+    """Return how many of the paper's conclusions show at a scale."""
+    num_same = 0
+    for contrast in contrasts:
+        if contrast.answered is not None:
+            num_same += contrast.answered.answer is Answer.AS_PRINTED
+    counts = f"{num_same} of the paper's {len(contrasts)} conclusions show"
+    return f"At the scale of {SCALE_WORDS[scale]}, {counts}."
+
+
+def _details(contrasts: Sequence[PrintedContrast]) -> str:
+    """Return a sentence for each answer other than as printed, with the names of its rows."""
     names_by_answer: dict[Answer, list[str]] = {answer: [] for answer in Answer}
     num_open = 0
     for contrast in contrasts:
@@ -85,13 +103,12 @@ def _sentence(contrasts: Sequence[PrintedContrast], scale: str) -> str:
         else:
             names = names_by_answer[contrast.answered.answer]
             names.append(name_of_system(contrast.row_name))
-    num_same = len(names_by_answer[Answer.AS_PRINTED])
-    parts = [f"{num_same} of the paper's {len(contrasts)} conclusions show at scale {scale}"]
+    sentences = []
     for answer, (for_one, for_several) in WORDS_BY_ANSWER.items():
         names = names_by_answer[answer]
         if names:
             words = for_one if len(names) == 1 else for_several
-            parts.append(words.format(" and ".join(names)))
+            sentences.append(words.format(joined(names)))
     if num_open:
-        parts.append(f"{num_open} cannot be answered yet")
-    return "; ".join(parts) + "."
+        sentences.append(f"{num_open} cannot be answered yet.")
+    return " ".join(sentences)

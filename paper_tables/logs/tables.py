@@ -8,12 +8,13 @@ from aiayn.facts.types import Section
 from aiayn.known_good.judge import Problem
 from aiayn.known_good.rows import JudgedJobs, JudgedTraining, JudgedTranslation
 from aiayn.known_good.table import show
+from aiayn.known_good.targets import Target
 from aiayn.printed import PERPLEXITY_METRIC, find_printed, read_cells, read_table
 from paper_tables.frame import is_bleu
 from paper_tables.layout import DASH, Column, Note, Row, Table, anchor_of, format_value, text_cell
 from paper_tables.names import name_of_system
 
-MAX_FIRST_LOOK = 20  # trainings of the first screen
+MAX_FIRST_LOOK = 20  # lines of the first screen
 MAX_PROBLEMS = 25  # of one log, that are written out
 MAX_DIFFERENCES = 6  # from a row, that are named
 
@@ -81,8 +82,8 @@ def lay_out_logs(
 
 
 def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
-    """Return what each training fills of which row, with the printed numbers, and the first reason
-    why a number does not; trainings that fill come first.
+    """Return what each training fills of which row, a line for each number with the printed one,
+    and the first reason why a number does not; trainings that fill come first.
     """
     columns = (
         Column("file", "your log", side="label"),
@@ -97,53 +98,61 @@ def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
         row = "no row" if target is None else name_of_system(target.system)
         if target is not None and one.row.target is None:
             row = f"no row; nearest is {row}"
-        fills = [
-            f"{metric} {format_value(value, metric)}"
-            for metric, value in one.value_by_metric.items()
-            if metric == PERPLEXITY_METRIC
-        ]
-        fills += [_bleu_words(scored) for scored in one.translations if scored.value is not None]
+        # What fills, each with the printed number of the same quantity. Without any, the printed
+        # perplexity says what the row has.
+        pairs = []
+        for metric, value in one.value_by_metric.items():
+            if metric == PERPLEXITY_METRIC:
+                pairs.append((f"PPL {format_value(value, metric)}", _printed_words(target, "PPL")))
+        for scored in one.translations:
+            if scored.value is not None:
+                role = scored.translation.role or ""
+                pairs.append((_bleu_words(scored), _printed_words(target, "BLEU", role)))
+        fills = bool(pairs)
+        pairs = pairs or [("", _printed_words(target, "PPL"))]
         reasons = list(dict.fromkeys(problem.text for problem in one.all_problems))
         for scored in one.translations:
             reasons += [problem.text for problem in scored.problems]
         reasons = list(dict.fromkeys(reasons))
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        state = text_cell("nothing", "state")
-        rows.append(
-            Row(
-                (
-                    text_cell(one.name, "label"),
-                    text_cell(row, "label"),
-                    text_cell("; ".join(fills), "ours") if fills else state,
-                    text_cell("" if target is None else _printed_words(target.system)),
-                    text_cell(f"{reasons[0]}{more}" if reasons else DASH, "label"),
-                ),
-                "ours" if fills else "printed",
+        why = f"{reasons[0]}{more}" if reasons else DASH
+        for ours, printed in pairs:
+            cells = (
+                text_cell(one.name, "label"),
+                text_cell(row, "label"),
+                text_cell(ours, "ours") if ours else text_cell("nothing", "state"),
+                text_cell(printed),
+                text_cell(why, "label"),
             )
-        )
+            rows.append(Row(cells, "ours" if fills else "printed", group=one.name))
     return Table(
         name="first_look",
         title="Your trainings, and the rows of the paper",
-        caption="All reasons are in the table of logs. PPL and BLEU as printed in Tables 2 and 3.",
+        caption=(
+            "A line for each number that a log fills, next to the printed one of the same row; all"
+            " reasons are in the table of logs."
+        ),
         columns=columns,
         rows=tuple(rows[:MAX_FIRST_LOOK]),
-        notes=(
-            (Note(f"{len(rows) - MAX_FIRST_LOOK} more trainings are in the table of logs."),)
-            if len(rows) > MAX_FIRST_LOOK
-            else ()
-        ),
+        notes=(Note("More trainings are in the table of logs."),) * (len(rows) > MAX_FIRST_LOOK),
     )
 
 
-def _printed_words(system: str) -> str:
-    """Return the printed perplexity and BLEU of a system, each with its table."""
-    texts: dict[str, None] = {}
+def _printed_words(target: Target | None, name: str, role: str = "") -> str:
+    """Return the printed PPL, or the BLEU of a role, of a row; '' if none is printed.
+
+    Where the editions differ, it has both values.
+    """
+    values: dict[str, None] = {}
     for join in read_cells():
-        if join.system == system and (is_bleu(join.metric) or join.metric == PERPLEXITY_METRIC):
-            name = "PPL" if join.metric == PERPLEXITY_METRIC else "BLEU"
-            value = find_printed(join, read_table(join.table)).value
-            texts[f"{name} {value} (Table {join.table}, {join.role})"] = None
-    return "; ".join(texts)
+        is_same_row = target is not None and (
+            (join.system, join.language_pair) == (target.system, target.language_pair)
+        )
+        is_perplexity = name == "PPL" and join.metric == PERPLEXITY_METRIC
+        is_same_bleu = name == "BLEU" and is_bleu(join.metric) and join.role == role
+        if is_same_row and (is_perplexity or is_same_bleu):
+            values[find_printed(join, read_table(join.table)).value] = None
+    return f"{name} {' / '.join(values)}" if values else ""
 
 
 def _why(problems: Sequence[str], notes: Sequence[Problem]) -> str:

@@ -55,13 +55,15 @@ class PictureLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """The picture: a sentence with the counts of answers, the unit of its axis, and its lines.
+    """The picture: a sentence with the count of conclusions that show, the others in `details`,
+    the unit of its axis, and its lines.
 
     `low_text` and `high_text` say what the ends of the axis mean. `zero_at` and `height` are pixels
     of README's picture.
     """
 
     sentence: str
+    details: str
     unit: str
     low_text: str
     high_text: str
@@ -83,7 +85,13 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_picture(
-    differences: Sequence[Difference], *, sentence: str, unit: str, low_text: str, high_text: str
+    differences: Sequence[Difference],
+    *,
+    sentence: str,
+    details: str,
+    unit: str,
+    low_text: str,
+    high_text: str,
 ) -> Picture:
     """Return the picture of some differences, in their order."""
     marks = [0.0]
@@ -118,6 +126,7 @@ def make_picture(
         )
     return Picture(
         sentence=sentence,
+        details=details,
         unit=unit,
         low_text=low_text,
         high_text=high_text,

@@ -29,6 +29,7 @@ from paper_tables.layout import (
     spans,
     text_of,
 )
+from paper_tables.names import with_names
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 LONG_CELL = 40  # characters; a longer cell wraps
@@ -92,13 +93,18 @@ def _plain_heading(column: Column) -> str:
 
 def _html_number(part: Part, kind: CellKind) -> Markup:
     """Return a part's text with powers of ten, and with places where a long name may break."""
-    text = str(escape(visible(part.text)))
+    text = str(escape(visible(with_names(part.text) if kind == "label" else part.text)))
     if kind in ("printed", "ours"):
         return Markup(POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", text))
     if kind == "formula":
         text = re.sub(r"\^([0-9]+)", r"<sup>\1</sup>", text).replace(" * ", "&middot;")
         return Markup(text.replace("log_k", "log<sub>k</sub>"))
     return Markup(text.replace("_", "_<wbr>"))
+
+
+def _html_words(text: str) -> Markup:
+    """Return a sentence with its code, which is between backticks, as such."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
 
 
 def _html_heading(column: Column) -> Markup:
@@ -164,6 +170,7 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
         "plain_heading": _plain_heading,
         "html_number": _html_number,
         "html_heading": _html_heading,
+        "html_words": _html_words,
         "is_long": lambda cell: len(text_of(cell)) > LONG_CELL,
         "spans": spans,
         "anchor": anchor_of,

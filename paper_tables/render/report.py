@@ -19,12 +19,21 @@ from aiayn.scoring.verdict import MARGIN_BLEU, Outcome
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.wings import registered
 from paper_tables.frame import Frame
-from paper_tables.layout import MARK_BY_SCALE, CellProvenance, Note, Row, Table, anchor_of
+from paper_tables.layout import (
+    MARK_BY_SCALE,
+    CellProvenance,
+    Column,
+    Note,
+    Row,
+    Table,
+    anchor_of,
+    text_of,
+)
 from paper_tables.names import name_of_system
 from paper_tables.render.chapters import CHAPTERS, place_of_figure, place_of_table
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.picture import Picture
-from paper_tables.render.render import render_html
+from paper_tables.render.render import LONG_CELL, render_html
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 TITLE = "Attention Is All You Need: printed and ours"
@@ -55,14 +64,16 @@ class Statement(NamedTuple):
 class ShownTable(NamedTuple):
     """A table as a page shows it.
 
-    `more` are the columns behind its switch. `empty` says which command makes its values, if it has
-    none. `lead` is the part of its caption that is always in sight; `rest` is folded with the
-    notes. `asides` has the names of rows that are not shown, by reason.
+    `more` are the columns behind its switch, `words` those that are read from the left. `empty`
+    says which command makes its values, if it has none. `lead` is the part of its caption that is
+    always in sight; `rest` is folded with the notes. `asides` has the names of rows that are not
+    shown, by reason.
     """
 
     table: Table
     rows: list[Row]
     more: set[str]
+    words: set[str]
     summary: str
     lead: str
     rest: list[str]
@@ -97,6 +108,7 @@ def render_report(
     lead = []
     if picture is not None:
         sentence = picture.sentence
+        lead.append(picture.details)
     elif num_finished:
         sentence = f"No conclusion of the paper can be called yet: {counts}."
     else:
@@ -158,7 +170,7 @@ def render_page(
         lead=lead,
         banners=banners,
         picture=picture,
-        first_tables=[show_table(table, command) for table in first_tables],
+        first_tables=[show_table(table, "") for table in first_tables],
         facts=facts,
         chapters=_chapters(placed, figures or (), command),
         numbers=_numbered(picture, (*first_tables, *placed)),
@@ -265,11 +277,14 @@ def show_table(table: Table, command: str) -> ShownTable:
         empty = f"No value of ours is in this table; {command}."
     names = [column.name for column in table.columns]
     first = [name for name in table.first if name in names] or names
+    if len(names) <= NUM_FIRST_COLUMNS:
+        first = names
     lead, rest = _split_caption(table.caption)
     return ShownTable(
         table=table,
         rows=rows,
         more=set(names) - set(first[:NUM_FIRST_COLUMNS]),
+        words=_columns_of_words(table.columns, rows),
         summary=table.summary,
         lead=lead,
         rest=rest,
@@ -281,9 +296,22 @@ def show_table(table: Table, command: str) -> ShownTable:
     )
 
 
+def _columns_of_words(columns: Sequence[Column], rows: Sequence[Row]) -> set[str]:
+    """Return the columns of words: most of their cells begin with no number, or a cell is long."""
+    words = set()
+    for index, column in enumerate(columns):
+        texts = [text_of(row.cells[index]) for row in rows]
+        filled = list(filter(None, texts))
+        num_numbers = sum(re.match(r"[-+<]?\d", text) is not None for text in filled)
+        is_long = any(len(text) > LONG_CELL for text in filled)
+        if column.side == "label" or is_long or 2 * num_numbers < len(filled):
+            words.add(column.name)
+    return words
+
+
 def _split_caption(caption: str) -> tuple[str, list[str]]:
     """Return the first sentences, as many as fit into two lines of a page, and the others."""
-    sentences = re.split(r"(?<=[.:]) (?=[A-Z])", caption)
+    sentences = re.split(r"(?<=[.]) (?=[A-Z])", caption)
     lead = sentences.pop(0)
     while sentences and len(lead) + 1 + len(sentences[0]) <= MAX_CAPTION:
         lead += f" {sentences.pop(0)}"

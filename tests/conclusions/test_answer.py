@@ -21,10 +21,8 @@ def test_the_page_opens_with_one_line_for_each_conclusion(tmp_path: Path) -> Non
     page = page_of(site, so_far=False, figures=[FIGURE])
     head, _, _ = page.partition("<main")
     heading = re.findall(r"<h1>(.*?)</h1>", head)
-    assert heading == [
-        "1 of the paper&#39;s 15 conclusions show at scale demo; big makes no difference;"
-        " 13 cannot be answered yet."
-    ]
+    assert heading == ["At the scale of the demo, 1 of the paper&#39;s 15 conclusions show."]
+    assert "No difference is seen with big. 13 cannot be answered yet.</p>" in head
     words = re.findall(r'<span class="words">([^<]*)</span>', head)
     assert len(words) == 15
     assert words[0] == "one head instead of eight"
@@ -52,7 +50,7 @@ def difference(**changes: object) -> Difference:
 def test_marks_have_their_places_on_one_axis_and_a_long_interval_is_cut() -> None:
     picture = make_picture(
         [difference(), difference(printed=-0.2, ours=0.1, interval=(-9.0, 9.0))],
-        sentence="", unit="", low_text="", high_text="",
+        sentence="", details="", unit="", low_text="", high_text="",
     )  # fmt: skip
     first, second = picture.lines
     assert (first.zero, first.ours, first.low) == (50.0, None, None)

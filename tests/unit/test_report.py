@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_tables.layout import Aside, Column, Row, Table, text_cell
+from paper_tables.layout import Aside, Column, Row, Table, label, text_cell
 from paper_tables.render.chapters import FURTHER, place_of_table
 from paper_tables.render.drawn import INSTALL_COMMAND
 from paper_tables.render.report import (
@@ -243,7 +243,7 @@ def test_a_row_without_numbers_is_named_below_and_not_shown() -> None:
 def test_a_table_without_any_value_names_the_command_that_makes_them() -> None:
     assert "make it" not in page_of_table(SMALL)
     without = replace(SMALL, rows=(SMALL.rows[1],))
-    assert "No value of ours is in this table; `make it`." in page_of_table(without)
+    assert "No value of ours is in this table; <code>make it</code>." in page_of_table(without)
 
 
 def test_five_columns_are_shown_and_the_others_are_behind_a_switch_without_a_script() -> None:
@@ -256,6 +256,7 @@ def test_five_columns_are_shown_and_the_others_are_behind_a_switch_without_a_scr
     page = page_of_table(table)
     assert '<input type="checkbox" class="switch"' in page
     assert "<script" not in page
+    assert show_table(replace(table, columns=columns[:5], first=("one",)), "").more == set()
     few = show_table(replace(SMALL, rows=SMALL.rows), "")
     assert few.num_more == 0
     assert "checkbox" not in page_of_table(SMALL)
@@ -331,3 +332,22 @@ def test_a_failed_run_is_named_with_its_reason(tmp_path: Path) -> None:
         page,
     )
     assert "demo_en_fr big_enfr seed 2: failed at update 42 of 3,000; out of memory." in page
+
+
+def test_a_column_of_words_is_read_from_the_left_and_one_of_numbers_is_not() -> None:
+    columns = (Column("answer", "answer", side="ours"), Column("ours", "ours", side="ours"))
+    rows = (
+        Row((text_cell("as printed", "ours"), text_cell("+0.17 (n=2 and 6)", "ours"))),
+        Row((text_cell("differs", "ours"), text_cell("not run", "state"))),
+    )
+    assert show_table(replace(SMALL, columns=columns, rows=rows), "").words == {"answer"}
+    long = Row((text_cell("absent"), text_cell("1 of a cell that has very many words in its text")))
+    shown = show_table(replace(SMALL, columns=columns, rows=(*rows, long)), "")
+    assert shown.words == {"answer", "ours"}
+
+
+def test_the_page_names_systems_for_people_and_leaves_other_words() -> None:
+    rows = (Row((label("table3_a_h4 minus base"),)), Row((label("runs/table3_a_h4-seed1"),)))
+    page = page_of_table(replace(SMALL, columns=SMALL.columns[:1], rows=rows))
+    assert ">four heads minus base</th>" in page
+    assert ">runs/table3_<wbr>a_<wbr>h4-seed1</th>" in page
