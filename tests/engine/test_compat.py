@@ -2,6 +2,8 @@
 
 import argparse
 import io
+import queue
+import signal
 import subprocess
 import sys
 import warnings
@@ -10,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fairseq.data import data_utils
+from fairseq.data import data_utils, iterators
 
 from aiayn.errors import ConfigError
 from aiayn.train import compat
+from aiayn.train.request import StopFlag
 
 
 def test_what_fairseq_puts_into_checkpoints_is_loaded_with_weights_only() -> None:
@@ -150,6 +153,25 @@ def test_importing_the_engine_prints_nothing_and_omits_what_no_translation_model
 def test_who_imports_fairseq_first_has_all_of_it() -> None:
     modules, _ = after_imports("fairseq, aiayn.train.plugin")
     assert {"fairseq.tasks.speech_to_text", "fairseq.models.roberta"} <= modules
+
+
+def test_what_starts_the_loaders_lets_them_outlive_each_signal_that_stops_a_training() -> None:
+    """A cluster sends TERM, or before the time limit USR2, to every process of a job."""
+    compat.install_loaders()
+    started: queue.Queue[Any] = queue.Queue()
+    source = (subprocess.Popen(["sleep", "60"]) for _ in range(1))  # starts it in the thread
+    consumer = iterators.BackgroundConsumer(started, source, max_len=None, cuda_device=None)
+    consumer.start()
+    consumer.join()
+    process = started.get()
+    try:
+        for number in StopFlag.numbers:
+            process.send_signal(number)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(timeout=0.1)
+    finally:
+        process.kill()
+    assert process.wait() == -signal.SIGKILL
 
 
 def test_a_trainings_config_is_made_without_warnings() -> None:

@@ -12,8 +12,10 @@ from typing import Any
 from unittest import mock
 
 import msgspec
+import numpy as np
 import pytest
 import torch
+from fairseq.data import LanguagePairDataset, ListDataset
 
 import aiayn.train.train
 from aiayn.errors import RunError
@@ -24,7 +26,9 @@ from aiayn.runs.run_folder import RunFolder
 from aiayn.train.checkpoints import load_checkpoint, newest_whole_full
 from aiayn.train.node_check import check_node
 from aiayn.train.request import TrainingRequest
+from aiayn.train.task import AiaynTranslationConfig, AiaynTranslationTask
 from tests.engine.hooked_job import Fault, Signal, SignalRank0, hooked
+from tests.engine.models import EOS, make_dictionary
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import (
     log_text,
@@ -122,6 +126,32 @@ def test_more_ranks_than_batches_share_each_batch(
     for name, tensor in newest_model(theirs).items():
         if not name.endswith("k_proj.bias"):
             torch.testing.assert_close(newest_model(ours)[name], tensor, rtol=0, atol=5e-6)
+
+
+def test_each_validation_of_ranks_that_share_batches_has_every_sentence_once() -> None:
+    """fairseq keeps a validation's iterator for the next one, and it may be asked for before it is
+    used.
+    """
+    num_ranks, num_sentences = 16, 90
+    dictionary = make_dictionary()
+    sentences = ListDataset([torch.tensor([4, 5, EOS])] * num_sentences, [3] * num_sentences)
+    sizes = np.full(num_sentences, 3)
+    dataset = LanguagePairDataset(sentences, sizes, dictionary, sentences, sizes, dictionary)
+    cfg = AiaynTranslationConfig(ranks_per_batch=2)
+    tasks = [AiaynTranslationTask(cfg, dictionary, dictionary) for _ in range(num_ranks)]
+
+    def batches_of(rank: int) -> Any:
+        return tasks[rank].get_batch_iterator(
+            dataset, max_sentences=5, num_shards=num_ranks, shard_id=rank
+        )
+
+    for _ in range(2):
+        validated: list[int] = []
+        for rank in range(num_ranks):
+            assert batches_of(rank) is batches_of(rank)
+            for sample in batches_of(rank).next_epoch_itr(shuffle=False):
+                validated += sample["id"].tolist() if sample else []
+        assert sorted(validated) == list(range(num_sentences))
 
 
 def valid_losses(run_folder: Path) -> list[str]:

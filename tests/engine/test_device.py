@@ -3,9 +3,12 @@ a GPU.
 """
 
 import os
+import pickle
 import platform
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -33,6 +36,7 @@ from aiayn.train.fairseq_args import train_flags
 from aiayn.train.ranks import Rank, rank_flags
 from aiayn.train.request import StopFlag, TrainingRequest
 from tests.engine.tiny_spec import TRAINING
+from tests.fake_slurm import FakeSlurm
 from tests.unit.test_launch import make_request
 
 ALONE = Rank(rank=0, world_size=1, job="7", local_rank=0)
@@ -223,6 +227,31 @@ def test_the_code_as_submitted_is_taken_by_any_name(tmp_path: Path) -> None:
     require_own_code(None)  # of a request that does not say
 
 
+@pytest.mark.usefixtures("in_slurm")
+@pytest.mark.parametrize(
+    ("own", "agreed", "is_requeued"),
+    [
+        (None, signal.SIGUSR2, True),  # only another node's ranks had the signal yet
+        (signal.SIGUSR2, signal.SIGINT, False),  # another rank was asked to end
+        (signal.SIGUSR2, None, False),  # it came after the last update: nothing is left to do
+    ],
+)
+def test_rank_0_requeues_its_job_by_what_the_ranks_agreed_on(
+    own: signal.Signals | None,
+    agreed: signal.Signals | None,
+    is_requeued: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    slurm: FakeSlurm,
+) -> None:
+    def end_training(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
+        stop.signal_number, stop.agreed = own, agreed
+
+    monkeypatch.setattr("aiayn.train.train.train_rank", end_training)
+    TrainingJob(make_request(tmp_path))._train(StopFlag())
+    assert slurm.calls("scontrol") == ["requeue 7"] * is_requeued
+
+
 @pytest.mark.skipif(
     platform.machine() != "x86_64" or shutil.which("lscpu") is None, reason="another kernel's words"
 )
@@ -263,3 +292,33 @@ def test_the_allocator_of_a_gpu_grows_its_blocks_unless_the_user_chose(
         each: os.environ[each] for each in GPU_ALLOCATOR_NAMES if each in os.environ
     } == expected
     monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
+
+
+STOPPED_AT_TORCH = """
+import os, pickle, sys
+
+class AtTorch:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "torch":
+            print("torch finds", os.environ.get("PYTORCH_ALLOC_CONF"), flush=True)
+            os._exit(0)
+
+sys.meta_path.insert(0, AtTorch)
+pickle.load(sys.stdin.buffer)()
+"""
+
+
+def test_torch_finds_the_allocators_setting_when_a_job_imports_it(tmp_path: Path) -> None:
+    """torch reads it once; a job's process ends here where it would import torch."""
+    names = ("JOB_ID", "NTASKS", "GLOBALID", "LOCALID", "JOB_NUM_NODES", "NODEID")
+    job = {f"SUBMITIT_LOCAL_{name}": "0" for name in names}
+    environment = {key: text for key, text in os.environ.items() if key not in GPU_ALLOCATOR_NAMES}
+    process = subprocess.run(
+        [sys.executable, "-c", STOPPED_AT_TORCH],
+        input=pickle.dumps(TrainingJob(make_request(tmp_path))),
+        env=environment | job | {"SUBMITIT_EXECUTOR": "local", "PATH": ""},  # no nvidia-smi
+        capture_output=True,
+        check=False,
+    )
+    assert process.stdout == b"torch finds expandable_segments:True\n", process.stderr.decode()

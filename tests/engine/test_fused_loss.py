@@ -29,17 +29,22 @@ def make_case(num_symbols: int = 11) -> tuple[Tensor, Tensor, Tensor]:
     return features, weight, target
 
 
-def test_two_symbols_by_hand() -> None:
+@pytest.mark.parametrize("is_bf16", [False, True])
+def test_two_symbols_by_hand(is_bf16: bool) -> None:
     """Logits (1, 0) twice over, eps 0.2 of two symbols: 0.8 on the reference and 0.2 / 1 on the
     other symbol.
+
+    bfloat16 has these logits exactly, but not their logarithms of probabilities, which have fp32
+    in both precisions.
     """
-    loss, nll = label_smoothed_nll(
-        torch.tensor([[[1.0]]]),
-        torch.tensor([[1.0], [0.0]]),
-        torch.tensor([[0]]),
-        eps_ls=0.2,
-        padding_index=PAD,
-    )
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_bf16):
+        loss, nll = label_smoothed_nll(
+            torch.tensor([[[1.0]]]),
+            torch.tensor([[1.0], [0.0]]),
+            torch.tensor([[0]]),
+            eps_ls=0.2,
+            padding_index=PAD,
+        )
     of_reference, of_other = math.log(1 + math.exp(-1)), math.log(1 + math.exp(-1)) + 1
     assert float(nll) == pytest.approx(of_reference)
     assert float(loss) == pytest.approx(0.8 * of_reference + 0.2 * of_other)

@@ -13,6 +13,8 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from fairseq.data import language_pair_dataset
+from fairseq.trainer import Trainer
 from torch import Tensor
 
 from aiayn.plan.prediction import BATCHES_PATH, join_batches
@@ -21,7 +23,9 @@ from aiayn.spec.training import PRECISIONS, Precision
 from aiayn.train import joining
 from aiayn.train.compat import batch_by_size
 from aiayn.train.grouping import BatchShape, GroupLimits, choose_groups, count_places, group_limits
-from tests.engine.models import PAD, make_batch, make_model, randomise
+from aiayn.train.task import AiaynTranslationConfig, AiaynTranslationTask
+from aiayn.train.trainer import AiaynTrainer
+from tests.engine.models import EOS, PAD, make_batch, make_dictionary, make_model, randomise
 
 BASE = {"num_parameters": 63_000_000, "num_layers": 6, "d_model": 512, "d_ff": 2048}
 H100_BYTES = 85_520_809_984
@@ -132,6 +136,29 @@ def test_a_joined_batch_is_padded_as_fairseq_pads(is_left_padded: bool) -> None:
     assert source.shape == (6, 9)
     lengths = itertools.chain.from_iterable(source_lengths for source_lengths, _ in SIZES)
     assert edge.tolist() == [length < 9 for length in lengths]
+
+
+@pytest.mark.parametrize("num_dummies", [0, 1])
+def test_an_update_with_a_dummy_batch_stays_as_it_is(
+    num_dummies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of an epoch a rank may have no sentences left, which fairseq collates to {}."""
+    samples = make_samples(is_left_padded=False)
+    dummies = [language_pair_dataset.collate([], PAD, EOS)] * num_dummies
+    trained: list[list[dict[str, Any]]] = []
+    monkeypatch.setattr(
+        Trainer, "train_step", lambda _, batches, raise_oom: trained.append(batches)
+    )
+    trainer = AiaynTrainer.__new__(AiaynTrainer)  # without its model, optimiser and ranks
+    trainer._group_limits = GroupLimits(10_000, NO_LIMIT)
+    trainer.task = AiaynTranslationTask(AiaynTranslationConfig(), *[make_dictionary()] * 2)
+    trainer.train_step([*samples, *dummies])
+    (batches,) = trained
+    if num_dummies:
+        assert batches == [*samples, {}]
+    else:
+        assert [batch["nsentences"] for batch in batches] == [6]
+    assert trainer.task.num_updates_by_groups == ({} if num_dummies else {1: 1})
 
 
 def draw_updates(

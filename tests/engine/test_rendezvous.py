@@ -35,6 +35,7 @@ from aiayn.train.request import StopFlag, StopTraining
 from aiayn.train.train import train_rank
 from tests.forks import fork
 from tests.run_folders import started
+from tests.slurm.cluster_processes import wait_until
 from tests.unit.test_launch import make_request
 
 ADDRESSES = pytest.mark.parametrize("address", [None, "127.0.0.2"], ids=["one node", "two nodes"])
@@ -373,6 +374,28 @@ def test_an_attempt_that_has_ended_or_was_here_is_not_watched(
         pass
 
 
+def test_a_heartbeat_that_fails_once_is_followed_by_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network file system may refuse one write; without a heartbeat another job would take over."""
+    path, touch = tmp_path / attempts.RANK_LOCK_NAME, os.utime
+    has_failed = threading.Event()
+
+    def touch_or_fail(touched: Path) -> None:
+        if has_failed.is_set():
+            touch(touched)
+            return
+        has_failed.set()
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(touched))
+
+    monkeypatch.setattr(aiayn.train.rank_lock, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(os, "utime", touch_or_fail)
+    with rank_lock(RunFolder(tmp_path)):
+        assert has_failed.wait(5)
+        touch(path, (0, 0))
+        wait_until(lambda: path.stat().st_mtime > 0, 5, "another heartbeat")
+
+
 def start_in_child(folder: Path, starts: list[Start | None], late_seconds: float = 0.0) -> int:
     """Be rank 1 of a job in a fork; its exit code is 0 if it gets these starts, 2 on a LaunchError
     naming rank 0.
@@ -405,6 +428,26 @@ def test_rank_0_does_not_end_before_the_others_know_that_nothing_is_left(tmp_pat
         group.broadcast_start(Start(is_needed=False))
         assert time.monotonic() - began > 0.2
         assert exit_code(child) == 0
+
+
+def test_rank_0_invites_the_ranks_of_other_nodes_to_its_own_nodes_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is 127.0.0.2 here; 127.0.0.1 would lead each node to itself."""
+    monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 5.0)
+    folder = RunFolder(tmp_path)
+    rank = Rank(rank=0, world_size=2, job="7", local_rank=0, node_address="127.0.0.2")
+    stop, invitations = StopFlag(), []
+
+    def read_and_stop() -> None:
+        invitations.append(read_invitation(folder.job_files_path))
+        stop.signal_number = signal.SIGTERM
+
+    reader = threading.Thread(target=read_and_stop, daemon=True)
+    reader.start()
+    with pytest.raises(StopTraining), joined_ranks(folder, rank, "cpu", stop):
+        pytest.fail("joined")
+    assert [invitation.address for invitation in invitations] == ["127.0.0.2"]
 
 
 def test_a_rank_0_that_broadcasts_nothing_is_named(
