@@ -35,8 +35,9 @@ DECODED = "demo/decode/demo_en_de/base/seed1/last5/demo_test"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """Return the results of a small demo, with translations and their records."""
+    monkeypatch.chdir(tmp_path)  # the records of pieces name a file of the working directory
     site = make_site(tmp_path)
     write_left(site)
     for path in site.results_folder.rglob("*.json"):
