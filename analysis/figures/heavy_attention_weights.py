@@ -70,7 +70,7 @@ def attention_weights(
     dictionary, target_T = translator.task.target_dictionary, None
     if kind != "encoder":
         (hypothesis,) = translator.translate([source_S])
-        numbers = [dictionary.index(piece) for piece in hypothesis.pieces]
+        numbers = [dictionary.symbols.index(piece) for piece in hypothesis.pieces]
         target_T = torch.tensor([*numbers, dictionary.eos()])
     for ids in (source_S, target_T):
         if ids is not None and len(ids) > MAX_POSITIONS:
@@ -79,8 +79,8 @@ def attention_weights(
                 " shorten it"
             )
     weights_HQK = _observe(translator, layers[layer - 1], name, source_S, target_T)
-    sources = [translator.task.source_dictionary[int(number)] for number in source_S]
-    targets = [] if target_T is None else [dictionary[int(number)] for number in target_T]
+    sources = [translator.task.source_dictionary.symbols[int(number)] for number in source_S]
+    targets = [] if target_T is None else [dictionary.symbols[int(number)] for number in target_T]
     shifted = [targets[-1], *targets[:-1]] if targets else []
     queries = {"encoder": sources, "decoder": shifted, "cross": targets}[kind]
     return AttentionWeights(
@@ -133,10 +133,10 @@ def _observe(
     ]
     try:
         source_BS = source_S[None].to(translator.device)
+        # Ours sees the lengths from the padding; fairseq's own asks for them.
+        lengths = {} if is_ours else {"src_lengths": source_BS.new_tensor([len(source_S)])}
         with torch.no_grad():
-            encoded = translator.model.encoder(
-                source_BS, src_lengths=torch.tensor([len(source_S)]).to(translator.device)
-            )
+            encoded = translator.model.encoder(source_BS, **lengths)
             if target_T is not None:
                 shifted_T = target_T.roll(1)  # section 3.1: the outputs, shifted right
                 translator.model.decoder(shifted_T[None].to(translator.device), encoder_out=encoded)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -157,11 +158,33 @@ def test_a_node_whose_name_is_unknown_here_is_named(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("variables")
+def test_another_nodes_name_that_leads_to_this_machine_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A copied node may bear the other's name; its ranks would wait for minutes for each other."""
+    monkeypatch.setattr(platform, "node", lambda: "n1.campus")
+
+    def address(node: int, *hosts: str) -> str | None:
+        return own_address(SimpleNamespace(hostnames=hosts, node=node))
+
+    with pytest.raises(LaunchError) as raised:
+        address(0, "n1", "localhost")
+    begin = "n1.campus: localhost, another node of this job, leads to this machine (127.0.0.1); "
+    assert str(raised.value).startswith(begin)
+    assert "`sbatch_lines: {exclude: NODE}` in the cluster's file" in str(raised.value)
+    assert address(0, "n7", "localhost") == "127.0.0.1"  # both are this machine
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    assert address(0, "n1", "localhost") == "127.0.0.1"
+
+
+@pytest.mark.usefixtures("variables")
 def test_a_slurm_job_on_several_nodes_finds_its_address_by_another_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The own name may lead to 127.0.1.1, as on Debian."""
-    monkeypatch.setattr("aiayn.launch.slurm.job.node_address", lambda other: f"towards {other}")
+    monkeypatch.setattr(
+        "aiayn.launch.slurm.job.node_address", lambda other, nodes: f"towards {other}"
+    )
 
     def address(node: int, *hosts: str) -> str | None:
         return own_address(SimpleNamespace(hostnames=hosts, node=node))

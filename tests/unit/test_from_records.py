@@ -37,9 +37,7 @@ def table(output: Path, name: str, scale: str = "demo") -> list[dict[str, str]]:
 
 
 def dev_row(output: Path, system: str) -> dict[str, str]:
-    return next(
-        row for row in table(output, "table3") if row["label"] == f"ours: {system}"
-    )
+    return next(row for row in table(output, "table3") if row["label"] == f"ours: {system}")
 
 
 def training_path(site: Site, system: str, seed: int) -> Path:

@@ -9,6 +9,7 @@ import os
 import platform
 import socket
 import struct
+from collections.abc import Sequence
 
 from aiayn.errors import LaunchError
 
@@ -19,13 +20,15 @@ _SIOCGIFADDR = 0x8915  # Linux's request for the IPv4 address of an interface
 _ANY_PORT = 9  # of a socket that never sends
 
 
-def node_address(other_host: str) -> str:
+def node_address(other_host: str, nodes: Sequence[str] = ()) -> str:
     """Return the address of this node on the network that leads to another node of the job.
 
-    If the user has set an interface for gloo or for NCCL, the address is that interface's.
+    If the user has set an interface for gloo or for NCCL, the address is that interface's. `nodes`
+    are the names of the job's nodes.
 
     Raises:
-        LaunchError: if the name of the other node is unknown here, or no network leads to it.
+        LaunchError: if the name of the other node is unknown here, if no network leads to it, or if
+            it leads to this machine, whose own name is among `nodes`.
     """
     if own_choice := _chosen_interface():
         address = _address_of(own_choice)
@@ -37,13 +40,23 @@ def node_address(other_host: str) -> str:
         family, kind, _, _, destination = answers[0]
         with socket.socket(family, kind) as probe:
             probe.connect(destination)  # sends nothing, but the system selects its own address
-            return str(probe.getsockname()[0])
+            address = str(probe.getsockname()[0])
     except OSError as error:
         raise LaunchError(
             f"{platform.node()}: no network to {other_host}, a node of this job:"
             f" {error.strerror or error}; the name must resolve on every node, or"
             f" `export {GLOO_INTERFACE}=INTERFACE` in the prologue of the cluster's file"
         ) from error
+    # Several nodes may be one machine, to try a cluster: then none of them has the machine's name.
+    is_a_node = platform.node().partition(".")[0] in [name.partition(".")[0] for name in nodes]
+    if is_a_node and ipaddress.ip_address(address).is_loopback:
+        raise LaunchError(
+            f"{platform.node()}: {other_host}, another node of this job, leads to this machine"
+            f" ({destination[0]}); one of the two has a wrong host name or line in /etc/hosts:"
+            " correct it, leave that node out (`sbatch_lines: {exclude: NODE}` in the cluster's"
+            f" file), or `export {GLOO_INTERFACE}=INTERFACE` in the prologue there"
+        )
+    return address
 
 
 def choose_interface(address: str | None) -> None:

@@ -33,12 +33,13 @@ def own_address(environment: Any) -> str | None:
     node.
 
     Raises:
-        LaunchError: if no network leads to another node.
+        LaunchError: if no network leads to another node, or its name leads to this one.
     """
     first, *others = environment.hostnames
     if not others:
         return None
-    return node_address(others[0] if environment.node == 0 else first)
+    other = others[0] if environment.node == 0 else first
+    return node_address(other, environment.hostnames)
 
 
 def num_restarts() -> int:
