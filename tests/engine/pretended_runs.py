@@ -409,6 +409,7 @@ def run_evaluation(folder: Path, binarized_path: Path) -> dict[str, Any]:
     """Return translations and perplexity of a model that was trained on the CPU, on both devices."""
     data = read_record(binarized_path, BinarizedCorpus)
     request = make_request(folder / "learnt", data, **LEARNT)
+    request.folder.path.mkdir(parents=True, exist_ok=True)
     train_here(request)
     (*_, model_path) = list_checkpoints(request.folder.checkpoints_path, "model")
     results = {"cpu": evaluate(model_path, request.data, "cpu")}

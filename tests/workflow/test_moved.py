@@ -165,15 +165,6 @@ def test_the_average_made_again_has_the_same_tensors(
     assert again.tensors_sha256 == read_record(there / AVERAGED, CheckpointRecord).tensors_sha256
 
 
-def test_export_writes_the_model(
-    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    printed_by(
-        capsys, "export", RUN, "--format", "safetensors", "--output", str(tmp_path / "exported")
-    )
-    assert (tmp_path / "exported" / "model.safetensors").exists()
-
-
 @pytest.mark.usefixtures("there")
 def test_plan_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert SYSTEM in printed_by(
