@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from aiayn.packed import glob, open_unpacked
+from aiayn.packed import exists, glob, open_unpacked
 from aiayn.paths import train_record
 from aiayn.records import BinarizedCorpus, CheckpointRecord, TrainRecord, read_record
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
@@ -229,9 +229,9 @@ def test_the_first_paragraph_says_what_is_missing() -> None:
     num_finished = 0
     for row in rows:
         for seed in row.seeds:
-            num_finished += train_record(ATTENTION, "multi30k", CORPUS, row.system, seed).exists()
+            num_finished += exists(train_record(ATTENTION, "multi30k", CORPUS, row.system, seed))
     is_ended = [
-        train_record(ATTENTION, "multi30k", CORPUS, system, seed).exists()
+        exists(train_record(ATTENTION, "multi30k", CORPUS, system, seed))
         for system, seed in RECURRENCE.trainings
     ]
     assert ("convolution there is not answered yet." in README) != all(is_ended)
@@ -350,3 +350,19 @@ def test_printed_differences_are_counted_next_to_seed_noise(
     plain, corrected = noise.reach(), noise.reach(len(sizes))
     counts = f"{sum(s > plain for s in sizes)}; {sum(s > corrected for s in sizes)}"
     assert f"| {noise.name}, {shown} (df {noise.degrees_of_freedom}) | {counts} |" in RULES_PAGE
+
+
+def test_recurrence_and_convolution_so_far_have_the_numbers_of_their_pack() -> None:
+    path = ATTENTION / "multi30k" / "tables" / "recurrence.csv"
+    with path.open(encoding="utf-8", newline="") as lines:
+        base, lstm, fconv = csv.DictReader(lines)
+    (paragraph,) = (part for part in PAGE.split("\n\n") if part.startswith("**So far**"))
+    printed = NUMBER.findall(" ".join(paragraph.partition("recurrence.md)):")[2].split()))
+    found = []
+    for row, column in ((lstm, "difference"), (fconv, "difference")):
+        found += NUMBER.findall(row[column])
+    for row in (base, lstm, fconv):
+        found += NUMBER.findall(row["bleu_dev"])
+    assert printed == found
+    reached = [int(row["updates"].removeprefix("reached by ")[0]) for row in (lstm, fconv)]
+    assert reached == [0, 0]

@@ -173,7 +173,7 @@ def test_the_archive_is_made_again_from_its_content_byte_for_byte(
     with zipfile.ZipFile(archive_path) as archive:
         archive.extractall(folder)
     paths = [path for path in folder.rglob("*") if path.is_file()]
-    assert len(paths) > 900
+    assert len(paths) > 100
     write_archive(folder, reversed(paths), tmp_path / ARCHIVE_NAME)
     assert (tmp_path / ARCHIVE_NAME).read_bytes() == archive_path.read_bytes()
 
