@@ -110,7 +110,7 @@ def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
                 pairs.append((_bleu_words(scored), _printed_words(target, "BLEU", role)))
         fills = bool(pairs)
         pairs = pairs or [("", _printed_words(target, "PPL"))]
-        reasons = list(dict.fromkeys(problem.text for problem in one.all_problems))
+        reasons = [problem.text for problem in one.all_problems]
         for scored in one.translations:
             reasons += [problem.text for problem in scored.problems]
         reasons = list(dict.fromkeys(reasons))

@@ -242,7 +242,6 @@ def _figure(figure: DrawnFigure) -> dict[str, Any]:
         "caption": figure.caption,
         "svg": Markup(svg),
         "place": place,
-        "has_pdf": True,
     }
 
 
