@@ -311,6 +311,30 @@ def test_what_rank_0_meets_before_its_attempt_is_noted_and_ends_the_others(
 
 
 @pytest.mark.slow
+def test_rank_0_does_not_begin_before_all_ranks_have_joined(
+    run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error would end it, and remove the store that the other ranks still read."""
+    joined_path = run_folder / "joined"
+    new_group = torch.distributed.new_group
+
+    def join_slowly(*arguments: Any, **named: Any) -> Any:
+        group = new_group(*arguments, **named)
+        if torch.distributed.get_rank() == 1:
+            time.sleep(0.5)
+            joined_path.touch()
+        return group
+
+    def look_after_it(folder: Path) -> tuple[Path | None, list[Path]]:
+        assert joined_path.exists()
+        return newest_whole_full(folder)
+
+    monkeypatch.setattr(torch.distributed, "new_group", join_slowly)
+    monkeypatch.setattr(aiayn.train.train, "newest_whole_full", look_after_it)
+    assert train_ranks(make_request(run_folder, data, num_ranks=2, **ONE_UPDATE)) == [0, 0]
+
+
+@pytest.mark.slow
 def test_no_rank_trains_a_run_that_is_done(
     two_ranks: TrainingRequest, undisturbed: TrainRecord
 ) -> None:

@@ -22,7 +22,7 @@ from torch.distributed import PrefixStore, ProcessGroup  # type: ignore[attr-def
 from aiayn.errors import LaunchError
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.network import choose_interface
-from aiayn.train.rendezvous import PeerLossError, is_peer_loss, joined_store
+from aiayn.train.rendezvous import JOIN_SECONDS, PeerLossError, is_peer_loss, joined_store
 from aiayn.train.request import StopFlag
 
 # For rank 0's broadcast: it may watch a heartbeat for a minute, and then reads a checkpoint of
@@ -121,6 +121,17 @@ class RankGroup:
         """
         if self._control is None:
             return [text]
+        self.meet(within_seconds=within_seconds)
+        texts = [""] * self.rank.world_size
+        torch.distributed.all_gather_object(texts, text, group=self._control)
+        return texts
+
+    def meet(self, *, within_seconds: float) -> None:
+        """Wait until all ranks have called this.
+
+        Raises:
+            as `gather`.
+        """
         began = time.monotonic()
         try:
             self._barrier(within_seconds)
@@ -134,9 +145,6 @@ class RankGroup:
             ):  # no time-out: a connection was closed
                 raise PeerLossError(f"lost {', '.join(names)}") from error
             raise MissingRankError(names) from error
-        texts = [""] * self.rank.world_size
-        torch.distributed.all_gather_object(texts, text, group=self._control)
-        return texts
 
     def _barrier(self, seconds: float) -> None:
         timeout = datetime.timedelta(seconds=max(0.01, seconds))
@@ -182,7 +190,11 @@ def joined_ranks(
         control = torch.distributed.new_group(
             backend="gloo", timeout=datetime.timedelta(seconds=START_SECONDS)
         )
-        yield RankGroup(rank, hosts, control)
+        group = RankGroup(rank, hosts, control)
+        # Rank 0 removes the store when it ends. Without this meeting it could end while another rank
+        # still reads from the store, and that rank would wait for the file for five minutes.
+        group.meet(within_seconds=JOIN_SECONDS)
+        yield group
         # not after an error: other ranks may hang in the middle of a reduction
         torch.distributed.destroy_process_group()
 
