@@ -38,10 +38,10 @@ RECORDS_OF_ONE_SEED = {
 
 # En-De base and big have two evaluations, the rows of Table 3 one (dev), En-Fr one (test);
 # perplexity is on dev. paper: 30 = 3 seeds x (2 + 2) + 18 rows; 36 = 3 x (2 x 2 + 2) + 18; 24 = 3 x
-# 2 + 18. multi30k: 51 = 6 seeds of En-De's base + 2 x (1 + 2) + 2 x 18 rows + 3 of a published
-# replication, which is on a corpus that comes in pieces and scored on test; 59 = 6 x 2 + 2 x (2 +
-# 2) + 2 x 18 + 3; 44 = 6 + 2 + 2 x 18, which are decoded on two further test sets and with another
-# alpha, too: 191 = 59 + 3 x 44, 132 = 3 x 44. The later seeds add 10 trainings (3 of base, 2 of a
+# 2 + 18. multi30k: 49 = 6 seeds of En-De's base + 2 x (1 + 2) + 2 x 18 rows + 1 of a published
+# replication, which is on a corpus that comes in pieces and scored on test; 57 = 6 x 2 + 2 x (2 +
+# 2) + 2 x 18 + 1; 44 = 6 + 2 + 2 x 18, which are decoded on two further test sets and with another
+# alpha, too: 189 = 57 + 3 x 44, 132 = 3 x 44. The later seeds add 10 trainings (3 of base, 2 of a
 # row, each once more to more updates); 13 averages, as base is also on test; 43 = 3 + 4 x 10
 # translations, 30 = 3 x 10 perplexities. The layers of Table 1 are timed once a scale. demo: 12 = 2
 # seeds x (2 + 2 + 2 rows); 16 = 2 x (2 x 2 + 2 + 2); 8 = 2 x (2 + 2). variants: 46 = 2 seeds x (base,
@@ -49,8 +49,8 @@ RECORDS_OF_ONE_SEED = {
 NUM_BY_VERB_BY_SCALE = {
     "paper": {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 30, "average": 36, "decode": 36,
               "perplexity": 24, "score": 36, "measure": 1, "tables": 1},
-    "multi30k": {"fetch": 3, "clean": 2, "segment": 2, "binarize": 3, "train": 61, "average": 72, "decode": 234,
-                 "perplexity": 162, "score": 234, "measure": 1, "tables": 1},
+    "multi30k": {"fetch": 3, "clean": 2, "segment": 2, "binarize": 3, "train": 59, "average": 70, "decode": 232,
+                 "perplexity": 162, "score": 232, "measure": 1, "tables": 1},
     "demo": {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 12, "average": 16, "decode": 16,
              "perplexity": 8, "score": 16, "baselines": 2, "measure": 1, "tables": 1},
     "variants": {"fetch": 1, "clean": 1, "segment": 1, "binarize": 1, "train": 46, "average": 50, "decode": 50,
