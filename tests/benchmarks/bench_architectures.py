@@ -1,6 +1,6 @@
 """Times an update of the Transformer, of the LSTM and of ConvS2S, all of base's size: CPU seconds, one thread.
 
-    python -m tests.benchmarks.bench_architectures --binarized RECORD
+    python -m tests.benchmarks.bench_architectures --binarized RECORD --csv paper_tables/measured/attention/seconds.csv
 
 `RECORD` is the record of binarize of Multi30k, in the results folder of a workflow. Each system trains 200 updates (after
 20 that are not counted) in a process of its own. The systems take turns for 5 rounds, so that other work of the machine
@@ -11,6 +11,7 @@ LSTM's steps wait for each other, and only hardware that could do them at once l
 """
 
 import argparse
+import csv
 import json
 import os
 import tempfile
@@ -83,6 +84,16 @@ def time_system(system: str, data: BinarizedCorpus, *, num_updates: int, num_war
         return float(json.loads(result_path.read_text()))
 
 
+def write_rounds(seconds_by_system: dict[str, list[float]], num_updates: int, path: Path) -> None:
+    """Write the file that the table of decision 0013 reads, a line for each round and system."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["system", "round", "updates", "cpu_seconds"])
+        for system, seconds_of_rounds in seconds_by_system.items():
+            for round_number, seconds in enumerate(seconds_of_rounds, 1):
+                writer.writerow([system, round_number, num_updates, f"{seconds:.2f}"])
+
+
 def main() -> None:
     """Print a line for each round, then the table."""
     parser = argparse.ArgumentParser(
@@ -96,6 +107,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=200)
     parser.add_argument("--warming", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--csv", type=Path, help="also write the rounds into this file")
     arguments = parser.parse_args()
     data = read_record(arguments.binarized, BinarizedCorpus)
     seconds_by_system: dict[str, list[float]] = {system: [] for system in SYSTEMS}
@@ -111,6 +123,8 @@ def main() -> None:
                 f" {arguments.updates} updates ({time.monotonic() - begin:.0f} s on the clock)",
                 flush=True,
             )
+    if arguments.csv:
+        write_rounds(seconds_by_system, arguments.updates, arguments.csv)
     print(
         "| system | CPU seconds an update: median (least to most) | ratio to base in its round: median (least to most) |"
     )

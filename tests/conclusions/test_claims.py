@@ -4,11 +4,12 @@ statement what would answer it.
 
 import csv
 import re
+import statistics
 from pathlib import Path
 
 import pytest
 
-from analysis.conclusions.fresh import HEADS, MODEL_READINGS, RECURRENCE, SECONDS_PATH
+from analysis.conclusions.fresh import HEADS, MODEL_READINGS, RECURRENCE, read_seconds_an_update
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MEASURED = CHECKOUT / "paper_tables" / "measured"
@@ -18,10 +19,13 @@ FRESH = re.compile(
     r"table `(recurrence|heads|model_readings)`, `(\w+)` minus `(\w+)`,"
     r" expected (higher|lower|equal within 0\.05): ([^;]+)"
 )
+SPEED = re.compile(
+    r"in CPU seconds of one thread, `(\w+)` over `base`: ([\d.]+), from ([\d.]+) to ([\d.]+) \(5 rounds"
+)
 CONCLUSION = re.compile(r"table `conclusions`, `(\w+)` minus `base` in (bits|BLEU): ([^;]+)")
 FAMILY_BY_TABLE = {"recurrence": RECURRENCE, "heads": HEADS, "model_readings": MODEL_READINGS}
 NOT_ANSWERED = "not answered yet"
-OPEN_WORDS = ("what would answer it", NOT_ANSWERED, "undecided", "not measured yet")
+OPEN_WORDS = ("what would answer it", NOT_ANSWERED, "undecided")
 
 
 def answer_on_page(expected: str, found: str) -> str:
@@ -144,4 +148,21 @@ def test_each_open_statement_says_what_would_answer_it() -> None:
     silent = [ident for ident, answer, by in rows if answer == "open"
               and not any(words in by for words in OPEN_WORDS)]  # fmt: skip
     assert silent == []
-    assert ("not measured yet" in PAGE) != SECONDS_PATH.exists()
+
+
+def test_the_statements_on_speed_have_the_numbers_of_the_measurement() -> None:
+    """A statement holds if base was faster in each round, and does not hold if it was slower."""
+    seconds = read_seconds_an_update()
+    shown = [(answer, *match.groups()) for _, answer, by in ROW.findall(PAGE)
+             if (match := SPEED.search(by))]  # fmt: skip
+    assert len(shown) == 3
+    for answer, system, median, least, most in shown:
+        ratios = [own / base for own, base in zip(seconds[system], seconds["base"], strict=True)]
+        found = (statistics.median(ratios), min(ratios), max(ratios))
+        assert (median, least, most) == tuple(f"{ratio:.2f}" for ratio in found)
+        assert len(ratios) == 5
+        if answer == "holds":
+            assert min(ratios) > 1
+        else:
+            assert answer == "**does not hold**"
+            assert max(ratios) < 1
