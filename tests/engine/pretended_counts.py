@@ -276,7 +276,7 @@ def write_csv(path: Path, counts: list[StepCounts]) -> None:
 
 
 def read_csv(path: Path) -> list[StepCounts]:
-    """Return the counts of a table."""
+    """Read the table of counts that `write_csv` wrote."""
     with path.open(encoding="utf-8", newline="") as file:
         return msgspec.convert(list(csv.DictReader(file)), list[StepCounts], strict=False)
 

@@ -774,7 +774,7 @@ def _move_with_ties(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch
 
 
 class Node:
-    """Which group this process asked torch for: `pretend_nccl` fills it."""
+    """The process group that this process asked torch for; `pretend_nccl` records it here."""
 
     def __init__(self) -> None:
         self.number = 0  # of the node
@@ -839,7 +839,7 @@ NODE = Node()
 def pretend_nccl(number: int = 0) -> None:
     """Let torch.distributed of this process, on the node of this number, form groups of NCCL.
 
-    Without numbers a group is torch's fake group: the other ranks do not exist.
+    Torch's fake group is used if the ranks exchange no numbers: then no other rank needs to run.
     """
     NODE.number = number
     dist = torch.distributed

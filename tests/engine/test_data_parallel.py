@@ -314,7 +314,7 @@ def test_what_rank_0_meets_before_its_attempt_is_noted_and_ends_the_others(
 def test_rank_0_does_not_begin_before_all_ranks_have_joined(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error would end it, and remove the store that the other ranks still read."""
+    """If rank 0 failed earlier, it would remove the store while other ranks still read it."""
     joined_path = run_folder / "joined"
     new_group = torch.distributed.new_group
 
