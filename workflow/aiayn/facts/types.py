@@ -168,7 +168,7 @@ def perplexity_of(nll_bits: float | None) -> float | None:
 
 
 def normal_path(path: Value) -> str:
-    """Return a path with forward slashes and without a leading `./`; it may be a path of Windows."""
+    """Return a path, also of Windows, with forward slashes and without a leading `./`."""
     text = str(path)
     return posixpath.normpath(text if "/" in text else text.replace("\\", "/"))
 
