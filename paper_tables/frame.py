@@ -14,7 +14,7 @@ import msgspec
 from aiayn.paths import CellKey
 from aiayn.printed import COMPARED_AVERAGE, COMPARED_ROLE
 from aiayn.records import BaselineRecords, TrainRecord, read_trained
-from aiayn.runs.log import read_training_bits, read_validations
+from aiayn.runs.log import read_validations
 from aiayn.runs.training_state import TrainingState
 from aiayn.scoring.verdict import Corrected, Verdict
 from aiayn.spec.hardware import HardwareSpec
@@ -49,11 +49,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def bits_by_update(self) -> dict[int, float]:
         """Bits a subword on dev, from the log of a finished training; empty without a log."""
         return read_validations(self.train.log_path) if self.train else {}
-
-    @functools.cached_property
-    def training_bits_by_update(self) -> dict[int, float]:
-        """Bits a subword on training batches, from the log of a finished training."""
-        return read_training_bits(self.train.log_path) if self.train else {}
 
     @property
     def word(self) -> str:
@@ -156,8 +151,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     `rows` are the sheet of its trainings, and `runs` are in their order. `later_numbers` and
     `later_runs` are the trainings that only decisions asked for, after the other seeds had been
-    looked at: no printed row, conclusion or verdict uses them. `dirty_trainings` are the system and
-    seed of trainings with an evaluation from a changed working tree. `record_by_stage` has the
+    looked at: no printed row, conclusion or verdict uses them. `record_by_stage` has the
     records of the wings' stages by verb. A frame made from logs (`is_of_logs`) has only `lines` and
     `notes`, the notes by table.
     """
@@ -170,7 +164,6 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     runs: tuple[Run, ...] = ()
     later_numbers: Numbers = {}
     later_runs: tuple[Run, ...] = ()
-    dirty_trainings: tuple[tuple[str, int], ...] = ()
     system_by_name: dict[str, SystemSpec] = {}
     corpora: dict[str, CorpusSpec] = {}
     corpus_by_pair: dict[str, str] = {}

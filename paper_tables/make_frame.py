@@ -105,14 +105,11 @@ def make_frame(results: ScaleResults) -> Frame:
                 hardware=hardware_words(train.hardware),
             )
         (later_runs if key in later_keys else runs).append(run)
-    is_dirty = results.scores["commit"].str.endswith("+dirty")
-    dirty = results.scores.loc[is_dirty, ["system", "seed"]].drop_duplicates()
     frame = Frame(
         scale=scale.scale,
         hardware=results.hardware,
         numbers=_numbers(results, runs),
         runs=tuple(runs),
-        dirty_trainings=tuple(dirty.itertuples(index=False, name=None)),
         later_numbers=_numbers(results, later_runs),
         later_runs=tuple(later_runs),
         system_by_name=experiment.system_by_name,

@@ -168,5 +168,5 @@ def noise_sentence() -> str:
         f" {learned.sd:.2f} ({learned.smallest_sd:.2f} to {learned.largest_sd:.2f}; sacreBLEU,"
         f" {FULL_UPDATES:,} updates). Other systems and definitions than the paper's: they enter no"
         " verdict. Source: mlcommons/training_results_v0.5 to v0.7,"
-        " mlcommons/submissions_algorithms (table seed_noise)."
+        " mlcommons/submissions_algorithms (published/public_seeds.csv)."
     )

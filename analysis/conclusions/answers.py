@@ -18,7 +18,7 @@ bound and is never tested.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Literal
 
@@ -42,14 +42,6 @@ class Answer(StrEnum):
     ABSENT = "absent"
     TOO_SMALL = "too small to tell"
     UNDECIDED = "undecided"
-
-
-class Direction(StrEnum):
-    """What an interval says about a row: better or worse than its control, or neither."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    NEITHER = "no difference"
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,12 +80,6 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the 95 % interval includes an effect."""
         return abs(self.difference - effect) <= self.reach
 
-    def direction(self, *, less_is_better: bool) -> Direction:
-        """Return better or worse if the 95 % interval excludes 0, else no difference."""
-        if self.includes(0.0):
-            return Direction.NEITHER
-        return Direction.BETTER if (self.difference < 0) == less_is_better else Direction.WORSE
-
     def _quantile(self, probability: float) -> float:
         return self.standard_error * float(special.stdtrit(self.degrees_of_freedom, probability))
 
@@ -128,6 +114,24 @@ def estimate_difference(
         difference=difference,
         standard_error=pooled.sd * math.sqrt(1 / num_seeds + 1 / num_control_seeds),
         degrees_of_freedom=pooled.degrees_of_freedom,
+    )
+
+
+def estimate_welch(
+    difference: float, numbers: Sequence[int], pooled_rows: PooledSd, own: PooledSd
+) -> Estimate:
+    """Return the estimate by two variances, with the degrees of freedom of Welch and Satterthwaite.
+
+    `numbers` are the seeds of the row and of the control.
+    """
+    row_part, control_part = pooled_rows.sd**2 / numbers[0], own.sd**2 / numbers[1]
+    variance = row_part + control_part
+    spread = row_part**2 / pooled_rows.degrees_of_freedom
+    spread += control_part**2 / own.degrees_of_freedom
+    return Estimate(
+        difference=difference,
+        standard_error=math.sqrt(variance),
+        degrees_of_freedom=variance**2 / spread if spread else pooled_rows.degrees_of_freedom,
     )
 
 

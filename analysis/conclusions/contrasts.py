@@ -39,9 +39,8 @@ Late runs count like others, and are marked.
 Equation (3) has no horizon, so each run contains all shorter runs: the effect is looked at after
 60, 80 and 100 % of each system's updates. A row with more updates than its control, as big, is also
 looked at after the control's number of updates. Decision 0012 adds six answers
-(`analysis.conclusions.answers`) and further readings (`analysis.conclusions.readings`); its test of
-slopes tells which contrasts are *still moving*. The calls of this module stay as decision 0009 has
-them.
+(`analysis.conclusions.answers`); its test of slopes tells which contrasts are *still moving*. The
+calls of this module stay as decision 0009 has them.
 """
 
 import statistics

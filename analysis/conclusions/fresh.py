@@ -24,9 +24,13 @@ from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, pool_sd
 from aiayn.spec.sheet import SheetRow, read_sheet
 from aiayn.spec.system import CONFIG_FOLDER
-from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Estimate, estimate_difference
+from analysis.conclusions.answers import (
+    MARGIN_OF_ABSENCE,
+    Estimate,
+    estimate_difference,
+    estimate_welch,
+)
 from analysis.conclusions.rates import PRINTED_RATE, RateProbes
-from analysis.conclusions.readings import estimate_welch
 from analysis.conclusions.runs import seed_runs
 from paper_tables.frame import Frame, Run
 

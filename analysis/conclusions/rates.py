@@ -1,4 +1,4 @@
-"""Reads the probes at other learning rates, and says which effects depend on the rate.
+"""Reads the probes at other learning rates.
 
 Equation (3) fixes the rate. A probe is trained with the same schedule at half or twice its peak, by
 a system of its own: `rate_half_<system>` or `rate_twice_<system>`. A probe at equation (3)'s rate
@@ -9,7 +9,7 @@ sides are compared after the probes' number of updates.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,6 @@ import msgspec
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, read_rows
 from aiayn.spec.sheet import FIRST_PROBE_SEED
-from analysis.conclusions.contrasts import SeedRun, known_values
 
 RATES_FOLDER = PUBLISHED_FOLDER.parent / "measured" / "rates"
 PRINTED_RATE = 1.0
@@ -42,35 +41,6 @@ class RateProbes(msgspec.Struct, frozen=True):
 
     updates: int
     bits_by_system: Mapping[str, Mapping[float, float]]
-
-
-class RateEffects(msgspec.Struct, frozen=True):
-    """Bits of a row and of its control by times of the peak, at every rate they were trained at.
-
-    The values at equation (3)'s rate, 1.0, come from the tables' own seeds, after the probes'
-    number of updates.
-    """
-
-    row: dict[float, float]
-    control: dict[float, float]
-
-    @property
-    def by_times_peak(self) -> dict[float, float]:
-        """The row minus its control, by times of the peak, where both were trained."""
-        common = sorted(self.row.keys() & self.control.keys())
-        return {times: self.row[times] - self.control[times] for times in common}
-
-    @property
-    def at_best(self) -> float:
-        """The row minus its control, each at the best of the rates that were tried."""
-        return min(self.row.values()) - min(self.control.values())
-
-    @property
-    def changes_sign(self) -> bool:
-        """Whether the effect changes sign when each side uses its best rate instead of equation
-        (3)'s.
-        """
-        return self.by_times_peak[PRINTED_RATE] * self.at_best < 0
 
 
 def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | None:
@@ -102,20 +72,3 @@ def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | No
     for (system, times_peak), bits in sorted(values.items()):
         bits_by_system.setdefault(system, {})[times_peak] = statistics.mean(bits)
     return None if updates is None else RateProbes(updates, bits_by_system)
-
-
-def effects_at_rates(
-    row: tuple[str, Sequence[SeedRun]], control: tuple[str, Sequence[SeedRun]], probes: RateProbes
-) -> RateEffects | None:
-    """Return the effects of a row at each rate at which both sides were trained.
-
-    Each side is a system and its seeds at equation (3)'s rate. None if a side was not probed, or if
-    a seed has no validation after the probes' number of updates.
-    """
-    sides = []
-    for system, runs in (row, control):
-        bits = known_values(runs, lambda run: run.bits_by_update.get(probes.updates))
-        if system not in probes.bits_by_system or not bits:
-            return None
-        sides.append({**probes.bits_by_system[system], PRINTED_RATE: statistics.mean(bits)})
-    return RateEffects(*sides)

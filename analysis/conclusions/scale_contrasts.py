@@ -6,6 +6,7 @@ The rule is in `analysis.conclusions.contrasts`, the six answers are in
 """
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
@@ -14,20 +15,25 @@ import msgspec
 from aiayn.errors import TableError
 from aiayn.printed import METRIC_BY_PAIR, PERPLEXITY_METRIC
 from aiayn.scoring.scores import BITS_METRIC
+from aiayn.scoring.verdict import ALPHA, holm_adjusted, pool_sd
 from analysis.conclusions.answers import (
     Answer,
     Answered,
     Relation,
     answer_family,
+    estimate_difference,
 )
 from analysis.conclusions.contrasts import (
     CALLED,
+    MIN_CONTROL_SEEDS,
     Contrast,
     SeedRun,
     Spread,
     correct_family,
     draw_contrast,
+    known_values,
     measure_spread,
+    started_runs,
 )
 from analysis.conclusions.published import (
     PublishedConclusion,
@@ -35,13 +41,10 @@ from analysis.conclusions.published import (
     read_conclusions,
     read_findings,
 )
-from analysis.conclusions.rates import RateEffects, RateProbes, effects_at_rates, read_rate_probes
-from analysis.conclusions.readings import differing_readings
 from analysis.conclusions.runs import runs_by_system
-from analysis.conclusions.scale_readings import Readings, make_readings
 from paper_tables.frame import Frame, Number, PrintedCell
 
-CONTROL = "base"  # for rows about which the text concludes nothing
+CONTROL = "base"  # of the slopes, and of rows about which the text concludes nothing
 NOT_ANSWERED, NOT_MEASURED = "cannot be answered", "not measured yet"
 
 
@@ -51,10 +54,9 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     `conclusion` is None if the text concludes nothing from the two cells. `printed_effect` is in
     our metric's unit. `row` and `control` are None where a system is not run at this scale, `ours`
     is None without a value of both. `by_testset` has the same contrast on further test sets and, in
-    BLEU, with another alpha; none of these is called. `at_rates` has the effects, in bits, at other
-    learning rates. Primary contrasts are `answered`, unless a run did not start or the control has
-    a single seed; `differing` names the readings that give another direction, and `is_moving` is
-    the test of slopes.
+    BLEU, with another alpha; none of these is called. Primary contrasts are `answered`, unless a
+    run did not start or the control has a single seed. `is_moving` says that the effect still
+    changes at the end of the updates.
     """
 
     conclusion: PublishedConclusion | None
@@ -69,9 +71,7 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     control: Number | None
     ours: Contrast | None = None
     by_testset: dict[str, Contrast] = {}
-    at_rates: RateEffects | None = None
     answered: Answered | None = None
-    differing: tuple[str, ...] = ()
     is_moving: bool = False
 
     @property
@@ -104,32 +104,16 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.conclusion is None else self.conclusion.relation
 
     @property
-    def flips_at_best_rate(self) -> bool:
-        """Whether the effect changes sign when each system uses its best learning rate.
-
-        At equation (3)'s rate the effect must have its final sign after the probes' updates
-        already: else the number of updates, not the rate, explains the change.
-        """
-        if self.at_rates is None or self.ours is None:
-            return False
-        return self.at_rates.changes_sign and self.ours.difference * self.at_rates.at_best < 0
-
-    @property
     def is_primary(self) -> bool:
         """Whether it is counted: it is in bits, and the paper concludes something from it."""
         return self.metric == BITS_METRIC and self.conclusion is not None
 
 
 class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
-    """All contrasts of a scale, those in bits first, and the sds by test set and metric.
-
-    `readings` has the further readings of the answered contrasts, by system; None without an
-    answer.
-    """
+    """All contrasts of a scale, those in bits first, and the sds by test set and metric."""
 
     contrasts: tuple[PrintedContrast, ...]
     spread_by_place: dict[tuple[str, str], Spread]
-    readings: Readings | None = None
 
     @property
     def primary(self) -> list[PrintedContrast]:
@@ -151,9 +135,8 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
         return answers
 
 
-def draw_contrasts(frame: Frame, rate_probes: RateProbes | None = None) -> Contrasts:
-    """Return every contrast, called by the rule; without `rate_probes` the shipped probes count."""
-    rate_probes = read_rate_probes(frame.scale) if rate_probes is None else rate_probes
+def draw_contrasts(frame: Frame) -> Contrasts:
+    """Return every contrast with our difference, its call and its answer."""
     printed = _printed_contrasts(frame)
     numbers_by_place: dict[tuple[str, str], list[Number]] = {}
     for contrast in printed:
@@ -174,11 +157,10 @@ def draw_contrasts(frame: Frame, rate_probes: RateProbes | None = None) -> Contr
             contrast,
             ours=own,
             by_testset=_contrasts_by_testset(frame, contrast),
-            at_rates=_effects_at_rates(contrast, runs, rate_probes),
         )
         drawn.append(measured)
-    answered, readings = _answer(frame, _correct(drawn))
-    return Contrasts(contrasts=answered, spread_by_place=spread_by_place, readings=readings)
+    answered = _answer(_correct(drawn), runs_by_place)
+    return Contrasts(contrasts=tuple(answered), spread_by_place=spread_by_place)
 
 
 def _correct(drawn: Sequence[PrintedContrast]) -> list[PrintedContrast]:
@@ -194,36 +176,60 @@ def _correct(drawn: Sequence[PrintedContrast]) -> list[PrintedContrast]:
 
 
 def _answer(
-    frame: Frame, drawn: Sequence[PrintedContrast]
-) -> tuple[tuple[PrintedContrast, ...], Readings | None]:
-    """Return all contrasts, with answers, differing readings and slopes for the primary contrasts;
-    and all readings.
-    """
+    drawn: Sequence[PrintedContrast],
+    runs_by_place: Mapping[tuple[str, str], Mapping[str, list[SeedRun]]],
+) -> list[PrintedContrast]:
+    """Return all contrasts; the primary contrasts have answers and the test of slopes."""
     asked = {}
+    runs_by_system: dict[str, list[SeedRun]] = {}
     for contrast in drawn:
         ours, relation = contrast.ours, contrast.relation
         if not contrast.is_primary or ours is None or ours.call not in CALLED:
             continue
-        if relation is not None and ours.estimate is not None:
+        if relation is not None and ours.estimate is not None and contrast.place is not None:
             asked[_system_of(contrast)] = (relation, contrast.printed_effect, ours.estimate)
-    if not asked:
-        return tuple(drawn), None
-    answers, readings = answer_family(asked), make_readings(frame, list(asked))
+            runs_by_system |= runs_by_place[contrast.place]
+    answers = answer_family(asked)
+    moving = _moving_systems(runs_by_system, list(asked))
     answered = []
     for contrast in drawn:
         system = _system_of(contrast)
         if not contrast.is_primary or system not in answers:
             answered.append(contrast)
             continue
-        direction = answers[system].estimate.direction(less_is_better=True)
         with_answer = msgspec.structs.replace(
-            contrast,
-            answered=answers[system],
-            differing=tuple(differing_readings(readings.readings, system, direction)),
-            is_moving=readings.moves(system),
+            contrast, answered=answers[system], is_moving=system in moving
         )
         answered.append(with_answer)
-    return tuple(answered), readings
+    return answered
+
+
+def _moving_systems(
+    runs_by_system: Mapping[str, Sequence[SeedRun]], systems: Sequence[str]
+) -> set[str]:
+    """Return the systems whose slope at the end of the updates differs from base's (decision 0012).
+
+    The difference of mean slopes is tested by the sd that is pooled over all systems, with Holm's
+    correction over `systems`. A system with a seed without a slope is not tested.
+    """
+    slopes_by_system = {}
+    for system, runs in runs_by_system.items():
+        slopes = known_values(started_runs(runs), lambda run: run.slope_at_end)
+        if slopes:
+            slopes_by_system[system] = slopes
+    control_slopes = slopes_by_system.get(CONTROL, [])
+    pooled = pool_sd(slopes_by_system, with_bartlett=False)
+    if pooled is None or len(control_slopes) < MIN_CONTROL_SEEDS:
+        return set()
+    p_values = {}
+    for system in systems:
+        slopes = slopes_by_system.get(system, [])
+        if slopes:
+            difference = statistics.mean(slopes) - statistics.mean(control_slopes)
+            estimate = estimate_difference(difference, pooled, len(slopes), len(control_slopes))
+            p_values[system] = estimate.p_difference
+    adjusted = holm_adjusted(list(p_values.values()))
+    return {system for system, p_value in zip(p_values, adjusted, strict=True) if p_value < ALPHA}
 
 
 def _system_of(contrast: PrintedContrast) -> str:
@@ -251,16 +257,6 @@ def _contrasts_by_testset(frame: Frame, contrast: PrintedContrast) -> dict[str, 
         if on_testset is not None:
             contrasts[testset] = on_testset
     return contrasts
-
-
-def _effects_at_rates(
-    contrast: PrintedContrast, runs: Mapping[str, list[SeedRun]], rate_probes: RateProbes | None
-) -> RateEffects | None:
-    """Return a row's effects at other learning rates; None in BLEU, and without probes."""
-    if contrast.metric != BITS_METRIC or rate_probes is None:
-        return None
-    row, control = (number.key.system for number in contrast.numbers)
-    return effects_at_rates((row, runs.get(row, [])), (control, runs.get(control, [])), rate_probes)
 
 
 def _our_contrast(

@@ -15,18 +15,6 @@ WING = Wing(
             is_always_packed=True,
         ),
         WingTable(
-            "readings",
-            "analysis.conclusions.tables.readings:lay_out_readings",
-            chapter="variations",
-            place=12,
-        ),
-        WingTable(
-            "horizon",
-            "analysis.conclusions.tables.horizon:lay_out_horizon",
-            chapter="variations",
-            place=14,
-        ),
-        WingTable(
             "recurrence",
             "analysis.conclusions.tables.fresh:lay_out_recurrence",
             chapter="results",
@@ -60,18 +48,6 @@ WING = Wing(
             "architectures",
             "analysis.conclusions.tables.variants:lay_out_architectures",
             chapter="variations",
-            place=40,
-        ),
-        WingTable(
-            "one_run",
-            "analysis.conclusions.tables.one_run:lay_out_one_run",
-            chapter="claims_of_others",
-            place=30,
-        ),
-        WingTable(
-            "seed_noise",
-            "analysis.conclusions.tables.seed_noise:lay_out_seed_noise",
-            chapter="claims_of_others",
             place=40,
         ),
     ),

@@ -5,7 +5,6 @@ import pytest
 from aiayn.scoring.verdict import PooledSd
 from analysis.conclusions.answers import (
     Answer,
-    Direction,
     Estimate,
     Relation,
     answer_contrast,
@@ -89,10 +88,3 @@ def test_holm_runs_over_the_differences_and_over_the_equivalences_apart() -> Non
     assert (edge.answer, edge.is_within_margin) == (Answer.AS_PRINTED, False)
     assert (edge.has_difference_by_holm, found["near"].has_difference_by_holm) == (True, False)
     assert edge.corrected_smallest_margin == edge.estimate.smallest_margin(3)
-
-
-def test_a_direction_says_better_or_worse_in_bits_and_in_bleu() -> None:
-    assert estimate(0.1).direction(less_is_better=True) is Direction.WORSE
-    assert estimate(-0.1).direction(less_is_better=True) is Direction.BETTER
-    assert estimate(0.1).direction(less_is_better=False) is Direction.BETTER
-    assert estimate(0.01).direction(less_is_better=False) is Direction.NEITHER

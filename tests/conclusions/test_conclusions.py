@@ -9,10 +9,9 @@ from aiayn.paths import evaluation_record, train_record
 from aiayn.printed import PUBLISHED_FOLDER, read_rows
 from aiayn.records import PerplexityRecord, read_record, write_record
 from analysis.conclusions.published import PublishedFinding, read_conclusions
-from analysis.conclusions.rates import RateProbes
 from analysis.conclusions.scale_contrasts import draw_contrasts
 from analysis.conclusions.tables.conclusions import lay_out_conclusions
-from paper_tables.layout import Table, compact
+from paper_tables.layout import Table
 from tests import laid_out
 from tests.laid_out import frame_of, notes_of
 from tests.records_factory import Site, make_site, write_dev_scores, write_everything
@@ -98,43 +97,6 @@ def test_a_base_that_did_not_start_refuses_the_scale(tmp_path: Path) -> None:
     write_perplexity(site, "base", 2, cross_attention_entropy=[[0.999]], bits_lost_uniform=0.0)
     row = rows_of(lay_out_conclusions(frame_of(site)))[("table3_c_n2 minus base", BITS)]
     assert row["call"] == "the control did not start (1 of 3): choose the scale anew"
-
-
-def test_an_effect_of_another_sign_at_the_better_rate_is_called_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At equation (3)'s rate the row has 3.6 bits and base 3.0 after 4,000 updates; at twice the
-    rate 2.7 and 2.8.
-    """
-    site = three_against_three(tmp_path)
-    write_dev_scores(site, "table3_c_n2", 1, 23.9, 2**3.6)
-    frame = frame_of(site)
-    monkeypatch.setattr(
-        "paper_tables.frame.read_validations",
-        lambda path: {4000: 3.6 if "table3_c_n2" in str(path) else 3.0},
-    )
-    assert "at_rates" not in laid_out.rows_of(compact(lay_out_conclusions(frame)))[0]
-    probes = RateProbes(4000, {"base": {0.5: 3.3, 2.0: 2.8}, "table3_c_n2": {0.5: 3.9, 2.0: 2.7}})
-    table = lay_out_conclusions(frame, probes)
-    row = rows_of(table)[("table3_c_n2 minus base", BITS)]
-    assert (row["call"], row["at_rates"]) == (
-        "holds here; at this rate",
-        "+0.600 at 0.5 x, +0.600 at 1 x, -0.100 at 2 x; each at its best -0.100",
-    )
-    assert rows_of(table)[("table3_c_n2 minus base", BLEU)]["at_rates"] == ""
-    assert "An effect holds at this rate only if" in notes_of(table)
-    later = RateProbes(
-        4000, {"base": {2.0: 2.8}, "table3_c_n2": {2.0: 2.9}}
-    )  # the called sign, at the best rates
-    monkeypatch.setattr(
-        "paper_tables.frame.read_validations",
-        lambda path: {4000: 3.0 if "table3_c_n2" in str(path) else 3.6},
-    )
-    row = rows_of(lay_out_conclusions(frame_of(site), later))[("table3_c_n2 minus base", BITS)]
-    assert (row["call"], row["at_rates"]) == (
-        "holds here",
-        "-0.600 at 1 x, +0.100 at 2 x; each at its best +0.100",
-    )
 
 
 def test_every_row_of_a_primary_contrast_has_what_others_found() -> None:

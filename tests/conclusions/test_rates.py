@@ -1,4 +1,4 @@
-"""Probes at other learning rates: which effects come only from the rate."""
+"""Probes at other learning rates, as they are read, and as they are shipped."""
 
 from pathlib import Path
 
@@ -8,13 +8,11 @@ from aiayn.errors import TableError
 from aiayn.printed import read_rows
 from aiayn.runs.log import read_validations
 from aiayn.spec.system import CONFIG_FOLDER, read_system
-from analysis.conclusions.contrasts import SeedRun
 from analysis.conclusions.rates import (
     PRINTED_RATE,
     RATES_FOLDER,
     RateProbe,
     RateProbes,
-    effects_at_rates,
     read_rate_probes,
 )
 
@@ -25,13 +23,7 @@ SHIPPED = [
 ]
 
 
-def seed_run(bits_by_update: dict[int, float]) -> SeedRun:
-    return SeedRun(
-        value=bits_by_update[max(bits_by_update)], bits_by_update=bits_by_update, updates=8000
-    )
-
-
-def test_effects_are_those_after_as_many_updates_as_the_probes_had(tmp_path: Path) -> None:
+def test_bits_are_means_over_the_probes_of_a_system_and_rate(tmp_path: Path) -> None:
     lines = (
         "base,0.5,101,4000,3.00",
         "base,0.5,102,4000,3.25",
@@ -41,18 +33,6 @@ def test_effects_are_those_after_as_many_updates_as_the_probes_had(tmp_path: Pat
     (tmp_path / "multi30k.csv").write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
     probes = read_rate_probes("multi30k", tmp_path)
     assert probes == RateProbes(4000, {"base": {0.5: 3.125, 2.0: 2.80}, "big": {0.5: 2.70}})
-    base, big = (
-        [seed_run({4000: 2.90, 8000: 2.50})],
-        [seed_run({4000: bits, 8000: 2.40}) for bits in (2.96, 2.98)],
-    )
-    effects = effects_at_rates(("big", big), ("base", base), probes)
-    assert effects is not None
-    assert effects.by_times_peak == {0.5: pytest.approx(-0.425), 1.0: pytest.approx(0.07)}
-    assert effects.at_best == pytest.approx(2.70 - 2.80)
-    assert effects.changes_sign
-    assert effects_at_rates(("table3_c_n2", big), ("base", base), probes) is None
-    assert effects_at_rates(("big", [*big, seed_run({8000: 2.40})]), ("base", base), probes) is None
-    assert effects_at_rates(("big", []), ("base", base), probes) is None
 
 
 def test_without_a_file_nothing_was_probed(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from analysis.conclusions.contrasts import (
     Contrast,
     reach_of,
 )
-from analysis.conclusions.rates import RateProbes
 from analysis.conclusions.scale_contrasts import (
     NOT_ANSWERED,
     Contrasts,
@@ -77,8 +76,7 @@ RULE_NOTES = (
         " the printed effect. Undecided: anything else. Holm's correction runs twice, over the"
         " p-values of difference and over the p-values of equivalence. The smallest margin is the"
         " larger absolute end of the 90 % interval, and the same with alpha divided by the number"
-        " of contrasts; it is a bound and is never tested. Other readings: the entries of table"
-        " `readings` that give another direction; no reading changes an answer."
+        " of contrasts; it is a bound and is never tested."
     ),
     (
         "Calls (decision 0009, fixed before seeds 5 and above of scale multi30k were trained; its"
@@ -106,22 +104,12 @@ RULE_NOTES = (
         " system's updates, from the logs, which have three digits."
     ),
 )
-RATES_NOTE = (
-    "At other rates: each probe is a single training at so many times the rate of equation (3), and"
-    " is in no other table. Probes and our own seeds are compared after the probes' number of"
-    " updates. An effect holds at this rate only if it has one sign there and at the end, and the"
-    " other sign where each side has its best rate."
-)
 
 
-def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> Table:
+def lay_out_conclusions(frame: Frame) -> Table:
     """Return one row a contrast: those in bits a subword, then those in BLEU."""
-    drawn = (
-        frame.once(draw_contrasts) if rate_probes is None else draw_contrasts(frame, rate_probes)
-    )
+    drawn = frame.once(draw_contrasts)
     notes = [*_spread_notes(frame, drawn), *RULE_NOTES]
-    if any(contrast.at_rates for contrast in drawn.contrasts):
-        notes.append(RATES_NOTE)
     fields: list[Field[PrintedContrast]] = [
         label_field("statement", "of the rows", lambda contrast: contrast.statement),
         label_field("metric", "metric", lambda contrast: contrast.metric),
@@ -136,15 +124,11 @@ def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> 
         _answer_field(
             "smallest_margin", "smallest margin, plain and corrected", _smallest_margin_words
         ),
-        _answer_field(
-            "differing", "other readings", lambda contrast, _: "; ".join(contrast.differing)
-        ),
         our_field("call", "call", _call_cell),
         _words_field("call_holm", "call by Holm", lambda _, ours: ours.corrected or ""),
         _words_field("call_with_all", "call with all runs", lambda _, ours: ours.with_all or ""),
         _words_field("effects", f"at {SHARES_WORDS} % of updates", _effects),
         *(_testset_field(testset) for testset in further_testsets(frame)),
-        _words_field("at_rates", "at other rates", _at_rates_words),
         _words_field("starts", "starts", _starts),
         _words_field("same_seeds", "as seen by the same seeds", _same_seeds_words),
         label_field("rows", "difference", lambda contrast: contrast.name),
@@ -164,7 +148,7 @@ def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> 
         columns=columns_of(fields),
         rows=rows_of(fields, drawn.contrasts, aside=_aside),
         notes=tuple(map(Note, notes)),
-        first=("statement", "printed", "ours", "answer", "differing"),
+        first=("statement", "printed", "ours", "answer", "within"),
     )
     return complete(frame, table, has_states=False)
 
@@ -304,9 +288,7 @@ def _difference_cell(contrast: PrintedContrast) -> Cell:
 
 
 def _call_cell(contrast: PrintedContrast) -> Cell:
-    """Return the call, with what weakens it: a printed effect below the reach, or another sign at
-    the best rates.
-    """
+    """Return the call; one that is too close says whether the printed effect is below the reach."""
     ours = contrast.ours
     if ours is None:
         return blank_cell()
@@ -322,8 +304,6 @@ def _call_cell(contrast: PrintedContrast) -> Cell:
             name = "margin"
             size = MARGIN_BITS if contrast.metric == BITS_METRIC else MARGIN_BLEU
         text += f"; the {name} is {'above' if size > ours.reach else 'below'} the reach"
-    if contrast.flips_at_best_rate:
-        text += "; at this rate"
     return text_cell(text, "ours" if ours.call in DECIDED else "state")
 
 
@@ -344,16 +324,6 @@ def _testset_field(testset: str) -> Field[PrintedContrast]:
         return text
 
     return _words_field(f"on_{testset}", heading_of(testset), words)
-
-
-def _at_rates_words(contrast: PrintedContrast, ours: Contrast) -> str:
-    """Return the difference at each rate that was probed, and where each side has its best rate."""
-    if contrast.at_rates is None:
-        return ""
-    effects = contrast.at_rates.by_times_peak
-    texts = [f"{_shown(contrast, bits, '+')} at {times:g} x" for times, bits in effects.items()]
-    at_best = _shown(contrast, contrast.at_rates.at_best, "+")
-    return f"{', '.join(texts)}; each at its best {at_best}"
 
 
 def _effects(contrast: PrintedContrast, ours: Contrast) -> str:

@@ -191,8 +191,8 @@ def joined_ranks(
             backend="gloo", timeout=datetime.timedelta(seconds=START_SECONDS)
         )
         group = RankGroup(rank, hosts, control)
-        # Rank 0 removes the store when it ends. Without this meeting it could end while another rank
-        # still reads from the store, and that rank would wait for the file for five minutes.
+        # Rank 0 removes the store when it ends. Without this meeting it could end while another
+        # rank still reads from the store, and that rank would wait for the file for five minutes.
         group.meet(within_seconds=JOIN_SECONDS)
         yield group
         # not after an error: other ranks may hang in the middle of a reduction
