@@ -67,12 +67,12 @@ demo: $(DEMO_STAMP)
 
 # A file of tests stays in one process: its tests share what they have trained.
 test: install
-	$(BIN)/python -m pytest -m "not slow" --ignore=tests/slurm --numprocesses $(CORES) --dist loadfile
+	$(BIN)/python -m pytest -m "not slow" --ignore-glob="tests/*slurm" --numprocesses $(CORES) --dist loadfile
 
 # What takes most of the time of all: package environments, whole pipelines, WMT14's layout, planted faults.
 # Files start in their order, in which the long ones come early; by number of tests a file of few long ones comes last.
 test-slow: install
-	$(BIN)/python -m pytest -m slow --ignore=tests/slurm --ignore=tests/gpu --numprocesses $(CORES) --dist loadfile \
+	$(BIN)/python -m pytest -m slow --ignore-glob="tests/*slurm" --ignore=tests/gpu --numprocesses $(CORES) --dist loadfile \
 	    --no-loadscope-reorder
 
 # A Slurm on this machine, from Debian's packages (root): two nodes of 8 pretend GPUs. It prints the lines to eval.
@@ -84,7 +84,7 @@ cluster-down: install
 
 # Four faults on such a cluster, and the profile; where it cannot be had they skip and say why.
 test-slurm: install
-	$(BIN)/python -m pytest tests/slurm
+	$(BIN)/python -m pytest tests/slurm $(wildcard tests/*/slurm)
 
 # All faults, and their table.
 faults: install

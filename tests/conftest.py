@@ -22,6 +22,7 @@ from aiayn.spec.cluster import read_cluster
 from aiayn.wings import present_wings
 from tests.driven_run import DrivenRun
 from tests.fake_slurm import FakeSlurm, install
+from tests.support.slurm_cluster import cluster, on_cluster  # noqa: F401, fixtures
 from tests.unit.test_launch import make_request
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -63,8 +64,8 @@ def driven(tmp_path: Path, slurm: FakeSlurm) -> DrivenRun:
     folder = tmp_path / "my runs" / "run"
     (folder / "checkpoints").mkdir(parents=True)
     request = msgspec.structs.replace(make_request(folder), command="aiayn train --seed 1")
-    cluster = msgspec.structs.replace(read_cluster("cpu"), max_num_jobs=3, time_limit_minutes=1440)
-    return DrivenRun(request, cluster, slurm, tmp_path / "seed1.json")
+    spec = msgspec.structs.replace(read_cluster("cpu"), max_num_jobs=3, time_limit_minutes=1440)
+    return DrivenRun(request, spec, slurm, tmp_path / "seed1.json")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from aiayn.cost import (
 )
 from aiayn.experiment import Experiment
 from aiayn.plan.machine import Machine, machine_of_gpus
+from aiayn.plan.memory import device_memory_bytes
 from aiayn.plan.prediction import (
     Hours,
     Speed,
@@ -31,7 +32,6 @@ from aiayn.spec.training import Precision, TrainingSpec
 from analysis.price.data import PlannedCorpus, plan_corpus
 from analysis.price.history import Ratios, predict_scaled, read_ratios
 from analysis.price.limits import Jobs, count_jobs, why_unsupported
-from analysis.price.memory import device_memory_bytes
 from analysis.price.published import Anchor, hours_on_papers_gpus, nearest_anchors
 
 NUM_NODE_GPUS = 8  # a plan compares 8 GPUs and 1 GPU a training on this node

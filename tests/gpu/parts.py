@@ -405,7 +405,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
 def measure_memory(work: Work) -> Iterator[Row]:
     """Yield the peak memory of a step of ours next to what `aiayn plan` estimates."""
     from aiayn.cost import num_parameters
-    from analysis.price.memory import device_memory_bytes
+    from aiayn.plan.memory import device_memory_bytes
 
     if not work.is_cuda:
         yield Row("peak memory of a step", None, note=NOT_HERE)

@@ -10,8 +10,8 @@ import pytest
 
 from aiayn.cost import num_parameters
 from aiayn.experiment import read_experiment
+from aiayn.plan.memory import CONTEXT_BYTES, device_memory_bytes
 from aiayn.plan.prediction import Hours
-from analysis.price.memory import CONTEXT_BYTES, device_memory_bytes
 from analysis.price.plan import Plan, hours_on_node
 from analysis.price.text import render_plan
 from tests.planned_scales import BASE, PAPER, record_of

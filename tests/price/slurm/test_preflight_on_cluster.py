@@ -13,15 +13,13 @@ from aiayn.launch.slurm.queue import SlurmQueue
 from aiayn.spec.cluster import read_cluster
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
-from tests.slurm.cluster import Cluster
-from tests.slurm.cluster_layout import CPUS_PER_NODE, GPUS_PER_NODE, MEMORY_MIB_PER_NODE, NODES
-from tests.unit.test_launch import make_request
-
-pytest.importorskip("analysis.price")  # a wing, which may be absent
 from analysis.price.machines import choose_machine
 from analysis.price.plan import make_plan
 from analysis.price.preflight.slurm import check_slurm
 from analysis.price.preflight.trial import try_training
+from tests.slurm.cluster import Cluster
+from tests.slurm.cluster_layout import CPUS_PER_NODE, GPUS_PER_NODE, MEMORY_MIB_PER_NODE, NODES
+from tests.unit.test_launch import make_request
 
 CPU = read_cluster("cpu")
 

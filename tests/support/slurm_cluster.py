@@ -1,6 +1,4 @@
-"""One cluster for all tests of this folder; where there can be none they are skipped, with the
-reason.
-"""
+"""One Slurm for all tests that ask for it; where there can be none they are skipped, with the reason."""
 
 import os
 from collections.abc import Iterator
