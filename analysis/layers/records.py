@@ -1,6 +1,6 @@
 """Defines the record of rule measure: the timed layers of Table 1."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -17,30 +17,25 @@ VARIABLES_BY_TYPE: dict[LayerType, tuple[str, ...]] = {
 }
 
 
-class LayerSize(NamedTuple):
-    """Table 1's n, d, k and r: tokens, width, width of a kernel, tokens of a neighbourhood.
+class LayerSize(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A layer of Table 1 at one size: tokens n, width d, kernel k, neighbourhood r.
 
-    A size that a layer does not have is 1.
+    A size that a type of layer does not have is 1.
     """
 
+    layer: LayerType
     n: int
     d: int
     k: int = 1
     r: int = 1
 
 
-class LayerTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A layer of Table 1 at one size: torch's count of operations, and seconds of a forward pass.
+class LayerTiming(LayerSize, frozen=True, kw_only=True):
+    """A timed layer: torch's count of operations, and the seconds of a forward pass.
 
-    `seconds` is the minimum over the rounds. `n`, `d`, `k` and `r` are Table 1's; a size that a
-    type of layer does not have is 1.
+    `seconds` is the minimum over the rounds.
     """
 
-    layer: LayerType
-    n: int
-    d: int
-    k: int
-    r: int
     flops: int
     seconds: float
     median_seconds: float

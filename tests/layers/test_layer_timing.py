@@ -15,28 +15,31 @@ from aiayn.__main__ import main
 from aiayn.records import read_record
 from analysis.layers import heavy_layer_timing
 from analysis.layers.heavy_layer_timing import (
-    SWEEPS,
-    Sweep,
     convolutional,
     counted_flops,
     make_call,
+    read_sizes,
     recurrent,
     restricted_self_attention,
     self_attention,
     time_layers,
 )
 from analysis.layers.records import VARIABLES_BY_TYPE, LayerSize, LayerType, MeasureRecord
-from analysis.layers.tables.table1 import fit_layer
+from analysis.layers.tables.table1 import fit_power_law
 from tests.layers.timed_layers import layer_flops
 
-SMALL: dict[LayerType, Sweep] = {
-    layer: Sweep(
-        LayerSize(n=8, d=8, k=3 if "k" in variables else 1, r=4 if "r" in variables else 1),
-        {"n": (8, 16, 32, 64), "d": (8, 16, 32, 64)}
-        | {name: (5, 7, 9) for name in variables if name in "kr"},
-    )
-    for layer, variables in VARIABLES_BY_TYPE.items()
-}
+VALUES = {"n": (8, 16, 32, 64), "d": (8, 16, 32, 64), "k": (5, 7, 9), "r": (5, 7, 9)}
+
+
+def small_sizes(layer: LayerType) -> list[LayerSize]:
+    """Return sizes of a layer, small enough to be timed in a test."""
+    variables = VARIABLES_BY_TYPE[layer]
+    base = {"n": 8, "d": 8, "k": 3 if "k" in variables else 1, "r": 4 if "r" in variables else 1}
+    sizes = []
+    for name in variables:
+        for value in VALUES[name]:
+            sizes.append(LayerSize(layer=layer, **base | {name: value}))
+    return sizes
 
 
 def draw(*shape: int) -> torch.Tensor:
@@ -47,9 +50,9 @@ def draw(*shape: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("layer", VARIABLES_BY_TYPE)
 def test_torchs_count_is_the_formula(layer: LayerType) -> None:
-    for size in SMALL[layer].sizes():
-        call = make_call(layer, size)
-        assert counted_flops(call) == layer_flops(layer, size)
+    for size in small_sizes(layer):
+        call = make_call(size)
+        assert counted_flops(call) == layer_flops(size)
         assert sorted(call().shape)[-2:] == sorted((size.n, size.d))
 
 
@@ -101,11 +104,14 @@ def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns() -> None:
         timed.append(call)
         return counted_flops(call) * 1e-9 * times * (10 if next(turns) % 3 == 0 else 1)  # type: ignore[arg-type]
 
-    layers = time_layers(sweeps=SMALL, num_rounds=9, stopwatch=stopwatch)
-    for layer in VARIABLES_BY_TYPE:
+    sizes = list(itertools.chain.from_iterable(map(small_sizes, VARIABLES_BY_TYPE)))
+    layers = time_layers(sizes=sizes, num_rounds=9, stopwatch=stopwatch)
+    for layer, variables in VARIABLES_BY_TYPE.items():
         timings = [timing for timing in layers.timings if timing.layer == layer]
-        laws = [fit_layer(layer, quantity, timings) for quantity in ("seconds", "flops")]
-        for (measured, _), (exponent, _) in zip(*laws, strict=True):
+        sizes_of_layer = [[getattr(timing, name) for name in variables] for timing in timings]
+        seconds = fit_power_law(sizes_of_layer, [timing.seconds for timing in timings])
+        flops = fit_power_law(sizes_of_layer, [timing.flops for timing in timings])
+        for (measured, _), (exponent, _) in zip(seconds, flops, strict=True):
             assert measured == pytest.approx(exponent, abs=0.02)
     num_calls = len(layers.timings)
     first_round = timed[num_calls : 2 * num_calls]
@@ -123,12 +129,13 @@ def test_a_convolution_is_centred() -> None:
 def test_the_record_says_on_what_it_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweeps = {"self_attention": SWEEPS["self_attention"]}
-    monkeypatch.setattr(heavy_layer_timing, "time_layers", partial(time_layers, sweeps=sweeps))
+    sizes = [size for size in read_sizes() if size.layer == "self_attention"]
+    assert len(sizes) == 9
+    monkeypatch.setattr(heavy_layer_timing, "time_layers", partial(time_layers, sizes=sizes))
     path = tmp_path / "record.json"
     assert main(["measure", "--record", str(path)]) == 0
     layers = read_record(path, MeasureRecord).layers
     assert (layers.device, layers.dtype, layers.num_threads) == ("cpu", "float32", 1)
     assert layers.torch_version == torch.__version__
     assert layers.device_name in layers.signature
-    assert len(layers.timings) == len(SWEEPS["self_attention"].sizes())
+    assert len(layers.timings) == len(sizes)

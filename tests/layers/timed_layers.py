@@ -2,50 +2,48 @@
 measuring.
 """
 
-from analysis.layers.records import (
-    VARIABLES_BY_TYPE,
-    LayerSize,
-    LayerTiming,
-    LayerType,
-    TimedLayers,
-)
+import msgspec
+
+from analysis.layers.records import VARIABLES_BY_TYPE, LayerSize, LayerTiming, TimedLayers
 
 
-def layer_flops(layer: LayerType, size: LayerSize) -> int:
+def layer_flops(size: LayerSize) -> int:
     """Return the operations of a layer of Table 1 forward, counting only matrix products.
 
     Self-attention is equation (1) itself, queries by keys and weights by values; the projections
     before and after it are none of Table 1's O(n^2 d). A recurrent layer multiplies both its input
     and its state by d x d weights.
     """
-    n, d, k, r = size
+    n, d, k, r = size.n, size.d, size.k, size.r
     multiplications = {
         "self_attention": 2 * n * n * d,
         "recurrent": 2 * n * d * d,
         "convolutional": k * n * d * d,
         "self_attention_restricted": 2 * r * n * d,
     }
-    return 2 * multiplications[layer]
+    return 2 * multiplications[size.layer]
 
 
 def timed_layers() -> TimedLayers:
     """Return timings at 1e10 operations a second; every second size is 10 % slower."""
     timings = []
     for layer, variables in VARIABLES_BY_TYPE.items():
-        base = LayerSize(n=64, d=64, k=5 if "k" in variables else 1, r=8 if "r" in variables else 1)
-        sizes = [
-            base,
-            *(
-                base._replace(**{name: getattr(base, name) * 2**power})
-                for name in variables
-                for power in (1, 2, 3)
-            ),
-        ]
+        k = 5 if "k" in variables else 1
+        r = 8 if "r" in variables else 1
+        base = LayerSize(layer=layer, n=64, d=64, k=k, r=r)
+        sizes = [base]
+        for name in variables:
+            for power in (1, 2, 3):
+                value = getattr(base, name) * 2**power
+                sizes.append(msgspec.structs.replace(base, **{name: value}))
         for index, size in enumerate(sizes):
-            flops = layer_flops(layer, size)
+            flops = layer_flops(size)
             seconds = flops / 1e10 * (1.1 if index % 2 else 1.0)
             timing = LayerTiming(
-                layer=layer, **size._asdict(), flops=flops, seconds=seconds, median_seconds=seconds
+                **msgspec.structs.asdict(size),
+                flops=flops,
+                seconds=seconds,
+                median_seconds=seconds,
             )
             timings.append(timing)
     return TimedLayers(

@@ -2,10 +2,7 @@
 measured exponents.
 """
 
-import operator
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import starmap
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
@@ -16,18 +13,17 @@ from analysis.layers.records import VARIABLES_BY_TYPE, LayerTiming, LayerType, T
 from paper_tables.frame import Frame
 from paper_tables.layout import (
     PLUS_MINUS,
-    Cell,
     Column,
     Note,
     Row,
     Table,
-    blank_cell,
+    row_by_column,
     text_cell,
 )
 
-COMMAND = "aiayn measure --record results/<scale>/measure/record.json"
-EXPONENTS = ("n", "d", "k_or_r")
-HEADING_BY_VARIABLE = {"n": "of n", "d": "of d", "k_or_r": "of k or r"}
+NOT_MEASURED = (
+    "Nothing was measured here: aiayn measure --record results/<scale>/measure/record.json"
+)
 CAPTION = (
     "Complexity per layer, sequential operations and maximum path length, as printed: n is the"
     " length of the sequence, d the width, k the size of a convolution's kernel, r that of a"
@@ -36,6 +32,31 @@ CAPTION = (
 MEASURED = (
     " Ours: the exponents of n, d, k and r in the operations and in the seconds of such layers on"
     " the device named below, fitted to {num_points} sizes with 95 % t-intervals."
+)
+NOTES = (
+    (
+        "Timed: equation (1) with one head and without its projections; h_t = tanh(x_t W + h_(t-1)"
+        " U); a convolution with stride 1; and equation (1) over the r tokens around each. One"
+        " sequence, forward. The sizes are in analysis/layers/sizes.csv."
+    ),
+    (
+        "Operations are counted by torch in the call that is timed: multiplications of matrices,"
+        " two operations each. Their exponents are exact. Those of seconds are lower where small"
+        " products use the device less well, and where a step waits for another; the interval"
+        " comes from a fit to all sizes of a row, so it covers this curvature as well as the noise."
+    ),
+)
+COLUMNS = (
+    Column("layer_type", "Layer Type", side="label"),
+    Column("complexity_per_layer", "printed", "Complexity per Layer"),
+    Column("flops_exponent_of_n", "of n", "Exponent in operations", "ours"),
+    Column("flops_exponent_of_d", "of d", "Exponent in operations", "ours"),
+    Column("flops_exponent_of_k_or_r", "of k or r", "Exponent in operations", "ours"),
+    Column("seconds_exponent_of_n", "of n", "Exponent in seconds", "ours"),
+    Column("seconds_exponent_of_d", "of d", "Exponent in seconds", "ours"),
+    Column("seconds_exponent_of_k_or_r", "of k or r", "Exponent in seconds", "ours"),
+    Column("sequential_operations", "Sequential Operations"),
+    Column("maximum_path_length", "Maximum Path Length"),
 )
 
 
@@ -47,65 +68,53 @@ def lay_out_table1(frame: Frame) -> Table:
 
 def lay_out_layers(layers: TimedLayers | None) -> Table:
     """Return Table 1; `layers` are the timed layers, if they were measured."""
-    printed = {(cell.row, cell.column): cell.value for cell in read_table(1)}
-    timings: dict[LayerType, list[LayerTiming]] = {layer: [] for layer in VARIABLES_BY_TYPE}
-    for timing in layers.timings if layers else []:
-        timings[timing.layer].append(timing)
-    columns = (
-        Column("layer_type", "Layer Type", side="label"),
-        Column("complexity_per_layer", "printed", "Complexity per Layer"),
-        *_exponent_columns("flops", "Exponent in operations"),
-        *_exponent_columns("seconds", "Exponent in seconds"),
-        Column("sequential_operations", "Sequential Operations"),
-        Column("maximum_path_length", "Maximum Path Length"),
-    )
+    caption = CAPTION
+    notes: tuple[str, ...] = (NOT_MEASURED,)
+    signatures: tuple[tuple[str, str, str], ...] = ()
+    if layers is not None:
+        caption += MEASURED.format(num_points=len(layers.timings))
+        notes = NOTES
+        signatures = (("seconds of layers", "measured without a training", layers.signature),)
+    cells_by_row = {}
+    for printed in read_table(1):
+        kind = "label" if printed.column == "layer_type" else "formula"
+        cells = cells_by_row.setdefault(printed.row, {})
+        cells[printed.column] = text_cell(printed.value, kind)
     rows = []
     for layer in VARIABLES_BY_TYPE:
-        cells = [text_cell(printed[layer, "layer_type"], "label")]
-        cells.append(text_cell(printed[layer, "complexity_per_layer"], "formula"))
-        for quantity in ("flops", "seconds"):
-            cells += _exponent_cells(layer, quantity, timings[layer])
-        cells.append(text_cell(printed[layer, "sequential_operations"], "formula"))
-        cells.append(text_cell(printed[layer, "maximum_path_length"], "formula"))
-        rows.append(Row(tuple(cells)))
-    table = Table(
+        cells = cells_by_row[layer]
+        timings = [timing for timing in layers.timings if timing.layer == layer] if layers else []
+        for quantity in ("flops", "seconds") if timings else ():
+            for variable, text in fit_layer(layer, quantity, timings).items():
+                name = variable if variable in "nd" else "k_or_r"
+                cells[f"{quantity}_exponent_of_{name}"] = text_cell(text, "ours")
+        rows.append(Row(row_by_column(COLUMNS, cells)))
+    return Table(
         name="table1",
         title="Table 1",
-        caption=CAPTION,
-        columns=columns,
+        caption=caption,
+        columns=COLUMNS,
         rows=tuple(rows),
-        notes=tuple(map(Note, _notes(layers, timings))),
-    )
-    if layers is None:
-        return table
-    return replace(
-        table,
-        caption=CAPTION + MEASURED.format(num_points=len(layers.timings)),
-        signatures=(("seconds of layers", "measured without a training", layers.signature),),
+        notes=tuple(map(Note, notes)),
+        signatures=signatures,
     )
 
 
-def _exponent_columns(quantity: str, group: str) -> Iterator[Column]:
-    for variable in EXPONENTS:
-        yield Column(
-            f"{quantity}_exponent_of_{variable}", HEADING_BY_VARIABLE[variable], group, "ours"
-        )
+def fit_layer(layer: LayerType, quantity: str, timings: Sequence[LayerTiming]) -> dict[str, str]:
+    """Return by variable the exponent in `flops` or `seconds`, as `1.98 +- 0.06`.
 
-
-def _exponent_cells(layer: LayerType, quantity: str, timings: list[LayerTiming]) -> list[Cell]:
-    """Return the exponents of n, d and k or r; blanks for what was not measured."""
-    fitted = fit_layer(layer, quantity, timings) if timings else []
-    cells = [text_cell(text, "ours") for text in starmap(_exponent_text, fitted)]
-    return cells + [blank_cell()] * (len(EXPONENTS) - len(cells))
-
-
-def fit_layer(
-    layer: LayerType, quantity: str, timings: Sequence[LayerTiming]
-) -> list[tuple[float, float]]:
-    """Return the exponents of a type of layer in `flops` or `seconds`, by `fit_power_law`."""
-    read_size = operator.attrgetter(*VARIABLES_BY_TYPE[layer])
-    sizes = [read_size(timing) for timing in timings]
-    return fit_power_law(sizes, [getattr(timing, quantity) for timing in timings])
+    An interval that rounds to 0 is omitted.
+    """
+    variables = VARIABLES_BY_TYPE[layer]
+    sizes = []
+    for timing in timings:
+        sizes.append([getattr(timing, variable) for variable in variables])
+    fitted = fit_power_law(sizes, [getattr(timing, quantity) for timing in timings])
+    texts = {}
+    for variable, (exponent, half_width) in zip(variables, fitted, strict=True):
+        spread = f" {PLUS_MINUS} {half_width:.2f}"
+        texts[variable] = f"{exponent:.2f}" + (spread if round(half_width, 2) else "")
+    return texts
 
 
 def fit_power_law(
@@ -127,40 +136,3 @@ def fit_power_law(
     errors = np.sqrt(variance * np.diag(np.linalg.inv(design.T @ design)))
     reach = float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2))
     return list(zip(coefficients[1:].tolist(), (reach * errors[1:]).tolist(), strict=True))
-
-
-def _exponent_text(exponent: float, half_width: float) -> str:
-    """Return `1.98 +- 0.06`; an interval that rounds to 0 is omitted."""
-    spread = f"{half_width:.2f}"
-    return f"{exponent:.2f}" if float(spread) == 0 else f"{exponent:.2f} {PLUS_MINUS} {spread}"
-
-
-def _notes(layers: TimedLayers | None, timings: dict[LayerType, list[LayerTiming]]) -> list[str]:
-    if layers is None:
-        return [f"Nothing was measured here: {COMMAND}"]
-    measured = [(layer, of_layer) for layer, of_layer in timings.items() if of_layer]
-    return [
-        (
-            "Timed: equation (1) with one head and without its projections; h_t = tanh(x_t W +"
-            " h_(t-1) U); a convolution with stride 1; and equation (1) over the r tokens around"
-            " each. One sequence, forward."
-        ),
-        (
-            "Operations are counted by torch in the call that is timed: multiplications of"
-            " matrices, two operations each. Their exponents are exact. Those of seconds are lower"
-            " where small products use the device less well, and where a step waits for another;"
-            " the interval comes from a fit to all sizes of a row, so it covers this curvature as"
-            " well as the noise."
-        ),
-        f"Sizes: {'; '.join(starmap(_ranges, measured))}.",
-    ]
-
-
-def _ranges(layer: LayerType, timings: list[LayerTiming]) -> str:
-    """Return the sizes of a row and the seconds from the quickest to the slowest."""
-    ranges = []
-    for name in VARIABLES_BY_TYPE[layer]:
-        values = [getattr(timing, name) for timing in timings]
-        ranges.append(f"{name} {min(values):,} to {max(values):,}")
-    milliseconds = [1000 * timing.seconds for timing in timings]
-    return f"{layer} {', '.join(ranges)}: {min(milliseconds):.3g} to {max(milliseconds):.3g} ms"
