@@ -8,9 +8,10 @@ import numpy as np
 from scipy import stats
 
 from aiayn.facts.types import whole
+from aiayn.known_good.judge import Problem
 from analysis.doctor.alignment import MAX_SHARE, estimate_misaligned
 from analysis.doctor.data_bin import END_OF_SENTENCE, DataBin
-from analysis.doctor.types import Answer, Case, Evidence, make_finding, outcome_of
+from analysis.doctor.types import Answer, Case, make_finding, outcome_of
 
 NUM_LINES_LOOKED_AT = 2000
 ALIGNMENT_SEED = 2017
@@ -27,7 +28,7 @@ def check_data(case: Case) -> Answer:
     return outcome_of(findings, [", ".join(f"{split} {n:,}" for split, n in counts.items())], "")
 
 
-def _wrong_counts(case: Case, data: DataBin) -> Iterator[Evidence]:
+def _wrong_counts(case: Case, data: DataBin) -> Iterator[Problem]:
     """Yield evidence if the sides of a split have unequal lengths, or the log a different
     number.
     """
@@ -36,12 +37,12 @@ def _wrong_counts(case: Case, data: DataBin) -> Iterator[Evidence]:
         if len(source) != len(target):
             what = f"lines of {split}, source and target"
             found = f"{len(source):,} and {len(target):,}"
-            yield Evidence(str(target.path), what, found, "one number")
+            yield Problem(what, found, "one number", str(target.path))
         logged = section.find(f"pairs_{split}") if section else None
         number = None if logged is None else whole(logged.value)
         if logged is not None and number not in (None, len(source)):
             expected = f"{len(source):,}, as in the data-bin"
-            yield Evidence(case.log_path, f"pairs_{split}", f"{number:,}", expected, logged.line)
+            yield Problem(f"pairs_{split}", f"{number:,}", expected, case.log_path, logged.line)
 
 
 def check_vocabulary(case: Case) -> Answer:
@@ -53,7 +54,7 @@ def check_vocabulary(case: Case) -> Answer:
     return outcome_of(findings, [f"{len(case.data.dictionaries[0]):,} symbols"], "")
 
 
-def _unended(data: DataBin) -> Iterator[Evidence]:
+def _unended(data: DataBin) -> Iterator[Problem]:
     """Check a sample of lines for ends of sentences: a vocabulary without the end of sentence was
     the costliest published fault.
     """
@@ -63,7 +64,7 @@ def _unended(data: DataBin) -> Iterator[Evidence]:
         num_unended = sum(not len(line) or line[-1] != END_OF_SENTENCE for line in lines)
         if num_unended:
             what = "lines without their end of sentence"
-            yield Evidence(str(side.path), what, f"{num_unended} of {len(lines)}", "none")
+            yield Problem(what, f"{num_unended} of {len(lines)}", "none", str(side.path))
 
 
 def check_alignment(case: Case) -> Answer:
@@ -82,5 +83,5 @@ def check_alignment(case: Case) -> Answer:
     if share <= MAX_SHARE:
         return Answer(seen=f"misaligned: {words}")
     what, expected = "pairs whose sides are not of one sentence", f"at most {MAX_SHARE:.0%}"
-    evidence = [Evidence(str(target.path), what, words, expected)]
+    evidence = [Problem(what, words, expected, str(target.path))]
     return Answer(findings=(make_finding("misaligned", evidence, share=share),))

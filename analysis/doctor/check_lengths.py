@@ -6,11 +6,11 @@ from msgspec.structs import replace
 from sacrebleu.metrics.bleu import BLEU
 
 from aiayn.facts.types import real
+from aiayn.known_good.judge import Problem
 from analysis.doctor.types import (
     Answer,
     Case,
     Cost,
-    Evidence,
     Finding,
     Translation,
     make_finding,
@@ -56,18 +56,16 @@ def check_lengths(case: Case) -> Answer:
             seen.append(f"{output.testset}: {words}; bounds are published for WMT14 only")
         elif not output.lines and ratio > MAX_RATIO and penalty >= 0.999:
             expected = f"under {MAX_RATIO} at penalty 1.0"
-            evidence = Evidence(output.path, "length ratio", f"{ratio:g}", expected)
+            evidence = Problem("length ratio", f"{ratio:g}", expected, output.path)
             findings.append(replace(make_finding("slip", [evidence]), amount=ratio))
         else:
             expected = f"a ratio of {MIN_RATIO} to {MAX_RATIO}"
-            evidence = Evidence(output.path, f"lengths on {output.testset}", words, expected)
+            evidence = Problem(f"lengths on {output.testset}", words, expected, output.path)
             findings.append(_length_symptom(output, evidence, bleu, penalty))
     return outcome_of(findings[:1], seen, "no translations with their references were given")
 
 
-def _length_symptom(
-    output: Translation, evidence: Evidence, bleu: float, penalty: float
-) -> Finding:
+def _length_symptom(output: Translation, evidence: Problem, bleu: float, penalty: float) -> Finding:
     cost = None
     if 0 < penalty < 1:
         lost = bleu / penalty - bleu
@@ -87,5 +85,5 @@ def _ends_early(path: str, lines: Sequence[str], references: Sequence[str]) -> I
     if num_short >= MIN_SHORT_LINES and num_short > MAX_SHORT_SHARE * len(lengths):
         what = f"translations of at most {MAX_SHORT} words, of references of {MIN_WHOLE} or more"
         found, expected = f"{num_short} of {len(lengths)}", f"at most {MAX_SHORT_SHARE:.0%}"
-        evidence = [Evidence(path, what, found, expected)]
+        evidence = [Problem(what, found, expected, path)]
         yield make_finding("ends-early", evidence, share=num_short / len(lengths), number=MAX_SHORT)

@@ -4,21 +4,18 @@ the name that published costs have.
 `aiayn tables --from-logs` shows the same problems. No rule about settings or statements is here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from aiayn.facts.symbols import SYMBOL_RULES
 from aiayn.facts.types import Value, real
 from aiayn.known_good.judge import Problem
-from aiayn.known_good.table import show
 from aiayn.paths import num_averaged
 from analysis.doctor.types import (
     KNOWN_FINDINGS,
     Answer,
     Case,
     Cost,
-    Evidence,
     Finding,
-    Judged,
 )
 
 NO_LOG = "no log of a training was given"
@@ -55,37 +52,39 @@ FIX_OF_STATEMENT = "read the line; `aiayn tables --from-logs` sets the number ap
 
 def check_training(case: Case) -> Answer:
     """Report the problems of the training's log and data-bin."""
-    findings = _findings(case, "training")
-    if not findings and case.training is None:
-        return Answer(missing=NO_LOG)
-    return _answer(case, findings, "training")
+    return _answer(case, ["training"], NO_LOG if case.training is None else "")
 
 
 def check_translation(case: Case) -> Answer:
     """Report the problems of translations: average, search, test set, and statements of a log."""
-    findings = _findings(case, "translation")
-    if not findings and not case.translations:
-        return Answer(missing=NO_TRANSLATIONS)
-    return _answer(case, findings, "translation")
+    return _answer(
+        case, ["translation", "validation"], "" if case.translations else NO_TRANSLATIONS
+    )
 
 
-def _answer(case: Case, findings: list[Finding], check: str) -> Answer:
+def _answer(case: Case, subjects: Sequence[str], missing: str) -> Answer:
     """Return the outcome of a check. A quantity that is not stated was not checked."""
+    findings = [one for subject in subjects for one in _findings(case, subject)]
+    unstated = unstated_quantities(case, subjects[0])
     if findings:
         return Answer(findings=tuple(findings))
-    if unstated := unstated_quantities(case, check):
-        return Answer(missing=f"not stated: {shorten(unstated)}")
+    if missing or unstated:
+        return Answer(missing=missing or f"not stated: {shorten(unstated)}")
     return Answer(seen="each fact is allowed")
 
 
-def unstated_quantities(case: Case, check: str) -> list[str]:
-    """Return the quantities that a BLEU needs and that nothing states."""
+def number_of(subject: str, problem: Problem) -> str:
+    """Return the number that a problem keeps out, '' for the BLEU of a test set."""
+    if subject == "validation":
+        return "the BLEU of a validation"
+    return {"ppl": "the perplexity", "cost": "the training cost"}.get(problem.keeps_out[0], "")
+
+
+def unstated_quantities(case: Case, subject: str, number: str = "") -> list[str]:
+    """Return the quantities that a number needs and that nothing states."""
+    unstated = [one for one in case.problems.get(subject, ()) if not one.is_stated]
     return list(
-        dict.fromkeys(
-            one.problem.quantity
-            for one in case.problems
-            if one.check == check and not one.concerns and not one.problem.is_stated
-        )
+        dict.fromkeys(one.quantity for one in unstated if number_of(subject, one) == number)
     )
 
 
@@ -95,35 +94,38 @@ def shorten(names: Sequence[str], limit: int = 6) -> str:
     return ", ".join([*names[:limit], *([f"and {more} more"] if more > 0 else [])])
 
 
-def _findings(case: Case, check: str) -> list[Finding]:
-    groups: dict[tuple[str, str], list[Problem]] = {}
-    stated = [one for one in case.problems if one.check == check and one.problem.is_stated]
-    for one in stated:
-        groups.setdefault((one.concerns, cause_of(one, stated)), []).append(one.problem)
-    return [_finding(case, check, *key, listed) for key, listed in groups.items()]
+def _findings(case: Case, subject: str) -> list[Finding]:
+    by_number: dict[str, list[Problem]] = {}
+    for one in case.problems.get(subject, ()):
+        if one.is_stated and one.keeps_out:
+            by_number.setdefault(number_of(subject, one), []).append(one)
+    findings = []
+    for number, problems in by_number.items():
+        names = {one.quantity for one in problems}
+        groups: dict[str, list[Problem]] = {}
+        for one in problems:
+            groups.setdefault(cause_of(one, names), []).append(one)
+        findings += [_finding(case, number, *group) for group in groups.items()]
+    return findings
 
 
-def cause_of(judged: Judged, stated: Sequence[Judged]) -> str:
-    """Return the cause of a problem, next to all stated problems."""
-    problem = judged.problem
+def cause_of(problem: Problem, names: Collection[str]) -> str:
+    """Return the cause of a problem, next to all quantities with a problem."""
     quantity, value = problem.quantity, problem.value
-    names = {one.problem.quantity for one in stated if one.concerns == judged.concerns}
     for leader in LEADERS.get(quantity, ()):
         if leader in names:
             return CAUSES.get(leader, leader)
     if quantity in RATE_QUANTITIES:
         # The peak of a rate follows from its warm-up.
-        return "schedule" if len(names.intersection(RATE_QUANTITIES)) > 1 else quantity
+        return "schedule" if sum(one in names for one in RATE_QUANTITIES) > 1 else quantity
     if isinstance(value, str) and " and " in value and quantity in SYMBOL_RULES:
         # Encoder and decoder differ: published costs are for a change of both.
         return f"{quantity} of one side"
     return CAUSES_OF_VALUES.get((quantity, value), CAUSES.get(quantity, quantity))
 
 
-def _finding(
-    case: Case, check: str, concerns: str, cause: str, listed: Sequence[Problem]
-) -> Finding:
-    evidence = [evidence_of(problem) for problem in sorted(listed, key=_order_in_cause)]
+def _finding(case: Case, number: str, cause: str, listed: Sequence[Problem]) -> Finding:
+    evidence = sorted(listed, key=_order_in_cause)
     first = evidence[0]
     known = KNOWN_FINDINGS.get(cause)
     fix = FIX_OF_STATEMENT
@@ -132,20 +134,18 @@ def _finding(
     if first.quantity in SYMBOL_RULES:
         value = first.expected.removeprefix("about ").replace(",", "")
         fix = SYMBOL_RULES[first.quantity].flags.format(value)
-    title = f"{first.quantity} {first.found}, expected {first.expected}"
-    amount = None if concerns else amount_of(case, cause, listed)
-    cost = Cost(words=f"no BLEU of a test set: it concerns {concerns}") if concerns else None
+    amount = None if number else amount_of(case, cause, listed)
+    cost = Cost(words=f"no BLEU of a test set: it concerns {number}") if number else None
     if cause == "updates" and amount is not None and MIN_RATIO <= amount <= MAX_RATIO:
         cost = Cost(words="none is expected: as many target tokens in updates of a different size")
     return Finding(
         cause=cause,
-        check=check,
-        title=known.title if known else title,
+        title=known.title if known else f"{first.label}, expected {first.expected}",
         fix=known.fix if known else fix,
         evidence=tuple(evidence),
         amount=amount,
         cost=cost,
-        concerns=concerns,
+        concerns=number,
     )
 
 
@@ -153,18 +153,6 @@ def _order_in_cause(problem: Problem) -> int:
     """Return a key that sorts the problems of one cause: settings before their consequences."""
     order = ("num_heads", "d_model", "tokens_per_update", "num_scored", *RATE_QUANTITIES)
     return order.index(problem.quantity) if problem.quantity in order else len(order)
-
-
-def evidence_of(problem: Problem) -> Evidence:
-    """Return a problem as evidence."""
-    return Evidence(
-        path=problem.path,
-        quantity=problem.quantity,
-        found=show(problem.value),
-        expected=problem.expected,
-        line=problem.line or None,
-        why=problem.why,
-    )
 
 
 def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None:

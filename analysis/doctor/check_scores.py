@@ -5,6 +5,7 @@ definition of each score.
 import functools
 from collections.abc import Iterator, Sequence
 
+from aiayn.known_good.judge import Problem
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.definitions import CASE_SUFFIX
 from aiayn.scoring.outputs.form import FormFault, find_form_fault
@@ -24,7 +25,6 @@ from analysis.doctor.types import (
     Answer,
     Case,
     Cost,
-    Evidence,
     Finding,
     Translation,
     make_finding,
@@ -91,7 +91,7 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
         return  # the arguments of the log say so
     path = output.references_path if fault.is_of_references else output.path
     found, expected = f"{fault.match:.1f} %", f"{fault.undone_match:.1f} %, as without this form"
-    evidence = [Evidence(path or output.path, "n-grams that match", found, expected)]
+    evidence = [Problem("n-grams that match", found, expected, path or output.path)]
     loss = max(0.0, fault.undone_match - fault.match)
     cost = Cost(low=loss, high=loss, source=f"these lines: {fault.figures}")
     yield make_finding(
@@ -109,7 +109,7 @@ def _other_language(case: Case, output: Translation) -> Iterator[Finding]:
         what = "words that are among the most frequent of the references"
         expected = f"about {shares[1]:.1%}, as in the references"
         yield make_finding(
-            "untranslated", [Evidence(output.path, what, f"{shares[0]:.1%}", expected)]
+            "untranslated", [Problem(what, f"{shares[0]:.1%}", expected, output.path)]
         )
 
 
@@ -122,7 +122,7 @@ def check_reference_order(case: Case) -> Answer:
         if len(output.references) != len(output.lines):
             expected = f"{len(output.lines)}, as {output.path}"
             found = f"{len(output.references)}"
-            wrong = [Evidence(output.references_path, "lines", found, expected)]
+            wrong = [Problem("lines", found, expected, output.references_path)]
             finding = make_finding("other-references", wrong, testset=output.testset)
             return Answer(findings=(finding,))
         misfit = _misfit(case, output)
@@ -144,7 +144,7 @@ def _misfit(case: Case, output: Translation) -> Finding | None:
     shift = find_shift(lines, references)
     if shift is not None:
         expected = "no line, each fits its own reference"
-        evidence = [Evidence(output.path, "moved from line", f"{shift.first_line}", expected)]
+        evidence = [Problem("moved from line", f"{shift.first_line}", expected, output.path)]
         return make_finding("different-orders", evidence)
     share = match_lines(lines, references).share
     if share <= MAX_OUT_OF_ORDER:
@@ -160,7 +160,7 @@ def _misfit(case: Case, output: Translation) -> Finding | None:
         ("different lines among the translations", distinct, f"{MIN_DISTINCT:.0%}"),
         ("different words over the references'", words, f"{MIN_VARIETY:.0%}"),
     )
-    evidence = [Evidence(output.path, what, f"{found:.0%}", limit) for what, found, limit in facts]
+    evidence = [Problem(what, f"{found:.0%}", limit, output.path) for what, found, limit in facts]
     return make_finding(name, evidence)
 
 
@@ -185,7 +185,7 @@ def check_definition(case: Case) -> Answer:
             if metric == printed:
                 seen.append(f"as the printed number: {printed}")
             elif case.claim.is_papers_corpus:
-                wrong = Evidence(score.place, "definition of the score", metric, printed)
+                wrong = Problem("definition of the score", metric, printed, score.place)
                 finding = make_finding("other-definition", [wrong], metric=metric, printed=printed)
                 return Answer(findings=(finding,))
     missing = "no reported scores with references to score again"
@@ -209,8 +209,8 @@ def _lower_cased(case: Case, output: Translation) -> Finding | None:
             given = case.scorer(lines, references)[metric]
             lower = [list(map(str.lower, one)) for one in (lines, references)]
             cost = _measured_cost(metric, given, case.scorer(*lower)[metric], "without case")
-            wrong = Evidence(
-                path, "case of letters", "no capitals", "capitals, as on the other side"
+            wrong = Problem(
+                "case of letters", "no capitals", "capitals, as on the other side", path
             )
             return make_finding("lower-cased", [wrong], cost=cost, side=side)
     return None
@@ -234,7 +234,7 @@ def _not_as_named(case: Case, output: Translation) -> Finding | None:
         expected = "mixed case, by its name" if value is None else f"{value:.2f}"
         if others:
             expected += f"; {score.value:.2f} is {' or '.join(others)}"
-        wrong = Evidence(score.place, score.metric, f"{score.value:.2f}", expected)
+        wrong = Problem(score.metric, f"{score.value:.2f}", expected, score.place)
         if not is_lower and not (others and all(map(_ignores_case, others))):
             return make_finding("other-name", [wrong])
         cost = None

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from aiayn.facts.derived import dict_of_symbols
 from aiayn.facts.jobs import Training
 from aiayn.facts.types import whole
+from aiayn.known_good.judge import Problem
 from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from analysis.doctor.check_problems import NO_LOG
-from analysis.doctor.types import Answer, Attending, Case, Cost, Evidence, make_finding
+from analysis.doctor.types import Answer, Attending, Case, Cost, make_finding
 
 NO_VALIDATION = "the log has no validation"
 # A training that fell apart: its last validation is this much (in bits a subword) above its best,
@@ -56,7 +57,7 @@ def check_divergence(case: Case) -> Answer:
         return Answer(seen=f"best validation {best_bits:.2f} bits, last {last_bits:.2f}")
     what = f"validation, bits a subword, at update {last_update:,}"
     expected = f"near its best, {best_bits:.2f} (line {best_line})"
-    evidence = [Evidence(case.log_path, what, f"{last_bits:.2f}", expected, last_line)]
+    evidence = [Problem(what, f"{last_bits:.2f}", expected, case.log_path, last_line)]
     where = f"after update {best_update:,}"
     return Answer(findings=(make_finding("diverged", evidence, where=where),))
 
@@ -86,7 +87,7 @@ def _start_by_attention(attending: Attending) -> Answer:
     if min(lowest) <= UNIFORM_ENTROPY or attending.bits_lost >= UNIFORM_BITS:
         return Answer(seen=seen)
     expected = f"a head below {UNIFORM_ENTROPY}, or {UNIFORM_BITS} bits lost"
-    return _unstarted(Evidence(attending.place, "cross-attention", seen, expected))
+    return _unstarted(Problem("cross-attention", seen, expected, attending.place))
 
 
 def _start_by_curve(case: Case, training: Training) -> Answer:
@@ -119,7 +120,7 @@ def _start_by_curve(case: Case, training: Training) -> Answer:
             missing=f"{seen}: as high as a plateau, and falling; it may not read its source yet"
         )
     expected = f"at most {MIN_PLATEAU}, or falling by {MAX_PLATEAU_FALL} bits or more"
-    return _unstarted(Evidence(case.log_path, "validation", seen, expected, known[-1][2]))
+    return _unstarted(Problem("validation", seen, expected, case.log_path, known[-1][2]))
 
 
 def _sign_of_start(training: Training, known: Sequence[tuple[int, float, int]], best: float) -> str:
@@ -139,7 +140,7 @@ def _sign_of_start(training: Training, known: Sequence[tuple[int, float, int]], 
     return ""
 
 
-def _unstarted(evidence: Evidence) -> Answer:
+def _unstarted(evidence: Problem) -> Answer:
     words = (
         "most of the score: without its source the decoder writes what is likely in its language"
     )

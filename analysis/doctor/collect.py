@@ -22,8 +22,16 @@ from aiayn.errors import RecordError, UsageError
 from aiayn.facts.jobs import join_jobs
 from aiayn.facts.listing import LeftOut, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
-from aiayn.facts.types import LogFile, Section, real
-from aiayn.known_good.rows import JudgedJobs, JudgedTraining, JudgedTranslation, judge_jobs
+from aiayn.facts.types import Fact, LogFile, Section, Value, real
+from aiayn.known_good.judge import OF_TRANSLATIONS, judge
+from aiayn.known_good.rows import (
+    VALIDATION_BLEU,
+    JudgedJobs,
+    JudgedTraining,
+    JudgedTranslation,
+    judge_jobs,
+    judge_training,
+)
 from aiayn.known_good.table import ANY
 from aiayn.packed import exists, find_packed, glob, modified_seconds
 from aiayn.paths import corpus_record, num_averaged, split_alpha
@@ -38,23 +46,13 @@ from aiayn.records import (
     read_record,
 )
 from aiayn.scoring.outputs.system_output import generated_sentences, read_output, read_text
-from analysis.doctor.collect_problems import (
-    facts_of_record,
-    is_of_validation,
-    notes_of_logs,
-    problems_of_data,
-    problems_of_logs,
-    problems_of_text,
-    problems_of_translation,
-    unstated_notes,
-    without_repeats,
-)
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.types import Attending, Case, Claim, Judged, Reported, Scorer, Translation
+from analysis.doctor.types import Attending, Case, Claim, Reported, Scorer, Translation
 
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
 _REFERENCES = re.compile(r"(ref)", re.IGNORECASE)
 _PLAIN_SUFFIXES = (".txt", ".hyp", ".hypo", ".sys", ".ref", ".de", ".fr", ".es", ".sgm", ".gz")
+_MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 MAX_NOTES = 4  # files that a refusal names
 References = tuple[Path | None, tuple[str, ...] | None]  # their file and lines
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
@@ -89,7 +87,6 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
     binarized_path = corpus_record(results_folder, claim.target.scale, "binarize", train.corpus)
     if exists(binarized_path):
         data = _data(read_record(binarized_path, BinarizedCorpus).folder, claim)
-    claim = _with_corpus(claim, data)
     decoded_paths = glob(scale_folder, f"decode/{evaluated}/last*/*.json")
     decoded = [(path, read_record(path, Hypotheses)) for path in decoded_paths]
     for path, record in decoded:
@@ -100,18 +97,17 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
             )
     scored_paths = glob(scale_folder, f"score/{evaluated}/last*/*.json")
     scores = [(path, read_record(path, ScoreRecords)) for path in scored_paths]
-    files = _logs_of_run(train)
-    recorded = _recorded(
-        claim, decoded, scores, lambda testset: _references(results_folder, claim, testset)
-    )
+
+    def references_of(testset: str) -> References:
+        return _references(results_folder, claim, testset)
+
     return _make_case(
         claim,
         scorer,
-        train.log_path.parent,
-        files,
+        _logs_of_run(train),
         data,
-        recorded,
-        _attending(scale_folder, f"perplexity/{evaluated}/last*/*.json"),
+        _recorded(claim, decoded, scores, references_of),
+        attending=_attending(scale_folder, f"perplexity/{evaluated}/last*/*.json"),
     )
 
 
@@ -121,13 +117,13 @@ def _logs_of_run(train: TrainRecord) -> list[LogFile]:
     The record says that both are one training, which saved into two folders.
     """
     own_path = find_packed(train.log_path)
-    files = [] if own_path is None else [read_log(own_path, own_path.name)]
+    files = [] if own_path is None else [read_log(own_path, str(own_path))]
     if train.beginning is None or not files:
         return files
     runs_folder = train.log_path.parent.parent
     path = find_packed(runs_folder / train.beginning.run / train.log_path.name)
     if path is not None:
-        files.append(read_log(path, f"../{train.beginning.run}/{path.name}"))
+        files.append(read_log(path, str(path)))
     for file in files:
         for section in file.sections:
             section.arguments["save_dir"] = f"/{train.run}"
@@ -137,43 +133,85 @@ def _logs_of_run(train: TrainRecord) -> list[LogFile]:
 def _make_case(
     claim: Claim,
     scorer: Scorer,
-    folder: Path,
     files: Sequence[LogFile],
     data: DataBin | None,
-    recorded: Sequence[tuple[Translation, list[Judged]]],
-    attending: Attending | None,
+    recorded: Sequence[Translation],
     *,
+    attending: Attending | None,
     left_out: Sequence[LeftOut] = (),
     choose: Callable[[JudgedJobs], tuple[Translation, ...]] | None = None,
 ) -> Case:
-    """Return a case with the problems of all evidence. `recorded` are translations with their
-    problems; without any, `choose` takes them from the logs.
+    """Return a case with what the judge finds in all evidence. `recorded` are translations of
+    records or of plain text; without any, `choose` takes them from the logs.
     """
-    judged = judge_jobs(join_jobs(files), [claim.target], folder, is_claimed=True)
-    training = training_in(folder, judged)
-    problems = problems_of_logs(folder, training, judged.translations)
-    problems = problems_of_data(data, claim, problems)
-    translations = tuple(translation for translation, _ in recorded)
-    for _, listed in recorded:
-        problems += listed
+    claim = _with_corpus(claim, data)
+    values = claim.target.values
+    judged = judge_jobs(join_jobs(files), [claim.target], Path(), is_claimed=True)
+    training = training_in(claim.name, judged)
+    facts = [] if data is None else list(_facts_of_data(data, claim))
+    of_training = [one for one in judge(facts, values, ("train",)) if one.is_stated]
+    if training is not None:
+        training.facts += facts
+        judge_training(training)
+        of_training = training.problems
+    problems = {"training": of_training, "translation": [], "validation": []}
+    for translation in judged.translations:
+        is_validation = translation.translation.section.value("bleu_name") == VALIDATION_BLEU
+        # Those of its training are there already.
+        own = [one for one in translation.problems if one.keeps_out in ((), OF_TRANSLATIONS)]
+        problems["validation" if is_validation else "translation"] += own
+    for output in recorded:
+        found = judge(output.facts, claim.target.values_of_role(output.role), OF_TRANSLATIONS)
+        if output.can_be_scored:
+            found = [one for one in found if one.is_stated or one.quantity != "bleu"]
+        problems["translation"] += found
+    translations = tuple(recorded)
     if not translations and choose is not None:
         translations = choose(judged)
-    problems = without_repeats(problems)
     return Case(
         claim=claim,
         scorer=scorer,
-        log_path=str(folder / training.training.last.path) if training else "",
+        log_path=training.training.last.path if training else "",
         training=training,
         data=data,
         translations=translations,
-        problems=tuple(problems),
+        problems={subject: list(dict.fromkeys(listed)) for subject, listed in problems.items()},
         attending=attending,
-        notes=(
-            *_not_read(files, left_out),
-            *notes_of_logs(training, judged.translations),
-            *unstated_notes(problems),
-        ),
+        not_read=tuple(_not_read(files, left_out)),
     )
+
+
+def _facts_of_data(data: DataBin, claim: Claim) -> Iterator[Fact]:
+    path = str(data.folder)
+    source, target = data.dictionaries
+    yield Fact("language_pair", claim.corpus.language_pair, path, 0)
+    yield Fact("train_pairs", len(data.sides_by_split["train"][0]), path, 0)
+    for dictionary in (source, target):
+        yield Fact("num_types", len(dictionary), path, 0)
+    yield Fact("num_dictionaries", 1 if source == target else 2, path, 0)
+    if "valid" in data.sides_by_split:
+        yield Fact("dev_pairs", len(data.sides_by_split["valid"][0]), path, 0)
+
+
+def _facts_of_record(
+    path: Path, record: Hypotheses, reported: Sequence[Reported]
+) -> Iterator[Fact]:
+    """Yield what a record of `decode` and its scores state, as facts of a translation."""
+    stated: dict[str, Value] = {
+        "beam_size": record.beam_size,
+        "length_penalty_alpha": record.length_penalty_alpha,
+        "training": record.run,
+        "average": record.average,
+        "num_scored": record.num_lines,
+    }
+    if limit := _MAX_LENGTH.search(record.signature):
+        for num_tokens in (20, 100):
+            most = float(limit[1]) * num_tokens + int(limit[2])
+            stated[f"limit_of_{num_tokens}_tokens"] = most
+    if reported:
+        stated["bleu"] = reported[0].value
+    for quantity, value in stated.items():
+        yield Fact(quantity, value, str(path), 0)
 
 
 def _with_corpus(claim: Claim, data: DataBin | None) -> Claim:
@@ -199,27 +237,25 @@ def _recorded(
     decoded: Iterable[_Recorded],
     scores: Sequence[tuple[Path, ScoreRecords]],
     references_of: Callable[[str], References],
-) -> list[tuple[Translation, list[Judged]]]:
-    """Return the translations of records with their problems, the average of most checkpoints
-    first.
-    """
+) -> list[Translation]:
+    """Return the translations of records, the average of most checkpoints first."""
     found = []
     kept = _of_the_tables(claim, decoded)
     for path, record in sorted(kept, key=lambda placed: -num_averaged(placed[1].average)):
         text_path = find_packed(record.path) or record.path
         references_path, references = references_of(record.testset)
-        role = role_of(claim, record.testset)
+        reported = _reported(record, scores)
         translation = Translation(
             path=str(text_path),
             lines=read_lines(text_path, may_be_blank=True),
             testset=record.testset,
-            role=role,
+            role=role_of(claim, record.testset),
             references_path=str(references_path or ""),
             references=references,
-            reported=_reported(record, scores),
+            reported=reported,
+            facts=tuple(_facts_of_record(path, record, reported)),
         )
-        facts = facts_of_record(path, record, translation.reported)
-        found.append((translation, problems_of_translation(facts, claim.target, translation)))
+        found.append(translation)
     return found
 
 
@@ -307,52 +343,54 @@ def collect_folder(
         RecordError, CorpusError: if a file is malformed.
     """
     data = _data(folder, claim)
-    claim = _with_corpus(claim, data)
     listing = list_folder(folder)
-    files = [read_log(folder / path, path) for path in listing.log_paths]
+    files = [read_log(folder / path, str(folder / path)) for path in listing.log_paths]
     given_path = references_path or _plain_file(folder, _REFERENCES)
     references = read_lines(given_path) if given_path else None
-    recorded: list[tuple[Translation, list[Judged]]] = []
+    recorded: list[Translation] = []
     plain_path, given_log = hypotheses_path, ""
     if hypotheses_path is None:
         decoded, scores = _records(folder, Hypotheses), list(_records(folder, ScoreRecords))
         recorded = _recorded(claim, decoded, scores, lambda testset: (given_path, references))
         plain_path = _plain_file(folder, _HYPOTHESES)
     elif read_output(hypotheses_path).kind == "generate log":
-        given_log, plain_path = _name_below(hypotheses_path, folder), None
-        if given_log not in listing.log_paths:
+        plain_path = None
+        place = hypotheses_path.resolve()
+        given_log = next((one.path for one in files if Path(one.path).resolve() == place), "")
+        if not given_log:
+            given_log = str(hypotheses_path)
             files.append(read_log(hypotheses_path, given_log))
     has_generations = any(_is_scored(section) for file in files for section in file.sections)
     is_plain = hypotheses_path is not None or not (recorded or has_generations)
     if plain_path is not None and is_plain:
+        lines = read_lines(plain_path)
         translation = Translation(
             path=str(plain_path),
-            lines=read_lines(plain_path),
+            lines=lines,
             testset=claim.corpus.test_testset,
             role="test",
             references_path=str(given_path or ""),
             references=references,
+            facts=(Fact("num_scored", len(lines), str(plain_path), 0),),
         )
-        recorded.append((translation, problems_of_text(translation, claim.target)))
+        recorded.append(translation)
 
     def generated(judged: JudgedJobs) -> tuple[Translation, ...]:
         """Return the translations of `given_log`, or of all logs without it."""
         return tuple(
-            _generated(folder, one, claim, references_path)
+            _generated(one, claim, references_path)
             for one in judged.translations
             if _is_scored(one.translation.section)
             and given_log in ("", one.translation.section.path)
         )
 
-    attending = _attending(folder, "**/*.json")
     case = _make_case(
         claim,
         scorer,
-        folder,
         files,
         data,
         recorded,
-        attending,
+        attending=_attending(folder, "**/*.json"),
         left_out=listing.left_out,
         choose=generated,
     )
@@ -364,7 +402,7 @@ def collect_folder(
 def _refuse_nothing(folder: Path, claim: Claim, case: Case, files: Sequence[LogFile]) -> None:
     """Raise a RecordError that says which other files a folder has."""
     others = [reason_not_read(file) for file in files if file.refusal is None and not file.sections]
-    shown = [*(note.removesuffix(".") for note in case.notes), *others]
+    shown = [*(note.removesuffix(".") for note in case.not_read), *others]
     if not shown:
         shown = [f"{file.path} holds nothing of fairseq" for file in files]
     details = f" ({'; '.join(shown[:MAX_NOTES])})" if shown else ""
@@ -373,12 +411,6 @@ def _refuse_nothing(folder: Path, claim: Claim, case: Case, files: Sequence[LogF
         " translations; expected at least one of these; name the folder that has"
         f" them{details}"
     )
-
-
-def _name_below(path: Path, folder: Path) -> str:
-    """Return a path below a folder as its logs are called; any other path is absolute."""
-    path, folder = path.resolve(), folder.resolve()
-    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
 
 
 def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Iterator[str]:
@@ -391,13 +423,13 @@ def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Iterator
             yield f"Not read: {file.path}: a log of another toolkit than fairseq."
 
 
-def training_in(folder: Path, judged: JudgedJobs) -> JudgedTraining | None:
+def training_in(place: str, judged: JudgedJobs) -> JudgedTraining | None:
     """Return the only training of a folder; None without a training, or if its log states nothing.
 
     Raises:
         UsageError: if there are several.
     """
-    _refuse_several(folder, "trainings", [one.name for one in judged.trainings])
+    _refuse_several(place, "trainings", [one.name for one in judged.trainings])
     if not judged.trainings:
         return None
     training = judged.trainings[0].training
@@ -410,14 +442,14 @@ def _data(folder: Path, claim: Claim) -> DataBin | None:
     folders = [
         str(path.parent) for path in sorted(folder.rglob(f"train.{source}-{target}.{source}.idx"))
     ]
-    _refuse_several(folder, "data-bins", folders)
+    _refuse_several(str(folder), "data-bins", folders)
     return DataBin(Path(folders[0]), source, target) if folders else None
 
 
-def _refuse_several(folder: Path, what: str, paths: list[str]) -> None:
+def _refuse_several(place: str, what: str, paths: list[str]) -> None:
     if len(paths) > 1:
         raise UsageError(
-            f"{folder}: {len(paths)} {what} ({', '.join(paths[:4])}); give a folder of one run"
+            f"{place}: {len(paths)} {what} ({', '.join(paths[:4])}); give a folder of one run"
         )
 
 
@@ -448,19 +480,19 @@ def _is_scored(section: Section) -> bool:
     """Return whether a section holds translations or a score; a validation of a training does not
     count.
     """
-    if section.program != "generate" or is_of_validation(section):
+    if section.program != "generate" or section.value("bleu_name") == VALIDATION_BLEU:
         return False
     return section.num_hypotheses > 0 or section.value("bleu") is not None
 
 
 def _generated(
-    folder: Path, judged: JudgedTranslation, claim: Claim, references_path: Path | None
+    judged: JudgedTranslation, claim: Claim, references_path: Path | None
 ) -> Translation:
     """Return fairseq-generate's lines as they are, in the order of the source, with the BLEU that
     it printed.
     """
     section = judged.translation.section
-    path, bleu = folder / section.path, section.find("bleu")
+    path, bleu = Path(section.path), section.find("bleu")
     lines = read_text(path).split("\n")[section.line - 1 : section.last_line]
     sentences = generated_sentences(lines)
     chosen = sentences["D"] or sentences["H"]
@@ -472,7 +504,7 @@ def _generated(
     if references_path is not None:
         references = read_lines(references_path)
     elif bleu is not None:
-        place = f"{folder / bleu.path}:{bleu.line}"
+        place = f"{bleu.path}:{bleu.line}"
         reported = (Reported(place, judged.metric, real(bleu.value) or 0.0, ""),)
     role = "dev" if judged.translation.role == "dev" else "test"
     return Translation(

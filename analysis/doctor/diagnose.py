@@ -49,7 +49,7 @@ def diagnose(case: Case) -> Diagnosis:
         },
         findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
         outcomes=outcomes,
-        notes=case.notes,
+        notes=notes_of(case),
         not_judged=not_judged(case),
     )
 
@@ -58,6 +58,25 @@ def _outcome(name: str, case: Case) -> Answer:
     answer = CHECKS[name](case)
     findings = [msgspec.structs.replace(finding, check=name) for finding in answer.findings]
     return msgspec.structs.replace(answer, check=name, findings=tuple(findings))
+
+
+def notes_of(case: Case) -> tuple[str, ...]:
+    """Return a sentence for each file that was not read, for each note of the judge, and for each
+    other number whose facts nothing states.
+    """
+    notes = list(case.not_read)
+    unstated: dict[str, list[str]] = {}
+    for subject, problems in case.problems.items():
+        for one in problems:
+            if not one.keeps_out:
+                notes.append(f"Note: {one.text}.")
+            elif not one.is_stated:
+                number = check_problems.number_of(subject, one)
+                unstated.setdefault(number, []).append(one.quantity)
+    unstated.pop("", None)  # a BLEU's are a part of the answer
+    for number, quantities in unstated.items():
+        notes.append(f"Note: not stated, and needed by {number}: {', '.join(quantities)}.")
+    return tuple(dict.fromkeys(notes))
 
 
 def not_judged(case: Case) -> tuple[str, ...]:

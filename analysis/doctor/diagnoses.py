@@ -31,7 +31,7 @@ def diagnose_run(
     claim = make_claim(train.run, scale, train.system, train.corpus, overrides)
     case = collect_run(results_folder, train, claim, _corpus_scorer(claim.corpus))
     diagnosis = diagnose(case)
-    if case.training is None and not case.notes:
+    if case.training is None and not case.not_read:
         missing = (
             f"none: no {train.log_path}; name the folder that holds the run with --runs-folder"
         )

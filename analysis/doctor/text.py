@@ -4,6 +4,7 @@ most 100 columns.
 
 from collections.abc import Iterable, Iterator
 
+from aiayn.known_good.table import show
 from aiayn.terminal import entries, sections, titled, wrapped
 from analysis.doctor.check_problems import shorten
 from analysis.doctor.types import WORDS_BY_CHECK, Answer, Cost, Diagnosis, Finding
@@ -76,7 +77,7 @@ def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
             shown_place = one.place
             yield from _labelled("evidence", shown_place)
         why = f" ({one.why})" if one.why else ""
-        yield from _labelled("", f"{one.quantity}: {one.found}; expected {one.expected}{why}")
+        yield from _labelled("", f"{one.quantity}: {show(one.value)}; expected {one.expected}{why}")
     if finding.cost is not None:
         yield from _labelled("cost", words_of_cost(finding.cost))
     yield from _labelled("fix", finding.fix)

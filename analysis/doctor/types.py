@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from aiayn.facts.types import Section
+from aiayn.facts.types import Fact, Section
 from aiayn.known_good.judge import Problem
 from aiayn.known_good.rows import JudgedTraining
 from aiayn.known_good.targets import Target
@@ -47,8 +47,9 @@ class Reported(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """One translated test set; '' and None mean that a value is not known.
 
-    `references` are the references of the score, as found. `log` is the section of a log of
-    fairseq-generate that has a line of BLEU. `lines` are empty for a log without sentences.
+    `references` are the references of the score, as found. `facts` are those of a record or of
+    plain lines. `log` is the section of a log of fairseq-generate that has a line of BLEU. `lines`
+    are empty for a log without sentences.
     """
 
     path: str
@@ -58,6 +59,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     references_path: str = ""
     references: tuple[str, ...] | None = None
     reported: tuple[Reported, ...] = ()
+    facts: tuple[Fact, ...] = ()
     log: Section | None = None
 
     @property
@@ -82,21 +84,12 @@ class Attending(msgspec.Struct, frozen=True):
     bits_lost: float
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """A problem that the judge found. `check` is `training` or `translation`. `concerns` is the
-    number that the problem keeps out of the tables, '' for the BLEU of a test set.
-    """
-
-    check: str
-    concerns: str
-    problem: Problem
-
-
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """The evidence on a claim; None or empty means absent.
 
-    `log_path` is the log of the training. `problems` has each problem of the judge once. `notes`
-    has a sentence for each note of the judge, and for each file that could not be read.
+    `log_path` is the log of the training. `problems` has what the judge found in the `training`, in
+    each `translation`, and in the `validation` of --eval-bleu. `not_read` has a sentence for each
+    file that could not be read.
     """
 
     claim: Claim
@@ -105,9 +98,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     training: JudgedTraining | None = None
     data: DataBin | None = None
     translations: tuple[Translation, ...] = ()
-    problems: tuple[Judged, ...] = ()
+    problems: dict[str, list[Problem]] = {}
     attending: Attending | None = None
-    notes: tuple[str, ...] = ()
+    not_read: tuple[str, ...] = ()
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,33 +131,18 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         return self.low is not None and self.low < 0 and self.most <= 0
 
 
-class Evidence(msgspec.Struct, frozen=True):
-    """A difference: where it is stated, which quantity, both values, and why it matters."""
-
-    path: str
-    quantity: str
-    found: str
-    expected: str
-    line: int | None = None
-    why: str = ""
-
-    @property
-    def place(self) -> str:
-        """File and line, as an editor takes them."""
-        return f"{self.path}:{self.line}" if self.line else self.path
-
-
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A difference from the claim, with its evidence, its cost and what to do.
 
     `cause` and `amount` name the difference as published/costs.csv does: a quantity and its value,
     or the ratio to the system's value. The cost is measured on this run where possible, otherwise
-    taken from publications on the same corpus. `concerns` is the same as in `Judged`.
+    taken from publications on the same corpus. `concerns` is the number that the difference keeps
+    out of the tables, '' for the BLEU of a test set.
     """
 
     cause: str
     title: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[Problem, ...]
     fix: str
     check: str = ""
     amount: float | None = None
@@ -241,7 +219,7 @@ KNOWN_FINDINGS = {
 
 
 def make_finding(
-    name: str, evidence: Sequence[Evidence], *, cost: Cost | None = None, **values: Any
+    name: str, evidence: Sequence[Problem], *, cost: Cost | None = None, **values: Any
 ) -> Finding:
     """Return the finding with a name in findings.csv, whose texts may have fields of `values`."""
     known = KNOWN_FINDINGS[name]

@@ -69,10 +69,10 @@ def _notes(lines: Sequence[AveragedLine]) -> list[str]:
     for line in lines:
         shown: list[Problem] = []
         for judged in line.trainings:
-            shown += judged.notes
+            shown += judged.problems
             for translation in judged.translations:
-                shown += translation.notes if translation.value is not None else []
-        for note in shown:
+                shown += translation.problems if translation.value is not None else []
+        for note in (one for one in shown if not one.keeps_out):
             text = f"{note.label}, usually {note.expected}: {note.why}"
             rows_by_text.setdefault(text, {})[line.target.system] = None
     texts = [f"{', '.join(rows)}: {text}." for text, rows in rows_by_text.items()]

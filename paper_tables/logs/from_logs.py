@@ -17,7 +17,7 @@ from aiayn.facts.jobs import Training, join_jobs
 from aiayn.facts.listing import LeftOut, Listing, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
 from aiayn.facts.types import Fact, LogFile
-from aiayn.known_good.judge import Problem, problems
+from aiayn.known_good.judge import Problem, judge
 from aiayn.known_good.rows import (
     AveragedLine,
     JudgedJobs,
@@ -80,7 +80,7 @@ def make_page_of_logs(
     for one in judged.trainings:
         if one.name in recorded_by_name:
             scale_by_name[one.name], train = recorded_by_name[one.name]
-            found = problems(_contradictions(one.training, train), {}, "train")
+            found = judge(_contradictions(one.training, train), {}, ("train",))
             contradictions[one.name] = [problem for problem in found if problem.is_stated]
     tables = [lay_out_logs(judged, scale_by_name, contradictions, left_out)]
     if alone or not recorded_by_scale:

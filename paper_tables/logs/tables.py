@@ -48,9 +48,7 @@ def lay_out_logs(
         fills, apart = _numbers(one)
         if one.name in scale_by_name:
             fills = f"the tables of scale {scale_by_name[one.name]}, by its records"
-        problems = [*apart, *(one.text for one in contradictions.get(one.name, ()))]
-        problems += [problem.text for problem in one.all_problems]
-        why = _why(problems, one.notes)
+        why = _why(apart, [*contradictions.get(one.name, ()), *one.problems])
         row = _log_row(one.name, describe_training(one.training), _row_words(one), fills, why)
         rows.append((one.name, row))
         for copy in one.training.copies:
@@ -96,7 +94,7 @@ def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
     for one in sorted(trainings, key=lambda one: (not one.value_by_metric, one.name)):
         target = one.target
         row = "no row" if target is None else name_of_system(target.system)
-        if target is not None and one.row.target is None:
+        if target is not None and one.row is None:
             row = f"no row; nearest is {row}"
         # What fills, each with the printed number of the same quantity. Without any, the printed
         # perplexity says what the row has.
@@ -110,10 +108,10 @@ def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
                 pairs.append((_bleu_words(scored), _printed_words(target, "BLEU", role)))
         fills = bool(pairs)
         pairs = pairs or [("", _printed_words(target, "PPL"))]
-        reasons = [problem.text for problem in one.all_problems]
+        problems = list(one.problems)
         for scored in one.translations:
-            reasons += [problem.text for problem in scored.problems]
-        reasons = list(dict.fromkeys(reasons))
+            problems += scored.problems
+        reasons = list(dict.fromkeys(found.text for found in problems if found.keeps_out))
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         why = f"{reasons[0]}{more}" if reasons else DASH
         for ours, printed in pairs:
@@ -155,8 +153,10 @@ def _printed_words(target: Target | None, name: str, role: str = "") -> str:
     return f"{name} {' / '.join(values)}" if values else ""
 
 
-def _why(problems: Sequence[str], notes: Sequence[Problem]) -> str:
-    texts = list(dict.fromkeys(problems))
+def _why(apart: Sequence[str], problems: Sequence[Problem]) -> str:
+    """Return what is set apart, why, and notes, each once."""
+    texts = [*apart, *dict.fromkeys(one.text for one in problems if one.keeps_out)]
+    notes = [one for one in problems if not one.keeps_out]
     more = len(texts) - MAX_PROBLEMS
     texts = texts[:MAX_PROBLEMS] + ([f"and {more} more"] if more > 0 else [])
     texts += [f"note: {note.text}" for note in notes[:MAX_PROBLEMS]]
@@ -175,15 +175,13 @@ def _log_row(name: str, what: str, row: str, fills: str, why: str) -> Row:
 def _translation_row(judged: JudgedTranslation) -> Row:
     translation = judged.translation
     training = translation.training
-    fills = apart = ""
+    fills, apart = "", []
     if judged.value is not None:
         fills = _bleu_words(judged)
     elif judged.bleu is not None:
-        apart = f"{_bleu_words(judged)} is set apart"
-    problems = [apart] if apart else []
-    problems += [problem.text for problem in judged.problems]
+        apart = [f"{_bleu_words(judged)} is set apart"]
     row = training.name if training is not None else ""
-    why = _why(problems, judged.notes)
+    why = _why(apart, judged.problems)
     return _log_row(judged.name, describe_translation(translation), row, fills, why)
 
 
@@ -222,19 +220,18 @@ def describe_training(training: Training) -> str:
 
 
 def _row_words(judged: JudgedTraining) -> str:
-    row = judged.row
-    if row.target is not None:
-        return row.target.name
+    target = judged.target
+    if judged.row is not None:
+        return judged.row.name
     if not judged.training.arguments:
         return "unknown: no hyper-parameters in the log"
-    if row.nearest is None:
+    if target is None:
         return "none"
-    texts = []
-    for problem in row.problems[:MAX_DIFFERENCES]:
-        texts.append(f"{problem.label}, not {problem.expected}")
-    if len(row.problems) > MAX_DIFFERENCES:
-        texts.append(f"and {len(row.problems) - MAX_DIFFERENCES} more")
-    return f"none; nearest {row.nearest.name}: {'; '.join(texts)}"
+    differing = [one for one in judged.problems if "row" in one.keeps_out]
+    texts = [f"{one.label}, not {one.expected}" for one in differing[:MAX_DIFFERENCES]]
+    if len(differing) > MAX_DIFFERENCES:
+        texts.append(f"and {len(differing) - MAX_DIFFERENCES} more")
+    return f"none; nearest {target.name}: {'; '.join(texts)}"
 
 
 def _numbers(judged: JudgedTraining) -> tuple[str, list[str]]:

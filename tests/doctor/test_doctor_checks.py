@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from aiayn.facts.types import Fact
-from aiayn.known_good.judge import problems
+from aiayn.known_good.judge import judge
 from aiayn.spec.system import Overrides, read_corpus
 from analysis.doctor.check_data import check_vocabulary
 from analysis.doctor.check_lengths import check_lengths
@@ -25,7 +25,7 @@ from analysis.doctor.collect import collect_folder
 from analysis.doctor.costs import rank
 from analysis.doctor.diagnose import CHECKS, diagnose
 from analysis.doctor.diagnoses import make_claim
-from analysis.doctor.types import Answer, Case, Judged, Reported
+from analysis.doctor.types import Answer, Case, Reported
 from tests.doctor.fixtures import assemble
 
 ROWS = tomllib.loads(Path(__file__).with_name("checks.toml").read_text(encoding="utf-8"))["case"]
@@ -167,9 +167,8 @@ def test_a_symptom_ranks_after_causes_and_is_found_only_where_bounds_are_publish
     symptoms = check_lengths(of_wmt14(short)).findings
     assert clean.training is not None
     short_training = Fact("updates", 250, "train.log", 1)
-    (problem,) = problems([short_training], {"updates": 700}, "train")[:1]
-    judged = Judged("training", "", problem)
-    cause = check_training(replace(clean, problems=(judged,))).findings
+    problems = judge([short_training], {"updates": 700}, ("train",))
+    cause = check_training(replace(clean, problems={"training": problems})).findings
     assert [one.cause for one in rank([*symptoms, *cause])] == ["updates", "lengths"]
 
 
@@ -202,7 +201,7 @@ def test_a_part_that_is_shifted_is_out_of_order(clean: Case) -> None:
     shifted = (*ANIMALS[:40], *ANIMALS[41:], "")
     case = small(clean, lines=shifted, references=ANIMALS)
     (finding,) = check_reference_order(case).findings
-    assert (finding.cause, finding.evidence[0].found) == ("reference_order", "41")
+    assert (finding.cause, finding.evidence[0].value) == ("reference_order", "41")
     assert CHECKS["pieces"](case).findings == ()
 
 

@@ -5,14 +5,13 @@ from msgspec.structs import replace
 
 from aiayn.facts.jobs import Training
 from aiayn.facts.types import Section
-from aiayn.known_good.judge import Row, problems
+from aiayn.known_good.judge import OF_TRANSLATIONS, judge
 from aiayn.known_good.rows import JudgedTraining
 from aiayn.spec.system import Overrides
-from analysis.doctor.collect_problems import problems_of_translation
 from analysis.doctor.costs import PAPER_CORPORA, add_costs
 from analysis.doctor.diagnose import diagnose
 from analysis.doctor.diagnoses import make_claim
-from analysis.doctor.types import Case, Diagnosis, Judged, Reported, Translation
+from analysis.doctor.types import Case, Diagnosis, Reported, Translation
 from tests.doctor.threads import CASES, Settings, ThreadCase
 
 IDS = [case.name for case in CASES]
@@ -30,7 +29,7 @@ def of_settings(settings: Settings, corpus: str) -> Diagnosis:
     judged = JudgedTraining(
         training=Training(sections=[Section(path="thread", program="train", line=1)]),
         facts=list(settings.training),
-        row=Row(target=None, nearest=target),
+        target=target,
     )
     translation = Translation(
         path="thread",
@@ -39,17 +38,16 @@ def of_settings(settings: Settings, corpus: str) -> Diagnosis:
         reported=(Reported("thread", settings.metric, 0.0, ""),),
         log=settings.log,
     )
-    found = [
-        Judged("training", "", problem)
-        for problem in problems(settings.training, target.values, "train")
-    ]
-    found += problems_of_translation(settings.translation, target, translation)
+    found = {
+        "training": judge(settings.training, target.values, ("train",)),
+        "translation": judge(settings.translation, target.values_of_role("test"), OF_TRANSLATIONS),
+    }
     case = Case(
         claim=claim,
         scorer=lambda hypotheses, references: {},
         training=judged,
         translations=(translation,),
-        problems=tuple(found),
+        problems=found,
     )
     return add_costs(replace(diagnose(case), corpus=corpus))
 

@@ -54,14 +54,24 @@ def translation(judged: JudgedJobs, name: str = "g.log") -> JudgedTranslation:
     return next(one for one in judged.translations if one.name.startswith(name))
 
 
+def kept_out_by(judged: JudgedTraining | JudgedTranslation) -> set[str]:
+    """Return the quantities that keep a number out of its row, without notes."""
+    return {problem.quantity for problem in judged.problems if problem.keeps_out}
+
+
+def noted(judged: JudgedTraining | JudgedTranslation) -> set[str]:
+    """Return the quantities of the notes."""
+    return {problem.quantity for problem in judged.problems if not problem.keeps_out}
+
+
 def problems_of(judged: JudgedJobs, name: str) -> set[str]:
     """Return the quantities that keep the numbers of a log out of their row; `nothing` stands for
     a log without problems that has no row.
     """
     for one in judged.trainings:
         if one.name.startswith(name):
-            return {problem.quantity for problem in one.all_problems}
-    return {problem.quantity for problem in translation(judged, name).problems}
+            return kept_out_by(one)
+    return kept_out_by(translation(judged, name))
 
 
 def filled(judged: JudgedJobs) -> dict[str, list[str]]:

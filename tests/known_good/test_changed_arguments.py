@@ -14,7 +14,7 @@ import pytest
 
 from aiayn.known_good.judge import RULES
 from aiayn.known_good.table import Rule, allowed_by
-from tests.known_good.folders import AVERAGING, BASE, GENERATION, judge_texts
+from tests.known_good.folders import AVERAGING, BASE, GENERATION, judge_texts, kept_out_by
 from tests.logs.factory import OURS, TrainingText
 from tests.logs.fairseq_keys import KEYS_PATH
 
@@ -70,12 +70,12 @@ def problems_of(folder: Path, rule: Rule | None, value: object = None) -> set[st
     judged = judge_texts(folder, texts | {"ours/train.log": ours.text()})
     if program == "generate":
         (translation,) = [one for one in judged.translations if one.name == "g.log"]
-        return {problem.quantity for problem in translation.problems}
+        return kept_out_by(translation)
     name = "ours/train.log" if is_ours else "a.log"
     (found,) = [one for one in judged.trainings if one.name == name]
-    if found.row.target is None or found.row.target.system != "base":
+    if found.row is None or found.row.system != "base":
         return {"no row"}
-    return {problem.quantity for problem in found.all_problems} - {"wall_seconds"}
+    return kept_out_by(found) - {"wall_seconds"}
 
 
 def test_every_argument_of_fairseq_has_a_row() -> None:
@@ -127,4 +127,4 @@ def test_a_changed_argument_is_set_apart_or_harmless(rule: Rule, tmp_path: Path)
 def test_a_row_that_is_loosened_is_noticed(tmp_path: Path) -> None:
     text = replace(BASE).changed(dropout=0.3).text()
     judged = judge_texts(tmp_path, {"a.log": text})
-    assert "p_drop" in {problem.quantity for problem in judged.trainings[0].all_problems}
+    assert "p_drop" in kept_out_by(judged.trainings[0])

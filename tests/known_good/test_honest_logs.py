@@ -16,7 +16,7 @@ from aiayn.facts.arguments import parse_arguments
 from aiayn.facts.derived import counted_parameters
 from aiayn.facts.types import Section
 from aiayn.known_good.judge import RULES
-from tests.known_good.folders import WHOLE, filled, judge, judge_texts, training
+from tests.known_good.folders import WHOLE, filled, judge, judge_texts, kept_out_by, training
 from tests.logs.factory import Form, GenerationText, TrainingText, averaging_text, write
 
 HONEST = Path(__file__).parent.parent / "facts" / "honest"
@@ -110,7 +110,7 @@ def write_run(folder: Path, system: str, version: str) -> Path:
 def test_an_honest_log_fills_its_row(system: str, version: str, tmp_path: Path) -> None:
     judged = judge(write_run(tmp_path, system, version))
     assert filled(judged) == {"train.log": WHOLE, "generate.log": ["bleu"]}
-    assert training(judged, "train.log").row.target.system == system  # type: ignore[union-attr]
+    assert training(judged, "train.log").row.system == system  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("version", FORM_BY_VERSION)
@@ -143,7 +143,7 @@ def test_a_documented_recipe_that_differs_does_not_fill(name: str, tmp_path: Pat
     version, quantities = RECIPES[name]
     judged = judge_texts(tmp_path, {"a.log": training_text(name, FORM_BY_VERSION[version])})
     assert filled(judged) == {"a.log": []}
-    assert quantities <= {problem.quantity for problem in training(judged).all_problems}
+    assert quantities <= kept_out_by(training(judged))
 
 
 def test_a_log_of_a_parser_states_no_argument_that_is_not_known() -> None:
@@ -168,6 +168,6 @@ def test_a_log_that_fairseq_wrote_has_no_problem_but_its_size(folder: Path) -> N
     judged = judge(folder)
     assert len(judged.trainings) == 1
     for one in judged.trainings:
-        assert {problem.quantity for problem in one.all_problems} <= OF_SIZE
+        assert kept_out_by(one) <= OF_SIZE
     for translation in judged.translations:
-        assert {problem.quantity for problem in translation.problems} <= OF_SIZE
+        assert kept_out_by(translation) <= OF_SIZE

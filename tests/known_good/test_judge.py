@@ -12,12 +12,12 @@ from aiayn.facts.derived import facts_of_training
 from aiayn.facts.jobs import join_jobs
 from aiayn.facts.reader import read_log
 from aiayn.facts.types import Fact, Value
-from aiayn.known_good.judge import Row, find_row, notes, problems
+from aiayn.known_good.judge import OF_TRANSLATIONS, find_row, judge
 from aiayn.known_good.rows import judge_jobs
 from aiayn.known_good.table import Rule, allowed_by, read_table, show_allowed
 from aiayn.known_good.targets import make_target, read_targets
 from aiayn.spec.system import read_system
-from tests.known_good.folders import BASE, TARGETS, judge_texts
+from tests.known_good.folders import BASE, TARGETS, judge_texts, kept_out_by
 from tests.logs.factory import OURS, TrainingText, write
 
 PAPER = [target for target in TARGETS if target.scale == "paper"]
@@ -50,7 +50,7 @@ def test_allowed_values_in_words(allowed: str, text: str) -> None:
 
 
 def quantities(facts: list[Fact], number: str = "bleu") -> list[str]:
-    return [problem.label for problem in problems(facts, TARGET, number, RULES)]
+    return [one.label for one in judge(facts, TARGET, (number,), RULES) if one.keeps_out]
 
 
 def test_a_fact_is_a_problem_if_it_is_not_allowed_not_known_or_not_stated() -> None:
@@ -65,14 +65,24 @@ def test_a_fact_is_a_problem_if_it_is_not_allowed_not_known_or_not_stated() -> N
 
 def test_a_problem_is_one_sentence_with_its_place() -> None:
     facts = [Fact("a", 1, "x.log", 3), Fact("b", 300, "x.log", 9)]
-    (problem,) = problems(facts, TARGET, "bleu", RULES)
+    (problem,) = judge(facts, TARGET, OF_TRANSLATIONS, RULES)
     assert problem.text == "x.log:9: b 300, expected 100 (why b)"
 
 
 def test_a_note_keeps_nothing_out() -> None:
     facts = [Fact("a", 1, "x.log", 3), Fact("b", 105, "x.log", 4), Fact("c", 5, "x.log", 5)]
-    assert problems(facts, TARGET, "bleu", RULES) == []
-    assert [note.label for note in notes(facts, TARGET, RULES)] == ["b 105", "c 5"]
+    found = judge(facts, TARGET, OF_TRANSLATIONS, RULES)
+    assert [(note.label, note.keeps_out) for note in found] == [("b 105", ()), ("c 5", ())]
+
+
+def test_a_problem_has_the_numbers_that_it_keeps_out_in_their_order() -> None:
+    rules = RULES | {"d": Rule("d", "[0]", "cost train", "why d")}
+    facts = [Fact("a", 5, "x.log", 3), Fact("d", 1, "x.log", 4), Fact("c", 5, "x.log", 5)]
+    found = judge(facts, TARGET, ("train", "ppl", "cost"), rules)
+    assert [(one.label, one.keeps_out) for one in found] == [
+        ("d 1", ("train", "cost")),
+        ("c 5", ()),
+    ]
 
 
 def test_a_table_with_a_quantity_twice_is_refused(tmp_path: Path) -> None:
@@ -82,32 +92,29 @@ def test_a_table_with_a_quantity_twice_is_refused(tmp_path: Path) -> None:
         read_table(path)
 
 
-def row_of(folder: Path, text: TrainingText) -> Row:
+def row_of(folder: Path, text: TrainingText) -> tuple[str, bool]:
     judged = judge_texts(folder, {"a.log": text.text()})
-    return find_row(facts_of_training(judged.trainings[0].training), PAPER)
+    target, has_row = find_row(facts_of_training(judged.trainings[0].training), PAPER)
+    assert target is not None
+    return target.name, has_row
 
 
 def test_the_row_is_the_only_target_that_fits(tmp_path: Path) -> None:
-    row = row_of(tmp_path, BASE)
-    assert row.target is not None
-    assert row.target.name == "base, en-de"
+    assert row_of(tmp_path, BASE) == ("base, en-de", True)
     french = replace(BASE, num_train_pairs=36_000_000, num_epochs=3)
-    row = row_of(tmp_path / "b", french.changed(target_lang="fr"))
-    assert row.target is not None
-    assert row.target.name == "base, en-fr"
+    assert row_of(tmp_path / "b", french.changed(target_lang="fr")) == ("base, en-fr", True)
 
 
 def test_without_a_row_the_nearest_has_the_fewest_problems(tmp_path: Path) -> None:
-    row = row_of(tmp_path, BASE.changed(dropout=0.3, encoder_layers=5, decoder_layers=5))
-    assert row.target is None
-    assert row.nearest is not None
-    assert [problem.quantity for problem in row.problems] == ["num_layers", "p_drop"]
+    text = BASE.changed(dropout=0.3, encoder_layers=5, decoder_layers=5)
+    assert row_of(tmp_path, text) == ("base, en-de", False)
 
 
 def test_two_targets_that_fit_are_not_a_row(tmp_path: Path) -> None:
     judged = judge_texts(tmp_path, {"a.log": BASE.text()})
     facts = facts_of_training(judged.trainings[0].training)
-    assert find_row(facts, [*PAPER, PAPER[0]]).target is None
+    assert find_row(facts, [*PAPER, PAPER[0]])[1] is False
+    assert find_row(facts, []) == (None, False)
 
 
 def test_only_our_own_trainings_are_compared_with_smaller_scales(tmp_path: Path) -> None:
@@ -128,7 +135,7 @@ def test_a_claimed_target_of_a_smaller_scale_is_compared_with_a_foreign_log(tmp_
     assert judge_jobs(jobs, demo).trainings[0].target is None
     (claimed,) = judge_jobs(jobs, demo, is_claimed=True).trainings
     assert claimed.target is demo[0]
-    assert "d_model" in {problem.quantity for problem in claimed.all_problems}
+    assert "d_model" in kept_out_by(claimed)
 
 
 def test_a_system_with_a_patience_has_no_fixed_number_of_updates() -> None:

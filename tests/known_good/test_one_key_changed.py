@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aiayn.known_good.rows import JudgedJobs
-from tests.known_good.folders import AVERAGED, AVERAGING, BASE, GENERATION, filled, judge
+from tests.known_good.folders import AVERAGED, AVERAGING, BASE, GENERATION, filled, judge, noted
 from tests.logs.factory import OURS, TrainingText, attempts, write
 
 PATH = Path(__file__).parent.parent / "logs" / "one_key_changed.toml"
@@ -75,9 +75,9 @@ def test_the_clean_folder_fills(tmp_path: Path) -> None:
 def test_a_change_keeps_a_number_out_or_is_a_note(name: str, tmp_path: Path) -> None:
     clean = judge_changed({}, tmp_path / "clean")
     judged = judge_changed(CHANGES[name], tmp_path / "changed")
-    notes = {note.quantity for one in judged.trainings for note in one.notes}
-    notes |= {note.quantity for one in judged.translations for note in one.notes}
-    earlier = {note.quantity for one in clean.trainings for note in one.notes}
-    earlier |= {note.quantity for one in clean.translations for note in one.notes}
+    notes, earlier = (
+        set[str]().union(*map(noted, (*one.trainings, *one.translations)))
+        for one in (judged, clean)
+    )
     is_noted = bool(notes - earlier)
     assert (filled(judged) != filled(clean)) or is_noted or name in HARMLESS

@@ -52,8 +52,8 @@ def test_json_without_times_whose_validations_name_no_update(judged: JudgedJobs)
     assert section.value("num_gpus") == 128
     assert (section.arguments["max_tokens"], section.log_format) == (5120, "json")
     found = training(judged, "fairseq06_big_enfr.log")
-    assert found.row.target is not None
-    assert found.row.target.name == "big_enfr, en-fr"
+    assert found.row is not None
+    assert found.row.name == "big_enfr, en-fr"
     assert problems_of(judged, "fairseq06_big_enfr.log") >= {
         "peak_learning_rate",
         "updates",
@@ -78,8 +78,8 @@ def test_a_resumed_training_of_another_model_is_named_by_it(judged: JudgedJobs) 
     assert (section.value("resumed_updates"), section.last_update) == (50_000, 300_000)
     assert section.value("done_seconds") is None
     found = training(judged, "fairseq10_resumed.log")
-    assert found.row.target is None
-    differing = {problem.quantity: problem.value for problem in found.all_problems}
+    assert found.row is None
+    differing = {problem.quantity: problem.value for problem in found.problems}
     assert differing["architecture"] == "syntax_glat"
     assert "done_seconds" in differing
 
@@ -89,9 +89,9 @@ def test_a_complete_training_of_another_corpus_matches_no_row(judged: JudgedJobs
     assert section.value("num_parameters") == 11_335_680
     assert str(section.value("gpu")).strip() == "GeForce RTX 2080 Ti"
     assert list(section.validations.values())[-1].bleu == 32.5
-    row = training(judged, "fairseq12_iwslt.log").row
-    assert (row.target, row.nearest is None) == (None, False)
-    differing = {problem.quantity for problem in row.problems}
+    found = training(judged, "fairseq12_iwslt.log")
+    assert (found.row, found.target is None) == (None, False)
+    differing = {one.quantity for one in found.problems if "row" in one.keeps_out}
     assert differing >= {"num_layers", "d_model", "num_heads", "language_pair"}
 
 

@@ -22,6 +22,7 @@ from tests.known_good.folders import (
     WHOLE,
     filled,
     judge,
+    kept_out_by,
     problems_of,
 )
 from tests.logs.factory import TrainingText, averaging_text, write
@@ -160,7 +161,7 @@ def test_an_old_log_that_begins_at_epoch_1_begins_at_update_0(
 ) -> None:
     old = old_log(lines_per_epoch=lines_per_epoch, log_format=log_format)
     (training,) = judge(write(tmp_path, {"old.log": old})).trainings
-    assert training.all_problems == []
+    assert kept_out_by(training) == set()
     assert training.gpu_seconds == 43_200 * 8
 
 
@@ -193,7 +194,7 @@ def test_a_quantity_that_the_log_does_not_state_sets_it_apart(tmp_path: Path) ->
     words = ("training on", "examples from: data-bin")
     kept = [line for line in text.split("\n") if not any(word in line for word in words)]
     judged = judge(write(tmp_path, {"a.log": "\n".join(kept)}))
-    unstated = {one.quantity for one in judged.trainings[0].all_problems if not one.is_stated}
+    unstated = {one.quantity for one in judged.trainings[0].problems if not one.is_stated}
     expected = {"adam_epsilon", "tokens_per_update", "num_gpus", "train_pairs", "dev_pairs"}
     assert unstated == expected
 

@@ -1,7 +1,8 @@
 """Decides whether a number fills its row: the only rule about settings and statements.
 
-A number fills its row if every fact that it needs is stated and allowed. `tables` shows numbers
-without problems, and the problems of the others. `doctor` sorts the same problems by their cost.
+A number fills its row if every fact that it needs is stated and allowed. One pass over the facts
+finds the problems, each with the numbers that it keeps out. `tables` shows numbers without
+problems, and the problems of the others. `doctor` sorts the same problems by their cost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,33 +10,44 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from aiayn.facts.types import Fact, Value
-from aiayn.known_good.table import Rule, TargetValue, allowed_by, read_table, show, show_allowed
+from aiayn.known_good.table import (
+    ANY,
+    Rule,
+    TargetValue,
+    allowed_by,
+    read_table,
+    show,
+    show_allowed,
+)
 from aiayn.known_good.targets import Target
 
 RULES = read_table()
 # Only what tells rows apart is compared with every target.
 ROW_RULES = {name: rule for name, rule in RULES.items() if "row" in rule.needed_by}
+OF_TRAININGS, OF_TRANSLATIONS = ("row", "train", "ppl", "cost"), ("bleu",)  # numbers of a log
 NO_RULE = "no fairseq from 0.6 to 0.12 has it: changed code, whose effect is not known"
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that keeps a number out of its row, or that a number needs and no line states.
+class Problem(msgspec.Struct, frozen=True):
+    """A difference: a quantity, its value, the expected value, and where it is stated.
 
-    `value` is None and `line` 0 if the fact is not stated.
+    `keeps_out` has the numbers that it keeps out of their row; none for a note. With `is_stated`
+    False no line states the quantity.
     """
 
     quantity: str
     value: Value
-    is_stated: bool
     expected: str
-    why: str
     path: str = ""
     line: int = 0
+    why: str = ""
+    is_stated: bool = True
+    keeps_out: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
-        """File and line, as an editor takes them; '' if no line states the fact."""
-        return f"{self.path}:{self.line}" if self.path else ""
+        """File and line, as an editor takes them; '' if no line states the quantity."""
+        return f"{self.path}:{self.line}" if self.line else self.path
 
     @property
     def label(self) -> str:
@@ -47,94 +59,83 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         """The whole sentence."""
         if not self.is_stated:
             return f"{self.quantity} is not stated; expected {self.expected} ({self.why})"
-        return (
-            f"{self.place}: {self.quantity} {show(self.value)}, expected {self.expected}"
-            f" ({self.why})"
-        )
+        return f"{self.place}: {self.label}, expected {self.expected} ({self.why})"
 
 
-def problems(
+def judge(
     facts: Iterable[Fact],
     target: Mapping[str, TargetValue],
-    number: str,
+    numbers: Sequence[str],
     rules: Mapping[str, Rule] = RULES,
 ) -> list[Problem]:
-    """Return why a number does not fill the row of a target, each fact once; empty if it does."""
+    """Return why some numbers do not fill the row of a target, in the order of the numbers, and
+    then notes: facts that no number needs, and values that only a later alternative allows.
+
+    Each fact is there once.
+    """
     found: dict[tuple[str, str], Problem] = {}
     stated: set[str] = set()
     for fact in facts:
-        rule = rules.get(fact.quantity)
+        key = fact.quantity, str(fact.value)
         if fact.value is not None:
             stated.add(fact.quantity)
-        if rule is None:
-            is_pairs = fact.quantity.startswith("pairs_")  # of any split; named ones are derived
-            if not is_pairs and fact.value is not None:
-                key = (fact.quantity, str(fact.value))
-                found.setdefault(key, _problem(fact, "none", NO_RULE))
-            continue
-        if number in rule.needed_by and allowed_by(fact.value, rule.allowed, target) is None:
-            expected = show_allowed(rule.allowed, target)
-            found.setdefault((fact.quantity, str(fact.value)), _problem(fact, expected, rule.why))
+        if key not in found:
+            problem = _problem(fact, rules.get(fact.quantity), target, numbers)
+            if problem is not None:
+                found[key] = problem
     for rule in rules.values():
-        if number in rule.required_by and rule.quantity not in stated:
-            expected = show_allowed(rule.allowed, target)
-            problem = Problem(
-                quantity=rule.quantity, value=None, is_stated=False, expected=expected, why=rule.why
+        keeps_out = tuple(number for number in numbers if number in rule.required_by)
+        if keeps_out and rule.quantity not in stated:
+            found[rule.quantity, ""] = Problem(
+                quantity=rule.quantity,
+                value=None,
+                expected=show_allowed(rule.allowed, target),
+                why=rule.why,
+                is_stated=False,
+                keeps_out=keeps_out,
             )
-            found[rule.quantity, ""] = problem
-    return list(found.values())
+    order = (*numbers, "")
+    return sorted(found.values(), key=lambda one: order.index("".join(one.keeps_out[:1])))
 
 
-def _problem(fact: Fact, expected: str, why: str) -> Problem:
+def _problem(
+    fact: Fact, rule: Rule | None, target: Mapping[str, TargetValue], numbers: Sequence[str]
+) -> Problem | None:
+    """Return what is wrong with a fact, or unusual; None if nothing is."""
+    expected, why, keeps_out = "none", NO_RULE, tuple(numbers)
+    if rule is None:
+        # Of the pairs of splits, those that count are derived under names of their own.
+        if fact.value is None or fact.quantity.startswith("pairs_"):
+            return None
+    elif rule.allowed == ANY:
+        return None
+    else:
+        alternative = allowed_by(fact.value, rule.allowed, target)
+        keeps_out = tuple(one for one in numbers if one in rule.needed_by and alternative is None)
+        is_needed_elsewhere = alternative is None and bool(rule.numbers)
+        if not keeps_out and (alternative == 0 or is_needed_elsewhere or fact.value is None):
+            return None
+        expected, why = show_allowed(rule.allowed, target), rule.why
     return Problem(
         quantity=fact.quantity,
         value=fact.value,
-        is_stated=True,
         expected=expected,
-        why=why,
         path=fact.path,
         line=fact.line,
+        why=why,
+        keeps_out=keeps_out,
     )
 
 
-def notes(
-    facts: Iterable[Fact], target: Mapping[str, TargetValue], rules: Mapping[str, Rule] = RULES
-) -> list[Problem]:
-    """Return what is unusual and keeps no number out: facts that no number needs, and values that
-    only a later alternative allows.
+def find_row(facts: Sequence[Fact], targets: Sequence[Target]) -> tuple[Target | None, bool]:
+    """Return the only target whose row a training fits, and True. If two fit or none does, return
+    the nearest, which is the first with the fewest problems, and False.
     """
-    found: dict[tuple[str, str], Problem] = {}
-    for fact in facts:
-        rule = rules.get(fact.quantity)
-        if rule is None or rule.allowed == "any" or fact.value is None:
-            continue
-        alternative = allowed_by(fact.value, rule.allowed, target)
-        is_later = alternative is not None and alternative > 0
-        is_unneeded = alternative is None and not rule.numbers
-        if is_later or is_unneeded:
-            expected = show_allowed(rule.allowed, target)
-            found.setdefault((fact.quantity, str(fact.value)), _problem(fact, expected, rule.why))
-    return list(found.values())
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """The target whose row a training has. Without any, `nearest` has the fewest problems."""
-
-    target: Target | None
-    nearest: Target | None
-    problems: tuple[Problem, ...] = ()
-
-
-def find_row(facts: Sequence[Fact], targets: Sequence[Target]) -> Row:
-    """Return the only target whose row a training fits. If two fit, there is no row; if none fits,
-    the nearest is the first with the fewest problems.
-    """
-    if not targets:
-        return Row(target=None, nearest=None)
     telling = [fact for fact in facts if fact.quantity in ROW_RULES]
-    found = [(problems(telling, target.values, "row", ROW_RULES), target) for target in targets]
-    fitting = [target for differing, target in found if not differing]
-    if len(fitting) == 1:
-        return Row(target=fitting[0], nearest=fitting[0])
-    differing, nearest = min(found, key=lambda one: len(one[0]))
-    return Row(target=None, nearest=nearest, problems=tuple(differing))
+    found = [
+        (len(judge(telling, target.values, ("row",), ROW_RULES)), target) for target in targets
+    ]
+    if not found:
+        return None, False
+    num_problems = [number for number, _ in found]
+    return min(found, key=lambda one: one[0])[1], num_problems.count(0) == 1

@@ -16,8 +16,8 @@ from aiayn.facts.derived import facts_of_training, facts_of_translation, model_p
 from aiayn.facts.jobs import Jobs, Training, Translation, gpu_names, wall_seconds
 from aiayn.facts.symbols import is_ours, symbols_of_arguments
 from aiayn.facts.types import Fact, Section, perplexity_of, real, whole
-from aiayn.known_good.judge import Problem, Row, find_row, notes, problems
-from aiayn.known_good.table import ANY, TargetValue
+from aiayn.known_good.judge import OF_TRAININGS, OF_TRANSLATIONS, Problem, find_row, judge
+from aiayn.known_good.table import ANY
 from aiayn.known_good.targets import Target
 from aiayn.packed import is_file
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
@@ -36,17 +36,16 @@ VERSION_BY_FORM = {
 
 
 class JudgedTranslation(msgspec.Struct, kw_only=True):
-    """A translation with its facts, the problems of its BLEU, and its notes.
+    """A translation with its facts, and the problems and notes of its BLEU.
 
-    `problems` include those of its training. Without a training there is no target.
+    `problems` include those of its training, `owner`. Without a training there is no row.
     """
 
     translation: Translation
     facts: list[Fact]
     target: Target | None
-    has_row: bool
+    owner: "JudgedTraining | None" = None
     problems: list[Problem] = []
-    notes: list[Problem] = []
 
     @property
     def name(self) -> str:
@@ -61,7 +60,9 @@ class JudgedTranslation(msgspec.Struct, kw_only=True):
     @property
     def value(self) -> float | None:
         """Its BLEU in percent if it fills its row."""
-        return self.bleu if self.has_row and not self.problems else None
+        has_row = self.owner is not None and self.owner.row is not None
+        is_kept_out = any(one.keeps_out for one in self.problems)
+        return self.bleu if has_row and not is_kept_out else None
 
     @property
     def metric(self) -> str:
@@ -70,17 +71,18 @@ class JudgedTranslation(msgspec.Struct, kw_only=True):
 
 
 class JudgedTraining(msgspec.Struct, kw_only=True):
-    """A training with its facts, its row or the nearest, and the problems of each number.
+    """A training with its facts, the target that it is compared with, and its problems and notes.
 
-    `events` come from the attempts.jsonl next to our own log; None for other logs.
+    The target is its row if it `has_row`, else the nearest. `events` come from the attempts.jsonl
+    next to our own log; None for other logs.
     """
 
     training: Training
     facts: list[Fact]
-    row: Row
+    target: Target | None
+    has_row: bool = False
     events: list[Event] | None = None
-    problems_by_number: dict[str, list[Problem]] = {}
-    notes: list[Problem] = []
+    problems: list[Problem] = []
     translations: list[JudgedTranslation] = []
 
     @property
@@ -89,9 +91,9 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
         return self.training.name
 
     @property
-    def target(self) -> Target | None:
-        """The target that it is compared with: its row, or the nearest."""
-        return self.row.target or self.row.nearest
+    def row(self) -> Target | None:
+        """The target whose row it has, None without any."""
+        return self.target if self.has_row else None
 
     @property
     def version(self) -> str:
@@ -114,10 +116,8 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
 
     def fills(self, number: str) -> bool:
         """Return whether the log's value of `train`, `ppl` or `cost` may be shown in its row."""
-        wanted = ("row", "train", number)
-        return self.row.target is not None and not any(
-            self.problems_by_number[one] for one in wanted
-        )
+        needed = {"row", "train", number}
+        return self.has_row and not any(needed & {*one.keeps_out} for one in self.problems)
 
     @property
     def stated(self) -> dict[str, float]:
@@ -139,12 +139,6 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
         if not self.fills("ppl"):
             values.pop(PERPLEXITY_METRIC, None)
         return values
-
-    @property
-    def all_problems(self) -> list[Problem]:
-        """The problems of all of its numbers, each once."""
-        found = [one for listed in self.problems_by_number.values() for one in listed]
-        return list(dict.fromkeys(found))
 
 
 class JudgedJobs(msgspec.Struct, kw_only=True):
@@ -181,24 +175,26 @@ def judge_jobs(
         events = None if root is None else _events(training, root)
         facts = [*facts_of_training(training), *_facts_of_events(training, events)]
         own_targets = targets if is_claimed else _targets_for(training, targets)
-        row = find_row(facts, own_targets)
-        one = JudgedTraining(training=training, facts=facts, row=row, events=events)
-        _judge_training(one)
+        target, has_row = find_row(facts, own_targets)
+        one = JudgedTraining(
+            training=training, facts=facts, target=target, has_row=has_row, events=events
+        )
+        judge_training(one)
         judged.append(one)
     _compare_seeds(judged)
-    others = []
-    for translation in jobs.translations:
-        owner = next((one for one in judged if one.training is translation.training), None)
-        if owner is None:
-            others.append(_judged_translation(translation, None, targets))
-        else:
-            owner.translations.append(_judged_translation(translation, owner, targets))
-    for one in judged:
-        if (validated := validation_translation(one.training)) is not None:
-            one.translations.append(_judged_translation(validated, one, targets))
-    found = JudgedJobs(jobs=jobs, trainings=judged, others=others)
-    _compare_translations(found)
-    return found
+    others: list[JudgedTranslation] = []
+    owner_by_training = {id(one.training): one for one in judged}
+    validated = [validation_translation(one.training) for one in judged]
+    for translation in (*jobs.translations, *filter(None, validated)):
+        owner = owner_by_training.get(id(translation.training))
+        target = owner.target if owner else next(iter(targets), None)
+        facts = facts_of_translation(translation)
+        found = JudgedTranslation(translation=translation, facts=facts, target=target, owner=owner)
+        _judge_translation(found)
+        (owner.translations if owner else others).append(found)
+    jobs_found = JudgedJobs(jobs=jobs, trainings=judged, others=others)
+    _compare_translations(jobs_found)
+    return jobs_found
 
 
 def _targets_for(training: Training, targets: Sequence[Target]) -> list[Target]:
@@ -230,25 +226,12 @@ def _facts_of_events(training: Training, events: list[Event] | None) -> Iterator
             yield Fact("dirty_commit", commit, path, line)
 
 
-def _judge_training(judged: JudgedTraining) -> None:
-    target = judged.target
-    published = _published_speeds(judged.training, target)
-    slowest, fastest = published or (ANY, ANY)
-    values: dict[str, TargetValue] = {"slowest_speed": slowest, "fastest_speed": fastest}
-    if target is not None:
-        values |= target.values
-    judged.problems_by_number = {
-        number: problems(judged.facts, values, number) for number in ("row", "train", "ppl", "cost")
-    }
-    judged.notes = []
-    for note in notes(judged.facts, values):
-        speed = real(note.value)
-        if note.quantity == "speed" and published and speed:
-            end, name = (slowest, "slowest") if speed < published[0] else (fastest, "fastest")
-            why = f"{speed / float(end):.2g} times the {name}: {note.why}"
-            judged.notes.append(msgspec.structs.replace(note, why=why))
-        else:
-            judged.notes.append(note)
+def judge_training(judged: JudgedTraining) -> None:
+    """Find the problems and notes of a training's facts."""
+    speeds = _published_speeds(judged.training, judged.target) or (ANY, ANY)
+    values = {} if judged.target is None else dict(judged.target.values)
+    values |= zip(("slowest_speed", "fastest_speed"), speeds, strict=True)
+    judged.problems = judge(judged.facts, values, OF_TRAININGS)
 
 
 def _published_speeds(training: Training, target: Target | None) -> tuple[float, float] | None:
@@ -268,31 +251,15 @@ def _published_speeds(training: Training, target: Target | None) -> tuple[float,
     )
 
 
-def _judged_translation(
-    translation: Translation, owner: JudgedTraining | None, targets: Sequence[Target]
-) -> JudgedTranslation:
-    target = targets[0] if targets else None
-    if owner is not None:
-        target = owner.target
-    judged = JudgedTranslation(
-        translation=translation,
-        facts=facts_of_translation(translation),
-        target=target,
-        has_row=owner is not None and owner.row.target is not None,
+def _judge_translation(judged: JudgedTranslation) -> None:
+    """Find the problems and notes of a translation, which needs what its training needs."""
+    target, owner = judged.target, judged.owner
+    values = {} if target is None else target.values_of_role(judged.translation.role)
+    found = judge(judged.facts, values, OF_TRANSLATIONS)
+    inherited = (
+        [one for one in owner.problems if {"row", "train"} & {*one.keeps_out}] if owner else []
     )
-    _judge_translation(judged, owner)
-    return judged
-
-
-def _judge_translation(judged: JudgedTranslation, owner: JudgedTraining | None) -> None:
-    target, translation = judged.target, judged.translation
-    values = {} if target is None else target.values_of_role(translation.role)
-    own = problems(judged.facts, values, "bleu")
-    inherited: list[Problem] = []
-    if owner is not None:
-        inherited = owner.problems_by_number["row"] + owner.problems_by_number["train"]
-    judged.problems = list(dict.fromkeys([*own, *inherited]))
-    judged.notes = notes(judged.facts, values)
+    judged.problems = [*found, *(one for one in inherited if one not in found)]
 
 
 # Several seeds
@@ -331,27 +298,26 @@ def _state_equals(
             others = ", ".join(other.name for other in group if other is not one)
             section = one.training.last
             one.facts.append(Fact(quantity, f"that of {others}", section.path, section.line))
-            _judge_training(one)
+            judge_training(one)
 
 
 def _compare_translations(found: JudgedJobs) -> None:
     """Add that they are copies to translations of different trainings with the same score."""
     names = ("bleu", "precisions", "hypothesis_tokens", "reference_tokens", "brevity_penalty")
-    groups: dict[object, list[tuple[JudgedTraining, JudgedTranslation]]] = {}
-    for owner in found.trainings:
-        for judged in owner.translations:
-            section = judged.translation.section
-            score = tuple(section.value(name) for name in names)
-            if section.value("precisions") is not None and not judged.problems:
-                groups.setdefault(score, []).append((owner, judged))
+    groups: dict[object, list[JudgedTranslation]] = {}
+    for judged in found.translations:
+        section = judged.translation.section
+        is_kept_out = any(one.keeps_out for one in judged.problems)
+        if judged.owner and section.value("precisions") is not None and not is_kept_out:
+            groups.setdefault(tuple(map(section.value, names)), []).append(judged)
     for group in groups.values():
-        if len({id(owner) for owner, _ in group}) > 1:
-            for owner, judged in group:
-                others = ", ".join(other.name for _, other in group if other is not judged)
+        if len({id(one.owner) for one in group}) > 1:
+            for judged in group:
+                others = ", ".join(other.name for other in group if other is not judged)
                 section = judged.translation.section
                 fact = Fact("same_translation", f"that of {others}", section.path, section.line)
                 judged.facts.append(fact)
-                _judge_translation(judged, owner)
+                _judge_translation(judged)
 
 
 class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -382,7 +348,7 @@ class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 def _mark(judged: JudgedTranslation) -> str:
     words = {"average_known_by": "average by name", "time_unknown": "time unknown"}
-    found = {words[note.quantity] for note in judged.notes if note.quantity in words}
+    found = {words[one.quantity] for one in judged.problems if one.quantity in words}
     return "; ".join(sorted(found))
 
 
@@ -390,8 +356,8 @@ def average_trainings(trainings: Sequence[JudgedTraining]) -> list[AveragedLine]
     """Return the lines of all trainings that fill a row, in the order of their logs."""
     groups: dict[tuple[str, str], list[JudgedTraining]] = {}
     for judged in trainings:
-        if judged.row.target is not None and judged.fills("train"):
-            groups.setdefault((judged.row.target.name, judged.version), []).append(judged)
+        if judged.target is not None and judged.fills("train"):
+            groups.setdefault((judged.target.name, judged.version), []).append(judged)
     lines = []
     for (_, version), members in groups.items():
         target = members[0].target
