@@ -127,7 +127,7 @@ def _sign_of_start(training: Training, known: Sequence[tuple[int, float, int]], 
     """Return the sign that a training on a plateau reads its source nevertheless; '' without such a
     sign.
     """
-    bleu = max((one.bleu for one in training.validations if one.bleu is not None), default=0.0)
+    bleu = max((one.value_by_name.get("bleu", 0.0) for one in training.validations), default=0.0)
     if bleu > MAX_UNSTARTED_BLEU:
         return f"but a validation's BLEU is {bleu:.1f}"
     reached, bits, _ = next(one for one in known if one[1] <= best + MAX_PLATEAU_FALL)

@@ -102,7 +102,9 @@ def with_last_bits(case: Case, bits: float) -> Case:
     assert case.training is not None
     training = case.training.training
     *validations, last = training.validations
-    training = replace(training, validations=[*validations, replace(last, nll_bits=bits)])
+    training = replace(
+        training, validations=[*validations, replace(last, value_by_name={"nll_loss": bits})]
+    )
     return replace(case, training=replace(case.training, training=training))
 
 

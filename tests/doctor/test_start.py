@@ -11,7 +11,8 @@ import lzma
 import pytest
 from msgspec.structs import replace
 
-from aiayn.facts.types import Fact, Measured
+from aiayn.facts.statistics import Statistics
+from aiayn.facts.types import Fact
 from aiayn.spec.system import Overrides
 from analysis.doctor.check_training import check_start
 from analysis.doctor.collect import collect_folder
@@ -46,13 +47,20 @@ def with_curve(case: Case, row: dict[str, str]) -> Case:
     """Return a case with the validations of a row of curves.csv, and its losses in training."""
     assert case.training is not None
     training = case.training.training
-    bleu = float(row["bleu"]) if row["bleu"] else None
+    bleu = {"bleu": float(row["bleu"])} if row["bleu"] else {}
     validations = [
-        Measured(line=number, epoch=1, update=update, subset="valid", nll_bits=bits, bleu=bleu)
+        Statistics(
+            kind="valid",
+            epoch=1,
+            subset="valid",
+            update=update,
+            value_by_name={"nll_loss": bits} | bleu,
+            line=number,
+        )
         for number, (update, bits) in enumerate(read_curve(row["validations"]), 1)
     ]
     epochs = [
-        Measured(line=1, epoch=1, update=update, nll_bits=bits)
+        Statistics(kind="epoch", epoch=1, update=update, value_by_name={"nll_loss": bits})
         for update, bits in read_curve(row["trained"])
     ]
     section = replace(

@@ -88,7 +88,7 @@ def test_a_complete_training_of_another_corpus_matches_no_row(judged: JudgedJobs
     (section,) = sections_of("fairseq12_iwslt.log")
     assert section.value("num_parameters") == 11_335_680
     assert str(section.value("gpu")).strip() == "GeForce RTX 2080 Ti"
-    assert list(section.validations.values())[-1].bleu == 32.5
+    assert list(section.validations.values())[-1].value_by_name["bleu"] == 32.5
     found = training(judged, "fairseq12_iwslt.log")
     assert (found.row, found.target is None) == (None, False)
     differing = {one.quantity for one in found.problems if "row" in one.keeps_out}

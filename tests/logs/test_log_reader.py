@@ -40,7 +40,7 @@ def summary(training: Training) -> tuple[object, ...]:
     names = ("num_parameters", "num_gpus", "done_seconds", "pairs_train")
     return (
         [(one.update, one.loss_bits, one.nll_bits) for one in training.validations],
-        [(one.epoch, one.update, one.target_tokens_per_update) for one in training.epochs],
+        [(one.epoch, one.update, one.target_tokens) for one in training.epochs],
         [section.value(name) for name in names],
         section.arguments,
         (section.num_mentioned, section.cut_line),

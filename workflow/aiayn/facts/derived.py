@@ -30,10 +30,10 @@ from aiayn.facts.jobs import (
     reach_of,
     wall_seconds,
 )
+from aiayn.facts.statistics import Statistics
 from aiayn.facts.symbols import OURS_ONLY, is_ours, symbols_of_arguments
 from aiayn.facts.types import (
     Fact,
-    Sample,
     Section,
     Value,
     normal_path,
@@ -210,8 +210,9 @@ def _history(training: Training) -> Iterator[Fact]:
     best = math.inf
     for one in training.dev_validations:
         best = min(best, one.loss_bits or math.inf)
-        if not faults and one.best_loss_bits is not None and one.best_loss_bits < best - 0.0051:
-            text = f"a best loss of {one.best_loss_bits}, which no validation here has"
+        known = one.value_by_name.get("best_loss", math.inf)
+        if not faults and known < best - 0.0051:
+            text = f"a best loss of {known}, which no validation here has"
             faults.append(Fact("history", text, training.last.path, one.line))
     yield from faults
     if not faults and training.first.arguments:
@@ -246,7 +247,10 @@ def _checkpoints(training: Training) -> Iterator[Fact]:
             if validation is None or not is_number:
                 continue  # None: nothing was validated
             metric = section.arguments.get("best_checkpoint_metric") or "loss"
-            printed = {"loss": validation.loss_bits, "bleu": validation.bleu}.get(str(metric))
+            printed = {
+                "loss": validation.loss_bits,
+                "bleu": validation.value_by_name.get("bleu"),
+            }.get(str(metric))
             if printed is not None and f"{printed:.2f}" != f"{float(str(score)):.2f}":
                 text = f"{name} has score {score}, its validation {printed}"
                 yield Fact("conflict", text, section.path, line)
@@ -277,8 +281,7 @@ def _end(training: Training) -> Iterator[Fact]:
         yield Fact("unsmoothed_loss", smoothed[-1].loss_bits, path, smoothed[-1].line)
     if final is not None:
         yield Fact("final_nll_bits", final.nll_bits, path, final.line)
-    tokens = [one.target_tokens_per_update for one in training.dev_validations]
-    sizes = [one for one in tokens if one]
+    sizes = [one.target_tokens for one in training.dev_validations if one.target_tokens]
     if sizes:
         yield Fact("spread_of_validations", max(sizes) / min(sizes), path, line)
 
@@ -344,19 +347,19 @@ def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
 
 def _batches(training: Training) -> Iterator[Fact]:
     """Yield the printed size of a batch, against the arguments and against the corpus."""
-    ends = [one for one in training.epochs if one.target_tokens_per_update]
+    ends = [one for one in training.epochs if one.target_tokens]
     if not ends:
         return
     previous, tokens, pairs, num_updates = 0, 0.0, 0.0, 0
     for end in ends:
         updates = max(1, end.update - previous)
-        tokens += (end.target_tokens_per_update or 0.0) * updates
-        pairs += (end.pairs_per_update or 0.0) * updates
+        tokens += end.target_tokens * updates
+        pairs += end.value_by_name.get("bsz", 0.0) * updates
         num_updates += updates
         previous = end.update
     path, line = training.last.path, ends[-1].line
     yield Fact("target_tokens", tokens / num_updates, path, line)
-    whole_epochs = [end.target_tokens_per_update or 0.0 for end in ends[:-1]] or [tokens]
+    whole_epochs = [end.target_tokens for end in ends[:-1]] or [tokens]
     spread = max(whole_epochs) / max(1e-9, min(whole_epochs))
     yield Fact("spread_of_batches", spread, path, line)
     section = training.last
@@ -380,12 +383,12 @@ def _samples(training: Training) -> Iterator[Fact]:
     """Yield what lines within epochs show of all epochs: their length, the size of batches, and
     whether gradients flow.
     """
-    tokens_by_epoch = {one.epoch: one.target_tokens_per_update for one in training.epochs}
+    tokens_by_epoch = {one.epoch: one.target_tokens for one in training.epochs}
     for section in training.sections:
         lengths: list[float] = []
         sizes: list[float] = []
         num_still = 0
-        before: Sample | None = None
+        before: Statistics | None = None
         for sample in section.samples:
             values = sample.value_by_name
             num_still += values.get("gnorm") == 0
@@ -554,7 +557,7 @@ def _costs(training: Training) -> Iterator[Fact]:
         if done is None or not section.first_time or not section.last_time:
             continue
         passed = seconds_between(section.first_time, section.last_time)
-        walls = [one.wall_seconds or 0.0 for one in section.epochs.values()]
+        walls = [one.value_by_name.get("wall", 0.0) for one in section.epochs.values()]
         clock = max(passed, max(walls, default=0.0) if len(training.sections) == 1 else 0.0)
         stated = real(done.value) or 0.0
         if clock:
@@ -569,9 +572,8 @@ def _speed(training: Training) -> Iterator[Fact]:
     include validation and saving, or of its lines if no epoch has ended.
     """
     last = training.last
-    of_epochs = [one.target_tokens_per_second for one in last.epochs.values()]
-    printed = of_epochs or [sample.value_by_name.get("wps") for sample in last.samples]
-    speeds = [one for one in printed if one]
+    printed = list(last.epochs.values()) or last.samples
+    speeds = [one.value_by_name["wps"] for one in printed if one.value_by_name.get("wps")]
     if speeds:
         yield Fact("speed", statistics.median(speeds), last.path, last.last_line)
 

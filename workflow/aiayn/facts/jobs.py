@@ -14,10 +14,10 @@ from datetime import datetime
 
 import msgspec
 
+from aiayn.facts.statistics import Statistics
 from aiayn.facts.types import (
     Fact,
     LogFile,
-    Measured,
     Section,
     Value,
     normal_path,
@@ -38,8 +38,8 @@ class Training(msgspec.Struct, kw_only=True):
     """
 
     sections: list[Section]
-    validations: list[Measured] = []
-    epochs: list[Measured] = []
+    validations: list[Statistics] = []
+    epochs: list[Statistics] = []
     copies: list[str] = []
 
     @property
@@ -78,12 +78,12 @@ class Training(msgspec.Struct, kw_only=True):
         return str(self.arguments.get("valid_subset") or "valid").split(",")[0]
 
     @property
-    def dev_validations(self) -> list[Measured]:
+    def dev_validations(self) -> list[Statistics]:
         """The validations of the dev set, in the order of their updates."""
         return [one for one in self.validations if one.subset == self.dev_subset]
 
     @property
-    def final_validation(self) -> Measured | None:
+    def final_validation(self) -> Statistics | None:
         """The validation of the weights that the training ended with."""
         newest = self.dev_validations[-1:]
         return newest[0] if newest and newest[0].update == self.last_update else None
@@ -234,15 +234,11 @@ def _is_copy(section: Section, kept: Section) -> bool:
     """Return whether a section repeats a longer one of the same start: all common statistics."""
     common = section.validations.keys() & kept.validations.keys()
     pairs = [(section.validations[key], kept.validations[key]) for key in common]
-    is_equal = all(_losses(first) == _losses(second) for first, second in pairs)
+    is_equal = all(first.losses == second.losses for first, second in pairs)
     if len(common) >= MIN_COMMON or (common and section.first_time):
         return is_equal
     # Without validations, only equal clocks show that two sections are one.
     return is_equal and bool(section.first_time) and section.last_time <= kept.last_time
-
-
-def _losses(measured: Measured) -> tuple[float | None, float | None]:
-    return measured.loss_bits, measured.nll_bits
 
 
 def _grouped(starts: Sequence[Section]) -> list[list[Section]]:
@@ -306,15 +302,15 @@ def _contradict(start: Section, before: Section) -> bool:
     resumed = _begin_update(start)
     for key in start.validations.keys() & before.validations.keys():
         first, second = start.validations[key], before.validations[key]
-        if key[1] <= resumed and _losses(first) != _losses(second):
+        if key[1] <= resumed and first.losses != second.losses:
             return True
     return False
 
 
 def _joined(sections: list[Section]) -> Training:
     """Return a training of its starts, with the statistics that its last weights have."""
-    validations: dict[tuple[str, int], Measured] = {}
-    epochs: dict[int, Measured] = {}
+    validations: dict[tuple[str, int], Statistics] = {}
+    epochs: dict[int, Statistics] = {}
     for section in sections:
         resumed = whole(section.value("resumed_updates"))
         if resumed is not None:
@@ -470,7 +466,8 @@ def wall_seconds(training: Training) -> float | None:
             begin, end = map(datetime.fromisoformat, (section.first_time, section.last_time))
             seconds = (end - begin).total_seconds()
         if not seconds:
-            walls = [one.wall_seconds for one in section.epochs.values() if one.wall_seconds]
+            printed = [one.value_by_name.get("wall") for one in section.epochs.values()]
+            walls = [wall for wall in printed if wall]
             seconds = walls[-1] if walls else seconds
         if seconds is None:
             return None

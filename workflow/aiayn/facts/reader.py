@@ -9,6 +9,8 @@ checked as they come, and only a summary is kept, so that memory does not grow w
 import re
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from aiayn.data.text.detokenise import PIECE_PATTERN
 from aiayn.facts.arguments import Arguments, is_open, parse_arguments
 from aiayn.facts.foreign import find_foreign_form
@@ -17,10 +19,8 @@ from aiayn.facts.templates import read_templates
 from aiayn.facts.text import LogText
 from aiayn.facts.types import (
     LogFile,
-    Measured,
     Program,
     Refusal,
-    Sample,
     Section,
 )
 
@@ -70,7 +70,6 @@ _SERIOUS_BARE = re.compile(
 )
 _LOUD = (b"WARNING", b"WARN", b"ERROR", b"CRITICAL", b"FATAL")
 _DIGITS = b"0123456789"
-_SAMPLED = frozenset({"lr", "wpb", "wps", "gnorm"})
 TEMPLATES = read_templates()
 
 
@@ -162,7 +161,7 @@ class _Reader:
                 section.mention("conflict", text, number)
             if statistics.kind != "inner":
                 self._keep_time(section, line)
-                _keep_statistics(section, number, statistics)
+                _keep_statistics(section, replace(statistics, line=number))
                 return
             self._known_shapes.add(shape)
         _keep_inner(section, number, line)
@@ -458,14 +457,13 @@ def _parse_samples(section: Section) -> None:
     for number, line in section.sampled_lines:
         statistics = parse_statistics(line)
         if statistics is not None and statistics.update:
-            _check_perplexity(section, number, statistics)
-            kept = {key: one for key, one in statistics.value_by_name.items() if key in _SAMPLED}
-            sample = Sample(number, statistics.update, statistics.progress, kept)
+            sample = replace(statistics, line=number)
+            _check_perplexity(section, sample)
             section.samples.append(sample)
     section.sampled_lines = []
 
 
-def _check_perplexity(section: Section, number: int, statistics: Statistics) -> None:
+def _check_perplexity(section: Section, statistics: Statistics) -> None:
     """State a perplexity that is not 2 to the loss, within the precision of their digits.
 
     fairseq computes it from nll_loss if there is one. It prints two decimals up to 0.12.
@@ -478,38 +476,23 @@ def _check_perplexity(section: Section, number: int, statistics: Statistics) -> 
     # Three decimals of bits are a relative 0.00035 of the perplexity; two digits if it is rounded.
     slack = 0.0051 + 0.0007 * 2.0**bits
     if abs(2.0**bits - ppl) > slack:
-        section.mention("conflict", "perplexity and loss contradict each other", number)
+        section.mention("conflict", "perplexity and loss contradict each other", statistics.line)
 
 
-def _keep_statistics(section: Section, number: int, statistics: Statistics) -> None:
+def _keep_statistics(section: Section, statistics: Statistics) -> None:
     """Keep a validation or the end of an epoch, and note a line that contradicts an earlier one."""
-    values = statistics.value_by_name
-    update = section.last_update if statistics.update is None else statistics.update
+    update = statistics.update or section.last_update
+    statistics = replace(statistics, update=update)
     if section.first_update is None:
         section.first_update, section.first_epoch = update, statistics.epoch
     section.last_update = max(section.last_update, update)
-    measured = Measured(
-        line=number,
-        epoch=statistics.epoch,
-        update=update,
-        subset=statistics.subset,
-        loss_bits=values.get("loss"),
-        nll_bits=values.get("nll_loss"),
-        bleu=values.get("bleu"),
-        target_tokens_per_update=values.get("wpb"),
-        pairs_per_update=values.get("bsz"),
-        target_tokens_per_second=values.get("wps"),
-        wall_seconds=values.get("wall"),
-        best_loss_bits=values.get("best_loss"),
-    )
-    _check_perplexity(section, number, statistics)
+    _check_perplexity(section, statistics)
     if statistics.kind == "valid":
-        known = section.validations.setdefault((measured.subset, update), measured)
-        what = f"the validation on {measured.subset!r} at update {update:,}"
+        known = section.validations.setdefault((statistics.subset, update), statistics)
+        what = f"the validation on {statistics.subset!r} at update {update:,}"
     else:
-        known = section.epochs.setdefault(measured.epoch, measured)
-        what = f"the end of epoch {measured.epoch}"
-    names = ("loss_bits", "nll_bits", "update")
-    if any(getattr(known, name) != getattr(measured, name) for name in names):
+        known = section.epochs.setdefault(statistics.epoch, statistics)
+        what = f"the end of epoch {statistics.epoch}"
+    if known.losses != statistics.losses:
         text = f"{what} has other numbers than line {known.line}: two trainings"
-        section.mention("conflict", text, number)
+        section.mention("conflict", text, statistics.line)

@@ -32,20 +32,39 @@ _TIME = re.compile(rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)")
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of one line by fairseq's names, without the prefix of their subset.
 
-    `progress` is the number of epochs that a line within an epoch says are done, such as 1.25.
+    fairseq prints losses in base 2, for each target subword. `wpb` are the target tokens of an
+    update without padding, `bsz` its pairs, `wps` the tokens a second. `update` is the number of
+    optimiser steps, 0 if the line does not state it. `progress` is the number of epochs that a line
+    within an epoch says are done, such as 1.25.
     """
 
     kind: Kind
     epoch: int
-    subset: str
-    value_by_name: dict[str, float]
+    subset: str = ""
+    update: int = 0
     progress: float | None = None
+    value_by_name: dict[str, float] = {}
+    line: int = 0
 
     @property
-    def update(self) -> int | None:
-        """The number of optimiser steps, if the line has one."""
-        value = self.value_by_name.get("num_updates")
-        return int(value) if value is not None and 0 <= value < MAX_UPDATES else None
+    def loss_bits(self) -> float | None:
+        """The loss that is trained on, with its smoothing."""
+        return self.value_by_name.get("loss")
+
+    @property
+    def nll_bits(self) -> float | None:
+        """The negative log-likelihood, whose power of 2 is the perplexity."""
+        return self.value_by_name.get("nll_loss")
+
+    @property
+    def target_tokens(self) -> float:
+        """The target tokens of an update, 0 if the line does not state them."""
+        return self.value_by_name.get("wpb", 0.0)
+
+    @property
+    def losses(self) -> tuple[int, float | None, float | None]:
+        """What a second print of the same line has as well."""
+        return self.update, self.loss_bits, self.nll_bits
 
 
 def parse_statistics(line: bytes) -> Statistics | None:
@@ -84,8 +103,14 @@ def _statistics(
 ) -> Statistics | None:
     if "loss" not in values:
         return None
+    update = values.get("num_updates", 0.0)
     return Statistics(
-        kind=kind, epoch=epoch, subset=subset, value_by_name=values, progress=progress
+        kind=kind,
+        epoch=epoch,
+        subset=subset,
+        update=int(update) if 0 <= update < MAX_UPDATES else 0,
+        progress=progress,
+        value_by_name=values,
     )
 
 

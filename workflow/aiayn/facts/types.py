@@ -1,8 +1,7 @@
 """Types of what a log says: facts, the sections of a file, and the reasons why a file is not read.
 
-fairseq prints losses in base 2: `loss_bits` and `nll_bits` are per target subword, end of sentence
-included, and the perplexity of Table 3 is 2 to the `nll_bits` of a validation. Line numbers count
-from 1, at line feeds alone.
+The perplexity of Table 3 is 2 to the `nll_bits` of a validation. Line numbers count from 1, at line
+feeds alone.
 """
 
 import functools
@@ -10,6 +9,8 @@ import posixpath
 from typing import Literal, NamedTuple
 
 import msgspec
+
+from aiayn.facts.statistics import Statistics
 
 Value = bool | int | float | str | None
 Program = Literal["train", "generate", "average"]
@@ -41,37 +42,6 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     next_step: str = "copy the log again"
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """The statistics of one validation of a subset, or of a whole epoch, whose subset is ''.
-
-    `bleu`, by `--eval-bleu`, is in percent. `target_tokens_per_update` is fairseq's wpb, without
-    padding, `pairs_per_update` its bsz, `target_tokens_per_second` its wps. `best_loss_bits` is the
-    best loss of all validations so far.
-    """
-
-    line: int
-    epoch: int
-    update: int
-    subset: str = ""
-    loss_bits: float | None = None
-    best_loss_bits: float | None = None
-    nll_bits: float | None = None
-    bleu: float | None = None
-    target_tokens_per_update: float | None = None
-    pairs_per_update: float | None = None
-    target_tokens_per_second: float | None = None
-    wall_seconds: float | None = None
-
-
-class Sample(NamedTuple):
-    """A line of statistics within an epoch, by fairseq's names, and the epochs that are done."""
-
-    line: int
-    update: int
-    progress: float | None
-    value_by_name: dict[str, float]
-
-
 class Section(msgspec.Struct, kw_only=True, dict=True):
     """The lines from one start of a program to the next: its arguments, the facts that it prints,
     and a summary of the lines that repeat.
@@ -93,15 +63,15 @@ class Section(msgspec.Struct, kw_only=True, dict=True):
     arguments: dict[str, Value] = {}
     digest: str = ""
     facts: list[Fact] = []
-    validations: dict[tuple[str, int], Measured] = {}
-    epochs: dict[int, Measured] = {}
+    validations: dict[tuple[str, int], Statistics] = {}
+    epochs: dict[int, Statistics] = {}
     log_format: str = ""
     first_update: int | None = None
     first_epoch: int | None = None
     last_update: int = 0
     num_inner: int = 0
     sampled_lines: list[tuple[int, bytes]] = []
-    samples: list[Sample] = []
+    samples: list[Statistics] = []
     sample_step: int = 1
     num_mentioned: dict[str, int] = {}
     first_time: str = ""

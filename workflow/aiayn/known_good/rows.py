@@ -283,7 +283,7 @@ def _losses(judged: JudgedTraining) -> object:
     validations = judged.training.dev_validations
     if len(validations) < 2:
         return None
-    return tuple((one.update, one.loss_bits, one.nll_bits) for one in validations)
+    return tuple(one.losses for one in validations)
 
 
 def _state_equals(
@@ -396,7 +396,8 @@ def validation_translation(training: Training) -> Translation | None:
     without it.
     """
     arguments, final = training.arguments, training.final_validation
-    if final is None or final.bleu is None:
+    bleu = None if final is None else final.value_by_name.get("bleu")
+    if final is None or bleu is None:
         return None
     text = str(arguments.get("eval_bleu_args") or "{}")
     try:
@@ -421,7 +422,7 @@ def validation_translation(training: Training) -> Translation | None:
     section.state("model_path", f"{folder}/checkpoint_last.pt")
     section.state("subset", "valid")
     section.state("bleu_name", VALIDATION_BLEU)
-    section.state("bleu", final.bleu)
+    section.state("bleu", bleu)
     if arguments.get("eval_bleu") is False:
         section.state("conflict", "a BLEU although eval_bleu is False")
     dev = training.last.value(f"pairs_{training.dev_subset}")
