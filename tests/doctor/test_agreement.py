@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from aiayn.__main__ import main
@@ -78,9 +79,11 @@ def of_tables(judged: JudgedJobs) -> Shown:
     for found in (*judged.trainings, *judged.translations):
         problems += found.problems
     kept_out = [one for one in problems if one.keeps_out]
-    stated = {
-        (one.quantity, show(one.value), one.expected, one.line) for one in kept_out if one.is_stated
-    }
+    stated = set()
+    for one in kept_out:
+        if one.is_stated:
+            value = json.loads(msgspec.json.encode(one.value))  # NaN is null in JSON
+            stated.add((one.quantity, show(value), one.expected, one.line))
     unstated = {one.quantity for one in kept_out if not one.is_stated}
     return stated, unstated, {one.text for one in problems if not one.keeps_out}
 

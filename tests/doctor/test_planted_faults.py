@@ -4,6 +4,7 @@ import functools
 
 import pytest
 
+from aiayn.known_good.table import show
 from analysis.doctor.costs import read_costs
 from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
 from tests.doctor.table import TABLE_PATH, Answer, render_table
@@ -28,7 +29,7 @@ def test_the_true_cause_is_the_first_and_nothing_else_is_found_with_evidence_fix
     assert answer.exit_code == 1
     first = answer.findings[0]
     evidence = first["evidence"]
-    assert all(one["path"] and one["found"] != one["expected"] for one in evidence)
+    assert all(one["path"] and show(one["value"]) != one["expected"] for one in evidence)
     assert first["fix"]
     assert first["cost"]["source"]
 
