@@ -13,6 +13,7 @@ from analysis.layers.records import VARIABLES_BY_TYPE, LayerTiming, LayerType, T
 from paper_tables.frame import Frame
 from paper_tables.layout import (
     PLUS_MINUS,
+    Cell,
     Column,
     Note,
     Row,
@@ -75,11 +76,11 @@ def lay_out_layers(layers: TimedLayers | None) -> Table:
         caption += MEASURED.format(num_points=len(layers.timings))
         notes = NOTES
         signatures = (("seconds of layers", "measured without a training", layers.signature),)
-    cells_by_row = {}
+    cells_by_row: dict[str, dict[str, Cell]] = {}
     for printed in read_table(1):
-        kind = "label" if printed.column == "layer_type" else "formula"
+        is_name = printed.column == "layer_type"
         cells = cells_by_row.setdefault(printed.row, {})
-        cells[printed.column] = text_cell(printed.value, kind)
+        cells[printed.column] = text_cell(printed.value, "label" if is_name else "formula")
     rows = []
     for layer in VARIABLES_BY_TYPE:
         cells = cells_by_row[layer]
