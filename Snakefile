@@ -28,7 +28,7 @@ configfile: str(CONFIG_FOLDER / "paper.yaml")
 include: "workflow/rules/common.smk"
 include: "workflow/rules/prepare.smk"  # fetch, clean, segment, binarize
 include: "workflow/rules/train.smk"  # train
-include: "workflow/rules/evaluate.smk"  # average, decode, perplexity, score, baselines
+include: "workflow/rules/evaluate.smk"  # evaluations, baselines
 include: "workflow/rules/tables.smk"  # tables
 
 

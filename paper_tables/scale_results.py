@@ -24,6 +24,7 @@ from aiayn.paths import (
     baselines_record,
     corpus_record,
     evaluation_record,
+    evaluations_record,
     scale_record,
     shown_path,
     train_record,
@@ -31,12 +32,14 @@ from aiayn.paths import (
 from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
+    EvaluationsRecord,
     Record,
     ScoreRecords,
     TrainRecord,
     read_record,
     read_train_record,
     read_trained,
+    require_files,
 )
 from aiayn.runs.queue import Queues
 from aiayn.runs.training_state import TrainingKey, TrainingState, read_run_states, recorded_state
@@ -110,6 +113,8 @@ def gather_results(
             `so_far`).
         RecordError: if a record is torn, or belongs to another run than its training (the latter
             not with `so_far`).
+        CorpusError: if a record differs from the list of its training's evaluations (not with
+            `so_far`). Results of earlier versions have no such list.
     """
     experiment = read_experiment(scale, config_folder)
     for path in () if so_far else experiment.records(results_folder):
@@ -119,6 +124,11 @@ def gather_results(
                 " command with --so-far makes tables of the present records"
             )
     keys = [training.key for training in experiment.trainings]
+    for key in () if so_far else keys:
+        path = evaluations_record(results_folder, scale.scale, *key)
+        if exists(path):
+            listed = read_record(path, EvaluationsRecord)
+            require_files(listed, listed.sha256_by_record)
     runs_folder = Path(scale.runs_folder)
     found = read_trainings(keys, results_folder, scale.scale, runs_folder)
     spec_by_key = {key: experiment.system_by_name[key[1]].training for key in keys}

@@ -234,10 +234,8 @@ def _plan_row(
     if machine.gpu:
         num_batches = batches_per_rank(training, machine.num_ranks)
         largest_batch = join_batches(training, num_batches, parameters).largest
-    key, averages = (corpus.corpus, name, seeds[0]), set()
-    for evaluation in experiment.evaluations:
-        if (evaluation.corpus, evaluation.system, evaluation.seed) == key:
-            averages.add(evaluation.average)
+    evaluations = experiment.evaluations_of_training(corpus.corpus, name, seeds[0])
+    averages = {evaluation.average for evaluation in evaluations}
     return Row(
         corpus=corpus.corpus,
         system=name,

@@ -28,7 +28,7 @@ from aiayn.data.text.binarize import read_dictionary
 from aiayn.data.text.detokenise import remove_marks
 from aiayn.data.text.lines import write_lines
 from aiayn.data.text.tokenize_moses import detokenize_line
-from aiayn.decode.decode import Translator, decoding_signature, load_split
+from aiayn.decode.decode import Translator, load_split
 from aiayn.errors import CorpusError, FetchError, StateError
 from aiayn.machine import cpu_flops_per_second_per_core, cpu_name
 from aiayn.progress import progress_bar
@@ -89,7 +89,7 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     check_numbers(released, folder, len(sources), references)
     if not args.no_warning:
         say(check_by_loss(translator, sources, targets or [], str(folder / "data")))
-    search = decoding_signature(decoding)
+    search = decoding.signature
     blocks = folder / f"blocks {search}".replace("|", " ").replace(":", "")
     pieces_by_line = decode_blocks(translator, sources, blocks, args.max_lines or len(sources))
     chosen = sorted(pieces_by_line)

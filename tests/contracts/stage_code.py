@@ -29,6 +29,7 @@ MODULES_BY_STAGE = {
     ),
     "perplexity": ("decode/perplexity.py",),
     "score": ("scoring/score.py",),
+    "evaluations": ("cli/evaluations.py",),
     "baselines": ("data/baselines.py",),
 }
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

@@ -126,7 +126,5 @@ def test_a_dry_run_of_the_slurm_profile_launches_trainings_on_slurm(pipeline: Pi
     ]
     launchers = [call[call.index("--launcher") + 1] for call in calls if call[1] == "train"]
     assert launchers == ["slurm"] * 12
-    threads = {
-        call[call.index("--threads") + 1] for call in calls if call[1] in ("decode", "perplexity")
-    }
-    assert threads == {str(read_profile("slurm")["set-threads"]["decode"])}
+    threads = {call[call.index("--threads") + 1] for call in calls if call[1] == "evaluations"}
+    assert threads == {str(read_profile("slurm")["set-threads"]["evaluations"])}

@@ -13,7 +13,7 @@ import torch
 from aiayn.data.text.binarize import binarize_corpus
 from aiayn.data.text.encoder import WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
-from aiayn.decode.decode import Translator, decode_split, decoding_signature, load_source_lines
+from aiayn.decode.decode import Translator, decode_split, load_source_lines
 from aiayn.decode.perplexity import perplexity
 from aiayn.errors import CheckpointError
 from aiayn.provenance import gather_provenance
@@ -73,7 +73,7 @@ def test_the_search_is_changed_without_loading_the_model_again(translator: Trans
 
 
 def test_the_signature_names_every_option_of_the_search() -> None:
-    assert decoding_signature(DECODING) == "beam:4|lenpen:len|alpha:0.6|stop:fairseq|maxlen:1x+10"
+    assert DECODING.signature == "beam:4|lenpen:len|alpha:0.6|stop:fairseq|maxlen:1x+10"
     changes = {
         "beam_size": 5,
         "length_penalty_alpha": 0.7,
@@ -84,7 +84,7 @@ def test_the_signature_names_every_option_of_the_search() -> None:
     }
     assert set(changes) == set(DecodingSpec.__struct_fields__)
     changed = [msgspec.structs.replace(DECODING, **{key: value}) for key, value in changes.items()]
-    signatures = {decoding_signature(decoding) for decoding in [DECODING, *changed]}
+    signatures = {decoding.signature for decoding in [DECODING, *changed]}
     assert len(signatures) == 1 + len(changes)
 
 

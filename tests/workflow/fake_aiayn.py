@@ -40,12 +40,7 @@ def output_paths(arguments: list[str]) -> list[Path]:
             "figures/curves_by_update.svg",
         )
         return [folder / name for name in names]
-    record_path = Path(value_of("--record", arguments))
-    further = {
-        "average": [record_path.with_suffix(".pt")],
-        "decode": [record_path.with_suffix(".txt")],
-    }
-    return [record_path, *further.get(arguments[0], [])]
+    return [Path(value_of("--record", arguments))]
 
 
 def is_named_by(variable: str, paths: list[Path]) -> bool:

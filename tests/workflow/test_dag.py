@@ -4,6 +4,7 @@ with a fake `aiayn`.
 
 import json
 import re
+import shlex
 from collections import Counter
 from pathlib import Path
 
@@ -21,41 +22,39 @@ ONE_SEED = (
     "has_baselines=false",
     "has_layer_timing=false",
 )
-# base, big: 2 systems x 1 seed, each at last1 on dev (Table 3) and at its own average on test
-# (Table 2).
+# base, big: 2 systems x 1 seed.
 RECORDS_OF_ONE_SEED = {
     "fetch": 1,
     "clean": 1,
     "segment": 1,
     "binarize": 1,
     "train": 2,
-    "average": 4,
-    "decode": 4,
-    "perplexity": 2,
-    "score": 4,
+    "evaluations": 2,
     "tables": 1,
 }
 
-# En-De base and big have two evaluations, the rows of Table 3 one (dev), En-Fr one (test);
-# perplexity is on dev. paper: 30 = 3 seeds x (2 + 2) + 18 rows; 36 = 3 x (2 x 2 + 2) + 18; 24 = 3 x
-# 2 + 18. multi30k: 49 = 6 seeds of En-De's base + 2 x (1 + 2) + 2 x 18 rows + 1 of a published
-# replication, which is on a corpus that comes in pieces and scored on test; 57 = 6 x 2 + 2 x (2 +
-# 2) + 2 x 18 + 1; 44 = 6 + 2 + 2 x 18, which are decoded on two further test sets and with another
-# alpha, too: 189 = 57 + 3 x 44, 132 = 3 x 44. The later seeds add 10 trainings (3 of base, 2 of a
-# row, each once more to more updates); 13 averages, as base is also on test; 43 = 3 + 4 x 10
-# translations, 30 = 3 x 10 perplexities. The layers of Table 1 are timed once a scale. demo: 12 = 2
-# seeds x (2 + 2 + 2 rows); 16 = 2 x (2 x 2 + 2 + 2); 8 = 2 x (2 + 2). variants: 46 = 2 seeds x (base,
-# big, 2 rows, 17 more variants, 2 architectures); base and big are on test, too.
+# Each training has one job of evaluations. paper: 30 = 3 seeds x (2 + 2) + 18 rows of Table 3.
+# multi30k: 49 = 6 seeds of En-De's base + 2 x (1 + 2) + 2 x 18 rows + 1 of a published replication,
+# which is on a corpus that comes in pieces; the later seeds add 10 (3 of base, 2 of a row, each once
+# more to more updates). The layers of Table 1 are timed once a scale. demo: 12 = 2 seeds x (2 + 2 + 2
+# rows). variants: 46 = 2 seeds x (base, big, 2 rows, 17 more variants, 2 architectures).
 NUM_BY_VERB_BY_SCALE = {
-    "paper": {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 30, "average": 36, "decode": 36,
-              "perplexity": 24, "score": 36, "measure": 1, "tables": 1},
-    "multi30k": {"fetch": 3, "clean": 2, "segment": 2, "binarize": 3, "train": 59, "average": 70, "decode": 232,
-                 "perplexity": 162, "score": 232, "measure": 1, "tables": 1},
-    "demo": {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 12, "average": 16, "decode": 16,
-             "perplexity": 8, "score": 16, "baselines": 2, "measure": 1, "tables": 1},
-    "variants": {"fetch": 1, "clean": 1, "segment": 1, "binarize": 1, "train": 46, "average": 50, "decode": 50,
-                 "perplexity": 46, "score": 50, "baselines": 1, "measure": 1, "tables": 1},
-    "toy_en_es": {"fetch": 1, "binarize": 1, "train": 3, "average": 3, "decode": 3, "score": 3, "tables": 1},
+    "paper": {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 30, "evaluations": 30, "measure": 1, "tables": 1},
+    "multi30k": {"fetch": 3, "clean": 2, "segment": 2, "binarize": 3, "train": 59, "evaluations": 59, "measure": 1, "tables": 1},
+    "demo": {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 12, "evaluations": 12, "baselines": 2, "measure": 1,
+             "tables": 1},
+    "variants": {"fetch": 1, "clean": 1, "segment": 1, "binarize": 1, "train": 46, "evaluations": 46, "baselines": 1,
+                 "measure": 1, "tables": 1},
+    "toy_en_es": {"fetch": 1, "binarize": 1, "train": 3, "evaluations": 3, "tables": 1},
+}  # fmt: skip
+# A training of paper and of multi30k, with its evaluations and those with a perplexity.
+WORDS_BY_TRAINING = {
+    ("paper", "wmt14_en_de/big/seed1"): ("last1/newstest2013 last20/newstest2014", "last1/newstest2013"),
+    ("paper", "wmt14_en_fr/base/seed1"): ("last5/newstest2014", ""),
+    ("multi30k", "multi30k_en_de/table3_c_n2/seed5"): (
+        "last1/val last1/test_2016_flickr last1/test_2017_flickr last1/val-alpha1.4",
+        "last1/val last1/test_2016_flickr last1/test_2017_flickr",
+    ),
 }  # fmt: skip
 
 
@@ -83,6 +82,22 @@ def test_a_scale_asks_for_its_stages_and_nothing_else(untouched: Pipeline, scale
     # A bare `snakemake` is the paper's.
     arguments = () if scale == "paper" else ("--configfile", f"workflow/config/{scale}.yaml")
     assert count_verbs(with_config(untouched, *arguments).planned()) == num_by_verb(scale)
+
+
+@pytest.mark.parametrize("scale", ["paper", "multi30k"])
+def test_a_training_has_one_job_for_all_its_evaluations(untouched: Pipeline, scale: str) -> None:
+    pipeline = with_config(untouched, "--configfile", f"workflow/config/{scale}.yaml")
+    text = pipeline.run("--dry-run", "--printshellcmds").stdout
+    calls = [shlex.split(call) for call in re.findall(r"^ *aiayn (evaluations .*?) >", text, re.M)]
+    words_by_place = {}
+    for call in calls:
+        flags = vars(build_parser("evaluations").parse_args(call[1:]))
+        place = "/".join(flags["record"].with_suffix("").parts[3:])
+        perplexity = flags["perplexity"] or []
+        words_by_place[place] = (" ".join(flags["decode"]), " ".join(perplexity))
+    for (asked_scale, place), words in WORDS_BY_TRAINING.items():
+        if asked_scale == scale:
+            assert words_by_place[place] == words
 
 
 @pytest.mark.parametrize(

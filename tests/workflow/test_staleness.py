@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.stages import STAGE_VERSIONS
+from aiayn.stages import EVALUATION_VERSIONS, STAGE_VERSIONS
 from tests.pipeline_copy import CHECKOUT, NOTHING_TO_DO, Pipeline, edited, make_pipeline
 
 pytestmark = pytest.mark.slow
@@ -54,18 +54,17 @@ def test_a_value_of_a_row_repeats_its_trainings_and_what_follows(finished_demo: 
     ):
         planned = finished_demo.planned()
     everything = set(finished_demo.made())
-    later = ("train", "average", "decode", "perplexity", "score")
-    assert planned == downstream_of(everything, *later, part="/table3_c_n2/")
-    assert len(planned) == 2 * 5 + 1
+    assert planned == downstream_of(everything, "train", "evaluations", part="/table3_c_n2/")
+    assert len(planned) == 2 * 2 + 1
 
 
-def test_a_value_of_the_search_repeats_the_decoding_and_no_training(
+def test_a_value_of_the_search_repeats_the_evaluations_and_no_training(
     finished_demo: Pipeline,
 ) -> None:
     with edited(finished_demo.checkout / SYSTEMS / "base.yaml", "beam_size: 4", "beam_size: 5"):
         planned = finished_demo.planned()
-    assert planned == downstream_of(set(finished_demo.made()), "decode", "score")
-    assert len(planned) == 16 + 16 + 1
+    assert planned == downstream_of(set(finished_demo.made()), "evaluations")
+    assert len(planned) == 12 + 1
 
 
 def test_a_value_of_a_corpus_repeats_that_corpus_alone(finished_demo: Pipeline) -> None:
@@ -80,7 +79,7 @@ def test_a_stage_of_a_new_version_is_repeated_with_what_follows(finished_demo: P
     lines = (f'"decode": {version},', f'"decode": {version + 1},')
     with edited(finished_demo.checkout / "workflow/aiayn/stages.py", *lines):
         planned = finished_demo.planned()
-    assert planned == downstream_of(set(finished_demo.made()), "decode", "score")
+    assert planned == downstream_of(set(finished_demo.made()), "evaluations")
 
 
 def test_every_rule_of_a_stage_carries_its_version() -> None:
@@ -90,7 +89,9 @@ def test_every_rule_of_a_stage_carries_its_version() -> None:
     versioned_by_rule = dict(
         re.findall(r"^rule (\w+):.*?STAGE_VERSIONS\[\"(\w+)\"\]", texts, re.MULTILINE | re.DOTALL)
     )
-    assert versioned_by_rule == {verb: verb for verb in STAGE_VERSIONS}
+    rules = set(STAGE_VERSIONS) - set(EVALUATION_VERSIONS)
+    assert versioned_by_rule == {verb: verb for verb in rules}
+    assert "part_versions=[STAGE_VERSIONS[verb] for verb in EVALUATION_VERSIONS]" in texts
 
 
 def test_where_and_how_it_runs_repeats_nothing(finished_demo: Pipeline) -> None:
@@ -100,7 +101,7 @@ def test_where_and_how_it_runs_repeats_nothing(finished_demo: Pipeline) -> None:
         "mirror=file:///nowhere",
         "cluster=plain",
     )
-    machine = ("--profile", "profiles/local", "--set-threads", "train=2", "decode=2")
+    machine = ("--profile", "profiles/local", "--set-threads", "train=2", "evaluations=2")
     launcher = ("--set-resources", "train:launcher=debug")
     assert finished_demo.planned(*machine, *launcher, "--config", *place) == set()
 
@@ -111,7 +112,7 @@ def test_one_seed_more_makes_only_that_seed(finished_demo: Pipeline) -> None:
     with edited(sheet, text, re.sub(r"(table3_\w+\t)1,2\t", r"\g<1>1,2,3\t", text)):
         planned = finished_demo.planned()
     assert {name for name in planned if "/seed3" not in name} == {"tables"}
-    assert len(planned) == 2 * 5 + 1
+    assert len(planned) == 2 * 2 + 1
 
 
 def test_a_finished_checkout_may_be_moved(finished_demo: Pipeline, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ CORE_VERBS = {
     "decode": "translate a test set with beam search (section 6.1)",
     "perplexity": "measure perplexity per subword on a test set (Table 3)",
     "score": "score translations under every definition of BLEU, with signatures",
+    "evaluations": "average, decode, perplexity and score of a training, in one process",
     "baselines": (
         "score translations that need no training: a copy, a dictionary, the nearest sentence"
     ),
@@ -55,6 +56,7 @@ STAGE_VERBS = (
     "average",
     "decode",
     "perplexity",
+    "evaluations",
     "baselines",
 )
 # The extra of pyproject.toml that brings a module.

@@ -82,6 +82,10 @@ class ScoreError(AiaynError):
     """Hypotheses and references do not belong together, or a metric is not defined for them."""
 
 
+class EvaluationError(AiaynError):
+    """Some evaluations of a training failed; the records of the others are written."""
+
+
 class TableError(AiaynError):
     """A printed value or a cell cannot be joined or rendered."""
 

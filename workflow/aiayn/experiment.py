@@ -16,6 +16,7 @@ from aiayn.paths import (
     Evaluation,
     baselines_record,
     evaluation_record,
+    evaluations_record,
     num_averaged,
     scale_record,
     split_alpha,
@@ -73,6 +74,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         own = (e for e in self.evaluations if (e.corpus, e.system) == (corpus, system))
         return max(num_averaged(evaluation.average) for evaluation in own)
 
+    def evaluations_of_training(self, corpus: str, system: str, seed: int) -> list[Evaluation]:
+        """Return the evaluations of a training."""
+        key = (corpus, system, seed)
+        return [e for e in self.evaluations if (e.corpus, e.system, e.seed) == key]
+
     def require_kept(self, results_folder: Path) -> None:
         """Require that the finished trainings kept the checkpoints that the evaluations average.
 
@@ -120,7 +126,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             partial_path.write_text(sheet_text(join_sheets(self.rows, earlier)), encoding="utf-8")
 
     def records(self, results_folder: Path) -> list[Path]:
-        """Return every record that the tables use, each once: the inputs of rule tables."""
+        """Return every record that the tables use, each once."""
         scale = self.scale.scale
         records = [train_record(results_folder, scale, *run.key) for run in self.trainings]
         evaluations_by_verb = {
@@ -129,8 +135,22 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         }
         for verb, evaluations in evaluations_by_verb.items():
             records += [evaluation_record(results_folder, scale, verb, e) for e in evaluations]
-        for corpus, testset in self.baselines:
-            records.append(baselines_record(results_folder, scale, corpus, testset))
+        return records + self._further_records(results_folder)
+
+    def declared_records(self, results_folder: Path) -> list[Path]:
+        """Return the records that the tables use, as the rules declare them, each once.
+
+        Those of a training's evaluations are in its list. They are the inputs of rule tables.
+        """
+        scale = self.scale.scale
+        records = [train_record(results_folder, scale, *run.key) for run in self.trainings]
+        records += [evaluations_record(results_folder, scale, *run.key) for run in self.trainings]
+        return records + self._further_records(results_folder)
+
+    def _further_records(self, results_folder: Path) -> list[Path]:
+        """Return the records of the tables that belong to no training."""
+        scale = self.scale.scale
+        records = [baselines_record(results_folder, scale, *pair) for pair in self.baselines]
         for stage in asked_stages(self.scale):
             records.append(scale_record(results_folder, scale, stage.verb))
         return records

@@ -166,6 +166,13 @@ def evaluation_record(results_folder: Path, scale: str, verb: str, evaluation: E
     return system_folder / f"seed{evaluation.seed}" / evaluation.average / name
 
 
+def evaluations_record(
+    results_folder: Path, scale: str, corpus: str, system: str, seed: int | str
+) -> Path:
+    """Return the list of the records of a training's evaluations."""
+    return results_folder / scale / "evaluations" / corpus / system / f"seed{seed}.json"
+
+
 def baselines_record(results_folder: Path, scale: str, corpus: str, testset: str) -> Path:
     """Return the record of the baselines on a test set."""
     return results_folder / scale / "baselines" / corpus / f"{testset}.json"

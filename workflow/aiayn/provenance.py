@@ -21,6 +21,7 @@ from pathlib import Path, PurePath
 import msgspec
 
 from aiayn.errors import SpaceError
+from aiayn.stages import STAGE_VERSIONS
 
 RECORDED_PACKAGES = (
     "aiayn",
@@ -41,7 +42,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     `commit` is the commit of the checkout, "unknown" outside a checkout; `is_dirty` is true if
     tracked files differed from it. `command` is the command line. `input_sha256_by_path` names
-    every input file of the stage.
+    every input file of the stage. `stage_version` is the stage's number; only the records of a
+    training's evaluations state it, None in earlier versions.
     """
 
     commit: str
@@ -52,6 +54,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     command: str
     created: str
     input_sha256_by_path: dict[PurePath, str]  # pure: recorded, never opened
+    stage_version: int | None = None
 
 
 @cache
@@ -90,9 +93,12 @@ def file_sha256(path: Path) -> str:
 
 
 def gather_provenance(
-    input_paths: Iterable[Path] = (), *, command: str | None = None
+    input_paths: Iterable[Path] = (), *, command: str | None = None, stage: str | None = None
 ) -> Provenance:
-    """Describe this process and hash its inputs; a job passes the `command` of its driver."""
+    """Describe this process and hash its inputs; a job passes the `command` of its driver.
+
+    With `stage`, the number of that stage is recorded.
+    """
     versions = {}
     for package in RECORDED_PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -107,6 +113,7 @@ def gather_provenance(
         command=command or shlex.join(["aiayn", *sys.argv[1:]]),
         created=utc_now(),
         input_sha256_by_path={path: file_sha256(path) for path in input_paths},
+        stage_version=None if stage is None else STAGE_VERSIONS[stage],
     )
 
 

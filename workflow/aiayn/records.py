@@ -357,6 +357,16 @@ class ScoreRecords(Record, frozen=True, kw_only=True, tag="ScoreRecords"):
     scores: list[ScoreRecord]
 
 
+class EvaluationsRecord(Record, frozen=True, kw_only=True, tag="EvaluationsRecord"):
+    """The output of evaluations: the records of a training's evaluations and their SHA-256.
+
+    It is written last: if it is there, the records are whole.
+    """
+
+    run: str
+    sha256_by_record: dict[Path, str]
+
+
 class BaselineRecords(Record, frozen=True, kw_only=True, tag="BaselineRecords"):
     """Scores of translations made without training, which a trained system must beat."""
 
@@ -373,6 +383,7 @@ VERB_BY_TYPE: dict[type[Record], str] = {
     Hypotheses: "decode",
     PerplexityRecord: "perplexity",
     ScoreRecords: "score",
+    EvaluationsRecord: "evaluations",
     BaselineRecords: "baselines",
     ExportRecord: "export",
 }
@@ -487,6 +498,8 @@ def recorded_files(record: Record) -> dict[Path, str]:
         case Hypotheses():
             sha256_by_path[record.path] = record.hypotheses_sha256
             sha256_by_path[record.pieces_path] = record.pieces_sha256
+        case EvaluationsRecord():
+            sha256_by_path = dict(record.sha256_by_record)
     return sha256_by_path
 
 

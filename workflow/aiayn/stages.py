@@ -15,6 +15,10 @@ STAGE_VERSIONS = {
     "decode": 2,
     "perplexity": 2,
     "score": 3,
+    "evaluations": 1,
     "baselines": 4,
     "tables": 5,
 }
+# The parts of the stage `evaluations`, with the numbers of records that do not state theirs: these
+# records are of versions in which each part was a rule.
+EVALUATION_VERSIONS = {"average": 1, "decode": 2, "perplexity": 2, "score": 3}

@@ -12,7 +12,7 @@ from aiayn.errors import AiaynError
 from aiayn.experiment import read_experiment
 from aiayn.spec.cluster import read_cluster
 from aiayn.spec.system import CONFIG_FOLDER, convert_scale, read_system, spec_digest
-from aiayn.stages import STAGE_VERSIONS
+from aiayn.stages import EVALUATION_VERSIONS, STAGE_VERSIONS
 from snakemake.exceptions import WorkflowError
 
 RESULTS = Path("results")
@@ -29,23 +29,14 @@ except AiaynError as error:
     raise WorkflowError(str(error)) from None
 CORPORA, SYSTEMS = EXPERIMENT.corpora, EXPERIMENT.system_by_name
 STAGE = RESULTS / SCALE.scale
-# Also val-alpha1.4, which is val translated with another search.
-ASKED_TESTSETS = {evaluation.testset for evaluation in EXPERIMENT.evaluations}
 
 
 wildcard_constraints:
     corpus="|".join(CORPORA),
     system="|".join(SYSTEMS),
     seed=r"\d+",
-    average=r"last\d+",
     testset="|".join(
-        sorted(
-            map(
-                re.escape,
-                {testset for corpus in CORPORA.values() for testset in corpus.testsets}
-                | ASKED_TESTSETS,
-            )
-        )
+        sorted({re.escape(testset) for corpus in CORPORA.values() for testset in corpus.testsets})
     ),
 
 
@@ -100,3 +91,20 @@ def segment_record(wildcards):
     return (
         [] if CORPORA[wildcards.corpus].is_segmented else [corpus_path("segment", wildcards.corpus)]
     )
+
+
+def evaluation_words(wildcards, *, needs_perplexity):
+    """Return a training's evaluations, as last5/demo_test: all, or those with a perplexity."""
+    return [
+        f"{evaluation.average}/{evaluation.testset}"
+        for evaluation in EXPERIMENT.evaluations_of_training(
+            wildcards.corpus, wildcards.system, int(wildcards.seed)
+        )
+        if evaluation.has_perplexity or not needs_perplexity
+    ]
+
+
+def perplexity_flags(wildcards):
+    """Return the flag of the evaluations with a perplexity; some trainings have none."""
+    words = evaluation_words(wildcards, needs_perplexity=True)
+    return ["--perplexity", *words] if words else []

@@ -1,123 +1,55 @@
-"""From a training to its numbers: average, decode, perplexity, score; and the baselines.
+"""From a training to its numbers; and the baselines.
 
-reads: results/<scale>/{train,binarize,fetch,segment}/...
-writes: results/<scale>/average/<corpus>/<system>/seed<k>/<average>.{json,pt},
-    results/<scale>/{decode,perplexity,score}/<corpus>/<system>/seed<k>/<average>/<testset>.json,
+reads: results/<scale>/{train,binarize,fetch}/...
+writes: results/<scale>/evaluations/<corpus>/<system>/seed<k>.json, the list of
+    results/<scale>/average/<corpus>/<system>/seed<k>/<average>.{json,pt} and
+    results/<scale>/{decode,perplexity,score}/<corpus>/<system>/seed<k>/<average>/<testset>.json;
     results/<scale>/baselines/<corpus>/<testset>.json
 """
 
-EVALUATION = "{corpus}/{system}/seed{seed}/{average}/{testset}"
 
+rule evaluations:
+    """
+    Evaluating {wildcards.system} on {wildcards.corpus}, seed {wildcards.seed}
+      - translating and scoring {params.decode}
 
-rule average:
-    """Average the last checkpoints of a training (section 6.1)."""
+    Average, decode, perplexity and score, in one process. What it writes besides the list is not
+    declared, because Snakemake would delete it before a job that only makes what is missing.
+    """
     input:
         train=STAGE / "train/{corpus}/{system}/seed{seed}.json",
+        binarized=STAGE / "binarize/{corpus}/record.json",
+        raw=STAGE / "fetch/{corpus}/record.json",
+        system=ancient(system_path),
     output:
-        record=STAGE / "average/{corpus}/{system}/seed{seed}/{average}.json",
-        checkpoint=STAGE / "average/{corpus}/{system}/seed{seed}/{average}.pt",
+        record=STAGE / "evaluations/{corpus}/{system}/seed{seed}.json",
     params:
-        last=lambda wildcards: wildcards.average.removeprefix("last"),
-        stage_version=STAGE_VERSIONS["average"],
+        decode=lambda wildcards: evaluation_words(wildcards, needs_perplexity=False),
+        decoding_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].decoding),
+        perplexity=perplexity_flags,
+        scale=SCALE.scale,
+        stage_version=STAGE_VERSIONS["evaluations"],
+        part_versions=[STAGE_VERSIONS[verb] for verb in EVALUATION_VERSIONS],
+    threads: 1
     # The folder of the runs does not change results, so a change of it repeats no job.
     resources:
         runs_folder=SCALE.runs_folder,
     log:
-        f"logs/{SCALE.scale}/average/{{corpus}}/{{system}}/seed{{seed}}/{{average}}.log",
+        f"logs/{SCALE.scale}/evaluations/{{corpus}}/{{system}}/seed{{seed}}.log",
     benchmark:
-        f"benchmarks/{SCALE.scale}/average/{{corpus}}/{{system}}/seed{{seed}}/{{average}}.tsv"
+        f"benchmarks/{SCALE.scale}/evaluations/{{corpus}}/{{system}}/seed{{seed}}.tsv"
     conda:
         "../../environment.yml"
     shell:
         """
-        aiayn average \
-            --train {input.train:q} \
-            --last {params.last:q} \
-            --runs-folder {resources.runs_folder:q} \
-            --record {output.record:q} >{log:q} 2>&1
-        """
-
-
-rule decode:
-    """Translate a test set with an average of a training."""
-    input:
-        binarized=STAGE / "binarize/{corpus}/record.json",
-        checkpoint=STAGE / "average/{corpus}/{system}/seed{seed}/{average}.json",
-        system=ancient(system_path),
-    output:
-        record=STAGE / "decode" / f"{EVALUATION}.json",
-        hypotheses=STAGE / "decode" / f"{EVALUATION}.txt",
-    params:
-        decoding_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].decoding),
-        scale=SCALE.scale,
-        stage_version=STAGE_VERSIONS["decode"],
-    threads: 1
-    log:
-        f"logs/{SCALE.scale}/decode/{EVALUATION}.log",
-    benchmark:
-        f"benchmarks/{SCALE.scale}/decode/{EVALUATION}.tsv"
-    conda:
-        "../../environment.yml"
-    shell:
-        """
-        aiayn decode \
+        aiayn evaluations \
             --scale {params.scale:q} \
-            --system {wildcards.system:q} \
-            --checkpoint {input.checkpoint:q} \
+            --train {input.train:q} \
             --binarized {input.binarized:q} \
-            --testset {wildcards.testset:q} \
-            --threads {threads:q} \
-            --record {output.record:q} >{log:q} 2>&1
-        """
-
-
-rule perplexity:
-    """Measure the perplexity of an average of a training on a test set (Table 3)."""
-    input:
-        binarized=STAGE / "binarize/{corpus}/record.json",
-        checkpoint=STAGE / "average/{corpus}/{system}/seed{seed}/{average}.json",
-    output:
-        record=STAGE / "perplexity" / f"{EVALUATION}.json",
-    params:
-        stage_version=STAGE_VERSIONS["perplexity"],
-    threads: 1
-    log:
-        f"logs/{SCALE.scale}/perplexity/{EVALUATION}.log",
-    benchmark:
-        f"benchmarks/{SCALE.scale}/perplexity/{EVALUATION}.tsv"
-    conda:
-        "../../environment.yml"
-    shell:
-        """
-        aiayn perplexity \
-            --checkpoint {input.checkpoint:q} \
-            --binarized {input.binarized:q} \
-            --testset {wildcards.testset:q} \
-            --threads {threads:q} \
-            --record {output.record:q} >{log:q} 2>&1
-        """
-
-
-rule score:
-    """Score the translations of a test set under every definition of BLEU that applies."""
-    input:
-        decoded=STAGE / "decode" / f"{EVALUATION}.json",
-        raw=STAGE / "fetch/{corpus}/record.json",
-    output:
-        record=STAGE / "score" / f"{EVALUATION}.json",
-    params:
-        stage_version=STAGE_VERSIONS["score"],
-    log:
-        f"logs/{SCALE.scale}/score/{EVALUATION}.log",
-    benchmark:
-        f"benchmarks/{SCALE.scale}/score/{EVALUATION}.tsv"
-    conda:
-        "../../environment.yml"
-    shell:
-        """
-        aiayn score \
-            --decoded {input.decoded:q} \
             --raw {input.raw:q} \
+            --decode {params.decode:q} {params.perplexity:q} \
+            --runs-folder {resources.runs_folder:q} \
+            --threads {threads:q} \
             --record {output.record:q} >{log:q} 2>&1
         """
 

@@ -1,6 +1,6 @@
 """From all records of a scale to the paper's tables and one page.
 
-reads: results/<scale>/{train,score,perplexity,baselines,measure}/...
+reads: results/<scale>/{train,evaluations,score,perplexity,baselines,measure}/...
 writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/{tables,figures}/,
     results/<scale>/report.html
 
@@ -19,7 +19,7 @@ rule tables:
     """Render the paper's tables and figures with our numbers."""
     localrule: True
     input:
-        [str(path) for path in EXPERIMENT.records(RESULTS)],
+        [str(path) for path in EXPERIMENT.declared_records(RESULTS)],
     output:
         report=report(
             STAGE / "report.html",

@@ -93,7 +93,7 @@ def run(args: Flags) -> None:
         CheckpointError: if the checkpoint is torn, or its dictionaries are others.
         ScoreError: if translations and references differ in number.
     """
-    from aiayn.decode.decode import Translator, decoding_signature, load_split
+    from aiayn.decode.decode import Translator, load_split
     from aiayn.train.device import resolve_device
     from analysis.released.heavy_dictionary_check import check_by_loss, check_without_references
 
@@ -156,7 +156,7 @@ def run(args: Flags) -> None:
         SystemOutput(str(path), lines, "lines", sha256=lines_sha256(lines)),
         references,
         place,
-        search=decoding_signature(decoding),
+        search=decoding.signature,
     )
 
 

@@ -4,8 +4,11 @@
 
 from pathlib import Path
 
+import msgspec
+
 from aiayn.cli.flags import flag, positive
 from aiayn.errors import CheckpointError
+from aiayn.provenance import gather_provenance
 from aiayn.records import read_train_record, write_record
 
 EXAMPLE = (
@@ -27,12 +30,19 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Average and write the record."""
+    average_run(args.train, args.runs_folder, args.last, args.record)
+
+
+def average_run(train_path: Path, runs_folder: Path, last: int, record_path: Path) -> None:
+    """Average the last checkpoints of the training of a record, and write the average's record."""
     from aiayn.train.average import average_checkpoints
 
-    train = read_train_record(args.train, args.runs_folder)
+    train = read_train_record(train_path, runs_folder)
     if not train.run_folder.is_dir():
         raise CheckpointError(
-            f"{args.train}: no folder {train.run_folder}, expected there with the checkpoints; "
+            f"{train_path}: no folder {train.run_folder}, expected there with the checkpoints; "
             "name the folder that holds the run with --runs-folder"
         )
-    write_record(average_checkpoints(train, last=args.last, record_path=args.record), args.record)
+    record = average_checkpoints(train, last=last, record_path=record_path)
+    provenance = gather_provenance([train_path], stage="average")
+    write_record(msgspec.structs.replace(record, provenance=provenance), record_path)

@@ -23,7 +23,7 @@ from aiayn.records import (
     require_fitting,
     write_record,
 )
-from aiayn.spec.system import read_corpus, read_system
+from aiayn.spec.system import DecodingSpec, read_corpus, read_system
 
 EXAMPLE = (
     "aiayn decode --scale demo --system base --checkpoint average/last5.json --binarized"
@@ -47,33 +47,65 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Decode; write the lines and the record."""
+    decoding = read_system(args.system, args.scale).decoding
+    decode_testset(
+        args.checkpoint,
+        args.binarized,
+        args.testset,
+        args.record,
+        decoding=decoding,
+        device=args.device,
+        threads=args.threads,
+    )
+
+
+def searched_as(decoding: DecodingSpec, testset: str) -> DecodingSpec:
+    """Return the search for a test set: its name may have another alpha than the system."""
+    alpha = split_alpha(testset)[1]
+    if alpha is None:
+        return decoding
+    return msgspec.structs.replace(decoding, length_penalty_alpha=alpha)
+
+
+def decode_testset(
+    checkpoint_path: Path,
+    binarized_path: Path,
+    searched: str,
+    record_path: Path,
+    *,
+    decoding: DecodingSpec,
+    device: Device,
+    threads: int,
+) -> None:
+    """Translate a test set with a recorded average, and write lines and record.
+
+    `searched` is the test set, perhaps with an alpha that replaces that of `decoding`.
+    """
     import torch
 
-    from aiayn.decode.decode import Translator, decode_split, decoding_signature
+    from aiayn.decode.decode import Translator, decode_split
     from aiayn.train.device import resolve_device
 
-    torch.set_num_threads(args.threads)
-    checkpoint = read_record(args.checkpoint, CheckpointRecord, "--checkpoint")
-    data = read_record(args.binarized, BinarizedCorpus, "--binarized")
+    torch.set_num_threads(threads)
+    checkpoint = read_record(checkpoint_path, CheckpointRecord, "--checkpoint")
+    data = read_record(binarized_path, BinarizedCorpus, "--binarized")
     require_fitting({"--checkpoint": checkpoint, "--binarized": data})
-    testset, alpha = split_alpha(args.testset)
+    testset, _ = split_alpha(searched)
     split = require_recorded_split(data, testset)
-    decoding = read_system(args.system, args.scale).decoding
-    if alpha is not None:
-        decoding = msgspec.structs.replace(decoding, length_penalty_alpha=alpha)
+    decoding = searched_as(decoding, searched)
     corpus = read_corpus(data.corpus)
-    device = resolve_device(args.device)
-    translator = Translator(checkpoint, data.folder, decoding, device=device)
+    chosen_device = resolve_device(device)
+    translator = Translator(checkpoint, data.folder, decoding, device=chosen_device)
     hypotheses, sentences_per_second = decode_split(translator, split)
 
-    text_path = args.record.with_suffix(".txt")
-    pieces_path = args.record.with_suffix(".pieces.txt")
+    text_path = record_path.with_suffix(".txt")
+    pieces_path = record_path.with_suffix(".pieces.txt")
     pieces = [" ".join(hypothesis.pieces) for hypothesis in hypotheses]
-    with replace_outputs_on_success(args.record) as folder:
+    with replace_outputs_on_success(record_path) as folder:
         write_lines(pieces, folder / pieces_path.name)
         write_lines((detokenise(line, corpus) for line in pieces), folder / text_path.name)
     record = Hypotheses(
-        provenance=gather_provenance([args.checkpoint, args.binarized]),
+        provenance=gather_provenance([checkpoint_path, binarized_path], stage="decode"),
         corpus=data.corpus,
         run=checkpoint.run,
         average=checkpoint.average,
@@ -87,7 +119,7 @@ def run(args: Flags) -> None:
         length_penalty_alpha=decoding.length_penalty_alpha,
         length_penalty_form=decoding.length_penalty_form,
         stop=decoding.stop,
-        signature=decoding_signature(decoding),
+        signature=decoding.signature,
         sentences_per_second=sentences_per_second,
     )
-    write_record(record, args.record)
+    write_record(record, record_path)

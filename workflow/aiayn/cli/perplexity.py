@@ -39,23 +39,43 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Measure and write the record."""
+    measure_testset(
+        args.checkpoint,
+        args.binarized,
+        args.testset,
+        args.record,
+        device=args.device,
+        threads=args.threads,
+    )
+
+
+def measure_testset(
+    checkpoint_path: Path,
+    binarized_path: Path,
+    testset: str,
+    record_path: Path,
+    *,
+    device: Device,
+    threads: int,
+) -> None:
+    """Measure the perplexity of a recorded average on a test set, and write the record."""
     import torch
 
     from aiayn.decode.perplexity import SIGNATURE, perplexity
     from aiayn.train.device import resolve_device
 
-    torch.set_num_threads(args.threads)
-    checkpoint = read_record(args.checkpoint, CheckpointRecord, "--checkpoint")
-    data = read_record(args.binarized, BinarizedCorpus, "--binarized")
+    torch.set_num_threads(threads)
+    checkpoint = read_record(checkpoint_path, CheckpointRecord, "--checkpoint")
+    data = read_record(binarized_path, BinarizedCorpus, "--binarized")
     require_fitting({"--checkpoint": checkpoint, "--binarized": data})
-    split = require_recorded_split(data, args.testset)
+    split = require_recorded_split(data, testset)
     corpus = read_corpus(data.corpus)
-    measured = perplexity(checkpoint, data.folder, split, device=resolve_device(args.device))
+    measured = perplexity(checkpoint, data.folder, split, device=resolve_device(device))
     record = PerplexityRecord(
-        provenance=gather_provenance([args.checkpoint, args.binarized]),
+        provenance=gather_provenance([checkpoint_path, binarized_path], stage="perplexity"),
         run=checkpoint.run,
         average=checkpoint.average,
-        testset=args.testset,
+        testset=testset,
         value=measured.ppl_per_subword,
         unit="subword",
         num_tokens=measured.num_tokens,
@@ -64,4 +84,4 @@ def run(args: Flags) -> None:
         cross_attention_entropy=measured.cross_attention_entropy,
         bits_lost_uniform=measured.bits_lost_uniform,
     )
-    write_record(record, args.record)
+    write_record(record, record_path)

@@ -81,7 +81,7 @@ def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> None:
     decoded = read_record(decoded_path, Hypotheses, "--decoded")
     raw = read_record(raw_path, RawCorpus, "--raw")
     record = ScoreRecords(
-        provenance=gather_provenance([decoded_path, raw_path]),
+        provenance=gather_provenance([decoded_path, raw_path], stage="score"),
         run=decoded.run,
         testset=decoded.testset,
         scores=score_translations(decoded, raw),

@@ -40,7 +40,7 @@ def run(args: Flags) -> None:
         args.results, args.run, args.average
     )  # before the imports, which take seconds
 
-    from aiayn.decode.decode import Translator, decoding_signature
+    from aiayn.decode.decode import Translator
     from aiayn.train.device import resolve_device
 
     split, join = text_splitter(finished, finished.data.source_language), text_joiner(finished)
@@ -48,7 +48,7 @@ def run(args: Flags) -> None:
     translator = Translator(
         finished.checkpoint, finished.data.folder, finished.decoding, device=device
     )
-    search = decoding_signature(finished.decoding)
+    search = finished.decoding.signature
     checkpoint = finished.checkpoint
     print(
         f"{checkpoint.run}, {checkpoint.average}, {search}, from {checkpoint.path}", file=sys.stderr

@@ -30,14 +30,6 @@ class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
     score: float
 
 
-def decoding_signature(decoding: DecodingSpec) -> str:
-    """Return everything about the search that could change a hypothesis, in one line."""
-    return (
-        f"beam:{decoding.beam_size}|lenpen:{decoding.length_penalty_form}|alpha:{decoding.length_penalty_alpha:g}"
-        f"|stop:{decoding.stop}|maxlen:{decoding.max_length_per_source_token:g}x+{decoding.max_extra_tokens}"
-    )
-
-
 class Translator:
     """A model with its dictionaries, ready to translate lines of pieces."""
 

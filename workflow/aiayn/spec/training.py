@@ -116,6 +116,15 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
     max_length_per_source_token: AtLeastZero
     max_extra_tokens: Count
 
+    @property
+    def signature(self) -> str:
+        """Everything about the search that could change a hypothesis, in one line."""
+        return (
+            f"beam:{self.beam_size}|lenpen:{self.length_penalty_form}"
+            f"|alpha:{self.length_penalty_alpha:g}|stop:{self.stop}"
+            f"|maxlen:{self.max_length_per_source_token:g}x+{self.max_extra_tokens}"
+        )
+
 
 # The only values that fairseq's own transformer allows.
 _FAIRSEQ_TRANSFORMER = {

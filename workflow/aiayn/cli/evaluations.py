@@ -1,0 +1,270 @@
+"""Average, decode, perplexity and score of one training, in one process: its evaluations.
+
+--record lists the records with their digests; it is written last. The records are next to it, in
+`average/`, `decode/`, `perplexity/` and `score/` of the same `results/<scale>/`, as the four verbs
+write them. A record is kept if its inputs, its stage's number and its search are the present ones
+and its files have not changed; else it is made again. A test set that fails does not stop the
+others; then the list is not written, and the same command makes what is missing.
+
+`aiayn evaluate` translates and scores with a checkpoint from elsewhere.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiayn.cli.average import average_run
+from aiayn.cli.decode import decode_testset, searched_as
+from aiayn.cli.flags import BINARIZED, DEVICE, RUNS_FOLDER, SYSTEM_SCALE, THREADS, Device, flag
+from aiayn.cli.perplexity import measure_testset
+from aiayn.cli.score import score_run
+from aiayn.errors import AiaynError, EvaluationError, RecordError, UsageError
+from aiayn.packed import file_problem
+from aiayn.paths import (
+    Evaluation,
+    average_record,
+    evaluation_record,
+    evaluations_record,
+    num_averaged,
+)
+from aiayn.provenance import file_sha256, gather_provenance
+from aiayn.records import (
+    CheckpointRecord,
+    EvaluationsRecord,
+    Hypotheses,
+    PerplexityRecord,
+    Record,
+    ScoreRecords,
+    TrainRecord,
+    read_record,
+    read_train_record,
+    recorded_files,
+    write_record,
+)
+from aiayn.spec.system import read_system
+from aiayn.stages import EVALUATION_VERSIONS, STAGE_VERSIONS
+
+EXAMPLE = (
+    "aiayn evaluations --scale demo --train results/demo/train/demo_en_de/base/seed1.json"
+    " --binarized results/demo/binarize/demo_en_de/record.json --raw"
+    " results/demo/fetch/demo_en_de/record.json --decode last1/demo_dev last5/demo_test"
+    " --perplexity last1/demo_dev --record results/demo/evaluations/demo_en_de/base/seed1.json"
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Flags:
+    scale: str = SYSTEM_SCALE
+    train: Path = flag("record of train", "RECORD")
+    binarized: Path = BINARIZED
+    raw: Path = flag("record of fetch, which has the references", "RECORD")
+    decode: list[str] = flag(
+        "average and test set to translate and score, as last5/demo_test; demo_dev-alpha1.4 is"
+        " demo_dev with 1.4 for the system's alpha",
+        "AVERAGE/TESTSET",
+    )
+    perplexity: list[str] | None = flag(
+        "average and test set to measure perplexity on", "AVERAGE/TESTSET"
+    )
+    runs_folder: Path = RUNS_FOLDER
+    record: Path = flag("the list to write: results/<scale>/evaluations/.../seed1.json")
+    device: Device = DEVICE
+    threads: int = THREADS
+
+
+class Part(NamedTuple):
+    """A record of an evaluation: what it is made from, and how to make it.
+
+    `fits` says whether a record has the present settings.
+    """
+
+    verb: str
+    path: Path
+    record_type: type[Record]
+    input_paths: Sequence[Path]
+    make: Callable[[], None]
+    fits: Callable[[Any], bool] = lambda _: True
+
+    def is_current(self) -> bool:
+        """Return whether the record is there, as the part would be made now.
+
+        An average of an earlier version does not state its input; then it must be the newer file.
+        The checkpoint of an average is compared where it is read: nothing else needs it.
+        """
+        try:
+            record = read_record(self.path, self.record_type)
+        except RecordError:
+            return False
+        version = record.provenance.stage_version or EVALUATION_VERSIONS[self.verb]
+        if version != STAGE_VERSIONS[self.verb] or not self.fits(record):
+            return False
+        recorded = sorted(record.provenance.input_sha256_by_path.values())
+        if recorded:
+            is_of_inputs = recorded == sorted(map(file_sha256, self.input_paths))
+        else:
+            newest = max(path.stat().st_mtime_ns for path in self.input_paths)
+            is_of_inputs = self.path.stat().st_mtime_ns >= newest
+        if not is_of_inputs or isinstance(record, CheckpointRecord):
+            return is_of_inputs
+        return not any(file_problem(*recorded) for recorded in recorded_files(record).items())
+
+
+def run(args: Flags) -> None:
+    """Make the records that are missing or not current, then write the list of all.
+
+    Raises:
+        UsageError: if an evaluation is misspelt, or --record is not the training's place.
+        EvaluationError: naming the evaluations that failed, after the others were made.
+    """
+    train = read_train_record(args.train, args.runs_folder)
+    words = list(dict.fromkeys([*args.decode, *(args.perplexity or ())]))
+    _check_names(args, train, words)
+    paths: list[Path] = []
+    message_by_word: dict[str, str] = {}
+    for average in dict.fromkeys(word.partition("/")[0] for word in words):
+        of_average = [word for word in words if word.startswith(f"{average}/")]
+        averaged = _average_part(args, train, average)
+        parts_by_word = {word: list(_parts(args, train, word)) for word in of_average}
+        with _noted(message_by_word, of_average):
+            if _is_average_due(averaged, chain(*parts_by_word.values())):
+                _make(averaged, average)
+        paths.append(averaged.path)
+        for word, parts in parts_by_word.items():
+            paths += [part.path for part in parts]
+            if word in message_by_word:
+                continue
+            with _noted(message_by_word, [word]):
+                for part in parts:
+                    if not part.is_current():
+                        _make(part, word)
+    if message_by_word:
+        messages = "; ".join(dict.fromkeys(message_by_word.values()))
+        raise EvaluationError(
+            f"{args.record}: not written, because {len(message_by_word)} of {len(words)}"
+            f" evaluations failed ({', '.join(message_by_word)}); the others are made, and the same"
+            f" command makes what is missing: {messages}"
+        )
+    record = EvaluationsRecord(
+        provenance=gather_provenance([args.train, args.binarized, args.raw], stage="evaluations"),
+        run=train.run,
+        sha256_by_record={path: file_sha256(path) for path in paths},
+    )
+    write_record(record, args.record)
+
+
+def _check_names(args: Flags, train: TrainRecord, words: Sequence[str]) -> None:
+    """Require averages with test sets, and the list's place, from which follow the others'."""
+    for word in words:
+        average, _, testset = word.partition("/")
+        if num_averaged(average) < 1 or not testset or "/" in testset:
+            raise UsageError(f"{word!r}: expected an average and a test set, as last5/demo_test")
+    expected = evaluations_record(Path(), args.scale, train.corpus, train.system, train.seed)
+    if args.record.parts[-len(expected.parts) :] != expected.parts:
+        raise UsageError(
+            f"--record {args.record}: expected a path that ends in {expected}: the records of the"
+            f" evaluations are written into the same folder {args.scale}"
+        )
+
+
+def _results_folder(args: Flags) -> Path:
+    return args.record.parents[4]
+
+
+def _average_part(args: Flags, train: TrainRecord, average: str) -> Part:
+    last = num_averaged(average)
+    updates = [model.update for model in train.models[-last:]]
+    path = average_record(
+        _results_folder(args), args.scale, train.corpus, train.system, train.seed, average
+    )
+    return Part(
+        "average",
+        path,
+        CheckpointRecord,
+        [args.train],
+        partial(average_run, args.train, args.runs_folder, last, path),
+        lambda record: (record.run, record.averaged_updates) == (train.run, updates),
+    )
+
+
+def _parts(args: Flags, train: TrainRecord, word: str) -> Iterator[Part]:
+    """Yield the parts of an evaluation after the average, in order."""
+    average, _, testset = word.partition("/")
+    evaluation = Evaluation(
+        corpus=train.corpus,
+        system=train.system,
+        seed=train.seed,
+        average=average,
+        testset=testset,
+        role="",  # decides which tables use it, and no path
+        language_pair="",
+    )
+    checkpoint_path = _average_part(args, train, average).path
+    place = partial(evaluation_record, _results_folder(args), args.scale, evaluation=evaluation)
+    on_testset = (checkpoint_path, args.binarized, testset)
+    translate = partial(decode_testset, device=args.device, threads=args.threads)
+    measure = partial(measure_testset, device=args.device, threads=args.threads)
+    if word in args.decode:
+        decoding = read_system(train.system, args.scale).decoding
+        signature = searched_as(decoding, testset).signature
+        path = place(verb="decode")
+        yield Part(
+            "decode",
+            path,
+            Hypotheses,
+            on_testset[:2],
+            partial(translate, *on_testset, path, decoding=decoding),
+            lambda record: record.signature == signature,
+        )
+    if word in (args.perplexity or ()):
+        path = place(verb="perplexity")
+        yield Part(
+            "perplexity",
+            path,
+            PerplexityRecord,
+            on_testset[:2],
+            partial(measure, *on_testset, path),
+        )
+    if word in args.decode:
+        inputs, path = (place(verb="decode"), args.raw), place(verb="score")
+        yield Part("score", path, ScoreRecords, inputs, partial(score_run, *inputs, path))
+
+
+def _is_average_due(averaged: Part, parts: Iterable[Part]) -> bool:
+    """Return whether an average is to be made: it is not current, or a part has to read its
+    checkpoint, which is absent or torn.
+    """
+    if not averaged.is_current():
+        return True
+    if all(part.verb == "score" or part.is_current() for part in parts):
+        return False
+    from aiayn.train.checkpoints import checkpoint_problem
+
+    record = read_record(averaged.path, CheckpointRecord)
+    return checkpoint_problem(record.path, record.tensors_sha256) != ""
+
+
+def _make(part: Part, word: str) -> None:
+    logger.info(f"{word}: {part.verb}")
+    part.make()
+
+
+@contextlib.contextmanager
+def _noted(message_by_word: dict[str, str], words: Sequence[str]) -> Iterator[None]:
+    """Note for each word what fails in the block, so that the next evaluations are made.
+
+    Not what is not installed: `aiayn` names the command that installs it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:
+        is_explained = isinstance(error, AiaynError | OSError)
+        message = str(error) if is_explained else f"{type(error).__name__}: {error}"
+        logger.error(f"{', '.join(words)}: {message}", exc_info=not is_explained)
+        message_by_word |= dict.fromkeys(words, message)
