@@ -76,7 +76,7 @@ def test_a_value_of_a_corpus_repeats_that_corpus_alone(finished_demo: Pipeline) 
 
 def test_a_stage_of_a_new_version_is_repeated_with_what_follows(finished_demo: Pipeline) -> None:
     version = STAGE_VERSIONS["decode"]
-    lines = (f'"decode": {version},', f'"decode": {version + 1},')
+    lines = (f'    "decode": {version},\n', f'    "decode": {version + 1},\n')
     with edited(finished_demo.checkout / "workflow/aiayn/stages.py", *lines):
         planned = finished_demo.planned()
     assert planned == downstream_of(set(finished_demo.made()), "evaluations")
