@@ -5,16 +5,16 @@ writes: results/<scale>/evaluations/<corpus>/<system>/seed<k>.json, the list of
     results/<scale>/average/<corpus>/<system>/seed<k>/<average>.{json,pt} and
     results/<scale>/{decode,perplexity,score}/<corpus>/<system>/seed<k>/<average>/<testset>.json;
     results/<scale>/baselines/<corpus>/<testset>.json
+
+What `evaluations` writes besides its list is not declared: Snakemake would delete it before a job,
+and the job makes only what is missing or no longer current.
 """
 
 
 rule evaluations:
     """
     Evaluating {wildcards.system} on {wildcards.corpus}, seed {wildcards.seed}
-      - translating and scoring {params.decode}
-
-    Average, decode, perplexity and score, in one process. What it writes besides the list is not
-    declared, because Snakemake would delete it before a job that only makes what is missing.
+      - average, decode, perplexity and score in one process: {params.decode}
     """
     input:
         train=STAGE / "train/{corpus}/{system}/seed{seed}.json",
