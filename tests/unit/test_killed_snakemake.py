@@ -37,6 +37,15 @@ def folder(tmp_path: Path, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) ->
     return folder
 
 
+@pytest.fixture
+def unlocking(slurm: FakeSlurm) -> None:
+    """Put a stand-in first on PATH that does what `snakemake --unlock` does; a test below has the
+    real one.
+    """
+    lines = "rm -r .snakemake/locks && echo Unlocked working directory."
+    slurm.replace_command("snakemake", f"#!/bin/sh\n{lines}\n")
+
+
 def paste(folder: Path) -> str:
     return paste_lines(folder, os.environ).stdout
 
@@ -49,6 +58,7 @@ def test_locks_and_cpu_jobs_of_a_killed_snakemake_go_and_its_trainings_stay(
     assert slurm.cancelled == [NAME]
 
 
+@pytest.mark.usefixtures("unlocking")
 @pytest.mark.parametrize(
     ("command", "is_at_work"),
     [
@@ -73,6 +83,7 @@ def test_nothing_is_touched_while_a_driver_or_a_local_rule_is_at_work(
     assert (f"{process.pid} bash -c read line {command}" in printed) is is_at_work
 
 
+@pytest.mark.usefixtures("unlocking")
 def test_while_squeue_does_not_answer_nothing_is_unlocked(folder: Path, slurm: FakeSlurm) -> None:
     slurm.replace_command(
         "sleep", f"#!/bin/sh\nrm {slurm.folder}/down\ntest -e {folder}/.snakemake/locks\n"

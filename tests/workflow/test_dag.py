@@ -103,8 +103,7 @@ def test_a_training_has_one_job_for_all_its_evaluations(untouched: Pipeline, sca
 @pytest.mark.parametrize(
     ("change", "flag"),
     [
-        # 17 CPU seconds; `updates=399` goes the same way.
-        pytest.param("precision=bf16", "--precision bf16", marks=pytest.mark.slow),
+        ("precision=bf16", "--precision bf16"),
         ("precision=fp32", ""),
         ("updates=399", "--updates 399"),
     ],

@@ -6,12 +6,8 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
-
 from aiayn.stages import EVALUATION_VERSIONS, STAGE_VERSIONS
 from tests.pipeline_copy import CHECKOUT, NOTHING_TO_DO, Pipeline, edited, make_pipeline
-
-pytestmark = pytest.mark.slow
 
 RULES = Path("workflow/rules")
 SYSTEMS = Path("workflow/config/systems/demo")

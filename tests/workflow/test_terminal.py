@@ -2,11 +2,7 @@
 
 import re
 
-import pytest
-
 from tests.pipeline_copy import Pipeline
-
-pytestmark = pytest.mark.slow
 
 MAX_LINES = 150
 
