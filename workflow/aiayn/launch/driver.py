@@ -29,7 +29,7 @@ from aiayn.records import read_train_record, write_record
 from aiayn.runs.attempts import Ended, Event, Started
 from aiayn.runs.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.runs.following import TIME_LIMIT_SIGNAL, EndedJob, what_follows
-from aiayn.runs.locks import is_held, take_lock
+from aiayn.runs.locks import take_lock
 from aiayn.runs.log import LogTail, read_log_tail
 from aiayn.runs.queue import QueuedJob, QueueError
 from aiayn.runs.run_folder import (
@@ -38,6 +38,7 @@ from aiayn.runs.run_folder import (
     RunFolder,
     SubmittedJob,
 )
+from aiayn.runs.status import gather_evidence, judge_state
 from aiayn.runs.status_text import format_duration
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import NotedSignal, TrainingRequest
@@ -302,12 +303,12 @@ class _Driver:
         ]  # if none is alive
         if alive := self._alive_jobs(jobs):
             job = self._attach(alive[-1])
-        elif self._launcher.is_remote and not has_ended and self._is_alive_outside_queue():
+        elif self._launcher.is_remote and not has_ended and self._is_alive_outside_queue(jobs):
             self._log_change(
                 f"a job that {self._launcher.asked} does not know trains this run; waiting for"
                 " its end"
             )
-            while self._is_alive_outside_queue():
+            while self._is_alive_outside_queue(self._ask_queue()):
                 self._pause(self._launcher.poll_seconds)
         else:
             job = None if self._folder.is_done() else self._submit(num_earlier_jobs) or None
@@ -437,7 +438,8 @@ class _Driver:
             self._log_change(
                 f"{self._launcher.asked} no longer knows job {job}; looking for a heartbeat"
             )
-            is_alive = self._is_alive_outside_queue(may_begin=not self._folder.has_attempt(job))
+            may_begin = not self._folder.has_attempt(job)
+            is_alive = self._is_alive_outside_queue(jobs, may_begin=may_begin)
             if not is_alive and not self._alive_jobs(self._ask_queue()):
                 return self._launcher.outcome(job, None)
 
@@ -459,24 +461,31 @@ class _Driver:
                 return
             self._pause(STEP_SECONDS)
 
-    def _is_alive_outside_queue(self, *, may_begin: bool = False) -> bool:
-        """Return whether rank 0 of the run, which is not done, has a heartbeat within
-        HEARTBEAT_TIMEOUT_SECONDS.
+    def _is_alive_outside_queue(self, queued: list[QueuedJob], *, may_begin: bool = False) -> bool:
+        """Return whether a job trains the run though it is not in the queue's answer `queued`.
 
         The controller may have lost the job (it was killed while the job was new), its node may be
-        unreachable, or it is a job of another launcher. A held lock proves nothing: on NFS 3 the
-        lock of a crashed machine stays until it has booted again. Unless a job `may_begin`, nothing
-        is awaited where no attempt is open and no lock held.
+        unreachable, or it is a job of another launcher. `aiayn.runs.status` decides, as for `aiayn
+        status`; here rank 0's heartbeat is watched for HEARTBEAT_TIMEOUT_SECONDS first. Unless a
+        job `may_begin`, nothing is watched where no attempt is open and no lock is held.
         """
         folder = self._folder
-        if folder.is_done() or not (
-            may_begin or folder.open_attempt() or is_held(folder.lock_path)
-        ):
+        if folder.is_done():
             return False
-        is_advancing = folder.is_heartbeat_advancing(
+        events = folder.events()
+        jobs = folder.jobs()
+        is_of_queue = bool(jobs) and jobs[-1].launcher == self._launcher.name
+        asked = self._launcher.asked if is_of_queue else ""
+        own = [job for job in queued if job.trains_in(folder.path)]
+        known = gather_evidence(folder, events, jobs, asked, own, has_driver=False)
+        has_open_attempt = bool(events) and isinstance(events[-1], Started)
+        if not (may_begin or has_open_attempt or known.has_rank):
+            return False
+        is_beating = folder.is_heartbeat_advancing(
             HEARTBEAT_TIMEOUT_SECONDS, self._clock, self._end_if_interrupted
         )
-        return is_advancing and not folder.is_done()
+        state, _ = judge_state(msgspec.structs.replace(known, is_beating=is_beating))
+        return state == "running" and not folder.is_done()
 
     def _log_state(self, queued: QueuedJob) -> None:
         """Log each new state of the job, with progress while it runs."""

@@ -146,31 +146,14 @@ def _status_of(
     """
     events, log = folder.events(), read_log_tail(folder.log_path)
     done = read_record(folder.done_path, TrainRecord) if folder.is_done() else None
-    has_driver, has_rank = is_held(folder.driver_lock_path), is_held(folder.lock_path)
+    has_driver = is_held(folder.driver_lock_path)
     if not (events or jobs or done or has_driver or folder.driver_lock_path.exists()):
         raise RecordError(
             f"{folder}: no attempt and no job in it; if this is not a run, move the folder out of"
             " the runs folder"
         )
-    beat_ns = folder.heartbeat_ns()
-    beat = (
-        None
-        if beat_ns is None
-        else datetime.datetime.fromtimestamp(beat_ns // 10**9, datetime.UTC).isoformat()
-    )
-    rank_error = "" if done else next(iter(folder.rank_errors()), "")
-    known = Evidence(
-        events=events,
-        jobs=jobs,
-        asked=queue.asked if queue else "",
-        queued=queued,
-        has_rank=bool(has_rank),
-        has_driver=bool(has_driver),
-        host=platform.node(),
-        now=utc_now(),
-        last_activity=max((sign for sign in (log and log.modified, beat) if sign), default=None),
-        has_locks=has_rank is not None,
-        rank_error=rank_error,
+    known = gather_evidence(
+        folder, events, jobs, queue.asked if queue else "", queued, has_driver=bool(has_driver)
     )
     state: State
     state, reason = ("done", "") if done else judge_state(known)
@@ -257,7 +240,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `has_driver`: a process holds rank 0's lock, the driver's. `last_activity` is when rank 0 last
     touched its lock or wrote to its log (UTC, by the file system's clock). `has_locks` is False on
     a file system without locks, where no lock seems to be held. `rank_error` is the error of a rank
-    of the newest job.
+    of the newest job. `is_beating` says whether rank 0 touched its lock while the driver watched;
+    None if nobody watched.
     """
 
     events: list[Event]
@@ -271,6 +255,16 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     asked: str = ""
     has_locks: bool = True
     rank_error: str = ""
+    is_beating: bool | None = None
+
+    @property
+    def is_training(self) -> bool:
+        """Whether rank 0 runs: by its heartbeat if that was watched, else by its lock.
+
+        The lock alone may be wrong: on NFS 3 the lock of a crashed machine stays until that machine
+        has booted again.
+        """
+        return self.has_rank if self.is_beating is None else self.is_beating
 
     @property
     def newer_job(self) -> SubmittedJob | None:
@@ -285,7 +279,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unseen(self) -> str:
         """Why an attempt on another machine may still be running, '' if it is not: its last
-        activity was recent.
+        activity was recent, and nobody has watched since.
 
         Its lock cannot be seen from here if the file system has no locks, or does not share them
         between machines.
@@ -293,6 +287,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         last = self.events[-1] if self.events else None
         if (
             not isinstance(last, Started)
+            or self.is_beating is not None
             or (last.host == self.host and self.has_locks)
             or self.last_activity is None
         ):
@@ -305,11 +300,45 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return text if age_seconds <= _FRESH_SECONDS else ""
 
 
+def gather_evidence(
+    folder: RunFolder,
+    events: list[Event],
+    jobs: list[SubmittedJob],
+    asked: str,
+    queued: list[QueuedJob] | None,
+    *,
+    has_driver: bool,
+) -> Evidence:
+    """Return what is known of a run that is not done, from its files, its locks and its queue."""
+    has_rank = is_held(folder.lock_path)
+    signs = []
+    log = read_log_tail(folder.log_path)
+    if log is not None:
+        signs.append(log.modified)
+    beat_ns = folder.heartbeat_ns()
+    if beat_ns is not None:
+        beat = datetime.datetime.fromtimestamp(beat_ns // 10**9, datetime.UTC)
+        signs.append(beat.isoformat())
+    return Evidence(
+        events=events,
+        jobs=jobs,
+        asked=asked,
+        queued=queued,
+        has_rank=bool(has_rank),
+        has_driver=has_driver,
+        host=platform.node(),
+        now=utc_now(),
+        last_activity=max(signs, default=None),
+        has_locks=has_rank is not None,
+        rank_error="" if folder.is_done() else next(iter(folder.rank_errors()), ""),
+    )
+
+
 def judge_state(known: Evidence) -> tuple[State, str]:
     """Return the state of a run that is not done, and the reason.
 
-    The queue of its launcher (if the launcher has a queue) comes first, then the locks, then the
-    events.
+    The queue of its launcher (if the launcher has a queue) comes first, then rank 0's heartbeat or
+    its lock, then the events.
 
     A queue that does not answer does not mean that a job has ended. Ended jobs are shown for a
     while; a controller that is killed forgets the jobs of its last seconds, which continue.
@@ -325,11 +354,11 @@ def judge_state(known: Evidence) -> tuple[State, str]:
     rules: list[tuple[bool, State, str]] = []  # the first that holds
     if not asked:
         rules = [
-            (known.has_rank, "running", ""),
+            (known.is_training, "running", ""),
             (known.has_driver and not known.has_ended, "queued", "starting"),
             (known.unseen != "", "unknown", known.unseen),
         ]
-    elif known.has_rank:
+    elif known.is_training:
         rules = [
             (True, "running", f"{asked} does not {'answer' if is_silent else 'know of its job'}")
         ]
