@@ -20,7 +20,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 IS_SUPPORTED = import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHON_VERSIONS)".split())
 NEXT_STEP = load a module that has one, or name one: make $(or $(firstword $(MAKECMDGOALS)),demo) PYTHON=python3.12
 
-.PHONY: core install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench mutants \
+.PHONY: core install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden report bench mutants \
     requirements gpu-kit test-gpu-kit doctor-faults clean
 
 core: $(CORE_STAMP)
@@ -107,6 +107,10 @@ fmt: install
 # transcript begins as a file in tests/golden/transcripts, or in a wing's tests, that has the line `$ aiayn ...` alone.
 golden: install
 	AIAYN_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests -k golden
+
+# The page that README offers for download, made again from its pack alone.
+report: core
+	$(BIN)/python -m analysis.packs.page paper_tables/measured/multi30k
 
 # Our beam search against CTranslate2's on a finished run, for tests/benchmarks/RESULTS.md.
 bench: install

@@ -1,8 +1,8 @@
 """Defines the frame of a scale: printed numbers, ours over seeds, verdicts, the runs behind them.
 
 `paper_tables.make_frame` fills a frame from the records of a scale, `paper_tables.logs.frame` from
-logs. Tables and figures read a frame and nothing else. To follow a number back: it is a `Number`,
-each of its values has its `Run`, and the run has its record or its log.
+logs. Tables and figures read a frame, which opens no file. To follow a number back: it is a
+`Number`, each of its values has its `Run`, and the run has its record or its log.
 """
 
 import functools
@@ -14,7 +14,6 @@ import msgspec
 from aiayn.paths import CellKey
 from aiayn.printed import COMPARED_AVERAGE, COMPARED_ROLE
 from aiayn.records import BaselineRecords, TrainRecord, read_trained
-from aiayn.runs.log import read_validations
 from aiayn.runs.training_state import TrainingState
 from aiayn.scoring.verdict import Corrected, Verdict
 from aiayn.spec.hardware import HardwareSpec
@@ -29,7 +28,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     `state.run` is the name of the run, or the path of the log. `train` is the record of a training
     that is finished under the present spec; None otherwise, and for a log. `commit` and `hardware`
-    are '' where they are not recorded.
+    are '' where they are not recorded. `bits_by_update` are bits a subword on dev from the run's
+    log; they are empty without the log.
     """
 
     corpus: str
@@ -39,16 +39,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     train: TrainRecord | None = None
     commit: str = ""
     hardware: str = ""
+    bits_by_update: dict[int, float] = {}
 
     @functools.cached_property
     def trained_as(self) -> TrainingSpec | None:
         """The spec of the training; None if this version does not know its keys or values."""
         return read_trained(self.train) if self.train else None
-
-    @functools.cached_property
-    def bits_by_update(self) -> dict[int, float]:
-        """Bits a subword on dev, from the log of a finished training; empty without a log."""
-        return read_validations(self.train.log_path) if self.train else {}
 
     @property
     def word(self) -> str:

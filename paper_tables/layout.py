@@ -1,11 +1,11 @@
 """Defines a table before it has a format: columns, rows, and cells of text with marks.
 
-`tables` and the wings lay tables out; `render` turns them into md, tex, csv and html. Only this
-module rounds numbers. A table with rows of a single kind is declared as fields, each with a column
-and the function that makes its cell. Other tables give the cells of each row by column name. Our
-cells keep their numbers; `tables.ours.complete` makes notes and signatures of them. They have a
-mark if the numbers were measured under other conditions than the paper's. `compact` is the last
-step: it drops empty columns, leaves one mark in a row and finds the best values.
+`tables` and the wings lay tables out; `render` turns them into md, tex, csv and html. A table with
+rows of a single kind is declared as fields, each with a column and the function that makes its
+cell. Other tables give the cells of each row by column name. Our cells keep their numbers, whose
+text is of `paper_tables.rounding`; `tables.ours.complete` makes notes and signatures of them. They
+have a mark if the numbers were measured under other conditions than the paper's. `compact` is the
+last step: it drops empty columns, leaves one mark in a row and finds the best values.
 
 A new table of a single kind of rows, here the runs of a frame:
 
@@ -32,35 +32,16 @@ from dataclasses import dataclass, replace
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from aiayn.printed import PAPER_SCALE, PublishedCell, printed_number
-from aiayn.scoring.seeds import MIN_SEEDS_OF_INTERVAL, summarise_seeds
 from paper_tables.frame import Number
 
-PLUS_MINUS = "\u00b1"
 DASH = "\u2013"
 MARK_BY_SCALE = {
     "demo": "\u2020",
     "multi30k": "\u2021",
     PAPER_SCALE: "\u00a7",
 }  # dagger, double dagger, section
-DECIMALS_BY_METRIC = {
-    "num_parameters": 3,
-    "training_flops": 2,
-    "model_flops": 2,
-}  # significant digits
-FLOPS_METRICS = ("training_flops", "model_flops")
-BLEU_DECIMALS = 2
-BITS_DECIMALS = 3
 NAME_BY_PAIR = {"en-de": "EN-DE", "en-fr": "EN-FR"}
 SACRE_METRIC = "bleu_sacre_13a"
-COUNT_METRICS = (
-    "num_parameters",
-    "steps",
-    "tokens",
-)  # the same with every seed, so they have no interval
-SEEDS_WORDS = (
-    f"mean over seeds with 95 % t-interval; of fewer than {MIN_SEEDS_OF_INTERVAL} seeds the values,"
-    " in order of seed"
-)
 ROW_NAMES = ("model", "label")  # columns of Tables 2 and 3 whose cells name the row
 Item = TypeVar("Item")
 CellKind = Literal["label", "printed", "ours", "state", "blank", "formula", "spanned"]
@@ -81,49 +62,22 @@ class Part:
     spread: str = ""
 
 
-@dataclass(frozen=True)
-class Source:
-    """A training behind a number of ours, and the value that it adds to the number.
-
-    `run` is the name of the run, or the path of a log. `commit` and `hardware` describe the
-    training; they are '' where they are not recorded.
-    """
-
-    run: str
-    seed: int | None
-    value: str
-    commit: str = ""
-    hardware: str = ""
-
-
 def anchor_of(run: str) -> str:
     """Return the anchor of the row of a run or log, in letters, digits and `-_.`."""
     return "run-" + re.sub(r"[^A-Za-z0-9_.-]+", "-", run)
 
 
 @dataclass(frozen=True)
-class CellProvenance:
-    """The origin of a number of ours: its quantity, its trainings and its signature.
-
-    The signature is '' if the number is not a score.
-    """
-
-    quantity: str
-    sources: tuple[Source, ...]
-    signature: str = ""
-
-
-@dataclass(frozen=True)
 class Cell:
     """The content of a cell. Where it covers columns to its right, these have `SPANNED`.
 
-    `shows` are the numbers behind a cell of ours, including numbers that have no value yet.
+    `numbers` are the numbers behind a cell of ours, including numbers that have no value yet. On a
+    page the cell is a button that opens their runs.
     """
 
     parts: tuple[Part, ...]
     kind: CellKind = "printed"
-    provenance: CellProvenance | None = None
-    shows: tuple[Number, ...] = ()
+    numbers: tuple[Number, ...] = ()
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -321,70 +275,6 @@ def blank_cell() -> Cell:
     return text_cell("", "blank")
 
 
-def format_value(value: float, metric: str) -> str:
-    """Return a value as text: BLEU and perplexity with two decimals, bits with three.
-
-    Parameters are in millions, FLOPs in powers of ten.
-    """
-    if metric == "num_parameters":
-        return format_significant(value / 1e6, DECIMALS_BY_METRIC[metric])
-    if metric in FLOPS_METRICS and value > 0:
-        mantissa, exponent = f"{value:.{DECIMALS_BY_METRIC[metric] - 1}e}".split("e")
-        return f"{mantissa}e{int(exponent)}"
-    if metric in (*FLOPS_METRICS, "steps", "tokens", "wall_seconds"):
-        return f"{value:,.0f}"
-    return f"{value:.{BITS_DECIMALS if metric.startswith('bits_') else BLEU_DECIMALS}f}"
-
-
-def format_significant(value: float, digits: int) -> str:
-    """Return a positive number below a million with `digits` significant digits, without powers."""
-    exponent = int(f"{value:e}".split("e")[1])
-    return f"{value:.{max(0, digits - 1 - exponent)}f}"
-
-
-def format_difference(difference: float) -> str:
-    """Return a difference in BLEU with its sign, which is a plus if it rounds to zero."""
-    text = f"{difference:+.{BLEU_DECIMALS}f}"
-    return text.replace("-", "+") if float(text) == 0 else text
-
-
-def format_signed(value: float, metric: str) -> str:
-    """Return a difference in a metric's unit with its sign, with as many decimals as the metric."""
-    text = format_value(abs(value), metric)
-    return f"{'-' if value < 0 else '+'}{text}"
-
-
-def format_interval(interval: tuple[float, float]) -> str:
-    """Return an interval of differences in BLEU as text."""
-    return f"{format_difference(interval[0])} to {format_difference(interval[1])}"
-
-
-def shown_over_seeds(
-    values: Sequence[float], metric: str, show: Callable[[float, str], str] = format_value
-) -> tuple[str, str]:
-    """Return the mean and half of its 95 % t-interval; for fewer than three seeds, the values
-    themselves and "".
-
-    Counts have no interval. `values` are in the order of their seeds; `show(value, metric)` turns a
-    value into text.
-    """
-    summary = summarise_seeds(values)
-    if summary.num_seeds < MIN_SEEDS_OF_INTERVAL:
-        texts = [show(value, metric) for value in values]
-        return ", ".join(dict.fromkeys(texts) if metric in COUNT_METRICS else texts), ""
-    mean = show(summary.mean, metric)
-    if summary.half_width is None or metric in COUNT_METRICS:
-        return mean, ""
-    return mean, f"{PLUS_MINUS} {format_value(summary.half_width, metric)}"
-
-
-def over_seeds(
-    values: Sequence[float], metric: str, show: Callable[[float, str], str] = format_value
-) -> str:
-    """Return the mean with its interval as one text: `27.31 +- 0.42`."""
-    return " ".join(filter(None, shown_over_seeds(values, metric, show)))
-
-
 def compact(table: Table) -> Table:
     """Return the table as it is shown.
 
@@ -394,7 +284,7 @@ def compact(table: Table) -> Table:
     """
     has_numbers = False
     for row in table.rows:
-        has_numbers |= any(cell.kind == "ours" and cell.shows for cell in row.cells)
+        has_numbers |= any(cell.kind == "ours" and cell.numbers for cell in row.cells)
     kept, waiting = [True] * len(table.columns), []
     for index, column in enumerate(table.columns if table.rows else ()):
         if column.side != "ours":
@@ -430,7 +320,7 @@ def text_of(cell: Cell) -> str:
 
 def _is_waiting(cell: Cell) -> bool:
     """Return whether a cell has the state of its runs in place of a number."""
-    return cell.kind == "state" and (bool(cell.shows) or cell.parts[0].text == "not run")
+    return cell.kind == "state" and (bool(cell.numbers) or cell.parts[0].text == "not run")
 
 
 def _marked_once(row: Row) -> Row:

@@ -23,6 +23,7 @@ from aiayn.printed import (
 )
 from aiayn.provenance import Provenance
 from aiayn.records import BinarizedCorpus, Hardware
+from aiayn.runs.log import read_validations
 from aiayn.scoring.definitions import METRICS
 from aiayn.scoring.scores import (
     BITS_LOST_METRIC,
@@ -103,6 +104,7 @@ def make_frame(results: ScaleResults) -> Frame:
                 train=train,
                 commit=commit_words(train.provenance),
                 hardware=hardware_words(train.hardware),
+                bits_by_update=read_validations(train.log_path),
             )
         (later_runs if key in later_keys else runs).append(run)
     frame = Frame(

@@ -16,6 +16,7 @@ import msgspec
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows, require_unique
 from aiayn.scoring.verdict import PooledSd, Verdict, fewest_seeds_to_decide, pool_sd
+from paper_tables.rounding import BLEU, rounded, rounded_range
 
 FILE_NAME = "public_seeds.csv"
 ALGOPERF, MLPERF = "AlgoPerf", "MLPerf"
@@ -147,7 +148,9 @@ def seeds_by_public_noise(verdict: Verdict) -> str:
         pooled = seed_noise(source).pooled("bleu_test")
         if pooled is not None:
             number = fewest_seeds_to_decide(verdict.difference, verdict.num_seeds, pooled)
-            texts.append(f"{number or 'no number'} at {source}'s sd {pooled.sd:.2f} ({direction})")
+            texts.append(
+                f"{number or 'no number'} at {source}'s sd {rounded(pooled.sd, BLEU)} ({direction})"
+            )
     return ", ".join(texts)
 
 
@@ -162,11 +165,15 @@ def noise_sentence() -> str:
     return (
         "Seed noise of public trainings on WMT17's text, newstest2014: MLPerf's"
         f" {mlperf.num_runs} En-De runs of {translated.num_systems} systems have a pooled sd of"
-        f" {translated.sd:.2f} BLEU ({translated.smallest_sd:.2f} to {translated.largest_sd:.2f};"
+        f" {rounded(translated.sd, BLEU)} BLEU ({_range_words(translated)};"
         " uncased, each system at the last epoch that all its runs have), AlgoPerf's"
         f" {algoperf.num_runs} De-En runs of {learned.num_systems} settings"
-        f" {learned.sd:.2f} ({learned.smallest_sd:.2f} to {learned.largest_sd:.2f}; sacreBLEU,"
+        f" {rounded(learned.sd, BLEU)} ({_range_words(learned)}; sacreBLEU,"
         f" {FULL_UPDATES:,} updates). Other systems and definitions than the paper's: they enter no"
         " verdict. Source: mlcommons/training_results_v0.5 to v0.7,"
         " mlcommons/submissions_algorithms (published/public_seeds.csv)."
     )
+
+
+def _range_words(pooled: PooledSd) -> str:
+    return rounded_range(pooled.smallest_sd, pooled.largest_sd, BLEU)

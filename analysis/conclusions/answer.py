@@ -9,10 +9,9 @@ from aiayn.scoring.scores import BITS_METRIC
 from analysis.conclusions.answers import Answer
 from analysis.conclusions.scale_contrasts import PrintedContrast, draw_contrasts
 from paper_tables.frame import Frame
-from paper_tables.layout import format_signed
 from paper_tables.names import change_of_system, joined, name_of_system
-from paper_tables.render.picture import Difference, Kind, Picture, make_picture
-from paper_tables.tables.ours import difference_provenance
+from paper_tables.render.picture import Kind, Picture, PictureLine, place_lines
+from paper_tables.rounding import rounded
 
 UNIT = "difference to base, bits a subword"
 KIND_BY_ANSWER: dict[Answer, Kind] = {
@@ -31,7 +30,7 @@ WORDS_BY_ANSWER = {
         "The effect of {} differs from what is printed.",
         "The effects of {} differ from what is printed.",
     ),
-    Answer.ABSENT: ("No difference is seen with {}.", "No difference is seen with {}."),
+    Answer.ABSENT: ("The effect of {} is absent.", "The effects of {} are absent."),
     Answer.TOO_SMALL: (
         "The effect of {} is too small to tell.",
         "The effects of {} are too small to tell.",
@@ -39,7 +38,6 @@ WORDS_BY_ANSWER = {
     Answer.UNDECIDED: ("The effect of {} is undecided.", "The effects of {} are undecided."),
 }
 SCALE_WORDS = {"demo": "the demo", "multi30k": "Multi30k", PAPER_SCALE: "the paper"}
-SHOWN_ANSWERS = {Answer.ABSENT: "no difference"}  # other answers are shown by their names
 
 
 def picture_of_scale(frame: Frame) -> Picture | None:
@@ -47,8 +45,8 @@ def picture_of_scale(frame: Frame) -> Picture | None:
     contrasts = frame.once(draw_contrasts).primary
     if all(contrast.ours is None for contrast in contrasts):
         return None
-    return make_picture(
-        [_difference(contrast) for contrast in contrasts],
+    return Picture(
+        lines=place_lines([_line(contrast) for contrast in contrasts]),
         sentence=_sentence(contrasts, frame.scale),
         details=_details(contrasts),
         unit=UNIT,
@@ -57,29 +55,26 @@ def picture_of_scale(frame: Frame) -> Picture | None:
     )
 
 
-def _difference(contrast: PrintedContrast) -> Difference:
-    ours, row, control = contrast.ours, contrast.row, contrast.control
+def _line(contrast: PrintedContrast) -> PictureLine:
+    ours = contrast.ours
     answer = "not measured"
     kind: Kind = "open"
     if contrast.answered is not None:
-        answer = SHOWN_ANSWERS.get(contrast.answered.answer, contrast.answered.answer.value)
+        answer = str(contrast.answered.answer)
         kind = KIND_BY_ANSWER[contrast.answered.answer]
     elif ours is not None:
         answer = str(ours.call)
-    provenance = None
-    if ours is not None and row is not None and control is not None:
-        provenance = difference_provenance(row, control)
-    return Difference(
+    return PictureLine(
         row=contrast.row_name,
         words=change_of_system(contrast.row_name),
         printed=contrast.printed_effect,
-        printed_text=format_signed(contrast.printed_effect, BITS_METRIC),
+        printed_text=rounded(contrast.printed_effect, BITS_METRIC, is_signed=True),
         answer=answer,
         kind=kind,
         ours=None if ours is None else ours.difference,
-        ours_text="" if ours is None else format_signed(ours.difference, BITS_METRIC),
+        ours_text=("" if ours is None else rounded(ours.difference, BITS_METRIC, is_signed=True)),
         interval=None if ours is None else ours.interval,
-        provenance=provenance,
+        numbers=contrast.numbers,
     )
 
 

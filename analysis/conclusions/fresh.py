@@ -33,6 +33,7 @@ from analysis.conclusions.answers import (
 from analysis.conclusions.rates import PRINTED_RATE, RateProbes
 from analysis.conclusions.runs import seed_runs
 from paper_tables.frame import Frame, Run
+from paper_tables.rounding import BITS, rounded
 
 SHEET_PATH = CONFIG_FOLDER / "trainings" / "attention.tsv"
 FIRST_FRESH_SEED = 21
@@ -368,6 +369,6 @@ def better_rate_sentence(probes: RateProbes | None) -> str:
     if gain <= BETTER_RATE_BITS:
         return ""
     return (
-        f"Base itself is better by {gain:.3f} bits at {best:g} times equation (3)'s rate (seed 101,"
-        " probe), but keeps equation (3)'s."
+        f"Base itself is better by {rounded(gain, BITS)} bits at {best:g} times equation (3)'s rate"
+        " (seed 101, probe), but keeps equation (3)'s."
     )

@@ -16,8 +16,7 @@ from aiayn.printed import EDITION_WORDS, PAPER_SCALE
 from aiayn.released import read_released_records
 from aiayn.terminal import entries, sections, table, titled
 from paper_tables.frame import Frame
-from paper_tables.layout import Source
-from paper_tables.tables.ours import our_cell
+from paper_tables.rounding import rounded
 
 RELEASED_PREFIX = "released:"
 
@@ -29,6 +28,16 @@ class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
     key: CellKey
     metric: str
     printed_by_edition: dict[str, str]
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A run behind a number, and the value that it adds to the number."""
+
+    run: str
+    seed: int | None
+    value: str
+    commit: str
+    hardware: str
 
 
 class CellSources(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,8 +91,18 @@ def read_sources(frame: Frame, cell: NamedCell) -> CellSources:
             f" {frame.scale}; name another --scale, or add the system to the scale's sheet"
             " of trainings"
         )
-    provenance = our_cell(number).provenance
-    missing, seeds_with_value = [], {run.seed for run, _ in number.values}
+    sources, missing = [], []
+    for run, value in number.values:
+        sources.append(
+            Source(
+                run=run.state.run,
+                seed=run.seed,
+                value=rounded(value, number.metric),
+                commit=run.commit,
+                hardware=run.hardware,
+            )
+        )
+    seeds_with_value = {source.seed for source in sources}
     for run in frame.runs_by_system[cell.key.corpus, cell.key.system]:
         if run.seed not in seeds_with_value:
             missing.append(f"seed {run.seed}: {run.state.reason or 'no value'}")
@@ -91,7 +110,7 @@ def read_sources(frame: Frame, cell: NamedCell) -> CellSources:
         cell=cell,
         scale=frame.scale,
         signatures=number.signatures,
-        sources=provenance.sources if provenance else (),
+        sources=tuple(sources),
         missing=missing,
     )
 
@@ -138,7 +157,7 @@ def render_released(name: str, results: Path) -> str:
             if known[-1] != name:
                 continue
             facts = [
-                ("value", f"{score.value:.2f}, released model, decoded here"),
+                ("value", f"{rounded(score.value, score.metric)}, released model, decoded here"),
                 ("lines", f"{record.num_lines:,} of {record.num_testset_lines:,}"),
                 ("signature", score.signature),
                 *(

@@ -16,7 +16,7 @@ from aiayn.spec.system import CorpusSpec, ParallelSource
 from paper_tables.layout import MARK_BY_SCALE, Table
 from paper_tables.make_frame import commit_words, make_frame
 from paper_tables.render.render import render_markdown
-from paper_tables.render.tables import make_recorded_tables, write_text
+from paper_tables.render.tables import ONLY_ON_THE_PAGE, make_recorded_tables, write_text
 from paper_tables.scale_results import RecordedResults
 
 SHOWN_TABLES = ("table2", "table3", "conclusions", "replications")  # in full; the others are named
@@ -48,7 +48,8 @@ Laid out like `results/<scale>/`; texts are packed by xz, and neither hosts nor 
 
 def write_tables_of_pack(recorded: RecordedResults, folder: Path) -> None:
     """Write the frames, the tables and the README that follow from a pack's files."""
-    tables = make_recorded_tables(recorded, make_frame(recorded.results), folder)
+    made = make_recorded_tables(recorded, make_frame(recorded.results), folder)
+    tables = [table for table in made if table.name not in ONLY_ON_THE_PAGE]
     write_text(render_readme(recorded, tables), folder / PACK_README_NAME)
 
 

@@ -15,7 +15,7 @@ from aiayn.terminal import command_lines, entries, listed, sections, table, titl
 from analysis.price.data import PlannedCorpus
 from analysis.price.plan import NUM_NODE_GPUS, Cost, Plan, Row
 from analysis.price.published import PAPER_HOURS, Anchor
-from paper_tables.layout import format_value
+from paper_tables.rounding import rounded
 
 INDENT = "  "
 MAX_NAMED = 3  # trainings or systems in a list
@@ -265,6 +265,6 @@ def _sizes(row: Row, corpus: PlannedCorpus) -> list[tuple[str, str, str]]:
     return [
         ("V", f"{corpus.vocabulary_size:,}", f"entries of {dictionaries}"),
         ("parameters", f"{row.num_parameters:,}", f"{row.num_parameters / 1e6:.2f} x 10^6"),
-        ("operations a target token", format_value(row.flops_per_token, "model_flops"), sentence),
-        ("operations counted", format_value(row.counted_flops, "model_flops"), updates),
+        ("operations a target token", rounded(row.flops_per_token, "model_flops"), sentence),
+        ("operations counted", rounded(row.counted_flops, "model_flops"), updates),
     ]

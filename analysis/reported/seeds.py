@@ -51,12 +51,12 @@ from analysis.reported.explain import (
     paragraphs,
     reading_lines,
 )
-from paper_tables.layout import PLUS_MINUS, format_difference, format_interval, format_value
 from paper_tables.logs.from_logs import averaged_lines
 from paper_tables.make_frame import make_frame
 from paper_tables.public_seeds import noise_sentence, seeds_by_public_noise
+from paper_tables.rounding import BLEU, PLUS_MINUS, rounded, rounded_p, rounded_range
 from paper_tables.scale_results import gather_from_records
-from paper_tables.tables.verdicts import MEANINGS, format_p
+from paper_tables.tables.verdicts import MEANINGS
 
 MAX_SEEDS = 1000
 
@@ -387,13 +387,13 @@ def render_seeds(answer: SeedAnswer) -> str:
 def _question_lines(answer: SeedAnswer) -> list[str]:
     """Return the values, their mean and sd, and their conditions."""
     question, conditions = answer.question, answer.question.conditions
-    mean = format_value(statistics.mean(question.judged), conditions.metric)
-    values = " ".join(format_value(value, conditions.metric) for value in question.values)
+    mean = rounded(statistics.mean(question.judged), conditions.metric)
+    values = " ".join(rounded(value, conditions.metric) for value in question.values)
     spread = ""
     if question.given_mean is not None:
         values = f"a mean of {mean}"
     elif len(question.values) > 1:
-        spread = f", sd {format_value(statistics.stdev(question.values), conditions.metric)}"
+        spread = f", sd {rounded(statistics.stdev(question.values), conditions.metric)}"
     system = answer.verdicts[0].printed.system
     lines = titled(f"{system}: {values} {conditions.metric}")
     lines.append(
@@ -414,25 +414,25 @@ def _answer_lines(judged: JudgedNumber) -> list[str]:
     lines = wrapped(f"Printed: {number.value} {metric} ({number.source}{edition})", "", INDENT)
     texts = [f"{verdict.outcome.value}. {verdict.reason}"]
     if verdict.difference is not None:
-        text = f"Mean minus printed: {format_difference(verdict.difference)}"
+        text = f"Mean minus printed: {rounded(verdict.difference, BLEU, is_signed=True)}"
         if verdict.interval:
-            text += f" (95 % interval {format_interval(verdict.interval)})"
+            text += f" (95 % interval {rounded_range(*verdict.interval, BLEU, is_signed=True)})"
         text += "."
         if verdict.p_equivalent is not None and verdict.p_outside is not None:
             largest = "none"
             if verdict.largest_equivalent_difference is not None:
-                largest = format_value(verdict.largest_equivalent_difference, metric)
+                largest = rounded(verdict.largest_equivalent_difference, metric)
             text += (
-                f" p equivalent {format_p(verdict.p_equivalent)}, p outside"
-                f" {format_p(verdict.p_outside)}. Largest difference that these seeds could call"
+                f" p equivalent {rounded_p(verdict.p_equivalent)}, p outside"
+                f" {rounded_p(verdict.p_outside)}. Largest difference that these seeds could call"
                 f" equivalent: {largest}."
             )
         wanted = verdict.num_seeds_to_decide or judged.public_seeds_to_decide or "not known"
         texts.append(f"{text} Seeds that would decide if mean and sd stayed: {wanted}.")
     if verdict.prediction_interval is not None and verdict.prediction_half_width is not None:
         low, high = verdict.prediction_interval
-        interval = f"{format_value(low, metric)} to {format_value(high, metric)}"
-        half_width = format_value(verdict.prediction_half_width, metric)
+        interval = f"{rounded(low, metric)} to {rounded(high, metric)}"
+        half_width = rounded(verdict.prediction_half_width, metric)
         where = "inside" if judged.is_printed_predicted else "outside"
         texts.append(
             f"As a single run: {number.value} is {where} the 95 % prediction interval of a further"

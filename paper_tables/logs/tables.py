@@ -11,8 +11,9 @@ from aiayn.known_good.table import show
 from aiayn.known_good.targets import Target
 from aiayn.printed import PERPLEXITY_METRIC, find_printed, read_cells, read_table
 from paper_tables.frame import is_bleu
-from paper_tables.layout import DASH, Column, Note, Row, Table, anchor_of, format_value, text_cell
+from paper_tables.layout import DASH, Column, Note, Row, Table, anchor_of, text_cell
 from paper_tables.names import name_of_system
+from paper_tables.rounding import BLEU, rounded
 
 MAX_FIRST_LOOK = 20  # lines of the first screen
 MAX_PROBLEMS = 25  # of one log, that are written out
@@ -101,7 +102,7 @@ def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
         pairs = []
         for metric, value in one.value_by_metric.items():
             if metric == PERPLEXITY_METRIC:
-                pairs.append((f"PPL {format_value(value, metric)}", _printed_words(target, "PPL")))
+                pairs.append((f"PPL {rounded(value, metric)}", _printed_words(target, "PPL")))
         for scored in one.translations:
             if scored.value is not None:
                 role = scored.translation.role or ""
@@ -187,7 +188,8 @@ def _translation_row(judged: JudgedTranslation) -> Row:
 
 def _bleu_words(judged: JudgedTranslation) -> str:
     role = judged.translation.role or "test set not stated"
-    return f"{judged.metric} ({role}) {judged.bleu:.2f}"
+    value = "" if judged.bleu is None else rounded(judged.bleu, BLEU)
+    return f"{judged.metric} ({role}) {value}"
 
 
 def describe_averaging(averaging: Section) -> str:
@@ -241,7 +243,7 @@ def _numbers(judged: JudgedTraining) -> tuple[str, list[str]]:
     others: list[str] = []
     for name, value in judged.stated.items():
         unit = " million" if name == "num_parameters" else ""
-        words = f"{name} {format_value(value, name)}{unit}"
+        words = f"{name} {rounded(value, name)}{unit}"
         (fills if name in filling else others).append(words)
     if PERPLEXITY_METRIC not in judged.stated:
         others.append(f"no {PERPLEXITY_METRIC}")

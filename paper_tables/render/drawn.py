@@ -10,7 +10,10 @@ INSTALL_COMMAND = "make core" if IS_CHECKOUT else install_command("figures").str
 
 
 class DrawnFigure(NamedTuple):
-    """A figure in its folder: its SVG, or the reason, in a sentence, why it is not drawn."""
+    """A figure in its folder: its SVG, or the reason, in a sentence, why it is not drawn.
+
+    `folder_name` is '' if the page has no files next to it to link to.
+    """
 
     name: str
     title: str

@@ -6,23 +6,20 @@ from typing import Literal
 import msgspec
 import pandas as pd
 
-from paper_tables.layout import CellProvenance
+from paper_tables.frame import Number
 
-ROW_HEIGHT = 28  # of README's picture, in pixels
-HEAD_HEIGHT = 36
-FOOT_HEIGHT = 40
-TRACK_START, TRACK_WIDTH = 370, 320  # of README's picture, as in its template
 EDGE = 1.12  # the axis ends so much beyond the farthest mark; a longer interval is cut there
 
 Kind = Literal["same", "other", "none", "open"]  # the colour of an answer
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class PictureLine(msgspec.Struct, frozen=True, kw_only=True):
     """A conclusion of the paper about a row, in words, with the printed and our difference, and the
     answer.
 
     `ours` is None without a value here, `interval` where there is none. The texts are the rounded
-    numbers.
+    numbers; `numbers` are the two systems' own. `at` has the places of the marks `zero`, `printed`,
+    `ours`, `low` and `high` in percent of the axis; a mark that is not drawn is absent.
     """
 
     row: str
@@ -34,32 +31,15 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     ours: float | None = None
     ours_text: str = ""
     interval: tuple[float, float] | None = None
-    provenance: CellProvenance | None = None
-
-
-class PictureLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line as it is drawn: positions in percent of the axis, and its top in README's picture."""
-
-    words: str
-    printed_text: str
-    ours_text: str
-    answer: str
-    kind: Kind
-    provenance: CellProvenance | None
-    zero: float
-    printed: float
-    ours: float | None
-    low: float | None
-    high: float | None
-    top: int
+    numbers: tuple[Number, ...] = ()
+    at: dict[str, float] = {}
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """The picture: a sentence with the count of conclusions that show, the others in `details`,
     the unit of its axis, and its lines.
 
-    `low_text` and `high_text` say what the ends of the axis mean. `zero_at` and `height` are pixels
-    of README's picture.
+    `low_text` and `high_text` say what the ends of the axis mean.
     """
 
     sentence: str
@@ -68,70 +48,38 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     low_text: str
     high_text: str
     lines: tuple[PictureLine, ...]
-    zero_at: float
-    height: int
-    differences: tuple[Difference, ...]
 
     @property
     def frame(self) -> pd.DataFrame:
         """The numbers of the picture in full precision: a line for each conclusion."""
         columns = ["row", "printed", "ours", "low", "high", "answer"]
         lines = []
-        for difference in self.differences:
-            low, high = difference.interval or (None, None)
-            values = (difference.printed, difference.ours, low, high, difference.answer)
-            lines.append((difference.row, *values))
+        for line in self.lines:
+            low, high = line.interval or (None, None)
+            lines.append((line.row, line.printed, line.ours, low, high, line.answer))
         return pd.DataFrame(lines, columns=columns)
 
 
-def make_picture(
-    differences: Sequence[Difference],
-    *,
-    sentence: str,
-    details: str,
-    unit: str,
-    low_text: str,
-    high_text: str,
-) -> Picture:
-    """Return the picture of some differences, in their order."""
+def place_lines(lines: Sequence[PictureLine]) -> tuple[PictureLine, ...]:
+    """Return the lines, in their order, with the places of their marks on one axis."""
     marks = [0.0]
-    for difference in differences:
-        marks.append(difference.printed)
-        if difference.ours is not None:
-            marks.append(difference.ours)
+    for line in lines:
+        marks.append(line.printed)
+        if line.ours is not None:
+            marks.append(line.ours)
     low, high = EDGE * min(marks), EDGE * max(marks)
     width = (high - low) or 1.0
-
-    def place(value: float) -> float:
-        return round(100 * min(1.0, max(0.0, (value - low) / width)), 2)
-
-    lines = []
-    for index, difference in enumerate(differences):
-        ends = difference.interval
-        lines.append(
-            PictureLine(
-                words=difference.words,
-                printed_text=difference.printed_text,
-                ours_text=difference.ours_text,
-                answer=difference.answer,
-                kind=difference.kind,
-                provenance=difference.provenance,
-                zero=place(0.0),
-                printed=place(difference.printed),
-                ours=None if difference.ours is None else place(difference.ours),
-                low=None if ends is None else place(ends[0]),
-                high=None if ends is None else place(ends[1]),
-                top=HEAD_HEIGHT + ROW_HEIGHT * index,
-            )
-        )
-    return Picture(
-        sentence=sentence,
-        details=details,
-        unit=unit,
-        low_text=low_text,
-        high_text=high_text,
-        lines=tuple(lines),
-        zero_at=TRACK_START + TRACK_WIDTH * place(0.0) / 100,
-        differences=tuple(differences),
-        height=HEAD_HEIGHT + ROW_HEIGHT * len(lines) + FOOT_HEIGHT,
-    )
+    placed = []
+    for line in lines:
+        ends = line.interval or (None, None)
+        at = {}
+        for name, value in zip(
+            ("zero", "printed", "ours", "low", "high"),
+            (0.0, line.printed, line.ours, *ends),
+            strict=True,
+        ):
+            if value is not None:
+                share = min(1.0, max(0.0, (value - low) / width))
+                at[name] = round(100 * share, 2)
+        placed.append(msgspec.structs.replace(line, at=at))
+    return tuple(placed)

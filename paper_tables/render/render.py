@@ -17,7 +17,6 @@ from markupsafe import Markup, escape
 from aiayn.terminal import entries, table, visible
 from paper_tables.layout import (
     DASH,
-    PLUS_MINUS,
     SPANNED,
     Cell,
     CellKind,
@@ -30,10 +29,11 @@ from paper_tables.layout import (
     text_of,
 )
 from paper_tables.names import with_names
+from paper_tables.rounding import PLUS_MINUS
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 LONG_CELL = 40  # characters; a longer cell wraps
-POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")  # as written by format_value
+POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")  # as written by `rounded`
 SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)_(?P<index>[a-z]+)$")  # as d_model, eps_ls
 LATEX_BY_CHARACTER = {
     "\\": r"\textbackslash{}",

@@ -6,7 +6,7 @@ has no script.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,10 +18,9 @@ from aiayn.printed import PAPER_SCALE
 from aiayn.scoring.verdict import MARGIN_BLEU, Outcome
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.wings import registered
-from paper_tables.frame import Frame
+from paper_tables.frame import Frame, Number, Run
 from paper_tables.layout import (
     MARK_BY_SCALE,
-    CellProvenance,
     Column,
     Note,
     Row,
@@ -34,6 +33,7 @@ from paper_tables.render.chapters import CHAPTERS, place_of_figure, place_of_tab
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.picture import Picture
 from paper_tables.render.render import LONG_CELL, render_html
+from paper_tables.rounding import rounded
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 TITLE = "Attention Is All You Need: printed and ours"
@@ -92,14 +92,14 @@ class ShownTable(NamedTuple):
 def render_report(
     frame: Frame,
     tables: Sequence[Table],
-    origin: Origin,
+    origin: Origin | None,
     figures: Sequence[DrawnFigure] | None = None,
     *,
     links: Sequence[Statement] = (),
     banners: Sequence[str] = (),
 ) -> str:
     """Return the page of a scale; if `figures` is None, it names the command that installs their
-    extra.
+    extra. Without an `origin` the same numbers give the same bytes.
     """
     picture = picture_of(frame)
     num_finished = sum(run.state.status == "finished" for run in frame.runs)
@@ -173,7 +173,7 @@ def render_page(
         first_tables=[show_table(table, "") for table in first_tables],
         facts=facts,
         chapters=_chapters(placed, figures or (), command),
-        numbers=_numbered(picture, (*first_tables, *placed)),
+        origins=Origins(),
         anchors=anchors,
         made=origin.made if origin else "",
         commit=origin.commit if origin else "",
@@ -196,7 +196,7 @@ def render_table_page(table: Table) -> str:
         first_tables=[shown],
         facts=(),
         chapters=(),
-        numbers={},
+        origins=None,
         anchors=set(),
         made="",
         commit="",
@@ -235,7 +235,7 @@ def _chapters(
 def _figure(figure: DrawnFigure) -> dict[str, Any]:
     """Return a figure for the template; ids in its SVG become unique on the page."""
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg)
-    place = f"{figure.folder_name}/{figure.name}"
+    place = f"{figure.folder_name}/{figure.name}" if figure.folder_name else ""
     return {
         "name": figure.name,
         "title": figure.title,
@@ -245,18 +245,38 @@ def _figure(figure: DrawnFigure) -> dict[str, Any]:
     }
 
 
-def _numbered(picture: Picture | None, tables: Iterable[Table]) -> Mapping[CellProvenance, int]:
-    """Return a number for each provenance that a button of the page opens."""
-    numbers: dict[CellProvenance, int] = {}
-    for line in picture.lines if picture else ():
-        if line.provenance is not None:
-            numbers.setdefault(line.provenance, len(numbers) + 1)
-    for table in tables:
-        for row in table.rows:
-            for cell in row.cells if row.aside is None else ():
-                if cell.provenance is not None:
-                    numbers.setdefault(cell.provenance, len(numbers) + 1)
-    return numbers
+class Opened(NamedTuple):
+    """A number as a button shows it: what it is, and each run with its value as text."""
+
+    quantity: str
+    values: list[tuple[str, Run]]
+    signatures: tuple[str, ...]
+
+
+class Origins:
+    """What the buttons of a page open. The template asks for an index where it draws a button, and
+    writes the lists at the end of the page, each once.
+    """
+
+    def __init__(self) -> None:
+        self._index_by_runs: dict[Hashable, int] = {}
+        self.lists: list[list[Opened]] = []
+
+    def index_of(self, numbers: Iterable[Number]) -> int:
+        """Return the index of the list for these numbers, from 1; 0 without any value."""
+        opened, key = [], []
+        for number in numbers:
+            if number.values:
+                values = [(rounded(value, number.metric), run) for run, value in number.values]
+                opened.append(Opened(number.quantity, values, number.signatures))
+                runs = tuple(run.state.run for run, _ in number.values)
+                key.append((number.key, number.metric, number.settings, runs))
+        if not opened:
+            return 0
+        index = self._index_by_runs.setdefault(tuple(key), len(self.lists) + 1)
+        if index > len(self.lists):
+            self.lists.append(opened)
+        return index
 
 
 def show_table(table: Table, command: str) -> ShownTable:
@@ -371,7 +391,7 @@ def _verdict_fact(frame: Frame) -> Statement:
     return Statement(f"{text}{words}.", "#verdicts")
 
 
-def _banners(scale: str, origin: Origin) -> list[str]:
+def _banners(scale: str, origin: Origin | None) -> list[str]:
     """Return the warnings: the scale is not the paper's, or results are incomplete."""
     warnings = []
     if scale != PAPER_SCALE:
@@ -380,7 +400,7 @@ def _banners(scale: str, origin: Origin) -> list[str]:
             f" reproduces the paper's; the mark {MARK_BY_SCALE[scale]} is in each row with measured"
             " numbers."
         )
-    if origin.so_far:
+    if origin is not None and origin.so_far:
         warnings.append(
             "This page shows what is there so far; missing, running and failed runs are named."
         )

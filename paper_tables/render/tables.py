@@ -74,19 +74,25 @@ def make_tables(
 
 
 def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:
-    """Write the frames, and each table with a number of ours; return these tables.
+    """Write the frames, the picture and each table with a number of ours; return the tables of the
+    page.
 
     No file has the time or commit of its making: the same records give the same bytes.
     """
-    always = {table.name for table in scale_tables() if table.is_always_packed}
-    tables = []
-    for table in lay_out_tables(frame):
-        if table.name in always or (table.name not in ONLY_ON_THE_PAGE and table.signatures):
-            tables.append(table)
+    tables = tables_of_records(frame)
+    for table in tables:
+        if table.name not in ONLY_ON_THE_PAGE:
             write_table(table, folder / "tables")
     write_frames(recorded.results, frame, folder)
     write_picture(frame, folder)
     return tables
+
+
+def tables_of_records(frame: Frame) -> list[Table]:
+    """Return Tables 2 and 3, each other table with a number of ours, and those of the page only."""
+    always = {table.name for table in scale_tables() if table.is_always_packed}
+    always.update(ONLY_ON_THE_PAGE)
+    return [table for table in lay_out_tables(frame) if table.name in always or table.signatures]
 
 
 def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:

@@ -21,13 +21,13 @@ from paper_tables.layout import (
     Table,
     anchor_of,
     columns_of,
-    format_value,
     label,
     label_field,
     our_field,
     rows_of,
     text_cell,
 )
+from paper_tables.rounding import rounded
 from paper_tables.tables.ours import complete, our_cell
 
 
@@ -57,7 +57,7 @@ def lay_out_baselines(frame: Frame) -> Table:
         marks = base.marks if base else ()
         for name, cells in rows.items():
             if name in values:
-                cells.append(text_cell(format_value(values[name], metric), "ours", *marks))
+                cells.append(text_cell(rounded(values[name], metric), "ours", *marks))
             else:
                 cells.append(text_cell("missing", "state", *marks))
         base_cells.append(our_cell(base))
@@ -89,7 +89,7 @@ def lay_out_runs(frame: Frame) -> Table:
     """Return every training of the scale and its state, later seeds last."""
 
     def seconds(run: Run) -> Cell:
-        text = format_value(run.train.wall_seconds, "wall_seconds") if run.train else ""
+        text = rounded(run.train.wall_seconds, "wall_seconds") if run.train else ""
         return text_cell(text, "ours")
 
     def state(run: Run) -> Cell:

@@ -9,20 +9,18 @@ import msgspec
 
 from aiayn.paths import CellKey
 from aiayn.printed import PAPER_PRECISION
-from paper_tables.frame import Frame, Number, Run
+from aiayn.scoring.scores import brevity_metric
+from paper_tables.frame import Frame, Number
 from paper_tables.layout import (
     DASH,
     MARK_BY_SCALE,
     Cell,
-    CellProvenance,
     Note,
     Part,
-    Source,
     Table,
-    format_value,
-    shown_over_seeds,
     text_cell,
 )
+from paper_tables.rounding import shown_over_seeds
 
 MARK_TEXT = (
     "Ours, of scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction"
@@ -38,22 +36,11 @@ def our_cell(*numbers: Number | None) -> Cell:
     exist, for example a BLEU in another definition than the system was scored in. Without any
     number, the system is not run at this scale.
     """
-    shown, parts = [], []
-    sources: list[Source] = []
-    signatures: list[str] = []
-    for number in numbers:
-        if number is not None:
-            shown.append(number)
-            parts.append(_part(number))
-            signatures += number.signatures
-            for run, value in number.values:
-                sources.append(source_of(run, format_value(value, number.metric)))
+    shown = tuple(number for number in numbers if number is not None)
     if not shown:
         return text_cell("not run", "state")
-    if not sources:
-        return Cell(tuple(parts), "state", shows=tuple(shown))
-    provenance = CellProvenance(shown[0].quantity, tuple(sources), " ".join(signatures))
-    return Cell(tuple(parts), "ours", provenance=provenance, shows=tuple(shown))
+    has_value = any(number.values for number in shown)
+    return Cell(tuple(map(_part, shown)), "ours" if has_value else "state", numbers=shown)
 
 
 def _part(number: Number) -> Part:
@@ -72,30 +59,8 @@ def _part(number: Number) -> Part:
     return Part(text, number.marks, value=statistics.fmean(values), spread=spread)
 
 
-def source_of(run: Run, value: str) -> Source:
-    """Return a training, or its log, as the source of a value."""
-    return Source(
-        run=run.state.run, seed=run.seed, value=value, commit=run.commit, hardware=run.hardware
-    )
-
-
-def difference_provenance(
-    number: Number, reference: Number, seeds: Collection[int] | None = None
-) -> CellProvenance | None:
-    """Return the trainings behind a difference of two systems; the reference's are last.
-
-    If `seeds` are given, only their trainings count.
-    """
-    if seeds is not None:
-        number, reference = _of_seeds(number, seeds), _of_seeds(reference, seeds)
-    ours, other = our_cell(number).provenance, our_cell(reference).provenance
-    if ours is None or other is None:
-        return ours
-    quantity = f"{ours.quantity}; minus {reference.key.system}"
-    return replace(ours, quantity=quantity, sources=ours.sources + other.sources)
-
-
-def _of_seeds(number: Number, seeds: Collection[int]) -> Number:
+def of_seeds(number: Number, seeds: Collection[int]) -> Number:
+    """Return a number over some of its seeds."""
     values = [(run, value) for run, value in number.values if run.seed in seeds]
     return msgspec.structs.replace(number, values=tuple(values))
 
@@ -117,13 +82,14 @@ def complete(
     number_by_cell: dict[tuple[CellKey, str], Number] = {}
     for row in table.rows:
         for cell in row.cells:
-            for number in cell.shows:
+            for number in cell.numbers:
                 number_by_cell[number.key, number.metric] = number
     shown = list(number_by_cell.values())
     signatures = set(table.signatures)
     for number in shown if has_signatures else ():
         testset = f"{number.key.testset} ({number.key.corpus})"
-        for text in number.signatures:
+        # A brevity penalty has the signature of its BLEU.
+        for text in () if number.metric.startswith(brevity_metric("")) else number.signatures:
             signatures.add((number.metric, testset, text))
     notes = _mark_notes(shown, mark_text)
     if has_precisions:

@@ -10,6 +10,7 @@ from pathlib import Path
 from aiayn.cost import LEARNED_POSITION_ROWS, num_parameters
 from aiayn.printed import PAPER_SCALE, REFERENCE_SYSTEM, printed_number, read_table
 from aiayn.spec.system import CONFIG_FOLDER, SystemSpec, read_system
+from paper_tables.rounding import rounded
 
 PRINTED_SIZE = 37_000  # section 5.1: "about 37000"
 T2T_SIZE = 40_960  # tensor2tensor v1.0.4's wmt_ende_bpe32k
@@ -63,7 +64,7 @@ def common_vocabulary_sizes(rows: list[CountedRow]) -> tuple[int, int]:
 
 def in_millions(count: int) -> str:
     """Return a count in millions with two decimals."""
-    return f"{count / MILLION:.{DECIMALS}f}"
+    return rounded(count / MILLION, DECIMALS)
 
 
 def in_words(sizes: tuple[int, int]) -> str:

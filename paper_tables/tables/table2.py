@@ -10,10 +10,8 @@ from aiayn.printed import METRIC_BY_PAIR, PAPER_PRECISION, read_table
 from paper_tables.frame import Frame, Line, PrintedCell, is_bleu
 from paper_tables.layout import (
     DASH,
-    FLOPS_METRICS,
     NAME_BY_PAIR,
     SACRE_METRIC,
-    SEEDS_WORDS,
     Aside,
     Cell,
     Column,
@@ -22,13 +20,12 @@ from paper_tables.layout import (
     Part,
     Table,
     blank_cell,
-    format_difference,
-    format_value,
     label,
     marks_of,
     rows_of_printed,
     text_cell,
 )
+from paper_tables.rounding import BLEU, FLOPS_METRICS, SEEDS_WORDS, rounded
 from paper_tables.tables.ours import complete, our_cell
 
 MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}
@@ -99,7 +96,7 @@ def lay_out_table2(frame: Frame) -> Table:
         pairs: set[str] = set()
         for cell in cells.values():
             kinds.add(cell.kind)
-            pairs.update(number.key.language_pair for number in cell.shows)
+            pairs.update(number.key.language_pair for number in cell.numbers)
         if "ours" not in kinds:
             aside = Aside(f"{line.label}, {', '.join(pairs)}", NOTHING_OF_TABLE_2)
         below.append((line.row, {"model": label(line.label, *line.marks), **cells}, aside))
@@ -144,7 +141,7 @@ def our_cells(frame: Frame, line: Line) -> dict[str, Cell]:
             if number.metric == "training_flops":
                 has_gpu = any(run.train.hardware.num_gpus for run in runs if run.train)
                 marks = (*marks, UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK)
-            cells[column] = replace(text_cell(DASH, "state", *marks), shows=(number,))
+            cells[column] = replace(text_cell(DASH, "state", *marks), numbers=(number,))
         prefix = column.removesuffix("ours") if line.table == 2 else ""
         if frame.is_of_logs and is_bleu(number.metric):
             names = []
@@ -170,11 +167,11 @@ def difference_cell(cells: Sequence[PrintedCell]) -> Cell:
     for cell in cells:
         if cell.verdict.difference is not None:
             mark = MARK_BY_EDITION.get(cell.edition)
-            text = format_difference(cell.verdict.difference)
+            text = rounded(cell.verdict.difference, BLEU, is_signed=True)
             parts.append(Part(text, (mark,) if mark else ()))
     if not parts:
         return text_cell(DASH, "state")
-    return Cell(tuple(parts), "ours", provenance=our_cell(number).provenance)
+    return Cell(tuple(parts), "ours", numbers=(number,))
 
 
 def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
@@ -210,7 +207,7 @@ def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
             rate = gpu.sustained_flops_per_second
             text = (
                 f"Cost of ours: GPU seconds of all attempts x"
-                f" {format_value(rate.value, 'training_flops')} FLOP/s a GPU ({rate.kind}:"
+                f" {rounded(rate.value, 'training_flops')} FLOP/s a GPU ({rate.kind}:"
                 f" {rate.source}), {product}{single}."
             )
             notes.append(Note(text))
@@ -228,7 +225,7 @@ def _wall_times(frame: Frame) -> str:
             if run.train and not run.train.hardware.num_gpus:
                 seconds.append(run.train.wall_seconds)
         if seconds:
-            mean = format_value(sum(seconds) / len(seconds), "wall_seconds")
+            mean = rounded(sum(seconds) / len(seconds), "wall_seconds")
             text = f"{cell.key.corpus} {cell.key.system} {mean} s (n={len(seconds)})"
             texts[text] = None
     return ", ".join(texts)

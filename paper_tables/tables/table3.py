@@ -14,7 +14,6 @@ from paper_tables.frame import Frame, Line
 from paper_tables.layout import (
     DASH,
     SACRE_METRIC,
-    SEEDS_WORDS,
     Cell,
     Column,
     Note,
@@ -24,6 +23,7 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.names import name_of_system
+from paper_tables.rounding import SEEDS_WORDS
 from paper_tables.tables.ours import complete
 from paper_tables.tables.parameters import counted_rows, in_words, parameter_notes
 from paper_tables.tables.table2 import MARK_TEXT_OF_LOGS, our_cells

@@ -20,7 +20,6 @@ from aiayn.scoring.verdict import (
 from paper_tables.frame import Frame, PrintedCell
 from paper_tables.layout import (
     DASH,
-    PLUS_MINUS,
     Aside,
     Cell,
     Field,
@@ -28,9 +27,6 @@ from paper_tables.layout import (
     Table,
     blank_cell,
     columns_of,
-    format_difference,
-    format_interval,
-    format_value,
     label_field,
     our_field,
     printed_field,
@@ -38,9 +34,9 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.public_seeds import noise_sentence, seeds_by_public_noise
+from paper_tables.rounding import BLEU, PLUS_MINUS, rounded, rounded_p, rounded_range
 from paper_tables.tables.ours import complete, our_cell
 
-P_DECIMALS = 3
 # measured by tests/unit/test_simulation.py
 UNEQUAL_SPREADS = (
     " The systems do not share one spread: by the pooled sd alone, verdicts on those that vary more"
@@ -197,7 +193,7 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
 
     def largest(cell: PrintedCell) -> str:
         difference = cell.verdict.largest_equivalent_difference
-        return "none" if difference is None else format_value(difference, cell.metric)
+        return "none" if difference is None else rounded(difference, cell.metric)
 
     def where_judged(words: Callable[[PrintedCell], str]) -> Callable[[PrintedCell], Cell]:
         return lambda cell: (
@@ -250,9 +246,11 @@ def _difference(cell: PrintedCell) -> Cell:
         return blank_cell()
     if verdict.difference is None:
         return text_cell(DASH, "state")
-    interval = f" ({format_interval(verdict.interval)})" if verdict.interval else ""
-    shown = text_cell(f"{format_difference(verdict.difference)}{interval}", "ours")
-    return replace(shown, provenance=our_cell(cell.number).provenance)
+    interval = ""
+    if verdict.interval:
+        interval = f" ({rounded_range(*verdict.interval, BLEU, is_signed=True)})"
+    shown = text_cell(f"{rounded(verdict.difference, BLEU, is_signed=True)}{interval}", "ours")
+    return replace(shown, numbers=(cell.number,))
 
 
 def _prediction(cell: PrintedCell) -> Cell:
@@ -260,9 +258,8 @@ def _prediction(cell: PrintedCell) -> Cell:
     verdict = cell.verdict
     if verdict.prediction_interval is None or verdict.prediction_half_width is None:
         return blank_cell() if is_not_comparable(cell) else text_cell(DASH, "state")
-    low, high = verdict.prediction_interval
-    interval = f"{format_value(low, cell.metric)} to {format_value(high, cell.metric)}"
-    half_width = format_value(verdict.prediction_half_width, cell.metric)
+    interval = rounded_range(*verdict.prediction_interval, cell.metric)
+    half_width = rounded(verdict.prediction_half_width, cell.metric)
     return text_cell(f"{prediction_word(verdict)} {interval} ({PLUS_MINUS}{half_width})", "ours")
 
 
@@ -285,18 +282,12 @@ def name_of(cell: PrintedCell) -> str:
     return f"{place}: {cell.row}, {cell.column}{edition}"
 
 
-def format_p(p_value: float) -> str:
-    """Return a p-value with three decimals, or `<0.001`."""
-    smallest = 10.0**-P_DECIMALS
-    return f"{p_value:.{P_DECIMALS}f}" if p_value >= smallest else f"<{smallest:g}"
-
-
 def _p_cell(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> Cell:
     """Return a p-value of the verdict, followed by its value after Holm's correction."""
     if cell.corrected is None:
         return blank_cell()
     return text_cell(
-        f"{format_p(getattr(cell.verdict, name))} ({format_p(getattr(cell.corrected, name))})",
+        f"{rounded_p(getattr(cell.verdict, name))} ({rounded_p(getattr(cell.corrected, name))})",
         "ours",
     )
 
@@ -311,13 +302,15 @@ def _family_notes(judged: Sequence[PrintedCell]) -> list[Note]:
         before, corrected = cell.verdict.outcome.value, cell.corrected
         if corrected is not None and corrected.outcome.value != before:
             changed.append(f"{name_of(cell)} ({before} to {corrected.outcome.value})")
+    wrongly_reproduced = rounded_p(family.chance_wrongly_reproduced)
+    wrongly_not = rounded_p(family.chance_wrongly_not_reproduced)
     reproduced, not_reproduced = Outcome.REPRODUCED.value, Outcome.NOT_REPRODUCED.value
     chance = (
         f"Family of verdicts: the rule was applied to {family.num_judged} cell(s), each at {ALPHA}."
         " If every true difference were the margin itself, the worst case, and the cells"
         f" independent, the chance of at least one wrong {reproduced} would be"
-        f" {format_p(family.chance_wrongly_reproduced)}, 1 - (1 - {ALPHA})^{family.num_judged}, and"
-        f" of at least one wrong {not_reproduced} {format_p(family.chance_wrongly_not_reproduced)}."
+        f" {wrongly_reproduced}, 1 - (1 - {ALPHA})^{family.num_judged}, and"
+        f" of at least one wrong {not_reproduced} {wrongly_not}."
     )
     correction = (
         f"Holm's correction holds both chances at {ALPHA} for all cells together, however they"
@@ -339,17 +332,17 @@ def _rule_notes(judged: Sequence[PrintedCell]) -> list[Note]:
         if verdict.outcome is not verdict.outcome_by_pooled_sd:
             changed.append(
                 f"{name_of(cell)} ({verdict.outcome_by_pooled_sd.value} to {verdict.outcome.value},"
-                f" because its own sd {format_value(judging.sd, cell.metric)} is above the pooled"
-                f" {format_value(verdict.pooled.sd, cell.metric)})"
+                f" because its own sd {rounded(judging.sd, cell.metric)} is above the pooled"
+                f" {rounded(verdict.pooled.sd, cell.metric)})"
             )
     if not limits:
         return []
     texts = [f"Against the former rule changed: {'; '.join(changed) or 'none'}."]
     for num_seeds, degrees_of_freedom in sorted(set(limits)):
-        largest = largest_reproducible_sd(num_seeds, degrees_of_freedom)
+        largest = rounded(largest_reproducible_sd(num_seeds, degrees_of_freedom), BLEU)
         texts.append(
             f"With {num_seeds} seeds and an sd of {degrees_of_freedom} degrees of freedom, no"
-            f" difference can be {Outcome.REPRODUCED.value} if the sd is {largest:.2f} or more."
+            f" difference can be {Outcome.REPRODUCED.value} if the sd is {largest} or more."
         )
     return list(map(Note, texts))
 
@@ -361,15 +354,14 @@ def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
         pooled = cell.verdict.pooled
         if pooled is None:
             continue
-        smallest = format_value(pooled.smallest_sd, cell.metric)
-        largest = format_value(pooled.largest_sd, cell.metric)
+        sds = rounded_range(pooled.smallest_sd, pooled.largest_sd, cell.metric)
         text = (
-            f"{cell.metric}: sd {format_value(pooled.sd, cell.metric)} pooled over"
+            f"{cell.metric}: sd {rounded(pooled.sd, cell.metric)} pooled over"
             f" {pooled.num_systems} system(s), {pooled.degrees_of_freedom} degrees of freedom;"
-            f" single sds {smallest} to {largest}"
+            f" single sds {sds}"
         )
         if pooled.bartlett_p is not None:
-            text += f", Bartlett's p {format_p(pooled.bartlett_p)}"
+            text += f", Bartlett's p {rounded_p(pooled.bartlett_p)}"
         is_unequal = pooled.bartlett_p is not None and pooled.bartlett_p < ALPHA
         texts[f"{text}.{UNEQUAL_SPREADS if is_unequal else ''}"] = None
     return list(map(Note, texts))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_tables.render.picture import Difference, make_picture
+from paper_tables.render.picture import Picture, PictureLine, place_lines
 from paper_tables.render.render import render_html
 from tests.records_factory import make_site, write_dev_scores, write_everything
 from tests.unit.test_report import FIGURE, page_of
@@ -22,7 +22,7 @@ def test_the_page_opens_with_one_line_for_each_conclusion(tmp_path: Path) -> Non
     head, _, _ = page.partition("<main")
     heading = re.findall(r"<h1>(.*?)</h1>", head)
     assert heading == ["At the scale of the demo, 1 of the paper&#39;s 15 conclusions show."]
-    assert "No difference is seen with big. 13 cannot be answered yet.</p>" in head
+    assert "The effect of big is absent. 13 cannot be answered yet.</p>" in head
     words = re.findall(r'<span class="words">([^<]*)</span>', head)
     assert len(words) == 15
     assert words[0] == "one head instead of eight"
@@ -42,21 +42,20 @@ def test_without_a_measured_contrast_the_first_line_says_so(tmp_path: Path) -> N
     assert "snakemake --profile profiles/local --configfile" in page
 
 
-def difference(**changes: object) -> Difference:
+def line(**changes: object) -> PictureLine:
     values = {"row": "r", "words": "<r>", "printed": 0.2, "printed_text": "+0.2", "answer": "none"}
-    return Difference(**(values | changes))  # type: ignore[arg-type]
+    return PictureLine(**(values | changes))  # type: ignore[arg-type]
 
 
 def test_marks_have_their_places_on_one_axis_and_a_long_interval_is_cut() -> None:
-    picture = make_picture(
-        [difference(), difference(printed=-0.2, ours=0.1, interval=(-9.0, 9.0))],
-        sentence="", details="", unit="", low_text="", high_text="",
-    )  # fmt: skip
-    first, second = picture.lines
-    assert (first.zero, first.ours, first.low) == (50.0, None, None)
-    assert first.printed == pytest.approx(100 * (0.5 + 0.5 / 1.12), abs=0.01)
-    assert second.ours == pytest.approx(100 * (0.5 + 0.25 / 1.12), abs=0.01)
-    assert (second.low, second.high) == (0.0, 100.0)
+    lines = place_lines([line(), line(printed=-0.2, ours=0.1, interval=(-9.0, 9.0))])
+    picture = Picture(lines=lines, sentence="", details="", unit="", low_text="", high_text="")
+    first, second = (line.at for line in picture.lines)
+    assert first.keys() == {"zero", "printed"}
+    assert first["zero"] == 50.0
+    assert first["printed"] == pytest.approx(100 * (0.5 + 0.5 / 1.12), abs=0.01)
+    assert second["ours"] == pytest.approx(100 * (0.5 + 0.25 / 1.12), abs=0.01)
+    assert (second["low"], second["high"]) == (0.0, 100.0)
     assert picture.frame["high"].tolist()[1] == 9.0
     drawn = render_html("picture.svg.j2", picture=picture)
     assert "&lt;r&gt;" in drawn

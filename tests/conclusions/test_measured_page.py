@@ -228,7 +228,7 @@ def test_the_picture_says_in_shape_and_word_whether_its_interval_includes_0() ->
     for mark in marks:
         low, high = float(mark["low"]), float(mark["high"])
         includes_0 = low <= 0 <= high
-        assert includes_0 == (mark["answer"] in ("no difference", "too small to tell"))
+        assert includes_0 == (mark["answer"] in ("absent", "too small to tell"))
         if mark["answer"] == "as printed":
             assert float(mark["printed"]) * float(mark["ours"]) > 0
     counts = Counter(mark["answer"] for mark in marks)

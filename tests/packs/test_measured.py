@@ -21,6 +21,7 @@ from aiayn.records import (
 )
 from aiayn.runs.attempts import read_events
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
+from analysis.packs.page import write_page_of_pack
 from analysis.packs.readme import write_tables_of_pack
 from analysis.packs.verbs.pack import MAX_MB
 from paper_tables.logs.pages import make_tables_from_logs
@@ -36,6 +37,7 @@ ALL_PACKS = sorted(
     for path in MEASURED_FOLDER.rglob("trainings.tsv")
 )
 RENDERED = re.compile(r"(scores|summary|verdicts)\.tsv|tables/[a-z0-9_]+\.(md|tex|csv|html)")
+MAX_PAGE_MB = 1.2
 HOME = re.compile(rb"(?<![\w.])/(?:home|root|Users)/")
 
 
@@ -117,6 +119,31 @@ def test_the_picture_is_drawn_again_from_the_folder_alone_byte_for_byte(
         drawn, shipped = again / name, measured / name
         assert drawn.is_file() == shipped.is_file()
         assert not drawn.is_file() or drawn.read_bytes() == shipped.read_bytes()
+
+
+DRAWING = re.compile(r'<svg class="figure".*?</svg>', re.S)
+
+
+def test_the_page_is_made_again_byte_for_byte_and_needs_no_other_file(tmp_path: Path) -> None:
+    """Only the drawing of the curves may differ: its widths follow the fonts of the machine.
+
+    If it fails after a change of the page: `make report`, and look at the page.
+    """
+    pack = MEASURED_FOLDER / "multi30k"
+    write_page_of_pack(pack, tmp_path / "report.html")
+    shipped, made = (
+        (folder / "report.html").read_text(encoding="utf-8") for folder in (pack, tmp_path)
+    )
+    assert DRAWING.sub("", made) == DRAWING.sub("", shipped)
+    drawings = DRAWING.findall(shipped)
+    assert len(drawings) == 1
+    assert all(name in drawings[0] for name in ("Table 3 (A): heads", "Table 3 (C): size", "big"))
+    assert len(shipped.encode()) <= MAX_PAGE_MB * 1e6
+    links = re.findall(r'(?:href|src)="([^"]*)"', shipped)
+    anchors = set(re.findall(r'\bid="([^"]*)"', shipped))
+    assert len(links) > 100
+    assert [link for link in links if not link.startswith("#") or link[1:] not in anchors] == []
+    assert not re.search(r"20\d\d-\d\d-\d\dT\d\d:", shipped)  # no time of its making
 
 
 # Big's seed 6 kept five checkpoints, too few for the paper's average of 20.

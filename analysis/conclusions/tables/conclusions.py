@@ -35,9 +35,6 @@ from analysis.conclusions.scale_contrasts import (
 from analysis.conclusions.tables.testsets import heading_of
 from paper_tables.frame import Frame
 from paper_tables.layout import (
-    BITS_DECIMALS,
-    BLEU_DECIMALS,
-    PLUS_MINUS,
     Aside,
     Cell,
     Field,
@@ -51,12 +48,13 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.tables.ours import complete, difference_provenance
+from paper_tables.rounding import BITS, rounded, rounded_range, with_reach
+from paper_tables.tables.ours import complete
 
 OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"}
 NOTHING_CONCLUDED = "the text concludes nothing of it"
 NOT_RUN = "One of the two systems is not run at this scale"
-SHARES_WORDS = ", ".join(f"{share * 100:.0f}" for share in SHARES)
+SHARES_WORDS = ", ".join(rounded(share * 100, 0) for share in SHARES)
 RULE_NOTES = (
     (
         "A difference is the mean of the row over its seeds minus that of the other row over its"
@@ -83,11 +81,11 @@ RULE_NOTES = (
         " seeds 1 to 4 had been looked at): higher or lower holds here if the difference in the"
         " paper's direction is more than the reach, is reversed if it is as large the other way,"
         " and is else too close to call. Equivalent holds here if two one-sided tests at"
-        f" {ALPHA} reject a difference of {MARGIN_BITS:.2f} bits, about what a single head costs as"
-        f" printed, or of {MARGIN_BLEU} BLEU; it is reversed if the whole 95 % interval is outside"
-        " of that. Call by Holm: corrected over the contrasts in bits that are called, each by its"
-        " p-value (two-sided, of no difference; for an equivalence from its two tests). As seen by"
-        " the same seeds: the number of seeds of both rows whose difference has the paper's"
+        f" {ALPHA} reject a difference of {rounded(MARGIN_BITS, 2)} bits, about what a single head"
+        f" costs as printed, or of {MARGIN_BLEU} BLEU; it is reversed if the whole 95 % interval is"
+        " outside of that. Call by Holm: corrected over the contrasts in bits that are called, each"
+        " by its p-value (two-sided, of no difference; for an equivalence from its two tests). As"
+        " seen by the same seeds: the number of seeds of both rows whose difference has the paper's"
         " direction. Elsewhere: what others found, at scales of their own; no reproduction of"
         " Table 3 with seeds and intervals is known to us. Further test sets, and dev by the alpha"
         " that a probe of base chose, are not called; a change of sign is marked."
@@ -97,11 +95,11 @@ RULE_NOTES = (
         f" above {UNIFORM_ENTROPY}), and a subword loses less than {UNIFORM_BITS} bits if all of"
         " them are made to. Such a row is not called and not answered; its difference is that of"
         " the seeds that started, and another column calls with all runs in. Late: the first"
-        f" validation below {STARTED_BITS} bits came after {LATE_SHARE * 100:.0f} % of the updates;"
-        " it counts as any other. Still moving: the least-squares slopes of the validations over"
-        f" the last {(1 - SLOPE_FROM) * 100:.0f} % of the updates differ between row and base, by"
-        f" Holm's correction at {ALPHA}. The effect itself is shown after {SHARES_WORDS} % of each"
-        " system's updates, from the logs, which have three digits."
+        f" validation below {STARTED_BITS} bits came after {rounded(LATE_SHARE * 100, 0)} % of the"
+        " updates; it counts as any other. Still moving: the least-squares slopes of the"
+        f" validations over the last {rounded((1 - SLOPE_FROM) * 100, 0)} % of the updates differ"
+        f" between row and base, by Holm's correction at {ALPHA}. The effect itself is shown after"
+        f" {SHARES_WORDS} % of each system's updates, from the logs, which have three digits."
     ),
 )
 
@@ -230,7 +228,7 @@ def _elsewhere(contrast: PrintedContrast) -> str:
 
 def _printed_bits(contrast: PrintedContrast) -> str:
     is_in_bits = contrast.metric == BITS_METRIC
-    return _shown(contrast, contrast.printed_effect, "+") if is_in_bits else ""
+    return _shown(contrast, contrast.printed_effect, is_signed=True) if is_in_bits else ""
 
 
 def _expected(contrast: PrintedContrast) -> str:
@@ -250,13 +248,13 @@ def _answer_cell(contrast: PrintedContrast) -> Cell:
 
 def _holm_words(contrast: PrintedContrast, answered: Answered) -> str:
     word = "yes" if answered.has_difference_by_holm else "no"
-    return f"{word} (p {answered.holm_difference:.2g})"
+    return f"{word} (p {rounded(answered.holm_difference, 'p')})"
 
 
 def _within_words(contrast: PrintedContrast, answered: Answered) -> str:
     """Return whether the effect is within the margin, and the p-value after Holm's correction."""
     word = "yes" if answered.is_within_margin else "no"
-    return f"{word} (p by Holm {answered.holm_within:.2g})"
+    return f"{word} (p by Holm {rounded(answered.holm_within, 'p')})"
 
 
 def _smallest_margin_words(contrast: PrintedContrast, answered: Answered) -> str:
@@ -264,10 +262,9 @@ def _smallest_margin_words(contrast: PrintedContrast, answered: Answered) -> str
     return f"{_shown(contrast, answered.smallest_margin)}; {corrected}"
 
 
-def _shown(contrast: PrintedContrast, value: float | None, sign: str = "") -> str:
-    """Return a value in the contrast's metric; bits have a decimal more than BLEU."""
-    decimals = BITS_DECIMALS if contrast.metric == BITS_METRIC else BLEU_DECIMALS
-    return "" if value is None else f"{value:{sign}.{decimals}f}"
+def _shown(contrast: PrintedContrast, value: float | None, *, is_signed: bool = False) -> str:
+    """Return a value in the contrast's metric; '' without one."""
+    return "" if value is None else rounded(value, contrast.metric, is_signed=is_signed)
 
 
 def _difference_cell(contrast: PrintedContrast) -> Cell:
@@ -276,15 +273,13 @@ def _difference_cell(contrast: PrintedContrast) -> Cell:
     marks = row.marks if row else ()
     if ours is None or row is None or control is None:
         state = "not run" if contrast.place is None else "not measured"
-        return replace(text_cell(state, "state", *marks), shows=contrast.numbers)
+        return replace(text_cell(state, "state", *marks), numbers=contrast.numbers)
     interval = ""
     if ours.interval is not None:
-        low, high = ours.interval
-        interval = f"{_shown(contrast, low, '+')} to {_shown(contrast, high, '+')}; "
+        interval = f"{rounded_range(*ours.interval, contrast.metric, is_signed=True)}; "
     numbers = f"n={ours.num_compared} and {ours.num_compared_controls}"
-    text = f"{_shown(contrast, ours.difference, '+')} ({interval}{numbers})"
-    provenance = difference_provenance(row, control)
-    return replace(text_cell(text, "ours", *marks), provenance=provenance, shows=contrast.numbers)
+    text = f"{_shown(contrast, ours.difference, is_signed=True)} ({interval}{numbers})"
+    return replace(text_cell(text, "ours", *marks), numbers=contrast.numbers)
 
 
 def _call_cell(contrast: PrintedContrast) -> Cell:
@@ -316,9 +311,7 @@ def _testset_field(testset: str) -> Field[PrintedContrast]:
         further = contrast.by_testset.get(testset)
         if further is None:
             return ""
-        text = _shown(contrast, further.difference, "+")
-        if further.reach is not None:
-            text += f" {PLUS_MINUS} {_shown(contrast, further.reach)}"
+        text = with_reach(further.difference, further.reach, contrast.metric)
         if further.difference * ours.difference < 0:
             text += "; sign changes"
         return text
@@ -329,9 +322,11 @@ def _testset_field(testset: str) -> Field[PrintedContrast]:
 def _effects(contrast: PrintedContrast, ours: Contrast) -> str:
     if set(ours.effects) == {None}:
         return ""
-    text = ", ".join(_shown(contrast, effect, "+") or "not known" for effect in ours.effects)
+    text = ", ".join(
+        _shown(contrast, effect, is_signed=True) or "not known" for effect in ours.effects
+    )
     if ours.effect_at_control_updates is not None:
-        early = _shown(contrast, ours.effect_at_control_updates, "+")
+        early = _shown(contrast, ours.effect_at_control_updates, is_signed=True)
         text += f"; {early} at the control's last update"
     return text
 
@@ -373,7 +368,7 @@ def _spread_notes(frame: Frame, drawn: Contrasts) -> list[str]:
         pooled = spread.started or spread.everything
         if pooled is None:
             continue
-        largest = ", ".join(f"{system} {sd:.3f}" for system, sd in spread.largest)
+        largest = ", ".join(f"{system} {rounded(sd, BITS)}" for system, sd in spread.largest)
         text = f"sd of {metric} on {testset}: {_sd_words(pooled)}; the largest: {largest}."
         if metric == BITS_METRIC:
             text += _third_seed_words(frame, pooled)
@@ -402,13 +397,16 @@ def _third_seed_words(frame: Frame, pooled: PooledSd) -> str:
         return ""
     reach = reach_of(pooled, num_seeds, num_controls)
     seeds = f"{num_seeds} {'seeds' if num_seeds > 1 else 'seed'} of a row"
-    verdict = f"above {MAX_REACH_BITS:.2f}: seed {num_seeds + 1} of all rows is asked for"
+    verdict = f"above {rounded(MAX_REACH_BITS, 2)}: seed {num_seeds + 1} of all rows is asked for"
     if reach <= MAX_REACH_BITS:
-        verdict = f"not above {MAX_REACH_BITS:.2f}: no further seed of the rows is asked for"
+        verdict = (
+            f"not above {rounded(MAX_REACH_BITS, 2)}: no further seed of the rows is asked for"
+        )
     corpus = frame.corpus_by_pair["en-de"]
     if any(run.corpus == corpus and run.train is None for run in frame.runs):
         verdict += " so far; it is decided when all are in"
-    return f" By it {seeds} beside {num_controls} of base reach {reach:.3f} bits, {verdict}."
+    words = f"{seeds} beside {num_controls} of base reach {rounded(reach, BITS)} bits"
+    return f" By it {words}, {verdict}."
 
 
 def _sd_words(pooled: PooledSd | None) -> str:
@@ -417,6 +415,6 @@ def _sd_words(pooled: PooledSd | None) -> str:
     degrees = "degree" if pooled.degrees_of_freedom == 1 else "degrees"
     systems = "system" if pooled.num_systems == 1 else "systems"
     return (
-        f"{pooled.sd:.3f} ({pooled.degrees_of_freedom} {degrees} of freedom,"
+        f"{rounded(pooled.sd, BITS)} ({pooled.degrees_of_freedom} {degrees} of freedom,"
         f" {pooled.num_systems} {systems})"
     )

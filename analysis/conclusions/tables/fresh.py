@@ -13,7 +13,6 @@ import msgspec
 
 from aiayn.printed import COMPARED_AVERAGE, METRIC_BY_PAIR, REFERENCE_SYSTEM
 from aiayn.scoring.scores import BITS_METRIC
-from aiayn.scoring.seeds import MIN_SEEDS_OF_INTERVAL, t_half_width
 from aiayn.scoring.verdict import ALPHA, PooledSd, pool_sd
 from aiayn.spec.system import read_system
 from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Estimate, estimate_difference
@@ -43,8 +42,6 @@ from analysis.conclusions.rates import read_rate_probes
 from analysis.conclusions.runs import seed_runs
 from paper_tables.frame import Frame, Number
 from paper_tables.layout import (
-    BITS_DECIMALS,
-    PLUS_MINUS,
     Cell,
     Field,
     Note,
@@ -56,7 +53,8 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.tables.ours import complete, difference_provenance, our_cell
+from paper_tables.rounding import BITS, over_seeds, rounded, with_reach
+from paper_tables.tables.ours import complete, our_cell
 
 SCALE = "multi30k"  # of decision 0013
 BLEU_METRIC = METRIC_BY_PAIR["en-de"]
@@ -127,14 +125,14 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
     def until_words(line: Line) -> str:
         updates = updates_of(line)
         if line.runs and len(updates) == len(line.runs):
-            return _mean_words(updates, 0)
+            return over_seeds(updates, 0)
         return f"reached by {len(updates)} of {len(line.runs)}" if target is not None else ""
 
     def seconds_until_words(line: Line) -> str:
         updates, seconds = updates_of(line), seconds_of(line)
         if not seconds or not updates or len(updates) < len(line.runs):
             return ""
-        return f"{statistics.mean(updates) * statistics.mean(seconds):,.0f}"
+        return rounded(statistics.mean(updates) * statistics.mean(seconds), 0)
 
     fields: list[Field[Line]] = [
         label_field("system", "system", lambda line: line.system),
@@ -145,7 +143,7 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
         _words_field(
             "cpu_seconds",
             "CPU seconds an update",
-            lambda line: _mean_words(seconds_of(line), SECONDS_DECIMALS),
+            lambda line: over_seeds(seconds_of(line), SECONDS_DECIMALS),
         ),
         _words_field(
             "cpu_seconds_until", "CPU seconds until base's final bits", seconds_until_words
@@ -204,7 +202,7 @@ def lay_out_heads(frame: Frame) -> Table | None:
     for contrast in map(Contrast, EARLIER_ROWS):
         if earlier.estimate(contrast, earlier.dev) is not None:
             lines.append(Line(frame, contrast.system, Compared(contrast=contrast), []))
-    if not runs and not any(earlier.cell(line, earlier.dev).shows for line in lines):
+    if not runs and not any(earlier.cell(line, earlier.dev).numbers for line in lines):
         return None
 
     def sizes(line: Line) -> str:
@@ -290,11 +288,11 @@ class _Earlier(NamedTuple):
             return blank_cell()
         sides = [self.numbers[testset, name] for name in (contrast.system, contrast.control)]
         counts = [len(self.values[testset][number.key.system]) for number in sides]
-        text = f"{_estimate_words(estimate)} (n={counts[0]} and {counts[1]})"
+        difference = with_reach(estimate.difference, estimate.reach, BITS)
+        text = f"{difference} (n={counts[0]} and {counts[1]})"
         return replace(
             text_cell(text, "ours", *sides[0].marks),
-            provenance=difference_provenance(sides[0], sides[1]),
-            shows=tuple(sides),
+            numbers=tuple(sides),
         )
 
 
@@ -346,7 +344,7 @@ def _contrast_fields() -> list[Field[Line]]:
         _words_field(
             "bits",
             "bits, mean of the last three validations",
-            lambda line: _mean_words([run.bits for run in line.runs], BITS_DECIMALS),
+            lambda line: over_seeds([run.bits for run in line.runs], BITS),
         ),
         our_field("difference", "difference in bits", _difference_cell),
         our_field("answer", "answer", _answer_cell),
@@ -408,7 +406,8 @@ def _difference_cell(line: Line) -> Cell:
     """Return the difference with its interval, or the sentence that says why there is none."""
     if line.compared is None:
         return blank_cell()
-    if line.compared.estimate is None:
+    estimate = line.compared.estimate
+    if estimate is None:
         problem = line.compared.problem if line.runs else ""
         return text_cell(problem, "state") if problem else blank_cell()
     contrast = line.compared.contrast
@@ -417,9 +416,8 @@ def _difference_cell(line: Line) -> Cell:
     if row is None or control is None:
         return blank_cell()
     return replace(
-        text_cell(_estimate_words(line.compared.estimate), "ours", *row.marks),
-        provenance=difference_provenance(row, control),
-        shows=(row, control),
+        text_cell(with_reach(estimate.difference, estimate.reach, BITS), "ours", *row.marks),
+        numbers=(row, control),
     )
 
 
@@ -433,17 +431,6 @@ def _holm_words(line: Line) -> str:
     compared = line.compared
     if compared is None or compared.holm_difference is None or compared.holm_within is None:
         return ""
-    return f"{compared.holm_difference:.2g}; {compared.holm_within:.2g}"
-
-
-def _estimate_words(estimate: Estimate) -> str:
-    difference, reach = estimate.difference, estimate.reach
-    return f"{difference:+.{BITS_DECIMALS}f} {PLUS_MINUS} {reach:.{BITS_DECIMALS}f}"
-
-
-def _mean_words(values: Sequence[float], decimals: int) -> str:
-    """Return a mean with its 95 % t-interval; of fewer than three values the values themselves."""
-    if len(values) < MIN_SEEDS_OF_INTERVAL:
-        return ", ".join(f"{value:,.{decimals}f}" for value in values)
-    half_width = t_half_width(values)
-    return f"{statistics.mean(values):,.{decimals}f} {PLUS_MINUS} {half_width:,.{decimals}f}"
+    return "; ".join(
+        rounded(p_value, "p") for p_value in (compared.holm_difference, compared.holm_within)
+    )

@@ -2,14 +2,13 @@
 penalty.
 """
 
-from dataclasses import replace
-
 from aiayn.paths import CellKey, split_alpha
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.scores import BITS_METRIC, brevity_metric
 from analysis.conclusions.scale_contrasts import further_testsets
 from paper_tables.frame import Frame
-from paper_tables.layout import SEEDS_WORDS, Aside, Cell, Column, Row, Table, label, row_by_column
+from paper_tables.layout import Aside, Cell, Column, Row, Table, label, row_by_column
+from paper_tables.rounding import SEEDS_WORDS
 from paper_tables.tables.ours import complete, our_cell
 
 NOT_SCORED = "Not scored yet"
@@ -67,9 +66,8 @@ def _cells(frame: Frame, key: CellKey) -> dict[str, Cell]:
     number, as_given = frame.number(key, metric), frame.number(key, "bleu_as_given")
     if not (number and number.values) and as_given and as_given.values:
         metric, number = "bleu_as_given", as_given
-    brevity = our_cell(frame.number(key, brevity_metric(metric)))
-    # The brevity penalty adds no signature or note to the BLEU's.
-    cells = {"bleu": our_cell(number), "brevity": replace(brevity, shows=())}
+    brevity = frame.number(key, brevity_metric(metric))
+    cells = {"bleu": our_cell(number), "brevity": our_cell(brevity)}
     if key.has_perplexity:
         cells["bits"] = our_cell(frame.number(key, BITS_METRIC))
     return cells

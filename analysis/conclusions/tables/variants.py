@@ -18,7 +18,6 @@ from paper_tables.frame import Frame
 from paper_tables.layout import (
     DASH,
     SACRE_METRIC,
-    SEEDS_WORDS,
     Cell,
     Column,
     Field,
@@ -26,13 +25,12 @@ from paper_tables.layout import (
     Table,
     blank_cell,
     columns_of,
-    format_difference,
     our_field,
-    over_seeds,
     rows_of,
     text_cell,
 )
-from paper_tables.tables.ours import complete, difference_provenance, our_cell
+from paper_tables.rounding import BLEU, SEEDS_WORDS, over_seeds
+from paper_tables.tables.ours import complete, of_seeds, our_cell
 from paper_tables.tables.table3 import BLEU_METRIC
 
 # Lists every variant and architecture, in the order of their tables.
@@ -73,9 +71,9 @@ class Compared(NamedTuple):
         if not common:
             return text_cell(DASH, "state", *number.marks)
         differences = paired_differences(number.value_by_seed, reference.value_by_seed)
-        text = over_seeds(differences, metric, lambda difference, _: format_difference(difference))
-        provenance = difference_provenance(number, reference, common)
-        return replace(self.ours(f"{text} (n={len(differences)})"), provenance=provenance)
+        text = over_seeds(differences, BLEU, is_signed=True)
+        numbers = (of_seeds(number, common), of_seeds(reference, common))
+        return replace(self.ours(f"{text} (n={len(differences)})"), numbers=numbers)
 
 
 NAME: Field[Compared] = Field(

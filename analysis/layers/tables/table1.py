@@ -12,7 +12,6 @@ from aiayn.scoring.seeds import CONFIDENCE
 from analysis.layers.records import VARIABLES_BY_TYPE, LayerTiming, LayerType, TimedLayers
 from paper_tables.frame import Frame
 from paper_tables.layout import (
-    PLUS_MINUS,
     Cell,
     Column,
     Note,
@@ -21,6 +20,7 @@ from paper_tables.layout import (
     row_by_column,
     text_cell,
 )
+from paper_tables.rounding import PLUS_MINUS
 
 NOT_MEASURED = (
     "Nothing was measured here: aiayn measure --record results/<scale>/measure/record.json"
@@ -113,8 +113,9 @@ def fit_layer(layer: LayerType, quantity: str, timings: Sequence[LayerTiming]) -
     fitted = fit_power_law(sizes, [getattr(timing, quantity) for timing in timings])
     texts = {}
     for variable, (exponent, half_width) in zip(variables, fitted, strict=True):
-        spread = f" {PLUS_MINUS} {half_width:.2f}"
-        texts[variable] = f"{exponent:.2f}" + (spread if round(half_width, 2) else "")
+        text = rounded(exponent, 2)
+        spread = rounded(half_width, 2)
+        texts[variable] = text if spread == rounded(0.0, 2) else f"{text} {PLUS_MINUS} {spread}"
     return texts
 
 

@@ -16,10 +16,10 @@ from paper_tables.layout import (
     Row,
     Table,
     label,
-    over_seeds,
     text_cell,
 )
-from paper_tables.tables.ours import complete, our_cell
+from paper_tables.rounding import over_seeds, rounded
+from paper_tables.tables.ours import complete
 
 COLUMN_BY_METRIC = {
     "tokens": Column("target_tokens", "target tokens", "", "ours"),
@@ -100,8 +100,8 @@ def _row(frame: Frame, key: CellKey) -> Row:
             cells.append(text_cell(DASH, "state", *steps.marks))
             continue
         shown = text_cell(over_seeds(number.seed_values, metric), "ours", *number.marks)
-        cells.append(replace(shown, provenance=our_cell(number).provenance))
-    return Row((label(f"{key.corpus} {key.system}"), replace(seeds, shows=(steps,)), *cells))
+        cells.append(replace(shown, numbers=(number,)))
+    return Row((label(f"{key.corpus} {key.system}"), replace(seeds, numbers=(steps,)), *cells))
 
 
 def _prices(frame: Frame) -> list[str]:
@@ -117,8 +117,10 @@ def _prices(frame: Frame) -> list[str]:
             continue
         parts = []
         for precision, rate in gpu.rate_by_precision.items():
-            parts.append(f"{rate.value:.3g} FLOP/s in {precision} ({rate.source})")
+            parts.append(
+                f"{rounded(rate.value, 'flops_per_second')} FLOP/s in {precision} ({rate.source})"
+            )
         if price := gpu.dollars_per_hour:
-            parts.append(f"${price.value:.2f} an hour ({price.kind}: {price.source})")
+            parts.append(f"${rounded(price.value, 2)} an hour ({price.kind}: {price.source})")
         texts.append(f"{product}: {', '.join(parts)}.")
     return texts

@@ -46,9 +46,6 @@ from analysis.conclusions.runs import runs_by_system, seed_runs
 from analysis.conclusions.scale_contrasts import PrintedContrast, draw_contrasts
 from paper_tables.frame import Frame, Number, Numbers, Run
 from paper_tables.layout import (
-    BITS_DECIMALS,
-    BLEU_DECIMALS,
-    PLUS_MINUS,
     Cell,
     Field,
     Item,
@@ -74,6 +71,7 @@ from paper_tables.public_seeds import (
     values_of,
 )
 from paper_tables.render.render import render_csv
+from paper_tables.rounding import BITS, BLEU, PLUS_MINUS
 from paper_tables.scale_results import gather_from_records
 from paper_tables.tables.ours import complete
 
@@ -339,12 +337,12 @@ def lay_out_readings(frame: Frame) -> Table:
             estimate = reading.estimate_by_row.get(system)
             if estimate is None:
                 return blank_cell()
-            decimals = BITS_DECIMALS if reading.is_in_bits else BLEU_DECIMALS
+            decimals = BITS if reading.is_in_bits else BLEU
             text = _with_reach(estimate.difference, estimate, decimals)
             if reading is not on_training_batches and differs(reading, contrast):
                 text += f" {STAR}"
             shows = _numbers_of(frame, contrast, reading)
-            return replace(text_cell(text, "ours", *contrast.numbers[0].marks), shows=shows)
+            return replace(text_cell(text, "ours", *contrast.numbers[0].marks), numbers=shows)
 
         return our_field(system, contrast.statement, cell)
 
@@ -566,7 +564,7 @@ def lay_out_horizon(frame: Frame) -> Table:
         for run in contrast.runs:
             testsets.update(dict.fromkeys(run.bleu_by_testset))
     for testset in testsets:
-        fields.append(_quantity_field(f"bleu_{testset}", _bleu_on(testset), BLEU_DECIMALS))
+        fields.append(_quantity_field(f"bleu_{testset}", _bleu_on(testset), BLEU))
     fields.append(our_field("training_bits", "", _training_cell))
     fields += [_update_field(update) for update in SHOWN_UPDATES]
     return _table(frame, "horizon", fields, contrasts)
@@ -584,7 +582,7 @@ def _bleu_on(testset: str) -> QuantityOfRun:
 
 
 def _quantity_field(
-    name: str, value_of: QuantityOfRun, decimals: int = BITS_DECIMALS
+    name: str, value_of: QuantityOfRun, decimals: int = BITS
 ) -> Field[HorizonContrast]:
     """Return the column of another quantity: the difference, with half of its 95 % interval."""
 
@@ -611,14 +609,14 @@ def _training_cell(contrast: HorizonContrast) -> Cell:
 def _horizon_cell(contrast: HorizonContrast) -> Cell:
     """Return the difference in bits with its interval."""
     difference = contrast.minus(bits_of) or 0.0
-    text = f"{difference:+.{BITS_DECIMALS}f}"
+    text = f"{difference:+.{BITS}f}"
     estimate = contrast.estimate(bits_of)
     if estimate is not None:
         low = difference - estimate.reach
         high = difference + estimate.reach
-        text += f" ({low:+.{BITS_DECIMALS}f} to {high:+.{BITS_DECIMALS}f})"
+        text += f" ({low:+.{BITS}f} to {high:+.{BITS}f})"
     row = contrast.runs[0].number
-    return replace(text_cell(text, "ours", *row.marks), shows=(row, contrast.controls[0].number))
+    return replace(text_cell(text, "ours", *row.marks), numbers=(row, contrast.controls[0].number))
 
 
 def _outlives_cell(contrast: HorizonContrast) -> Cell:
@@ -631,7 +629,7 @@ def _outlives_cell(contrast: HorizonContrast) -> Cell:
 def _update_field(update: int) -> Field[HorizonContrast]:
     def cell(contrast: HorizonContrast) -> Cell:
         value = contrast.minus(lambda run: run.bits_by_update.get(update))
-        return blank_cell() if value is None else text_cell(f"{value:+.{BITS_DECIMALS}f}", "ours")
+        return blank_cell() if value is None else text_cell(f"{value:+.{BITS}f}", "ours")
 
     return our_field(f"at_{update}", "", cell)
 
@@ -698,7 +696,7 @@ def lay_out_rates(frame: Frame, probes: RateProbes) -> Table:
     for times in sorted({times for effects in lines for times in effects.by_times_peak}):
         fields.append(_rate_field(times))
     fields += [
-        label_field("at_best", "", lambda effects: f"{effects.at_best:+.{BITS_DECIMALS}f}"),
+        label_field("at_best", "", lambda effects: f"{effects.at_best:+.{BITS}f}"),
         label_field(
             "only_at_this_rate",
             "",
@@ -711,7 +709,7 @@ def lay_out_rates(frame: Frame, probes: RateProbes) -> Table:
 def _rate_field(times: float) -> Field[RateEffects]:
     def words(effects: RateEffects) -> str:
         bits = effects.by_times_peak.get(times)
-        return "" if bits is None else f"{bits:+.{BITS_DECIMALS}f}"
+        return "" if bits is None else f"{bits:+.{BITS}f}"
 
     return label_field(f"at_{times:g}", "", words)
 
@@ -835,8 +833,8 @@ def lay_out_one_run(frame: Frame) -> Table:
 
     fields: list[Field[PrintedDifference]] = [
         label_field("row", "", lambda line: line.row),
-        label_field("bits", "", lambda line: f"{line.bits:+.{BITS_DECIMALS}f}"),
-        label_field("smallest_bits", "", lambda line: f"{line.smallest_bits:.{BITS_DECIMALS}f}"),
+        label_field("bits", "", lambda line: f"{line.bits:+.{BITS}f}"),
+        label_field("smallest_bits", "", lambda line: f"{line.smallest_bits:.{BITS}f}"),
         *(noise_field(noise, "bits") for noise in bits_noises()),
         label_field("bleu", "", lambda line: f"{line.bleu:+.1f}"),
         label_field("smallest_bleu", "", lambda line: f"{line.smallest_bleu:.1f}"),
@@ -848,7 +846,7 @@ def lay_out_one_run(frame: Frame) -> Table:
 # Seed noise: how much public trainings at WMT's scale vary over seeds. AlgoPerf's settings differ
 # in the fourth decimal of a bit.
 
-NOISE_DECIMALS = BITS_DECIMALS + 1
+NOISE_DECIMALS = BITS + 1
 AVERAGED_WORDS = {"yes": "averaged", "no": "one checkpoint", "not_stated": "not stated"}
 
 
@@ -880,7 +878,7 @@ def noise_lines() -> list[NoiseLine]:
                 num_runs=noise.num_runs,
                 degrees_of_freedom=bleu.degrees_of_freedom if bleu else 0,
                 sd_bits=_sd_words(bits, NOISE_DECIMALS, with_range=True),
-                sd_bleu=_sd_words(bleu, BLEU_DECIMALS, with_range=True),
+                sd_bleu=_sd_words(bleu, BLEU, with_range=True),
             )
         )
         if source == ALGOPERF:
@@ -895,7 +893,7 @@ def noise_lines() -> list[NoiseLine]:
                 num_runs=mean.num_seeds,
                 degrees_of_freedom=mean.num_seeds - 1,
                 sd_bits="",
-                sd_bleu=f"{mean.bleu_sd:.{BLEU_DECIMALS}f}",
+                sd_bleu=f"{mean.bleu_sd:.{BLEU}f}",
             )
         )
     return lines
@@ -911,7 +909,7 @@ def _setting_line(name: str, runs: list[PublicSeed]) -> NoiseLine:
         num_runs=len(runs),
         degrees_of_freedom=len(runs) - 1,
         sd_bits=_sd_words(noise.pooled("bits_dev"), NOISE_DECIMALS),
-        sd_bleu=_sd_words(noise.pooled("bleu_test"), BLEU_DECIMALS),
+        sd_bleu=_sd_words(noise.pooled("bleu_test"), BLEU),
     )
 
 

@@ -1,0 +1,42 @@
+"""Writes the page of a pack next to its files: `python -m analysis.packs.page FOLDER`.
+
+The page is one file that can be downloaded and opened. It is made from the pack alone, links to no
+other file, and has neither the time nor the commit of its making.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from aiayn.packed import find_packed
+from paper_tables.make_frame import make_frame
+from paper_tables.render.draw import draw_figures
+from paper_tables.render.report import render_report
+from paper_tables.render.tables import REPORT_NAME, tables_of_records, write_text
+from paper_tables.scale_results import gather_from_records
+
+
+def write_page_of_pack(pack_folder: Path, page_path: Path) -> None:
+    """Write the page of a pack, a folder with the name of its scale.
+
+    Raises:
+        RecordError: if a record of the pack is malformed.
+    """
+    recorded = gather_from_records(pack_folder.name, [pack_folder.parent])
+    frame = make_frame(recorded.results)
+    log_path_by_run = {}
+    for run in frame.runs:
+        log_path = find_packed(run.train.log_path) if run.train else None
+        if log_path is not None:
+            log_path_by_run[run.state.run] = log_path
+    with tempfile.TemporaryDirectory() as folder:
+        no_attention = None  # in a pack
+        figures = draw_figures("scale_figures", Path(folder), frame, log_path_by_run, no_attention)
+    drawn = [figure._replace(folder_name="") for figure in figures or () if figure.svg]
+    page = render_report(frame, tables_of_records(frame), None, drawn)
+    write_text(page, page_path)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        write_page_of_pack(Path(name), Path(name) / REPORT_NAME)

@@ -1,0 +1,91 @@
+"""Turns numbers into the text that readers see. No other module of tables or figures' words rounds.
+
+Templates, tables and notes get text from here. Comparisons use the numbers themselves.
+"""
+
+from collections.abc import Sequence
+
+from aiayn.scoring.seeds import MIN_SEEDS_OF_INTERVAL, summarise_seeds
+
+PLUS_MINUS = "\u00b1"
+BLEU, BITS = 2, 3  # decimals
+PARAMETER_DIGITS, FLOPS_DIGITS = 3, 2  # significant digits
+FLOPS_METRICS = ("training_flops", "model_flops")
+# The same with every seed, so they have no interval.
+COUNT_METRICS = ("num_parameters", "steps", "tokens")
+WHOLE_METRICS = (*FLOPS_METRICS, "steps", "tokens", "wall_seconds")
+SIGNIFICANT_BY_UNIT = {"p": 2, "flops_per_second": 3, "milliseconds": 3}
+SMALLEST_P = 0.001
+SEEDS_WORDS = (
+    f"mean over seeds with 95 % t-interval; of fewer than {MIN_SEEDS_OF_INTERVAL} seeds the values,"
+    " in order of seed"
+)
+
+
+def rounded(value: float, unit: str | int, *, is_signed: bool = False) -> str:
+    """Return a number as text, with a plus if it is signed and not negative after rounding.
+
+    `unit` is a metric, a key of SIGNIFICANT_BY_UNIT, or the number of decimals. BLEU and perplexity
+    have two decimals, bits three. Parameters are in millions, operations in powers of ten.
+    """
+    if unit == "num_parameters":
+        millions = value / 1e6
+        exponent = int(f"{millions:e}".split("e")[1])
+        return f"{millions:.{max(0, PARAMETER_DIGITS - 1 - exponent)}f}"
+    if unit in FLOPS_METRICS and value > 0:
+        mantissa, _, power = f"{value:.{FLOPS_DIGITS - 1}e}".partition("e")
+        return f"{mantissa}e{int(power)}"
+    if unit in SIGNIFICANT_BY_UNIT:
+        return f"{value:.{SIGNIFICANT_BY_UNIT[str(unit)]}g}"
+    decimals = BLEU
+    if isinstance(unit, int):
+        decimals = unit
+    elif unit in WHOLE_METRICS:
+        decimals = 0
+    elif unit.startswith("bits_"):
+        decimals = BITS
+    sign = "+" if is_signed else ""
+    groups = "" if decimals in (BLEU, BITS) else ","
+    return f"{value:{sign}z{groups}.{decimals}f}"
+
+
+def rounded_p(p_value: float) -> str:
+    """Return a p-value with three decimals, or `<0.001`."""
+    return rounded(p_value, 3) if p_value >= SMALLEST_P else f"<{SMALLEST_P}"
+
+
+def with_reach(difference: float, reach: float | None, unit: str | int) -> str:
+    """Return a difference with half of its interval: `+0.60 +- 0.12`; without it if unknown."""
+    text = rounded(difference, unit, is_signed=True)
+    return text if reach is None else f"{text} {PLUS_MINUS} {rounded(reach, unit)}"
+
+
+def rounded_range(low: float, high: float, unit: str | int, *, is_signed: bool = False) -> str:
+    """Return both ends of an interval: `+0.48 to +0.72`."""
+    ends = [rounded(end, unit, is_signed=is_signed) for end in (low, high)]
+    return " to ".join(ends)
+
+
+def shown_over_seeds(
+    values: Sequence[float], unit: str | int, *, is_signed: bool = False
+) -> tuple[str, str]:
+    """Return the mean and half of its 95 % t-interval; for fewer than three seeds, the values
+    themselves and "".
+
+    Counts have no interval. `values` are in the order of their seeds; without any, both are "".
+    """
+    if not values:
+        return "", ""
+    summary = summarise_seeds(values)
+    if summary.num_seeds < MIN_SEEDS_OF_INTERVAL:
+        texts = [rounded(value, unit, is_signed=is_signed) for value in values]
+        return ", ".join(dict.fromkeys(texts) if unit in COUNT_METRICS else texts), ""
+    mean = rounded(summary.mean, unit, is_signed=is_signed)
+    if summary.half_width is None or unit in COUNT_METRICS:
+        return mean, ""
+    return mean, f"{PLUS_MINUS} {rounded(summary.half_width, unit)}"
+
+
+def over_seeds(values: Sequence[float], unit: str | int, *, is_signed: bool = False) -> str:
+    """Return the mean with its interval as one text: `27.31 +- 0.42`."""
+    return " ".join(filter(None, shown_over_seeds(values, unit, is_signed=is_signed)))
