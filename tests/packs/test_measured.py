@@ -121,7 +121,7 @@ def test_the_picture_is_drawn_again_from_the_folder_alone_byte_for_byte(
         assert not drawn.is_file() or drawn.read_bytes() == shipped.read_bytes()
 
 
-DRAWING = re.compile(r'<svg class="figure".*?</svg>', re.S)
+DRAWING = re.compile(r'<svg [^>]*class="figure".*?</svg>', re.S)
 
 
 def test_the_page_is_made_again_byte_for_byte_and_needs_no_other_file(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from paper_tables.layout import (
     row_by_column,
     text_cell,
 )
-from paper_tables.rounding import PLUS_MINUS
+from paper_tables.rounding import PLUS_MINUS, rounded
 
 NOT_MEASURED = (
     "Nothing was measured here: aiayn measure --record results/<scale>/measure/record.json"

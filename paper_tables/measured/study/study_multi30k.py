@@ -71,7 +71,7 @@ from paper_tables.public_seeds import (
     values_of,
 )
 from paper_tables.render.render import render_csv
-from paper_tables.rounding import BITS, BLEU, PLUS_MINUS
+from paper_tables.rounding import BITS, BLEU, with_reach
 from paper_tables.scale_results import gather_from_records
 from paper_tables.tables.ours import complete
 
@@ -941,8 +941,7 @@ def lay_out_seed_noise(frame: Frame) -> Table:
 
 def _with_reach(difference: float, estimate: Estimate | None, decimals: int) -> str:
     """Return a difference, and half of its 95 % interval where there is one."""
-    text = f"{difference:+.{decimals}f}"
-    return text if estimate is None else f"{text} {PLUS_MINUS} {estimate.reach:.{decimals}f}"
+    return with_reach(difference, None if estimate is None else estimate.reach, decimals)
 
 
 def _table(frame: Frame, name: str, fields: Sequence[Field[Item]], lines: Sequence[Item]) -> Table:
