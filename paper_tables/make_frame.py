@@ -62,7 +62,7 @@ NOT_RUN = "This system is not run at scale {scale}"
 NOT_BLEU = "The rule has a margin in BLEU, so it applies to BLEU only"
 COMMIT_DIGITS = 12
 SECONDS_PER_HOUR = 3600.0
-# Not scores. A missing value is a gap here; a missing BLEU definition of a scored system is a dash.
+# Not scores. A missing value is a gap here. A missing BLEU definition of a scored system is a dash.
 MODEL_METRICS = (PERPLEXITY_METRIC, BITS_METRIC)
 TRAINING_METRICS = (
     "num_parameters",

@@ -48,7 +48,7 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """An output's BLEU in a paper-style definition minus its BLEU in another: `low` to `high`.
 
     `value_from` and `value_to` are a printed pair, or both empty. A gap that does not `count` is
-    shown, but no range is made from it; its `note` gives the reason.
+    shown, but no range is made from it. Its `note` gives the reason.
     """
 
     who: Text
@@ -74,7 +74,7 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A published number for base or big.
 
-    Empty `training_data` means WMT14; any other empty field was not stated.
+    Empty `training_data` means WMT14. Any other empty field was not stated.
     """
 
     name: Text

@@ -4,7 +4,7 @@ The sheet of the scale's config lists the trainings. Without a config (folders l
 `results/`) the sheets next to the results list them. Then the records of its runs describe a
 system, so a later edit of its file changes nothing. Scores count if their translations, plain or
 packed, are next to the record of decode and have the digest that the record of score names. Other
-scores are left out; their record is named.
+scores are left out. Their record is named.
 """
 
 import logging
@@ -106,7 +106,7 @@ def gather_results(
 ) -> ScaleResults:
     """Read the records of a scale; all of them must exist unless `so_far`.
 
-    A training without a record is in the state of its run; `queues` are asked for the run's job.
+    A training without a record is in the state of its run. `queues` are asked for the run's job.
 
     Raises:
         TableError: naming the first missing record, or a training under another spec (neither with

@@ -89,7 +89,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     `holm_difference` and `holm_within` are the p-values of difference and of equivalence, each
     corrected by Holm over the contrasts that were answered together. The smallest margins are in
-    bits; the second is corrected for the number of these contrasts.
+    bits. The second is corrected for the number of these contrasts.
     """
 
     answer: Answer

@@ -1,6 +1,6 @@
 """Calls the difference between a row and its control: the rule of decision 0009.
 
-The rule was fixed before seeds 5 and above of scale multi30k were trained; its seeds 1 to 4 had
+The rule was fixed before seeds 5 and above of scale multi30k were trained. Its seeds 1 to 4 had
 been looked at.
 
 A contrast compares a row of Table 3, or big, with its control, which is base and has more seeds
@@ -30,8 +30,8 @@ third seed.
 A post-norm model may fail to start, or start late: until then its cross-attention reads all source
 tokens alike. *Did not start*: the lowest head of every decoder layer has an entropy over log S
 above 0.98, and making all weights equal costs less than 0.05 bits a subword. A row with such a seed
-is not called, and says so; its difference is taken over the seeds that started. The sd is taken
-over the runs that started; where a run did not, another column calls with all runs in, by the sd of
+is not called, and says so. Its difference is taken over the seeds that started. The sd is taken
+over the runs that started. Where a run did not, another column calls with all runs in, by the sd of
 all. If a seed of the control did not start, nothing is called: the scale must be chosen anew.
 *Started late*: the first validation below STARTED_BITS came after 30 % of the updates, or never.
 Late runs count like others, and are marked.
@@ -39,7 +39,7 @@ Late runs count like others, and are marked.
 Equation (3) has no horizon, so each run contains all shorter runs: the effect is looked at after
 60, 80 and 100 % of each system's updates. A row with more updates than its control, as big, is also
 looked at after the control's number of updates. Decision 0012 adds six answers
-(`analysis.conclusions.answers`); its test of slopes tells which contrasts are *still moving*. The
+(`analysis.conclusions.answers`). Its test of slopes tells which contrasts are *still moving*. The
 calls of this module stay as decision 0009 has them.
 """
 
@@ -85,7 +85,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One seed of a system: its value, and how it learnt by its records and its log.
 
     `lowest_entropy` is the lowest entropy over log S of all layers and heads. It and `bits_lost`
-    are None where they were not recorded. `bits_by_update` holds the validations on dev; it is
+    are None where they were not recorded. `bits_by_update` holds the validations on dev. It is
     empty without a log.
     """
 
@@ -144,7 +144,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """The pooled sds of one test set and metric, each None if no system has two seeds.
 
     `everything` is pooled over all runs, `started` without the runs that failed to start,
-    `punctual` without the systems with a seed that failed to start or started late; `unstarted`
+    `punctual` without the systems with a seed that failed to start or started late. `unstarted`
     and `late` name these systems. `largest` has the three systems with the largest sds, over all
     runs.
     """
@@ -161,7 +161,7 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     """A row against its control; `difference`, in the metric's unit, is over the runs that started.
 
     `estimate` is None without an sd. `p_value` is None where nothing is
-    called. `corrected` is the call by Holm, None outside the family; `with_all` is the call with
+    called. `corrected` is the call by Holm, None outside the family. `with_all` is the call with
     all runs in, None if all runs of all systems started. `effects` are the differences in bits at
     SHARES of the updates; None in BLEU, and where a seed has no validation. A row with more updates
     than its control has `effect_at_control_updates`.

@@ -54,7 +54,7 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     `conclusion` is None if the text concludes nothing from the two cells. `printed_effect` is in
     our metric's unit. `row` and `control` are None where a system is not run at this scale, `ours`
     is None without a value of both. `by_testset` has the same contrast on further test sets and, in
-    BLEU, with another alpha; none of these is called. Primary contrasts are `answered`, unless a
+    BLEU, with another alpha. None of these is called. Primary contrasts are `answered`, unless a
     run did not start or the control has a single seed. `is_moving` says that the effect still
     changes at the end of the updates.
     """

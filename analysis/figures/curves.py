@@ -133,7 +133,7 @@ class _Start:
         """Keep the points of a line of statistics; the end of an epoch adds no point."""
         values = statistics.value_by_name
         self._last_update = statistics.update or self._last_update
-        # The times of lines, else fairseq's own `wall`; a line without either follows the last.
+        # The times of lines, else fairseq's own `wall`. A line without either follows the last.
         seconds = _seconds_between(self._first_line, line) or values.get("wall", math.nan)
         if math.isfinite(seconds) and seconds >= 0:
             self._last_hours = seconds / 3600

@@ -127,7 +127,7 @@ def draw_attention(
     """Draw the file of `aiayn attention` in its folder; yield each picture's path, or why it is
     missing.
 
-    With a `word`, only its lines are drawn; with `needs_word` it must occur. Without heads, all
+    With a `word`, only its lines are drawn. With `needs_word` it must occur. Without heads, all
     heads are drawn.
 
     Raises:

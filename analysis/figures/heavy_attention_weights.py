@@ -30,7 +30,7 @@ STACK_AND_NAME = {
 class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
     """The weights of a layer, (H, Q, K), and the tokens of both sides. `layer` counts from 1.
 
-    The decoder's queries are its input, </s> and then the target; the queries of `cross` are the
+    The decoder's queries are its input, </s> and then the target. The queries of `cross` are the
     tokens that each position predicts.
     """
 
@@ -47,7 +47,7 @@ def attention_weights(
 ) -> AttentionWeights:
     """Return a layer's weights in a sentence; `source` is a line of pieces.
 
-    The decoder reads the model's own translation. `layer` counts from 1; the default is the second
+    The decoder reads the model's own translation. `layer` counts from 1. The default is the second
     last, as the paper shows layer 5 of 6.
 
     Raises:
@@ -133,7 +133,7 @@ def _observe(
     ]
     try:
         source_BS = source_S[None].to(translator.device)
-        # Ours sees the lengths from the padding; fairseq's own asks for them.
+        # Ours sees the lengths from the padding. fairseq's own asks for them.
         lengths = {} if is_ours else {"src_lengths": source_BS.new_tensor([len(source_S)])}
         with torch.no_grad():
             encoded = translator.model.encoder(source_BS, **lengths)

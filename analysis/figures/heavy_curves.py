@@ -2,7 +2,7 @@
 updates and hours.
 
 A frame of curves has a line for each point: run, series, seed, measure, update, hours, value. The
-runs of a series (a system on a corpus, or a configuration) share a colour; their seeds make a band.
+runs of a series (a system on a corpus, or a configuration) share a colour. Their seeds make a band.
 `analysis.figures.curves` defines the measures.
 """
 
@@ -150,7 +150,7 @@ def curves_of_folder(
     show none.
 
     Outside the tables, our own run has its system's name, and any other training its path. At most
-    MAX_LOGS files are read; if there are more, a message gives both numbers.
+    MAX_LOGS files are read. If there are more, a message gives both numbers.
 
     Raises:
         RecordError: if a log cannot be read.
@@ -275,7 +275,7 @@ def _layers(
     points = finite[finite["measure"] == panel.measure]
     if panel.is_log:
         points = points[points["value"] > 0]
-    # Seeds are compared at equal updates; their hours differ a little there and are averaged.
+    # Seeds are compared at equal updates. Their hours differ a little there and are averaged.
     means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
         hours=("hours", "mean"),
         value=("value", "mean"),

@@ -131,7 +131,7 @@ def place_labels(ends: pd.Series, domain: tuple[float, float]) -> pd.DataFrame:
             text += f": {value:.3g}, above"
         texts.append(text)
         pixels.append(PANEL_HEIGHT * (1 - math.log(min(value, high) / low) / ratio))
-    # Downwards each label keeps its distance from the label above; upwards none leaves the panel.
+    # Downwards each label keeps its distance from the label above. Upwards none leaves the panel.
     for above, below in itertools.pairwise(range(len(pixels))):
         pixels[below] = max(pixels[below], pixels[above] + LINE_HEIGHT)
     lowest_allowed = float(PANEL_HEIGHT)

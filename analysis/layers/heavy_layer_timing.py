@@ -114,7 +114,7 @@ def time_layers(
     call_by_size = {size: make_call(size) for size in sizes or read_sizes()}
     flops_by_size = {size: counted_flops(call) for size, call in call_by_size.items()}
 
-    # The operations are counted first, which warms up; then a single call says how many to time.
+    # The operations are counted first, which warms up. Then a single call says how many to time.
     times_by_size = {}
     for size, call in call_by_size.items():
         times_by_size[size] = max(1, round(LEAST_SECONDS / max(stopwatch(call, 1), 1e-6)))

@@ -35,7 +35,7 @@ def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
         RecordError: if no training record of the run can be read.
         UsageError: if the folder exists.
         CheckpointError: if the checkpoint is absent, torn or belongs to another data-bin.
-        SpaceError: if the disk is full; nothing half-written is left.
+        SpaceError: if the disk is full. Nothing half-written is left.
     """
     if into.exists():
         raise UsageError(f"{into}: exists already; remove it, or give another folder with --output")

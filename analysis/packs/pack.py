@@ -79,7 +79,7 @@ NOTICE_NAME = "NOTICE"  # shipped with a model: the origin of its text, and the 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
     """The packed folder.
 
-    `num_asked` trainings were requested; `missing` has the states of the trainings that were not
+    `num_asked` trainings were requested. `missing` has the states of the trainings that were not
     packed. `num_kept` of the `num_runs` come from the earlier pack, as the results lack them.
     `left_out` names the trainings and models of the earlier pack that the new pack lacks, and the
     reasons.
@@ -332,7 +332,7 @@ class _Packer:
             RunFolder(target).append_event(self._neutral_event(event))
         text = self._neutral(_read_unpacked(log_path).decode("utf-8", errors="surrogateescape"))
         elsewhere = set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(run)}/", text))
-        # A run that was moved names its former folder; later records may name it, too.
+        # A run that was moved names its former folder. Later records may name it, too.
         for folder in sorted(elsewhere):
             self._replacements += _replacements_of(folder, ".")
         text = self._neutral(text)
@@ -396,7 +396,7 @@ def _read_unpacked(path: Path) -> bytes:
 def _replacements(folders: Iterable[Path]) -> list[tuple[re.Pattern[str], str]]:
     """Return the replacements of this machine's mirror and folders.
 
-    The mirror, the working folder and the checkout are removed; `folders` and the home folder keep
+    The mirror, the working folder and the checkout are removed. `folders` and the home folder keep
     a short name. Longer paths come first, as a shorter path may be their beginning.
     """
     name_by_folder = {str(folder): folder.name for folder in folders if folder.is_absolute()}

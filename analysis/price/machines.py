@@ -27,7 +27,7 @@ def choose_machine(
 
     On a cluster and without `gpu` the cluster's `gpu_type` counts, then the paper's own, or the
     first that has the `precisions` of the trainings. Here it is this machine's first GPU, or a
-    core; a single device, as the local launcher takes, unless `num_gpus` is larger.
+    core. A single device, as the local launcher takes, unless `num_gpus` is larger.
 
     Raises:
         UsageError: if a number of GPUs is given for a machine without GPUs.

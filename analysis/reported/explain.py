@@ -108,8 +108,8 @@ class NearReplication(msgspec.Struct, frozen=True, kw_only=True):
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer.
 
-    `gaps` make the range; `other_gaps` are only shown. `amount` is the least and the greatest BLEU
-    that may be missing or, if the direction is `raises`, in excess; None without a range. Causes
+    `gaps` make the range. `other_gaps` are only shown. `amount` is the least and the greatest BLEU
+    that may be missing or, if the direction is `raises`, in excess, or None without a range. Causes
     have their commands filled in. If no cause costs the amount, `is_amount_matched` is false and
     the nearest causes are listed. `is_low` means below LOW_BLEU, where other causes come first.
     """
@@ -143,7 +143,7 @@ def explain(
 ) -> Explanation:
     """Return how published numbers explain a BLEU (in percent) of a system of the paper.
 
-    Without a `metric` the number is assumed to be in the printed number's definition; a caveat says
+    Without a `metric` the number is assumed to be in the printed number's definition. A caveat says
     so.
 
     Raises:

@@ -77,8 +77,8 @@ class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
 class JudgedNumber(msgspec.Struct, frozen=True):
     """A printed number, the verdict on it, and whether it could be a further run of the system.
 
-    `public_seeds_to_decide` says how many seeds would decide at the seed noise of public trainings;
-    "" where our own noise is known.
+    `public_seeds_to_decide` says how many seeds would decide at the seed noise of public trainings,
+    or "" where our own noise is known.
     """
 
     printed: PrintedNumber

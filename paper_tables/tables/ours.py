@@ -77,7 +77,7 @@ def complete(
     """Return a table with the notes and signatures that follow from the numbers in its cells.
 
     Its own notes are preceded by the legend of the scale's mark (or `mark_text`) and by precisions
-    other than the paper's; they are followed by the unfinished trainings.
+    other than the paper's. They are followed by the unfinished trainings.
     """
     number_by_cell: dict[tuple[CellKey, str], Number] = {}
     for row in table.rows:

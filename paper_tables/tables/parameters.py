@@ -1,7 +1,7 @@
 """Finds the vocabulary that each printed count of parameters in Table 3 implies.
 
 Parameters are counted from the specs of scale paper (`aiayn.cost.num_parameters`), without any run.
-The result is the last column of Table 3, and notes; they are the same at every scale.
+The result is the last column of Table 3, and notes. They are the same at every scale.
 """
 
 from dataclasses import dataclass

@@ -371,7 +371,7 @@ def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
     """Return the frame of verdicts.tsv, one line per cell; values that do not apply are empty.
 
     The columns from `num_judged` on describe the family of all cells and are the same in every
-    line; the last three have the sd that the rule took and the outcome by the former rule.
+    line. The last three have the sd that the rule took and the outcome by the former rule.
     """
     family, lines = judge_family([cell.verdict for cell in cells]), []
     for cell in cells:

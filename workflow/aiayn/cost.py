@@ -28,7 +28,7 @@ GLU_WIDTHS = 2  # a gated linear unit halves its input: one half opens or closes
 def training_flops(gpu_seconds: float, sustained_flops_per_second: float) -> float:
     """Return Table 2's training cost in floating-point operations (section 6.1, footnote 5).
 
-    `gpu_seconds` is the time of training multiplied by the number of GPUs, over all attempts;
+    `gpu_seconds` is the time of training multiplied by the number of GPUs, over all attempts.
     `sustained_flops_per_second` is one GPU's, single precision.
     """
     return gpu_seconds * sustained_flops_per_second
@@ -153,7 +153,7 @@ def num_parameters(
     """Return the number of trained parameters.
 
     Sizes count the special symbols; `target_vocabulary_size` defaults to `vocabulary_size`, and
-    equals it if `joint`. Sinusoids are not parameters, but learned positions are; a batch norm's
+    equals it if `joint`. Sinusoids are not parameters, but learned positions are. A batch norm's
     running mean and variance are not trained.
     """
     target_size = vocabulary_size
@@ -212,7 +212,7 @@ def _lstm_layer_parameters(training: TrainingSpec) -> int:
     d_ff wide states.
 
     The encoder reads from left to right only. The decoder's first layer also reads what attention
-    gave for the last word; attention has two matrices without bias, and its outcome is brought to
+    gave for the last word. Attention has two matrices without bias, and its outcome is brought to
     d_model if d_ff is another width.
     """
     width, state = training.d_model, training.d_ff
@@ -236,7 +236,7 @@ def _fconv_layer_parameters(training: TrainingSpec) -> int:
     d_ff channels.
 
     Every matrix has a norm and a bias for each of its outputs (weight normalisation). Either stack
-    is brought from d_model to d_ff before its convolutions and back after them; so is each layer's
+    is brought from d_model to d_ff before its convolutions and back after them. So is each layer's
     attention in the decoder.
     """
     width, channels = training.d_model, training.d_ff

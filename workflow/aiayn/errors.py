@@ -1,6 +1,6 @@
 """Defines the errors of the library, named after the faulty thing.
 
-A message has place, value, expectation and next step. The library raises; only `aiayn.__main__`
+A message has place, value, expectation and next step. The library raises. Only `aiayn.__main__`
 turns an error into an exit code.
 """
 

@@ -1,7 +1,7 @@
 """Compares files with the digests in their records: a whole results folder, runs folder or pack.
 
 Snakemake looks at times and never at content. A record has the SHA-256 of its own lines and of the
-files that its stage wrote; the digest of a model covers its tensors. A record of an earlier version
+files that its stage wrote. The digest of a model covers its tensors. A record of an earlier version
 has no checksum, but most records have the SHA-256 of those that their stage read. Only files below
 the folder are compared. A pack (`aiayn pack`) leaves out texts and checkpoints on purpose.
 """

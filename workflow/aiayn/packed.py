@@ -154,7 +154,7 @@ def walk(
 
 def glob(folder: Path, pattern: str) -> list[Path]:
     """Return the paths below a folder that match a pattern, sorted. A part of the pattern may have
-    `*` and `?`; the part `**` stands for any number of folders, without links.
+    `*` and `?`. The part `**` stands for any number of folders, without links.
     """
     paths = [folder]
     for part in pattern.split("/"):

@@ -83,7 +83,7 @@ def results_or_shipped(results_folder: Path, scale: str) -> Path:
 class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """Identifies a result cell, without the seed: a system, a corpus, an average and a test set.
 
-    `role` is `dev` or `test`; for rows of Table 3 also `further`, a further test set, and `alpha`,
+    `role` is `dev` or `test`. For rows of Table 3 also `further`, a further test set, and `alpha`,
     dev searched with another alpha, which `testset` names (`split_alpha`). `average` is `last<n>`.
     """
 

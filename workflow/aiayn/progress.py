@@ -16,7 +16,7 @@ SECONDS_BETWEEN_LOGGED = 30.0
 class _Stream:
     """Standard error for tqdm: whole lines in a log; no error if its reader (`| tee`) has ended.
 
-    A log omits the bar that tqdm draws before anything is done; its rate is `?`.
+    A log omits the bar that tqdm draws before anything is done. Its rate is `?`.
     """
 
     def __init__(self) -> None:

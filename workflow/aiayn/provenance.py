@@ -40,7 +40,7 @@ _PARTIAL_SUFFIX = ".partial"
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The inputs and the software of a record.
 
-    `commit` is the commit of the checkout, "unknown" outside a checkout; `is_dirty` is true if
+    `commit` is the commit of the checkout, "unknown" outside a checkout. `is_dirty` is true if
     tracked files differed from it. `command` is the command line. `input_sha256_by_path` names
     every input file of the stage. `stage_version` is the stage's number; only the records of a
     training's evaluations state it, None in earlier versions.

@@ -58,7 +58,7 @@ class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """An archive as it was read.
 
     `url` is its source, '' if the file was already there. `checked_by` is the algorithm of the
-    published checksum, or `unknown`. `num_lines` counts the lines of each side;
+    published checksum, or `unknown`. `num_lines` counts the lines of each side.
     `published_num_lines` is None if it is not published.
     """
 
@@ -103,7 +103,7 @@ class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
     """The output of segment: the subword model of each language (the same file if joint).
 
-    Its text was prepared by `tokenise`; `normalise` and `vocabulary_path_by_language` stay from
+    Its text was prepared by `tokenise`. `normalise` and `vocabulary_path_by_language` stay from
     earlier records. The keys of `learning_by_model` are the models' file names without suffix:
     `joint`, or the languages. `model_sha256_by_language` is empty in earlier records.
     """
@@ -126,7 +126,7 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
     `fairseq_split_by_testset` maps `demo_dev` to `valid`, and so on: a data-bin has only `train`,
     `valid`, `test`, `test1`, ... `num_dropped_by_reason` stays from earlier records.
 
-    `sha256_by_file` has each file's SHA-256 by name; `digest` follows from it. `num_long_by_split`
+    `sha256_by_file` has each file's SHA-256 by name. `digest` follows from it. `num_long_by_split`
     counts the pairs with a side of more than 1,024 tokens, the most that a model reads. Both are
     empty in earlier records.
     """
@@ -192,16 +192,16 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
-    """A finished training. Seconds are sums over all attempts; `gpu_seconds` counts each GPU.
+    """A finished training. Seconds are sums over all attempts. `gpu_seconds` counts each GPU.
 
     `updates` counts optimiser steps. `tokens` counts target tokens with end of sentence, without
     padding, over the whole training. `models` are the model-only checkpoints, oldest first.
     `tensors_sha256` is the digest of the last model's sorted tensors. `kernels` names torch's
-    kernels for masked and causal attention on a GPU, and how the batches of an update were joined;
-    '' on a CPU. `beginning` is None unless the training continues a shorter training; then seconds
-    count from that update on, while `tokens` and `updates` count from the first update.
+    kernels for masked and causal attention on a GPU, and how the batches of an update were joined,
+    or '' on a CPU. `beginning` is None unless the training continues a shorter training. In that
+    case seconds count from that update on, and `tokens` and `updates` from the first update.
     `num_left_out` counts the training pairs with more tokens than a model or a batch has. An
-    attempt of `num_backward_attempts` ended before it began, by the clock; it counts 0 seconds.
+    attempt of `num_backward_attempts` ended before it began, by the clock. It counts 0 seconds.
     """
 
     run: str
@@ -252,7 +252,7 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
     """The content of an exported folder, and how to read its tensors.
 
     `tied` maps each tensor that is not stored to the stored tensor with the same values. A source
-    line is the ids of its pieces and `source_ends_with`; the decoder begins with
+    line is the ids of its pieces and `source_ends_with`. The decoder begins with
     `target_begins_with`. `first_position` is the index of a sentence's first token among the
     positions: 0 as in the paper, 2 for fairseq's own transformer and convolutions, None for an
     LSTM. `tokenise` is a value of a corpus file; it processes a line before
@@ -312,7 +312,7 @@ class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"
     without dropout and smoothing. `num_words` counts the words, separated by blanks, of the target
     lines as `aiayn decode` would write them: plain text, or tokens if the text came tokenised.
     `cross_attention_entropy` has, for each decoder layer and head, the entropy of its weights over
-    log S, for S source tokens with end of sentence, averaged over the target tokens; it is 1 if all
+    log S, for S source tokens with end of sentence, averaged over the target tokens. It is 1 if all
     source tokens have equal weights. `bits_lost_uniform` is the loss in bits per subword if all
     cross-attention is made uniform. Both are None for a model without such attention.
     """
@@ -476,7 +476,7 @@ def name_of_type(content: bytes) -> str:
 def recorded_files(record: Record) -> dict[Path, str]:
     """Return the SHA-256 of each file that a record describes, of a `.pt` file that of its tensors.
 
-    A digest that an earlier version did not record is ''; a data-bin then has a single digest.
+    A digest that an earlier version did not record is ''. A data-bin then has a single digest.
     """
     sha256_by_path: dict[Path, str] = {}
     match record:
@@ -518,7 +518,7 @@ def require_files(record: Record, paths: Iterable[Path]) -> None:
 def require_fitting(record_by_flag: Mapping[str, Record], corpus: str = "") -> None:
     """Require that a verb's records are of one corpus, `corpus` if it is given.
 
-    An average and earlier translations do not state their corpus; their run's name begins with it.
+    An average and earlier translations do not state their corpus. Their run's name begins with it.
     A record must also be made from the files that the other records state.
 
     Raises:

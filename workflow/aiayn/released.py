@@ -64,7 +64,7 @@ class ReleasedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReleasedRecord(Record, frozen=True, kw_only=True, tag="ReleasedRecord"):
-    """The scores of a released model, decoded here. `num_lines` of `num_testset_lines` are decoded;
+    """The scores of a released model, decoded here. `num_lines` of `num_testset_lines` are decoded.
     `search` is the signature of the search.
     """
 

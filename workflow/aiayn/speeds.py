@@ -1,6 +1,6 @@
 """Reads published training speeds: who trained how fast, on which GPUs and in which precision.
 
-`paper_tables/published/throughputs.csv` has a line and a source for each; its README.md describes
+`paper_tables/published/throughputs.csv` has a line and a source for each. Its README.md describes
 the columns.
 """
 

@@ -25,7 +25,7 @@ _ANSWER_BY_COLOUR: dict[Colour, str] = {
     "red": r"^ *(NOT REPRODUCED|FOUND|Found:|failed,|lost,|damaged,)",
 }
 NO_BREAK = "\x1f"  # a blank at which a line must not end
-# All control characters but tab and line feed; marks that change the direction of writing.
+# All control characters but tab and line feed. Marks that change the direction of writing.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 CLOSE = TableFormat(
     None, None, None, None, DataRow("", " ", ""), DataRow("", " ", ""), 0, None
@@ -76,7 +76,7 @@ def table(
 ) -> list[str]:
     """Return rows as aligned lines; headings and totals among them have a rule below and above.
 
-    Columns in `right` are aligned to the right; a cell that is longer than its width is wrapped,
+    Columns in `right` are aligned to the right. A cell that is longer than its width is wrapped,
     between words. Without widths, columns that would not fit otherwise have narrower gaps.
     """
     num_columns = len(rows[0]) if rows else 0

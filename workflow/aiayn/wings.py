@@ -58,7 +58,7 @@ class WingStage(msgspec.Struct, frozen=True, kw_only=True):
     """A stage that a wing adds to the DAG if the key `asked_by` of a scale is true, with one record
     a scale.
 
-    `rules` is its file below the checkout; `record` is `module:type`, read into the frame under the
+    `rules` is its file below the checkout. `record` is `module:type`, read into the frame under the
     verb.
     """
 

@@ -60,8 +60,8 @@ class Compared(NamedTuple):
     def difference(self, metric: str) -> Cell:
         """Return the difference to base over common seeds: `+0.30 +- 0.12 (n=3)`.
 
-        One or two differences are listed as they are. Without a common seed the cell is a dash;
-        base's own is blank.
+        One or two differences are listed as they are. Without a common seed the cell is a dash.
+        Base's own is blank.
         """
         if self.key == self.reference:
             return blank_cell()

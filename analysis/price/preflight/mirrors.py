@@ -1,8 +1,8 @@
 """Checks in parallel that every published file of a scale exists here, on a mirror or at a public
 source location.
 
-Each server is asked for the file, and the size that it states is compared with the published size;
-nothing is downloaded.
+Each server is asked for the file, and the size that it states is compared with the published size.
+Nothing is downloaded.
 """
 
 import concurrent.futures

@@ -39,7 +39,7 @@ OPTION_BY_RESOURCE = {
     "qos": "--qos",
     "constraint": "--constraint",
 }
-# Snakemake also reads `1d` and expressions here; sbatch does not.
+# Snakemake also reads `1d` and expressions here. sbatch does not.
 NUMBERS = ("mem_mb", "mem_mb_per_cpu", "runtime")
 _SPEAKER = re.compile(r"^sbatch: (error: )?(Job \d+ )?|^allocation failure: ")
 

@@ -36,7 +36,7 @@ EXAMPLE = (
 )
 
 
-# The checks that must not have failed before a trial is submitted; it needs no data.
+# The checks that must not have failed before a trial is submitted. It needs no data.
 TRIAL_NEEDS = ("slurm", "training", "trainings", "packages", "torch")
 
 

@@ -30,7 +30,7 @@ BLOCK_SIZE = 16  # with larger blocks the maxima take longer than they save
 # The number of steps after which the host asks which sentences are done.
 STEPS_BETWEEN_LOOKS = {"cpu": 1}
 STEPS_BETWEEN_LOOKS_ELSEWHERE = 8
-# Done sentences leave when they are this share of the batch; removing fewer costs more time.
+# Done sentences leave when they are this share of the batch. Removing fewer costs more time.
 LEAVING_FRACTION = 1 / 16
 assert COLUMN_MULTIPLE % BLOCK_SIZE == 0
 
@@ -38,7 +38,7 @@ assert COLUMN_MULTIPLE % BLOCK_SIZE == 0
 class BestHypothesis(NamedTuple):
     """The best hypothesis of a sentence.
 
-    `symbols` lack the end of sentence; `score` is the summed log-probability over the length
+    `symbols` lack the end of sentence. `score` is the summed log-probability over the length
     penalty.
     """
 
@@ -85,7 +85,7 @@ class BatchSearch:
     """The search of a batch's best hypotheses.
 
     It holds the remaining sentences, their unfinished hypotheses and their best ended hypotheses.
-    Sources are padded on the left; `lengths` include the end. The symbol `padding` is never chosen.
+    Sources are padded on the left. `lengths` include the end. The symbol `padding` is never chosen.
     The symbol `end` begins and ends a target.
     """
 

@@ -68,8 +68,8 @@ class Translator:
     ) -> list[Hypothesis]:
         """Translate lines that are given as ids with end of sentence.
 
-        Lines longer than fairseq's 1,024 positions are cut. `bar` shows the progress in lines;
-        without it, a bar of its own is made.
+        Lines longer than fairseq's 1,024 positions are cut. `bar` shows the progress in lines.
+        Without it, a bar of its own is made.
 
         Raises:
             CheckpointError: if the model's outputs for a line are not numbers.
@@ -133,7 +133,7 @@ def load_split(task: Any, split: str) -> tuple[list[torch.Tensor], list[torch.Te
     """Return both sides of a data-bin's split, in order, as ids with end of sentence.
 
     The target side is None if the data-bin does not have it. The data-bin may be raw, lazy, cached
-    or mmap; the checkpoint only knows the format of its training data.
+    or mmap. The checkpoint only knows the format of its training data.
 
     Raises:
         CorpusError: if the split does not exist.

@@ -22,9 +22,9 @@ from aiayn.model.layers import DecoderLayer, join_sublayer
 from aiayn.model.positions import Positions
 from aiayn.model.transformer import Transformer, TransformerConfig
 
-# The caches' first number of steps; it doubles when a sentence needs more.
+# The caches' first number of steps. It doubles when a sentence needs more.
 FIRST_CAPACITY = 32
-# The floats in a row of logits; a matrix product into rows of odd lengths is half as fast.
+# The floats in a row of logits. A matrix product into rows of odd lengths is half as fast.
 COLUMN_MULTIPLE = 64
 LEAST_PACKED = 1 << 20  # elements of a matrix; smaller products gain little
 # A transformer of fairseq is taken for ours if its logits for so many tokens are equal.

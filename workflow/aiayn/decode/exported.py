@@ -1,7 +1,7 @@
 """Loads an exported model from the tensors, vocabularies and `config.json` of one folder.
 
 A checkpoint and a data-bin are not needed. The folder contains no code and nothing is unpickled,
-so an export from an unknown source is safe to load. Our transformer needs torch alone; the other
+so an export from an unknown source is safe to load. Our transformer needs torch alone. The other
 architectures are fairseq's.
 """
 

@@ -46,7 +46,7 @@ def perplexity(
 
     Perplexity is exp of the mean negative log-likelihood per target token in nats, with end of
     sentence. It equals 2^nll_loss of fairseq's validation, which uses logarithms to base 2. The
-    model computes its outputs with the same fused kernels as in translation; attention weights are
+    model computes its outputs with the same fused kernels as in translation. Attention weights are
     computed in addition.
     """
     model, task = load_average(checkpoint, data_folder, device=device)

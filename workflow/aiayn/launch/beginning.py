@@ -2,7 +2,7 @@
 data.
 
 Equation (3) has no horizon, so a training of 16,000 updates contains the training of 8,000. A
-system file names the shorter system under `begins_from`; the record of the longer training says
+system file names the shorter system under `begins_from`. The record of the longer training says
 where it began.
 """
 

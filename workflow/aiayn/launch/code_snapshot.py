@@ -2,7 +2,7 @@
 checkout changes.
 
 The copies of a runs folder are in `<runs folder>/code/<digest>/`, each named for its content and
-shared by all runs that were submitted with it. They are never changed; a folder that no run's
+shared by all runs that were submitted with it. They are never changed. A folder that no run's
 jobs.jsonl names may be deleted. A driver copies the present code when it submits its first job, and
 its later jobs run that copy.
 """

@@ -2,8 +2,8 @@
 finished run's record.
 
 It does not import torch, and uses only the protocol `Launcher`. A run is done when rank 0 has
-written `<run folder>/done.json`; all other events are in attempts.jsonl; only the launcher's queue
-says whether a job is in it. A driver that is killed leaves its job running; the next driver waits
+written `<run folder>/done.json`. All other events are in attempts.jsonl. Only the launcher's queue
+says whether a job is in it. A driver that is killed leaves its job running. The next driver waits
 for that job.
 """
 
@@ -236,8 +236,8 @@ class _Driver:
         """Raise if no job may follow the job that just ended before the run was done;
         `new_events` are the events that it appended.
 
-        `num_without_progress` jobs in turn have ended without a new checkpoint, this job included;
-        it is 0 if this job made a checkpoint. `aiayn.runs.following` decides.
+        `num_without_progress` jobs in turn have ended without a new checkpoint, this job included.
+        It is 0 if this job made a checkpoint. `aiayn.runs.following` decides.
 
         Raises:
             RunError: if it failed, or was stopped or cancelled, or the next would most likely end
@@ -466,7 +466,7 @@ class _Driver:
 
         The controller may have lost the job (it was killed while the job was new), its node may be
         unreachable, or it is a job of another launcher. `aiayn.runs.status` decides, as for `aiayn
-        status`; here rank 0's heartbeat is watched for HEARTBEAT_TIMEOUT_SECONDS first. Unless a
+        status`. Here rank 0's heartbeat is watched for HEARTBEAT_TIMEOUT_SECONDS first. Unless a
         job `may_begin`, nothing is watched where no attempt is open and no lock is held.
         """
         folder = self._folder

@@ -39,7 +39,7 @@ class TrainingJob:
     """What submitit pickles: calling it trains, in the job's process.
 
     `visible_gpus` is the driver's choice of GPUs (CUDA_VISIBLE_DEVICES), which `local` would
-    renumber; a cluster sets its own.
+    renumber. A cluster sets its own.
     """
 
     def __init__(self, request: TrainingRequest) -> None:

@@ -31,7 +31,7 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a job ended: `ending` is `unknown` if its launcher does not know it (any more).
 
     `words` describe the end as the launcher reports it. `failure` is a reason that
-    would also end the next job; `advice` says what to change if this job lacked something.
+    would also end the next job. `advice` says what to change if this job lacked something.
     """
 
     job: str

@@ -1,6 +1,6 @@
 """Starts jobs on this machine, by submitit.
 
-`local` starts processes, which continue if their driver is killed; `debug` runs in the driver's own
+`local` starts processes, which continue if their driver is killed. `debug` runs in the driver's own
 process.
 """
 

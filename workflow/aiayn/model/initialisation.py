@@ -1,4 +1,4 @@
-"""Initialises the weights before the first update. The paper is silent; each form names its
+"""Initialises the weights before the first update. The paper is silent. Each form names its
 source.
 """
 

@@ -1,7 +1,7 @@
 """Normalises a sub-layer's output (section 3.1): layer normalisation, and what others use in its
 place.
 
-Each is called with x_BTM and padding_mask_BT, True at padding; only batch normalisation uses the
+Each is called with x_BTM and padding_mask_BT, True at padding. Only batch normalisation uses the
 mask.
 """
 
@@ -45,7 +45,7 @@ class BatchNorm(nn.Module):
     """Batch normalisation: of each feature, over the tokens of the batch that are not padding.
 
     Training keeps running statistics, which evaluation uses. On several ranks each has
-    its own; rank 0's are saved.
+    its own. Rank 0's are saved.
     """
 
     running_mean: Tensor

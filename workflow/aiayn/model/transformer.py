@@ -120,7 +120,7 @@ class Encoder(_Stack):
     def forward(self, source_BS: Tensor, *, needs_weights: bool = False) -> EncoderOutput:
         """Return `memory_BSM`, its two masks, and on request each layer's `weights`, (B, H, S, S).
 
-        `padding_mask_BS` is True at padding; `additive_mask_B11S` hides the same from every
+        `padding_mask_BS` is True at padding. `additive_mask_B11S` hides the same from every
         attention of the batch.
         """
         padding_mask_BS = source_BS.eq(self.padding_index)
@@ -255,7 +255,7 @@ class Transformer(nn.Module):
         """Return the sums over target tokens, in nats, of the smoothed loss (section 5.4) and of
         -log-probability.
 
-        `num_tokens` is the number of target tokens without padding; without it the host waits for a
+        `num_tokens` is the number of target tokens without padding. Without it the host waits for a
         GPU to count them.
         """
         features_BTM, _ = self.decoder(target_input_BT, self.encoder(source_BS), features_only=True)

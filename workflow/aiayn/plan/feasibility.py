@@ -84,7 +84,7 @@ def make_request(
 def check_evaluations(request: TrainingRequest, data: BinarizedCorpus, scale: str) -> None:
     """Require what validation, decoding and perplexity will need, before the first update.
 
-    Pairs of more than 1,024 tokens, or of more than a batch has, are left out of training; their
+    Pairs of more than 1,024 tokens, or of more than a batch has, are left out of training. Their
     number is logged. Validation leaves out lines above 1,024 tokens only, and ends the training at
     a line that does not fit into a batch.
 
@@ -131,7 +131,7 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
     """Require that the devices of this machine, or of the cluster's file, support the precision;
     return them.
 
-    Return None if the cluster's file does not name a GPU of hardware.yaml; the job itself then
+    Return None if the cluster's file does not name a GPU of hardware.yaml. The job itself then
     checks the precision before it trains.
 
     Raises:

@@ -145,8 +145,8 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
 
     `formula` has the hours of the best and the worst constants, None for a GPU that hardware.yaml
     does not know. `expected` is what to expect, by the formula's errors on published systems or by
-    finished trainings; None if that cannot be said, and `no_hours` says why. `runs` names the
-    finished trainings. `terms` are an update's best and worst case on a GPU, empty otherwise;
+    finished trainings, or None if that cannot be said, and `no_hours` says why. `runs` names the
+    finished trainings. `terms` are an update's best and worst case on a GPU, empty otherwise.
     `counted_on` names the other system whose kernel counts were used, '' for its own.
     """
 

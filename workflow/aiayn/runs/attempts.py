@@ -24,7 +24,7 @@ CODE_FOLDER_NAME = "code"  # next to the runs: copies of the code that their job
 DRIVER_LOCK_NAME = "driver.lock"  # held by the only driver that may submit for the run
 RANK_LOCK_NAME = "rank0.lock"
 LOST_REASON = "ended without a record: killed, or its machine went down"
-# What a rank prints before NCCL's watchdog aborts it; no error of Python follows.
+# What a rank prints before NCCL's watchdog aborts it. No error of Python follows.
 WATCHDOG_WORDS = "Watchdog caught collective operation timeout"
 WATCHDOG_REASON = (
     "aborted by NCCL's watchdog: a reduction of all ranks took longer than 30 minutes; another rank"

@@ -37,7 +37,7 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run's averaged checkpoint, data-bin, subwords and settings of the search.
 
     `segmented` is None for text that came in pieces. `training` comes from the run's record, so a
-    later edit of the system's file does not change it; it is None if the record belongs to another
+    later edit of the system's file does not change it. It is None if the record belongs to another
     run or to another version. For a shipped model, the checkpoint is the file of its tensors,
     `data` has only folder, corpus and languages, and `decoding` comes from the model's record.
     """

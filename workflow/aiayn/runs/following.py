@@ -16,7 +16,7 @@ class EndedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A job that ended before its run was done.
 
     `ending` is the queue's word for its end. `outcome` is what rank 0 recorded of its newest
-    attempt; None if it was killed before it could, or never began. `signal` is the name of the
+    attempt, or None if it was killed before it could, or never began. `signal` is the name of the
     signal that it recorded, '' without one. `has_error`: the launcher or a rank has an error that
     the next job would repeat. `lacked_something`: the queue says what to change in the request.
     `is_remote`: it ran on another machine, under a queue. `is_driver_interrupted`: the driver of

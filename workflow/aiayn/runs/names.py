@@ -44,7 +44,7 @@ def meant_runs(run: str, names: Iterable[str]) -> list[str]:
 def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> str:
     """Return the only name that `run` equals or begins (see `meant_runs`).
 
-    `place` is the folder that messages name; `unknown` is their text for a name that no run has.
+    `place` is the folder that messages name. `unknown` is their text for a name that no run has.
 
     Raises:
         RecordError: if no run or several runs match, or two have the same name; it lists the

@@ -13,7 +13,7 @@ from aiayn.errors import LaunchError
 from aiayn.runs.run_folder import JOB_FILES_NAME
 
 Phase = Literal["waiting", "running", "ended"]
-# How a job ended, as far as that decides what follows; `other` includes a time limit, a preemption
+# How a job ended, as far as that decides what follows. `other` includes a time limit, a preemption
 # and a lost node.
 Ending = Literal["completed", "failed", "cancelled", "out of memory", "other"]
 
@@ -32,8 +32,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     `reason` is why it waits or does not simply run; `ending` how it ended. `words` are the queue's
     own for its state. A job that `is_stuck` waits for a person, and `advice` says what the user can
-    do for a job that may wait for ever. `node` is empty while it waits; `time_left` is as the queue
-    prints it; `script` is the path of the submitted file.
+    do for a job that may wait for ever. `node` is empty while it waits. `time_left` is as the queue
+    prints it. `script` is the path of the submitted file.
     """
 
     job: str

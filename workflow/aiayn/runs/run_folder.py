@@ -2,12 +2,12 @@
 its own file.
 
 `attempts.jsonl` is written by rank 0 (and by a driver that closes what rank 0 left open),
-`jobs.jsonl` by the driver that holds the driver's lock; both are append-only. The rules do not
+`jobs.jsonl` by the driver that holds the driver's lock. Both are append-only. The rules do not
 declare these files as outputs, because Snakemake deletes the outputs of a failed rule. `rank0.lock`
 is held by rank 0 while it is running, contains its process number and is touched every
 HEARTBEAT_SECONDS. `done.json` is the record that ends the training. A job that failed in an import
-leaves only its output. When a rank's process ends, the others only see a closed connection; so a
-rank records its error before it ends, in `rank5.error`; a rank without such a file was killed.
+leaves only its output. When a rank's process ends, the others only see a closed connection. So a
+rank records its error before it ends, in `rank5.error`. A rank without such a file was killed.
 """
 
 import datetime

@@ -1,7 +1,7 @@
 """Determines the state of every run of a runs folder from its files, its locks and one look at each
 queue.
 
-It reads only the ends of logs, writes nothing, and takes no lock; a damaged run does not hide the
+It reads only the ends of logs, writes nothing, and takes no lock. A damaged run does not hide the
 others.
 """
 
@@ -45,11 +45,11 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run; a value that is not known is None or ''.
 
     `reason` says why a run waits, ended or is damaged. `update` is the last update made that is
-    known, out of `updates`; `saved_update` is the update of the newest checkpoint, where it would
+    known, out of `updates`. `saved_update` is the update of the newest checkpoint, where it would
     resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). The tokens a second are
     from the newest statistics while the run trains, and an average over the run once it is done.
-    `gpu_hours` and `wall_hours` are summed over attempts; `events` has their starts and ends.
-    `log_path` is the training's log, plain or packed; `output_path` is what a job printed that has
+    `gpu_hours` and `wall_hours` are summed over attempts. `events` has their starts and ends.
+    `log_path` is the training's log, plain or packed. `output_path` is what a job printed that has
     begun no attempt: its prologue or an import may have failed, which leaves nothing in the log.
     """
 
@@ -235,13 +235,13 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run that is not done: its own files, its locks, and the queue that has its
     newest job.
 
-    `asked` is the command that lists that queue, '' where no queue has the job; `queued` are the
+    `asked` is the command that lists that queue, '' where no queue has the job. `queued` are the
     jobs of the run's name, oldest first, None if the queue did not answer. `has_rank` and
     `has_driver`: a process holds rank 0's lock, the driver's. `last_activity` is when rank 0 last
     touched its lock or wrote to its log (UTC, by the file system's clock). `has_locks` is False on
     a file system without locks, where no lock seems to be held. `rank_error` is the error of a rank
-    of the newest job. `is_beating` says whether rank 0 touched its lock while the driver watched;
-    None if nobody watched.
+    of the newest job. `is_beating` says whether rank 0 touched its lock while the driver watched,
+    or None if nobody watched.
     """
 
     events: list[Event]
@@ -341,7 +341,7 @@ def judge_state(known: Evidence) -> tuple[State, str]:
     its lock, then the events.
 
     A queue that does not answer does not mean that a job has ended. Ended jobs are shown for a
-    while; a controller that is killed forgets the jobs of its last seconds, which continue.
+    while. A controller that is killed forgets the jobs of its last seconds, which continue.
     """
     asked, job = known.asked, known.jobs[-1].job if known.jobs else ""
     last = known.events[-1] if known.events else None

@@ -52,8 +52,8 @@ class RunningJob(msgspec.Struct, kw_only=True):
 class WorkflowProgress:
     """Reads snakemake's log records, decides which of them a terminal shows, and shows progress.
 
-    `runs_folder` has the trainings. If `shows_all`, every record is shown, as by snakemake itself;
-    so it is before `start`.
+    `runs_folder` has the trainings. If `shows_all`, every record is shown, as by snakemake itself.
+    So it is before `start`.
     """
 
     def __init__(self, runs_folder: Path, *, stream: TextIO = sys.stderr) -> None:

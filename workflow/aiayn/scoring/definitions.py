@@ -53,7 +53,7 @@ PROCEDURE_BY_METRIC = {
     "bleu_fairseq": Procedure(count="fairseq-score"),
     "bleu_as_given": Procedure(tok="none", count="fairseq-score"),
 }
-# The arguments of sacreBLEU's BLEU; None for its chrF.
+# The arguments of sacreBLEU's BLEU, or None for its chrF.
 SACREBLEU_OPTIONS_BY_METRIC: dict[str, dict[str, object] | None] = {
     "bleu_sacre_13a": {"tokenize": "13a"},
     "bleu_sacre_13a_lc": {"tokenize": "13a", "lowercase": True},

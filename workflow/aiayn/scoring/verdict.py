@@ -4,7 +4,7 @@ The rule is a margin of 0.5 BLEU and two one-sided t-tests at 0.05. The printed 
 constant, because the paper gives no spread. A system has few seeds, so the standard deviation is
 pooled over the systems of a scale and definition. One system's seeds may vary more than those of
 the others. So the rule takes the larger of the pooled sd and the system's own sd, with the degrees
-of freedom of the one that it takes (decision 0014). The former rule took the pooled sd always; its
+of freedom of the one that it takes (decision 0014). The former rule took the pooled sd always. Its
 outcome is kept as `outcome_by_pooled_sd`.
 
 A verdict has three p-values. Let d be the difference, e its standard error and t a Student variable
@@ -75,7 +75,7 @@ class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
     """A standard deviation over seeds, pooled over systems.
 
     `smallest_sd` and `largest_sd` are the extremes of the systems. `bartlett_p` tests whether the
-    systems share a variance (a small p means that they do not); it is None for a single system or
+    systems share a variance (a small p means that they do not). It is None for a single system or
     if an sd is 0.
     """
 
@@ -90,14 +90,14 @@ class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """An outcome with its reason in a sentence; differences are ours minus printed, in BLEU.
 
-    The p-values are explained above; they are None if the rule was not applied, because the numbers
+    The p-values are explained above. They are None if the rule was not applied, because the numbers
     are not comparable or the seeds too few. `pooled` is the sd over all systems, `judging` the sd
-    that the rule takes. `outcome_by_pooled_sd` is the outcome by `pooled` alone, the former rule;
-    None if no rule was applied. `largest_equivalent_difference` is the largest
+    that the rule takes. `outcome_by_pooled_sd` is the outcome by `pooled` alone, the former rule,
+    or None if no rule was applied. `largest_equivalent_difference` is the largest
     difference that these seeds could have called equivalent (None: no difference).
     `num_seeds_to_decide` is the total number of seeds that would decide if mean and sd did not
     change (None: no number would). `prediction_interval` is the 95 % interval of a further run of
-    ours, in BLEU, and `prediction_half_width` is half its width; both are None without an sd or if
+    ours, in BLEU, and `prediction_half_width` is half its width. Both are None without an sd or if
     the numbers are not comparable.
     """
 
@@ -142,7 +142,7 @@ def pool_sd(
 
     The df are the sum of (n - 1). Returns None if no system has 2 seeds. Each system may appear
     only once, because two evaluations of the same trainings are not independent. Bartlett's test
-    does not affect verdicts; without it, the function takes a tenth of the time.
+    does not affect verdicts. Without it, the function takes a tenth of the time.
     """
     groups = [values for values in values_by_system.values() if len(values) >= 2]
     if not groups:
@@ -299,7 +299,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     `chance_wrongly_reproduced` is the probability of at least 1 wrong REPRODUCED if all true
     differences equal the margin and the cells are independent. `chance_wrongly_not_reproduced` is
     the same for NOT REPRODUCED, where only one side can be wrong. `corrected` has an entry for each
-    verdict, in the given order; it is None if the rule was not applied.
+    verdict, in the given order. It is None if the rule was not applied.
     """
 
     num_judged: int

@@ -56,7 +56,7 @@ _NO_SRUN_OPTIONS = (_NO_SBATCH_LINES - {"quiet", "wait"}) | {"kill-on-bad-exit",
 _LONG_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
 
-# A rank's main, autograd and pin-memory threads, and its two data loaders; where sinfo is silent.
+# A rank's main, autograd and pin-memory threads, and its two data loaders. Where sinfo is silent.
 CPUS_PER_RANK = 4
 
 
@@ -145,7 +145,7 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
             )
             expected = f"long names without dashes that no key and no launcher sets, not {option!r}"
             check(key, is_further, expected)
-    # A value becomes a line of the batch file; a second line would be a command.
+    # A value becomes a line of the batch file. A second line would be a command.
     for key, value in msgspec.structs.asdict(spec).items():
         parts = value if isinstance(value, list) else [value]
         if isinstance(value, dict):

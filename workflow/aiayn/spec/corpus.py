@@ -1,7 +1,7 @@
 """Defines and checks a corpus file: language pair, source of the text, test sets and segmentation.
 
 For published archives (kind `archives`) it states sizes, checksums, members, counts and addresses.
-A count that nobody published is null; the observed count is then recorded and logged, but cannot
+A count that nobody published is null. The observed count is then recorded and logged, but cannot
 be verified. `aiayn.spec.system.read_corpus` reads the file.
 
 To add a corpus, write workflow/config/corpora/<name>.yaml and name it in the rows of a sheet of
@@ -181,8 +181,8 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
     """A corpus: language pair, source of its text, test set for each role, and segmentation.
 
     `inherits` names the corpus whose keys this corpus takes and overrides. `tokenise` is
-    Moses' script before November 2018; it processes training text and test sets. A corpus without
-    `clean` and `subword` was tokenised and segmented by others; the stages clean and segment are
+    Moses' script before November 2018. It processes training text and test sets. A corpus without
+    `clean` and `subword` was tokenised and segmented by others. The stages clean and segment are
     skipped.
     """
 

@@ -27,7 +27,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class Document(msgspec.Struct, frozen=True):
     """A parsed mapping, with `location_by_path` from a key's dotted path to its `file:line`.
 
-    Paths look like `training.p_drop`; the empty path is the document.
+    Paths look like `training.p_drop`. The empty path is the document.
     """
 
     path: Path

@@ -17,7 +17,7 @@ from types import ModuleType
 # For fairseq's authors: backslashes in its source.
 warnings.filterwarnings("ignore", category=SyntaxWarning, module=r".*[/\\]fairseq[/\\]")
 
-# By package that imports each of its modules: the modules that are wanted; these may import others.
+# By package that imports each of its modules: the modules that are wanted. These may import others.
 WANTED_MODULES = {
     "fairseq.criterions": {"cross_entropy", "label_smoothed_cross_entropy"},
     "fairseq.model_parallel.criterions": set[str](),

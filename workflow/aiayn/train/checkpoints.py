@@ -4,7 +4,7 @@ Each is whole or absent. `model_00001500.pt` holds only the model (a quarter of 
 `full_00001500.pt` also the optimiser and the progress position in the data, to resume from.
 Averages are made of models. The number in a name is the update.
 
-Training waits while its state is copied; a thread then writes the copy.
+Training waits while its state is copied. A thread then writes the copy.
 """
 
 import contextlib
@@ -61,12 +61,12 @@ class _IgnoredObject:
 class CheckpointKeeper:
     """Writes and prunes the checkpoints of one training (rank 0 writes; every rank calls).
 
-    `updates` is the training's length; with `save_interval_updates` s, models are kept at updates,
+    `updates` is the training's length. With `save_interval_updates` s, models are kept at updates,
     updates - s, ...: evenly spaced, with the last model. With None they are kept at each epoch's
     end.
 
-    `before_write` raises if rank 0 may not write any more. At most one checkpoint is being written;
-    the next `save`, and the end of `closed_at_end`, wait
+    `before_write` raises if rank 0 may not write any more. At most one checkpoint is being written.
+    The next `save`, and the end of `closed_at_end`, wait
     for it.
     """
 

@@ -1,7 +1,7 @@
 """Every patch of fairseq-fixed 0.12.3.1, and why. Loaded in each process that uses fairseq
 (`plugin` imports it).
 
-1. `install`: torch 2.6 and later load checkpoints with `weights_only=True`; fairseq's hold four
+1. `install`: torch 2.6 and later load checkpoints with `weights_only=True`. fairseq's hold four
    harmless classes besides tensors, which are declared safe, instead of switching the check off.
 2. `install_batching`: fairseq cuts batches in a compiled function, which an installation without a
    compiler lacks. It also drops the last batch unless its number of sentences is a multiple of 8:

@@ -55,7 +55,7 @@ class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[m
         gradient's norm.
 
         Adam waits for the norm, which a GPU computes after this value. So the log does not wait for
-        the GPU a second time. Several ranks sum their values on the GPU, and wait for each sum; a
+        the GPU a second time. Several ranks sum their values on the GPU, and wait for each sum. A
         validation waits for each batch.
         """
         is_alone = not torch.distributed.is_initialized() or torch.distributed.get_world_size() == 1

@@ -1,6 +1,6 @@
 """Translates the paper's symbols to fairseq's flags. Loads neither torch nor fairseq.
 
-`aiayn train` passes these flags to fairseq unchanged; `fairseq-train` takes the same flags.
+`aiayn train` passes these flags to fairseq unchanged. `fairseq-train` takes the same flags.
 """
 
 from collections.abc import Mapping
@@ -270,7 +270,7 @@ def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list
 
     If there are more ranks than batches, several ranks share each batch
     (`AiaynTranslationTask.get_batch_iterator`). A GPU has its batches made, and moved to
-    pinned memory, ahead of time by other processes; the batches are the same.
+    pinned memory, ahead of time by other processes. The batches are the same.
     """
     ranks_per_batch = max(1, num_ranks // training.batches_per_update)
     sharing = ["--ranks-per-batch", str(ranks_per_batch)] if ranks_per_batch > 1 else []

@@ -21,7 +21,7 @@ class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
     """A model on several ranks; `all_reduce_grads` sums the gradients after the backward pass."""
 
     def __init__(self, module: torch.nn.Module, process_group: Any, buffer_size: int = 0) -> None:
-        super().__init__(module, process_group)  # `buffer_size` is fairseq's; the buffer is whole
+        super().__init__(module, process_group)  # `buffer_size` is fairseq's. The buffer is whole
         self.buffer: Any = None
         self._parameters_summed = [p for p in module.parameters() if p.requires_grad]
         self.sample_size: float | None = None

@@ -86,7 +86,7 @@ def choose_groups(shapes: Sequence[BatchShape], limits: GroupLimits) -> list[lis
     """Return the groups with the least predicted time, as indices of batches.
 
     The batches are sorted by length, and only neighbours are joined. A group of several batches
-    has at most `max_places`; a larger batch stays separate.
+    has at most `max_places`. A larger batch stays separate.
     """
     order = sorted(
         range(len(shapes)), key=lambda i: shapes[i].source_length + shapes[i].target_length

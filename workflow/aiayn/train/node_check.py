@@ -49,8 +49,8 @@ _Value = TypeVar("_Value")
 def check_node(group: RankGroup, device: str) -> None:
     """Check this rank's device (`cpu` or `cuda`), and all ranks' sum.
 
-    Each rank reports to all others after each half, so that every rank's error names all bad ranks;
-    rank 0 names a rank that does not report.
+    Each rank reports to all others after each half, so that every rank's error names all bad ranks.
+    Rank 0 names a rank that does not report.
 
     Raises:
         LaunchError: naming host, rank and device of each that is bad or does not report, what was

@@ -41,7 +41,7 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         """Return the gradient's norm, on the CPU: fairseq asks whether it is finite before each
         update.
 
-        With one rank this is an update's only wait for the GPU; with several, the vote after an
+        With one rank this is an update's only wait for the GPU. With several, the vote after an
         update waits, too (`plan/kernels.csv`). It keeps weights that are not numbers from being
         made and saved.
         """

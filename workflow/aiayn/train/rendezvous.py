@@ -35,7 +35,7 @@ JOIN_SECONDS = 300.0
 _POLL_SECONDS = 0.05
 _PROBE_SECONDS = 3.0
 _HOST_KEY = "aiayn/host"
-# What gloo and NCCL print when another rank's process has ended; neither has an error type for it.
+# What gloo and NCCL print when another rank's process has ended. Neither has an error type for it.
 # NCCL's ncclSystemError is not among them: a missing interface, a small /dev/shm or too little
 # locked memory also cause it.
 _PEER_LOSS_WORDS = (
@@ -57,7 +57,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Where the store of a job is, and the key that a rank must know to register.
 
     The store is a FileStore in `folder` on the node of all ranks, or a TCPStore at `address` and
-    `port` if there are several nodes; then `folder` is ''.
+    `port` if there are several nodes. Then `folder` is ''.
     """
 
     key: str

@@ -24,9 +24,9 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """All that a job needs to train a run.
 
     `training`, `seed` and the data-bin decide its tensors. On a cluster, `num_earlier_jobs` of this
-    training ran before this job, and at most `max_num_jobs` may run; each node must have
+    training ran before this job, and at most `max_num_jobs` may run. Each node must have
     `gpus_per_node`, and the job must run the code in `code_folder`, unless that is None.
-    `beginning` goes into its record; it is None unless the training continues a shorter training,
+    `beginning` goes into its record. It is None unless the training continues a shorter training,
     of the system `begins_from`, from the checkpoint at `beginning_path`.
     """
 
@@ -89,7 +89,7 @@ class StopFlag(NotedSignal):
     """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers; the training loop reads it
     after each update.
 
-    A cluster sends USR2 when the time is nearly up, and another job resumes; the other signals end
+    A cluster sends USR2 when the time is nearly up, and another job resumes. The other signals end
     the run, also if a USR2 follows. `agreed` is the signal that all ranks stop at.
     """
 

@@ -147,7 +147,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         """Validate in the precision of training.
 
         If memory is short, fairseq frees the gradients and validates that batch again, which
-        changes no number; without gradients to free, the training ends.
+        changes no number. Without gradients to free, the training ends.
         """
         has_gradients = any(parameter.grad is not None for parameter in model.parameters())
         required = nullcontext() if has_gradients else _memory_required()

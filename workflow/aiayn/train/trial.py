@@ -1,7 +1,7 @@
 """Tries the GPUs of a node in minutes: trains made-up data a few times and compares the tensors.
 
 Each training is a process of its own and goes the way of a real one, from the rendezvous to the
-checkpoint. All ranks train; then they are stopped by TERM and resumed; then one rank alone makes
+checkpoint. All ranks train. Then they are stopped by TERM and resumed. Then one rank alone makes
 the same updates as all. `aiayn preflight --train` submits it, and the GPU kit runs it.
 """
 

@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 MIRROR_VARIABLE = "AIAYN_MIRROR"
 # A file whose number of bytes is not published has at most so many; WMT14's largest has 2.6e9.
 MAX_BYTES = 8_000_000_000
-# Below 1 kB a second over a whole minute a server is given up; the next start continues.
+# Below 1 kB a second over a whole minute a server is given up. The next start continues.
 MIN_BYTES_PER_SECOND = 1000
 SPEED_SECONDS = 60.0
 MAX_ATTEMPTS = 5  # in a row, at one address, without new bytes
@@ -83,7 +83,7 @@ def named_mirror(mirror: str | None) -> str | None:
     """Return the given mirror as a URL, else the environment's, else None; '' counts as None.
 
     A user name and a password are accepted in the environment's only, and are left out here, so
-    that no log and no record has them; `_mirror_credentials` finds them again.
+    that no log and no record has them. `_mirror_credentials` finds them again.
 
     Raises:
         ConfigError: if it is not a folder or a `file://`, `http://` or `https://` URL, or if the

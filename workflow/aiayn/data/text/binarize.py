@@ -10,7 +10,7 @@ data/indexed_dataset.py and data/dictionary.py; little-endian):
 - `.idx`: a magic word, version 1, a code of the width, the number of lines, each line's length
   (int32), each line's first byte in the `.bin` (int64).
 
-Text is encoded in chunks by several processes; the bytes do not depend on the number of either.
+Text is encoded in chunks by several processes. The bytes do not depend on the number of either.
 Symbols are first numbered in the order in which they occur, in a temporary file, and get their
 final index when the whole training text has been counted. Everything is copied in blocks, so memory
 grows with the vocabulary, not with the corpus.

@@ -1,6 +1,6 @@
 """Turns raw text into the recipe's text: tokenised, and filtered for training.
 
-Training text is processed in chunks by several processes; the output does not depend on the number
+Training text is processed in chunks by several processes. The output does not depend on the number
 of either. Test sets are never filtered. Where duplicates are dropped, memory grows by some 100
 bytes for each pair.
 
@@ -125,7 +125,7 @@ def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
     """Return the function that prepares a line of a language before it is split into pieces.
 
     `tokenise` is a value of a corpus file. Training text, test sets and sentences to be translated
-    are prepared; references for scoring stay as published, and translations are turned back by
+    are prepared. References for scoring stay as published, and translations are turned back by
     `aiayn.data.text.detokenise`. Tokens are joined by single blanks.
 
     Example: `preprocessor("moses", "de")("Ja, gut.")` returns `Ja , gut .`. For another tokenizer,

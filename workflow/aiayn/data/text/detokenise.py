@@ -26,7 +26,7 @@ def detokenise(pieces: str, corpus: CorpusSpec) -> str:
 def join_line(pieces: str, method: str, tokenise: str, language: str) -> str:
     """Join pieces into a line of text; undo the subword method, then the tokenisation.
 
-    `method` is sentencepiece or subword_nmt; `tokenise` is a value of a corpus file.
+    `method` is sentencepiece or subword_nmt. `tokenise` is a value of a corpus file.
     """
     line = join_pieces(pieces) if method == "sentencepiece" else remove_marks(pieces)
     return line if tokenise == "none" else detokenize_line(line, language)

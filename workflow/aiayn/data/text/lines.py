@@ -152,7 +152,7 @@ def read_shipped(source: ShippedSource) -> dict[str, list[tuple[str, str]]]:
 def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = None) -> TextPair:
     """Count and hash line-aligned files.
 
-    Outputs are first written to a temporary folder; the result then names their paths in
+    Outputs are first written to a temporary folder. The result then names their paths in
     `final_folder`.
 
     Raises:

@@ -46,7 +46,7 @@ def find_prefix(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
 
 
 def _is_most(prefix: re.Pattern[bytes], sample: Sequence[bytes], num_matching: int) -> bool:
-    # An indentation is on fairseq's own lines only; the printed model has its own indentation.
+    # An indentation is on fairseq's own lines only. The printed model has its own indentation.
     return prefix is PREFIXES[-1] or num_matching >= MIN_SHARE * len(sample)
 
 

@@ -165,7 +165,7 @@ def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEnc
 def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -> SegmentedText:
     """Learn pieces from the training text; write the models next to the record.
 
-    A joint model (`joint.model` or `joint.codes`) learns from both languages; otherwise each
+    A joint model (`joint.model` or `joint.codes`) learns from both languages. Otherwise each
     language has its own model, named after it. Returns the record.
 
     Raises:
@@ -330,7 +330,7 @@ def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> lis
     from subword_nmt.learn_bpe import learn_bpe
 
     codes = io.StringIO(newline="\n")
-    # The progress bar of learn_bpe would fill a log; `max` of its empty set of pairs raises
+    # The progress bar of learn_bpe would fill a log. `max` of its empty set of pairs raises
     # ValueError.
     progress = sys.stderr if sys.stderr.isatty() else io.StringIO()
     with contextlib.redirect_stderr(progress), contextlib.suppress(ValueError):

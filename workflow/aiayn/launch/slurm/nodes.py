@@ -60,7 +60,7 @@ def with_node_cpus(cluster: ClusterSpec) -> ClusterSpec:
         return cluster
     cpus = []
     for partition, _, count in (line.partition("|") for line in answer.splitlines()):
-        # The default partition has a star; `64+` means nodes of 64 or more.
+        # The default partition has a star. `64+` means nodes of 64 or more.
         is_default = cluster.partition is None and partition.endswith("*")
         if is_default or partition.removesuffix("*") in (cluster.partition or "").split(","):
             cpus.append(int(count.strip().removesuffix("+")))
@@ -87,7 +87,7 @@ def explain_refusal(reason: str, cluster: ClusterSpec, config_folder: Path = CON
     given = [key for key in keys if document.values.get(key) is not None]
     for key in given or keys:
         value = document.values.get(key)
-        # As a person types it in the checkout; preflight prints it in a narrow column.
+        # As a person types it in the checkout. Preflight prints it in a narrow column.
         location = document.location(key).removeprefix(f"{CHECKOUT}/")
         requests.append(f"{location}: {key}: {'null' if value is None else value}")
     return f"{'; '.join(requests)}; {advice}"

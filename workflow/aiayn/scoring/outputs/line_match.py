@@ -215,7 +215,7 @@ def count_misfits(
     """Return how many items rank in the worse half among decoys: items drawn from `window`
     neighbours by length.
 
-    `score` returns how well each of some items fits the first argument; the first of them is its
+    `score` returns how well each of some items fits the first argument. The first of them is its
     own. Ties count half.
     """
     by_length = np.argsort(lengths, kind="stable")

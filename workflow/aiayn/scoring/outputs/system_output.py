@@ -38,7 +38,7 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     """Return the lines of a file: as they are, the segments of .sgm, or the best hypotheses of a
     generate log.
 
-    A file packed by gzip or xz is unpacked, a byte order mark left out; lines end at LF alone. With
+    A file packed by gzip or xz is unpacked, a byte order mark left out. Lines end at LF alone. With
     `may_be_blank` all lines may be blank: a model that has hardly been trained, or has diverged,
     may end every sentence at once.
 
