@@ -88,7 +88,7 @@ METRIC_BY_COLUMN_OF_TABLE_3 = {
 
 
 def make_frame(results: ScaleResults) -> Frame:
-    """Return the frame of a scale; cells of systems that the scale does not run have no number."""
+    """Return the frame of a scale. Cells of systems that the scale does not run have no number."""
     experiment = results.experiment
     scale = experiment.scale
     later_keys = {training.key for training in experiment.later_trainings}
@@ -138,7 +138,7 @@ def hardware_words(hardware: Hardware) -> str:
 
 
 def commit_words(provenance: Provenance) -> str:
-    """Return the short commit that a record was made at; `+dirty` if files had been changed."""
+    """Return the short commit that a record was made at. `+dirty` if files had been changed."""
     return provenance.commit[:COMMIT_DIGITS] + ("+dirty" if provenance.is_dirty else "")
 
 

@@ -10,7 +10,7 @@ from aiayn.printed import PUBLISHED_FOLDER, read_rows
 
 
 class SystemName(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The name of a system, and in words what it has instead of base's; '' for base itself."""
+    """The name of a system, and in words what it has instead of base's, or '' for base itself."""
 
     system: str
     name: str
@@ -24,7 +24,7 @@ def _names() -> dict[str, SystemName]:
 
 
 def name_of_system(system: str) -> str:
-    """Return the name of a system for people; its own name, without underscores, if it has no
+    """Return the name of a system for people. Its own name, without underscores, if it has no
     other.
     """
     known = _names().get(system)

@@ -72,7 +72,7 @@ class SeedNoise(NamedTuple):
         return sum(map(len, self.runs_by_setting.values()))
 
     def pooled(self, quantity: Quantity) -> PooledSd | None:
-        """Return the standard deviation over seeds, pooled over the settings; None if the source
+        """Return the standard deviation over seeds, pooled over the settings, or None if the source
         has no such values.
         """
         values_by_setting = {}

@@ -94,7 +94,7 @@ class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     @property
     def conditions(self) -> str:
-        """Steps, batch and hardware in words; empty if nothing is stated."""
+        """Steps, batch and hardware in words, or empty if nothing is stated."""
         steps = (
             f"{self.steps} steps"
             if self.steps and not self.steps.endswith("epochs")
@@ -104,7 +104,7 @@ class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     @property
     def remarks(self) -> str:
-        """Other training data, and the note; empty without either."""
+        """Other training data, and the note, or empty without either."""
         trained_on = f"trained on {self.training_data}" if self.training_data else ""
         return "; ".join(filter(None, (trained_on, self.note)))
 
@@ -131,7 +131,7 @@ class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def cost(self) -> tuple[Decimal, Decimal]:
-        """Smallest and largest published cost in BLEU, never negative; `all` is every point."""
+        """Smallest and largest published cost in BLEU, never negative. `all` is every point."""
         high = MAX_BLEU if self.cost_high == WHOLE_SCORE else Decimal(self.cost_high)
         return Decimal(self.cost_low), high
 

@@ -104,7 +104,7 @@ def gather_results(
     queues: Queues,
     config_folder: Path = CONFIG_FOLDER,
 ) -> ScaleResults:
-    """Read the records of a scale; all of them must exist unless `so_far`.
+    """Read the records of a scale. All of them must exist unless `so_far`.
 
     A training without a record is in the state of its run. `queues` are asked for the run's job.
 
@@ -224,7 +224,7 @@ class RecordedResults(NamedTuple):
 def gather_from_records(
     scale: str, results_folders: Sequence[Path], config_folder: Path = CONFIG_FOLDER
 ) -> RecordedResults:
-    """Read the records of a scale below one or several results folders; missing ones are allowed.
+    """Read the records of a scale below one or several results folders. Missing ones are allowed.
 
     Raises:
         RecordError: if a record is torn or belongs to another training than its path names, or if
@@ -366,7 +366,7 @@ def _read_sheets(
 def _as_trained(
     experiment: Experiment, found: Mapping[TrainingKey, TrainRecord]
 ) -> dict[str, SystemSpec]:
-    """Return each system as its first run was trained; a system without a run as in its file."""
+    """Return each system as its first run was trained. A system without a run as in its file."""
     spec_by_system: dict[str, TrainingSpec] = {}
     for key in sorted(training.key for training in experiment.trainings):
         spec = read_trained(found[key]) if key in found else None

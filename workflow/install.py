@@ -52,7 +52,7 @@ SILENT_SECONDS = 30.0  # without a terminal: between two lines on the progress o
 
 
 class InstallError(Exception):
-    """A step failed; the message says why and what to do."""
+    """A step failed. The message says why and what to do."""
 
 
 def main() -> int:
@@ -128,7 +128,7 @@ def pip_settings() -> str:
 
 
 def own_torch_index(settings: str) -> tuple[str, str]:
-    """Return where torch is to come from, '' for pip's own index, and why; `settings` are pip's."""
+    """Return where torch is to come from, '' for pip's own index, and why. `settings` are pip's."""
     for holds, reason in (
         (platform.system() != "Linux", f"as this is {platform.system()}"),
         (shutil.which("nvidia-smi") or glob.glob("/dev/nvidia[0-9]*"), "as there is an NVIDIA GPU"),
@@ -187,7 +187,7 @@ def pip_hashed(
 
 
 def pip(arguments: list[str], variables: dict[str, str] | None = None) -> None:
-    """Let pip install; byte code is made when a module is first imported, as most never are
+    """Let pip install. Byte code is made when a module is first imported, as most never are
     (`compile_packages`).
     """
     command = [

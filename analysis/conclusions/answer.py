@@ -41,7 +41,7 @@ SCALE_WORDS = {"demo": "the demo", "multi30k": "Multi30k", PAPER_SCALE: "the pap
 
 
 def picture_of_scale(frame: Frame) -> Picture | None:
-    """Return the picture of a scale's conclusions in bits; None while none is measured."""
+    """Return the picture of a scale's conclusions in bits, or None while none is measured."""
     contrasts = frame.once(draw_contrasts).primary
     if all(contrast.ours is None for contrast in contrasts):
         return None

@@ -136,7 +136,7 @@ def estimate_welch(
 
 
 def answer_contrast(relation: Relation, printed_effect: float, estimate: Estimate) -> Answer:
-    """Return the answer of one contrast; effect and estimate are in bits a subword."""
+    """Return the answer of one contrast. Effect and estimate are in bits a subword."""
     is_within = estimate.p_within(MARGIN_OF_ABSENCE) < ALPHA
     if not estimate.includes(0.0):
         if relation == "equivalent":

@@ -98,14 +98,14 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_started(self) -> bool | None:
-        """Whether the cross-attention is useful; None if that is not known."""
+        """Whether the cross-attention is useful, or None if that is not known."""
         if self.lowest_entropy is None or self.bits_lost is None:
             return None
         return self.lowest_entropy <= UNIFORM_ENTROPY or self.bits_lost >= UNIFORM_BITS
 
     @property
     def is_late(self) -> bool:
-        """Whether the run started late by its log; a run that did not start is not late."""
+        """Whether the run started late by its log. A run that did not start is not late."""
         if not self.bits_by_update or self.has_started is False:
             return False
         for update, bits in sorted(self.bits_by_update.items()):
@@ -114,7 +114,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     def bits_at(self, share: float) -> float | None:
-        """Return the newest validation at a share of the updates; None if that is not known."""
+        """Return the newest validation at a share of the updates, or None if that is not known."""
         last = round(share * self.updates)
         first = last - VALIDATION_SHARE * self.updates
         updates = [update for update in self.bits_by_update if first < update <= last]
@@ -122,7 +122,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_of_last(self) -> float | None:
-        """The mean of the last three validations; None if there are fewer."""
+        """The mean of the last three validations, or None if there are fewer."""
         return mean_of_last_validations(self.bits_by_update)
 
     @property
@@ -158,7 +158,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A row against its control; `difference`, in the metric's unit, is over the runs that started.
+    """A row against its control. `difference`, in the metric's unit, is over the runs that started.
 
     `estimate` is None without an sd. `p_value` is None where nothing is
     called. `corrected` is the call by Holm, None outside the family. `with_all` is the call with
@@ -224,7 +224,7 @@ def measure_spread(runs_by_system: Mapping[str, Sequence[SeedRun]]) -> Spread:
 
 
 def mean_of_last_validations(bits_by_update: Mapping[int, float]) -> float | None:
-    """Return the mean of the last three validations; None if there are fewer."""
+    """Return the mean of the last three validations, or None if there are fewer."""
     last = sorted(bits_by_update)[-NUM_LAST_VALIDATIONS:]
     if len(last) < NUM_LAST_VALIDATIONS:
         return None
@@ -239,7 +239,7 @@ def started_runs(runs: Sequence[SeedRun]) -> list[SeedRun]:
 def known_values(
     runs: Iterable[SeedRun], value_of: Callable[[SeedRun], float | None]
 ) -> list[float]:
-    """Return a quantity of each of a system's runs; nothing if a run lacks a value."""
+    """Return a quantity of each of a system's runs, or nothing if a run lacks a value."""
     values = []
     for run in runs:
         value = value_of(run)
@@ -315,7 +315,7 @@ def _difference(values: Sequence[float], control_values: Sequence[float]) -> flo
 def _effect(
     runs: Sequence[SeedRun], control_runs: Sequence[SeedRun], share: float, control_share: float
 ) -> float | None:
-    """Return the difference in bits at shares of the updates; None if a seed has no validation
+    """Return the difference in bits at shares of the updates, or None if a seed has no validation
     there.
     """
     values = known_values(runs, lambda run: run.bits_at(share))
@@ -333,7 +333,7 @@ def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:
 def _estimate(
     runs: Sequence[SeedRun], control_runs: Sequence[SeedRun], pooled: PooledSd | None
 ) -> Estimate | None:
-    """Return the estimate of the difference; None without an sd, or with too few controls."""
+    """Return the estimate of the difference, or None without an sd, or with too few controls."""
     if pooled is None or len(control_runs) < MIN_CONTROL_SEEDS:
         return None
     difference = _difference(_values(runs), _values(control_runs))
@@ -366,7 +366,7 @@ def _call(
 
 
 def correct_family(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Return the contrasts of one family with their calls by Holm; contrasts without a call have no
+    """Return the contrasts of one family with their calls by Holm. Contrasts without a call have no
     part in it.
     """
     p_values = [contrast.p_value for contrast in contrasts if contrast.p_value is not None]

@@ -44,7 +44,7 @@ class RateProbes(msgspec.Struct, frozen=True):
 
 
 def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | None:
-    """Return the probes of a scale; None without a file.
+    """Return the probes of a scale, or None without a file.
 
     Raises:
         TableError: the file is malformed, a line has a seed of the tables, or the probes differ in

@@ -93,14 +93,14 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[str, str] | None:
-        """The test set and the metric; None if a system is not run."""
+        """The test set and the metric, or None if a system is not run."""
         if self.row is None or self.control is None:
             return None
         return self.row.key.testset, self.metric
 
     @property
     def relation(self) -> Relation | None:
-        """What the paper concludes about the row; None if it concludes nothing."""
+        """What the paper concludes about the row, or None if it concludes nothing."""
         return None if self.conclusion is None else self.conclusion.relation
 
     @property
@@ -122,7 +122,7 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_answer(self) -> dict[str, list[PrintedContrast]]:
-        """The primary contrasts by each of the six answers; two further lists hold those without an
+        """The primary contrasts by each of the six answers. Two further lists hold those without an
         answer.
         """
         answers: dict[str, list[PrintedContrast]] = {str(answer): [] for answer in Answer}
@@ -179,7 +179,7 @@ def _answer(
     drawn: Sequence[PrintedContrast],
     runs_by_place: Mapping[tuple[str, str], Mapping[str, list[SeedRun]]],
 ) -> list[PrintedContrast]:
-    """Return all contrasts; the primary contrasts have answers and the test of slopes."""
+    """Return all contrasts. The primary contrasts have answers and the test of slopes."""
     asked = {}
     runs_by_system: dict[str, list[SeedRun]] = {}
     for contrast in drawn:
@@ -233,12 +233,12 @@ def _moving_systems(
 
 
 def _system_of(contrast: PrintedContrast) -> str:
-    """Return the system of our row; "" if it is not run."""
+    """Return the system of our row, or "" if it is not run."""
     return contrast.numbers[0].key.system if contrast.numbers else ""
 
 
 def _contrasts_by_testset(frame: Frame, contrast: PrintedContrast) -> dict[str, Contrast]:
-    """Return a row's contrasts on further test sets, uncalled; empty for Table 2's rows."""
+    """Return a row's contrasts on further test sets, uncalled, or empty for Table 2's rows."""
     contrasts: dict[str, Contrast] = {}
     if contrast.table != 3:
         return contrasts
@@ -265,7 +265,7 @@ def _our_contrast(
     runs: Mapping[str, list[SeedRun]],
     spread: Spread,
 ) -> Contrast | None:
-    """Return our contrast of two systems that are run here; None if one has no value."""
+    """Return our contrast of two systems that are run here, or None if one has no value."""
     row_runs, control_runs = (runs.get(number.key.system, []) for number in contrast.numbers)
     if not row_runs or not control_runs:
         return None

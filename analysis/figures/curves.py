@@ -48,7 +48,7 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_curves(path: Path, log_file: LogFile) -> list[tuple[Training, list[CurvePoint]]]:
-    """Return the points of each training of a file, in order of its lines; `log_file` is its
+    """Return the points of each training of a file, in order of its lines. `log_file` is its
     earlier reading.
 
     Raises:
@@ -96,7 +96,7 @@ def _join(starts: Iterable["_Start"]) -> list[CurvePoint]:
 
 
 class _Start:
-    """What one start printed; hours count from its first line."""
+    """What one start printed. Hours count from its first line."""
 
     def __init__(self, training: Training, section: Section) -> None:
         self.resumed_update = whole(section.value("resumed_updates"))
@@ -130,7 +130,7 @@ class _Start:
         return is_beside
 
     def _keep(self, statistics: Statistics, line: bytes) -> None:
-        """Keep the points of a line of statistics; the end of an epoch adds no point."""
+        """Keep the points of a line of statistics. The end of an epoch adds no point."""
         values = statistics.value_by_name
         self._last_update = statistics.update or self._last_update
         # The times of lines, else fairseq's own `wall`. A line without either follows the last.
@@ -155,13 +155,13 @@ class _Start:
 
 
 def _time_of(line: bytes) -> str:
-    """Return the time printed at the beginning of a line, without zone; '' if there is none."""
+    """Return the time printed at the beginning of a line, without zone, or '' if there is none."""
     found = _TIME.match(line) or _TIME.match(line, 1)
     return found[1].decode() if found else ""
 
 
 def _seconds_between(first_line: bytes, last_line: bytes) -> float | None:
-    """Return the seconds between the times of two lines; None if a line has no time."""
+    """Return the seconds between the times of two lines, or None if a line has no time."""
     begin, end = _time_of(first_line), _time_of(last_line)
     if not begin or not end:
         return None

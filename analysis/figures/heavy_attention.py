@@ -55,7 +55,7 @@ def read_attention(path: Path) -> pd.DataFrame:
 
 
 def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
-    """Return the indices of the tokens of a word, at its first occurrence; empty if it does not
+    """Return the indices of the tokens of a word, at its first occurrence, or empty if it does not
     occur.
 
     Tokens are words, sentencepiece's pieces (U+2581 begins a word) or subword-nmt's (`@@` continues
@@ -76,7 +76,7 @@ def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
 
 
 def _pieces(tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Yield each token without subword marks, and whether it continues a word; </s> never does."""
+    """Yield each token without subword marks, and whether it continues a word. </s> never does."""
     tokens, goes_on = list(tokens), False
     has_marks = any(token.startswith("\u2581") for token in tokens)
     for token in tokens:
@@ -124,7 +124,7 @@ def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") ->
 def draw_attention(
     path: Path, *, heads: Sequence[int], word: str, needs_word: bool
 ) -> Iterator[str]:
-    """Draw the file of `aiayn attention` in its folder; yield each picture's path, or why it is
+    """Draw the file of `aiayn attention` in its folder. Yield each picture's path, or why it is
     missing.
 
     With a `word`, only its lines are drawn. With `needs_word` it must occur. Without heads, all

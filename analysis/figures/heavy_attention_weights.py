@@ -45,7 +45,7 @@ class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
 def attention_weights(
     translator: Translator, source: str, *, kind: Kind, layer: int | None = None
 ) -> AttentionWeights:
-    """Return a layer's weights in a sentence; `source` is a line of pieces.
+    """Return a layer's weights in a sentence. `source` is a line of pieces.
 
     The decoder reads the model's own translation. `layer` counts from 1. The default is the second
     last, as the paper shows layer 5 of 6.

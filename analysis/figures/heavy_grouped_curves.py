@@ -117,7 +117,7 @@ def group_series(names: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 def place_labels(ends: pd.Series, domain: tuple[float, float]) -> pd.DataFrame:
     """Return the names at the ends of curves (series, text, position), LINE_HEIGHT pixels or more
-    from each other; `position` is a value of the axis.
+    from each other. `position` is a value of the axis.
 
     A curve above the axis has its last value in its name.
     """

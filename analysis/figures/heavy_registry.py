@@ -26,7 +26,7 @@ NO_ATTENTION = (
 def figures_of_scale(
     cells: Frame, log_path_by_run: Mapping[str, Path] | None, attention_folder: Path | None
 ) -> Iterator[Drawable]:
-    """Yield every figure of a scale; attention comes last, drawn from the files in its folder.
+    """Yield every figure of a scale. Attention comes last, drawn from the files in its folder.
 
     The logs of its runs are where its config says, unless their paths are given.
     """

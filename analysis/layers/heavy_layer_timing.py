@@ -45,7 +45,7 @@ def self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor) -> Tensor:
 
 
 def restricted_self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor, *, r: int) -> Tensor:
-    """Return equation (1) over the r tokens around each token, (N, D); zeros beyond the ends."""
+    """Return equation (1) over the r tokens around each token, (N, D). Zeros beyond the ends."""
 
     def windows(x_ND: Tensor) -> Tensor:
         return functional.pad(x_ND, (0, 0, r // 2, (r - 1) // 2)).unfold(0, r, 1)
@@ -95,7 +95,7 @@ def counted_flops(call: Call) -> int:
 
 
 def cpu_seconds(call: Call, times: int) -> float:
-    """Return the CPU seconds of some calls in this process; other processes do not count."""
+    """Return the CPU seconds of some calls in this process. Other processes do not count."""
     begin = time.process_time()
     for _ in range(times):
         call()

@@ -54,7 +54,7 @@ class CellSources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named_cells(frame: Frame) -> dict[str, NamedCell]:
-    """Return every cell by name, in the order of the tables; both editions are in the same cell."""
+    """Return every cell by name, in the order of the tables. Both editions are in the same cell."""
     found: dict[str, NamedCell] = {}
     for cell in frame.cells:
         prefix = f"table{cell.table}" if cell.table.isdigit() else cell.table
@@ -145,7 +145,7 @@ def render_list(cell_by_name: Mapping[str, NamedCell]) -> str:
 
 
 def render_released(name: str, results: Path) -> str:
-    """Return where a score of a released model comes from; `name` is released:model:metric.
+    """Return where a score of a released model comes from. `name` is released:model:metric.
 
     Raises:
         UsageError: if no such model was decoded here, or not in this definition.

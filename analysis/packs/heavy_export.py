@@ -106,7 +106,7 @@ def _facts(
 
 
 def first_position(model: Any) -> int | None:
-    """Return the first token's row in the table of positions; None without such a table."""
+    """Return the first token's row in the table of positions, or None without such a table."""
     positions = getattr(model.encoder, "embed_positions", None)
     if positions is None:
         return None
@@ -115,7 +115,7 @@ def first_position(model: Any) -> int | None:
 
 
 def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
-    """Write each side's symbols in order of id; a joint dictionary is written once."""
+    """Write each side's symbols in order of id. A joint dictionary is written once."""
     symbols_by_side = {
         "source": task.source_dictionary.symbols,
         "target": task.target_dictionary.symbols,
@@ -132,7 +132,7 @@ def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
 
 
 def _copy_subword_models(finished: FinishedRun, folder: Path) -> dict[str, str]:
-    """Copy the subword models; a corpus whose text comes in pieces has no model."""
+    """Copy the subword models. A corpus whose text comes in pieces has no model."""
     path_by_language = finished.segmented.model_path_by_language if finished.segmented else {}
     file_by_language = {}
     for language, path in path_by_language.items():

@@ -185,7 +185,7 @@ def _missing(results: ScaleResults) -> list[TrainingKey]:
 
 
 def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
-    """Return whether an earlier pack used the results' data-bin; true if the results have no
+    """Return whether an earlier pack used the results' data-bin. True if the results have no
     data-bin.
     """
     path = corpus_record(earlier_folder, results.experiment.scale.scale, "binarize", corpus)

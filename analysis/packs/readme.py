@@ -54,7 +54,7 @@ def write_tables_of_pack(recorded: RecordedResults, folder: Path) -> None:
 
 
 def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:
-    """Return the README of a scale; `tables` are in tables/ in the same folder."""
+    """Return the README of a scale. `tables` are in tables/ in the same folder."""
     scale = recorded.results.experiment.scale.scale
     shown = [table for table in tables if table.name in SHOWN_TABLES]
     shown.sort(key=lambda table: SHOWN_TABLES.index(table.name))

@@ -75,7 +75,7 @@ def plan_config(
 
 
 def choose_launcher(args: ConfigFlags, scale: ScaleSpec) -> Literal["local", "slurm"]:
-    """Return the launcher that the flags name; without one as the flag `LAUNCHER` says."""
+    """Return the launcher that the flags name. Without one as the flag `LAUNCHER` says."""
     if args.launcher is not None:
         return args.launcher
     names_cluster = args.cluster is not None or any(

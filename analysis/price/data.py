@@ -17,7 +17,7 @@ UNKNOWN_VOCABULARY_SIZE = 10_000  # of text that comes in pieces, before binariz
 
 
 class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
-    """A corpus's size; `num_pairs` is None where it is not published, and its bytes are then 0.
+    """A corpus's size. `num_pairs` is None where it is not published, and its bytes are then 0.
 
     `vocabulary_source` says what the size of either vocabulary is taken from. `bytes_by_archive`
     has file names: corpora share archives.

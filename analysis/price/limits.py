@@ -12,7 +12,7 @@ from aiayn.train.fairseq_args import refuse_untrainable
 
 
 class Jobs(msgspec.Struct, frozen=True):
-    """The Slurm jobs of a training, in words; `advice` is '' if their cluster's file allows so
+    """The Slurm jobs of a training, in words. `advice` is '' if their cluster's file allows so
     many.
     """
 
@@ -23,7 +23,7 @@ class Jobs(msgspec.Struct, frozen=True):
 
 def why_unsupported(system: SystemSpec, machine: Machine) -> str:
     """Return why `aiayn train` would refuse a system on a machine, with the next step after a
-    semicolon; '' if not.
+    semicolon, or '' if not.
     """
     training = system.training
     try:
@@ -51,7 +51,7 @@ def cluster_file(cluster: ClusterSpec) -> str:
 
 
 def count_jobs(cluster: ClusterSpec, system: str, hours: float) -> Jobs:
-    """Return the jobs, one after the other, that train a system for so long; starting and saving
+    """Return the jobs, one after the other, that train a system for so long. Starting and saving
     are not counted.
     """
     # A job saves and ends at its signal.

@@ -38,8 +38,8 @@ NUM_NODE_GPUS = 8  # a plan compares 8 GPUs and 1 GPU a training on this node
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What trainings take: hours one after the other, hours of a GPU or core, money, energy; None
-    where not known.
+    """What trainings take: hours one after the other, hours of a GPU or core, money, energy, or
+    None where not known.
     """
 
     hours: float
@@ -100,7 +100,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole plan; bytes of text and data-bins omit `unsized_corpora`, whose size is not
+    """The whole plan. Bytes of text and data-bins omit `unsized_corpora`, whose size is not
     published.
 
     `cost` is the sum over all trainings, None if one of them has no hours. `hours_by_gpus` answers
@@ -260,7 +260,7 @@ def _times_as_fast(
     row: Row, training: TrainingSpec, size: int, machine: Machine
 ) -> dict[Precision, float]:
     """Return how many times as fast as planned a system would be in each precision of the GPU, by
-    the formula alone; {} on CPUs and on a GPU that is not known.
+    the formula alone. {} on CPUs and on a GPU that is not known.
     """
     times_as_fast: dict[Precision, float] = {}
     for precision in machine.rate_by_precision if machine.gpu else ():

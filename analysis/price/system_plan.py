@@ -40,7 +40,7 @@ def expand_system(scale: ScaleSpec, name: str, config_folder: Path = CONFIG_FOLD
 
 
 def add_commands(plan: Plan, experiment: Experiment, name: str) -> Plan:
-    """Return the plan of one system with its command lines; `plan` is made from `expand_system`."""
+    """Return the plan of one system with its command lines. `plan` is made from `expand_system`."""
     training = experiment.system_by_name[name].training
     device = "cuda" if plan.machine.gpu else "cpu"
     command_by_corpus: dict[str, list[str]] = {}

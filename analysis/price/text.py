@@ -22,7 +22,7 @@ MAX_NAMED = 3  # trainings or systems in a list
 
 
 def number(value: float | None) -> str:
-    """Return a quantity with two or three digits, or all before the point; a dash where it is not
+    """Return a quantity with two or three digits, or all before the point. A dash where it is not
     known.
     """
     if value is None:
@@ -33,7 +33,7 @@ def number(value: float | None) -> str:
 
 
 def duration(hours: float) -> str:
-    """Return hours with a unit; short times are in minutes or seconds."""
+    """Return hours with a unit. Short times are in minutes or seconds."""
     if hours >= 1:
         return f"{number(hours)} h"
     return f"{60 * hours:.2g} min" if 60 * hours >= 1 else f"{3600 * hours:.2g} s"

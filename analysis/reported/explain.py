@@ -69,7 +69,7 @@ Position = Literal["within", "below", "above", "not comparable"]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The number in question, in percent, and its conditions; `system` is a row of the paper."""
+    """The number in question, in percent, and its conditions. `system` is a row of the paper."""
 
     bleu: float
     metric: str
@@ -375,7 +375,7 @@ def _find_causes(
 
 
 def _distance(cause: PublishedCause, amount: tuple[Decimal, Decimal]) -> Decimal:
-    """Return by how many BLEU a cause's cost misses the amount; 0 if the ranges overlap."""
+    """Return by how many BLEU a cause's cost misses the amount, or 0 if the ranges overlap."""
     low, high = cause.cost
     return max(low - amount[1], amount[0] - high, Decimal(0))
 

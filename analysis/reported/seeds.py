@@ -62,7 +62,7 @@ MAX_SEEDS = 1000
 
 
 class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number with its place, system and conditions; only the paper's has an `edition`."""
+    """A printed number with its place, system and conditions. Only the paper's has an `edition`."""
 
     value: str
     source: str
@@ -110,7 +110,7 @@ class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged(self) -> tuple[float, ...]:
-        """The values; for a given mean, the mean repeated for each seed, whose sd means nothing."""
+        """The values. For a given mean, the mean repeated for each seed, whose sd means nothing."""
         if self.given_mean is None:
             return self.values
         return (self.given_mean.mean,) * self.given_mean.num_seeds

@@ -54,7 +54,7 @@ OUR_ROWS = ("base", "big")
 
 
 def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
-    """Return the columns; `heading` is the heading of our numbers.
+    """Return the columns. `heading` is the heading of our numbers.
 
     A definition of BLEU has a column of its own where it is not the printed number's.
     """

@@ -57,7 +57,7 @@ SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a sp
 
 
 def lay_out_table3(frame: Frame) -> Table:
-    """Return Table 3; a printed row that this scale does not run has no line of ours."""
+    """Return Table 3. A printed row that this scale does not run has no line of ours."""
     columns, counted = table3_columns(), counted_rows()
     lines, ours = [], []
     for line in frame.lines:
@@ -91,7 +91,7 @@ def group_of(row: str) -> str:
 
 
 def table3_columns() -> tuple[Column, ...]:
-    """Return the columns; a definition has its own where it is not the printed number's."""
+    """Return the columns. A definition has its own where it is not the printed number's."""
     better: dict[str, Literal["higher", "lower"]] = {"ppl_dev": "lower", "bleu_dev": "higher"}
     columns = [Column("system", "row", side="label")]
     for column in read_columns()[3]:

@@ -235,7 +235,7 @@ def _seeds_to_decide(cell: PrintedCell) -> str:
 
 
 def _former_cell(cell: PrintedCell) -> Cell:
-    """Return the outcome by the pooled sd alone; blank where no rule was applied."""
+    """Return the outcome by the pooled sd alone, or blank where no rule was applied."""
     former = cell.verdict.outcome_by_pooled_sd
     return blank_cell() if former is None else text_cell(former.value, "ours")
 
@@ -368,7 +368,7 @@ def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
 
 
 def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
-    """Return the frame of verdicts.tsv, one line per cell; values that do not apply are empty.
+    """Return the frame of verdicts.tsv, one line per cell. Values that do not apply are empty.
 
     The columns from `num_judged` on describe the family of all cells and are the same in every
     line. The last three have the sd that the rule took and the outcome by the former rule.

@@ -204,7 +204,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _call(verb: str, parsed: argparse.Namespace) -> int:
-    """Run a verb with its flags; print the sentence of an error, and return the exit code."""
+    """Run a verb with its flags. Print the sentence of an error, and return the exit code."""
     try:
         _require_workflow(verb)
         _check_record_path(getattr(parsed, "record", None))

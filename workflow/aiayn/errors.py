@@ -26,7 +26,7 @@ _CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*@", re.IGNORECASE)
 
 
 def require_no_password(text: str, place: str) -> None:
-    """Refuse text with a URL that contains a user name or a password; the error does not repeat it.
+    """Refuse text with a URL that contains a user name or a password. The error does not repeat it.
 
     Flags and files of a config are printed, recorded and, while a command runs, visible to every
     user of the machine.
@@ -91,13 +91,13 @@ class TableError(AiaynError):
 
 
 class LaunchError(AiaynError):
-    """A job could not be submitted, or died without a message; the error has its log's tail."""
+    """A job could not be submitted, or died without a message. The error has its log's tail."""
 
     exit_code = 3
 
 
 class RunError(AiaynError):
-    """A training ended without its last update; its attempts.jsonl says what happened."""
+    """A training ended without its last update. Its attempts.jsonl says what happened."""
 
     exit_code = 3
 
@@ -107,7 +107,7 @@ class SpaceError(AiaynError):
 
 
 class StateError(AiaynError):
-    """A run or working directory is not in the state that the command needs; nothing was done."""
+    """A run or working directory is not in the state that the command needs. Nothing was done."""
 
 
 # What readers of nested, foreign or huge content raise, in addition to errors of their own.

@@ -80,7 +80,7 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
 
 
 def _read(path: Path, counts: Counter[str]) -> Record | None:
-    """Return a record; None for other JSON and for the record of a wing.
+    """Return a record, or None for other JSON and for the record of a wing.
 
     Raises:
         RecordError: if the file cannot be read, or its lines do not have their checksum.

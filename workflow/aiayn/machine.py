@@ -15,7 +15,7 @@ _MATRIX_SIZE = 768
 
 
 class Gpu(NamedTuple):
-    """A GPU as nvidia-smi lists it; a MIG slice has no number, and its profile after the name."""
+    """A GPU as nvidia-smi lists it. A MIG slice has no number, and its profile after the name."""
 
     number: str
     uuid: str
@@ -57,7 +57,7 @@ def gpu_names() -> list[str]:
 
 
 def query_gpus(*fields: str) -> list[list[str]]:
-    """Return fields of all GPUs, a row a GPU; none where nvidia-smi is absent, or does not
+    """Return fields of all GPUs, a row a GPU. None where nvidia-smi is absent, or does not
     answer.
     """
     lines = _ask_nvidia_smi(f"--query-gpu={','.join(fields)}", "--format=csv,noheader")
@@ -66,7 +66,7 @@ def query_gpus(*fields: str) -> list[list[str]]:
 
 
 def _ask_nvidia_smi(*options: str) -> list[str]:
-    """Return the lines that nvidia-smi prints; none where it is absent, or does not answer."""
+    """Return the lines that nvidia-smi prints. None where it is absent, or does not answer."""
     if shutil.which("nvidia-smi") is None:
         return []
     command = ["nvidia-smi", *options]

@@ -60,7 +60,7 @@ class _Archive:
 
 @functools.lru_cache(maxsize=8)
 def _open_archive(path: Path, modified_ns: int, num_bytes: int) -> _Archive:
-    """Open a zip once; `modified_ns` and `num_bytes` differ if it was replaced.
+    """Open a zip once. `modified_ns` and `num_bytes` differ if it was replaced.
 
     Raises:
         FileError: if it is not a whole zip.
@@ -77,7 +77,7 @@ os.register_at_fork(after_in_child=_open_archive.cache_clear)
 
 def _find_archive(path: Path) -> tuple[_Archive, str] | None:
     """Return the archive of the nearest folder that has one, from the path itself upwards, and the
-    path's name in it; None if no folder has one.
+    path's name in it, or None if no folder has one.
     """
     for folder in (path, *path.parents):
         archive_path = folder / ARCHIVE_NAME
@@ -91,7 +91,7 @@ def _find_archive(path: Path) -> tuple[_Archive, str] | None:
 
 
 def _packed_names(folder: Path) -> set[str]:
-    """Return the names that a folder has in an archive; empty if it is not in one."""
+    """Return the names that a folder has in an archive, or empty if it is not in one."""
     found = _find_archive(folder)
     return set() if found is None else found[0].names_by_folder.get(found[1], set())
 
@@ -123,7 +123,7 @@ def modified_seconds(path: Path) -> float:
 
 
 def list_names(folder: Path) -> list[str]:
-    """Return the names in a folder, sorted; the archive itself is not among them.
+    """Return the names in a folder, sorted. The archive itself is not among them.
 
     Raises:
         OSError: if it is not a folder, or cannot be read.
@@ -175,7 +175,7 @@ def glob(folder: Path, pattern: str) -> list[Path]:
 
 
 def find_packed(path: Path) -> Path | None:
-    """Return a file's path, or the path of its packed form in the same folder; None if both are
+    """Return a file's path, or the path of its packed form in the same folder, or None if both are
     missing.
     """
     for suffix in ("", *PACKED_SUFFIXES):

@@ -106,7 +106,7 @@ class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class Evaluation(CellKey, frozen=True, kw_only=True, order=True):
-    """A result cell at a seed; a training has several evaluations."""
+    """A result cell at a seed. A training has several evaluations."""
 
     seed: int
 
@@ -155,7 +155,7 @@ def train_record(
 def average_record(
     results_folder: Path, scale: str, corpus: str, system: str, seed: int | str, average: str
 ) -> Path:
-    """Return the record of an averaged checkpoint; the checkpoint is next to it, as `.pt`."""
+    """Return the record of an averaged checkpoint. The checkpoint is next to it, as `.pt`."""
     return results_folder / scale / "average" / corpus / system / f"seed{seed}" / f"{average}.json"
 
 

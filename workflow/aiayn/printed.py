@@ -105,7 +105,7 @@ class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Joins a printed cell to our evaluation; a printed 1 means `printed_unit` of the metric."""
+    """Joins a printed cell to our evaluation. A printed 1 means `printed_unit` of the metric."""
 
     table: int
     row: Text
@@ -154,7 +154,7 @@ class PublishedReplication(RepeatedRow, frozen=True, kw_only=True):
 
 
 class PublishedSentence(RepeatedRow, frozen=True, kw_only=True):
-    """A sentence that others translated; `program_output` is the output of their program."""
+    """A sentence that others translated. `program_output` is the output of their program."""
 
     sentence: Text
     program_output: Text

@@ -95,7 +95,7 @@ def file_sha256(path: Path) -> str:
 def gather_provenance(
     input_paths: Iterable[Path] = (), *, command: str | None = None, stage: str | None = None
 ) -> Provenance:
-    """Describe this process and hash its inputs; a job passes the `command` of its driver.
+    """Describe this process and hash its inputs. A job passes the `command` of its driver.
 
     With `stage`, the number of that stage is recorded.
     """
@@ -159,7 +159,7 @@ def _is_alive(process: int) -> bool:
 
 @contextlib.contextmanager
 def replace_on_success(path: Path) -> Iterator[Path]:
-    """Yield a path next to `path`; rename it to `path` if the block succeeds, else remove it.
+    """Yield a path next to `path`. Rename it to `path` if the block succeeds, else remove it.
 
     So an output is complete or absent. The bytes are on the disk before the name (fsync), so a
     power cut cannot leave a name without its content. After the block the folder's entry is
@@ -220,7 +220,7 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder_on_success(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder; if the block succeeds, rename it to `folder`, which must not exist.
+    """Yield an empty folder. If the block succeeds, rename it to `folder`, which must not exist.
 
     If the block fails, the folder is removed.
     """

@@ -166,7 +166,7 @@ DATA_RECORD_BY_VERB: dict[str, type[Record]] = {  # in the order of the stages
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The machine of a training; on a CPU `num_gpus` is 0 and `gpu`, the product name, is ''."""
+    """The machine of a training. On a CPU `num_gpus` is 0 and `gpu`, the product name, is ''."""
 
     device: str
     cpu: str
@@ -432,7 +432,7 @@ def write_record(record: Record, path: Path) -> None:
 
 
 def read_record(path: Path, record_type: type[_AnyRecord], flag: str = "here") -> _AnyRecord:
-    """Read a record of the given type; `flag` is the flag that names the file, for the error.
+    """Read a record of the given type. `flag` is the flag that names the file, for the error.
 
     Raises:
         RecordError: if the file is absent, torn, changed, of another type or of another schema
@@ -598,7 +598,7 @@ def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
 
 
 def read_trained(train: TrainRecord) -> TrainingSpec | None:
-    """Return the spec of a run; None if this version does not know its keys or values."""
+    """Return the spec of a run, or None if this version does not know its keys or values."""
     try:
         return msgspec.json.decode(train.training_json, type=TrainingSpec)
     except (msgspec.DecodeError, msgspec.ValidationError):

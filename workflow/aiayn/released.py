@@ -16,7 +16,7 @@ RECORD_NAME = "record.json"
 
 
 class ReleasedArchive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An archive; `sha256` is '' if nobody published it, and `expected_bytes` is an estimate."""
+    """An archive. `sha256` is '' if nobody published it, and `expected_bytes` is an estimate."""
 
     url: str
     expected_bytes: int

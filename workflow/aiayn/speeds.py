@@ -27,7 +27,7 @@ PRECISION_BY_NAME: dict[str, Precision] = {
 
 
 class PublishedSpeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published system; `fill` is the share of a batch's places that hold target tokens."""
+    """A published system. `fill` is the share of a batch's places that hold target tokens."""
 
     group: Literal["first", "later"]
     system: Text

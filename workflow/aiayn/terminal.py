@@ -74,7 +74,7 @@ def table(
     num_totals: int = 0,
     indent: str = "",
 ) -> list[str]:
-    """Return rows as aligned lines; headings and totals among them have a rule below and above.
+    """Return rows as aligned lines. Headings and totals among them have a rule below and above.
 
     Columns in `right` are aligned to the right. A cell that is longer than its width is wrapped,
     between words. Without widths, columns that would not fit otherwise have narrower gaps.
@@ -154,7 +154,7 @@ def listed(texts: Iterable[str]) -> list[str]:
 
 
 def sections(*parts: tuple[str, Sequence[str]]) -> str:
-    """Return sections of heading (may be empty) and lines, an empty line between them; one without
+    """Return sections of heading (may be empty) and lines, an empty line between them. One without
     lines is omitted. On a terminal answers have a colour.
     """
     texts = [

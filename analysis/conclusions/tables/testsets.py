@@ -16,7 +16,9 @@ HEADING_BY_NAME = {"bits": "bits a subword", "bleu": "BLEU", "brevity": "brevity
 
 
 def lay_out_testsets(frame: Frame) -> Table | None:
-    """Return a row for each corpus, system and average; None unless rows have further test sets."""
+    """Return a row for each corpus, system and average, or None unless rows have further test
+    sets.
+    """
     if not further_testsets(frame):
         return None
     by_row: dict[tuple[str, str, str], dict[str, CellKey]] = {}

@@ -181,8 +181,8 @@ def lay_out_architectures(frame: Frame) -> Table:
 
 
 def compared_with_base(frame: Frame, table: str) -> list[Compared]:
-    """Return base and then each system that the sheet lists for a table; nothing without systems,
-    or if base is not run.
+    """Return base and then each system that the sheet lists for a table, or nothing without
+    systems, or if base is not run.
     """
     base, systems = frame.compared(REFERENCE_SYSTEM), systems_asked_by(table, frame.rows)
     if not systems or (base, "steps") not in frame.numbers:

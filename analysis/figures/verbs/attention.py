@@ -52,7 +52,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Write the weights and draw them; print the path of each file."""
+    """Write the weights and draw them. Print the path of each file."""
     from aiayn.data.text.foreign import foreign_splitter
     from aiayn.decode.decode import Translator
     from aiayn.train.device import resolve_device

@@ -68,7 +68,7 @@ def lay_out_table1(frame: Frame) -> Table:
 
 
 def lay_out_layers(layers: TimedLayers | None) -> Table:
-    """Return Table 1; `layers` are the timed layers, if they were measured."""
+    """Return Table 1. `layers` are the timed layers, if they were measured."""
     caption = CAPTION
     notes: tuple[str, ...] = (NOT_MEASURED,)
     signatures: tuple[tuple[str, str, str], ...] = ()
@@ -122,7 +122,8 @@ def fit_layer(layer: LayerType, quantity: str, timings: Sequence[LayerTiming]) -
 def fit_power_law(
     sizes: Sequence[Sequence[float]], values: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Fit values = c n^a d^b ...; return by variable its exponent and half of the 95 % t-interval.
+    """Fit values = c n^a d^b and so on. Return by variable its exponent and half of the 95 %
+    t-interval.
 
     The fit is by least squares of the logarithms. Every variable has several sizes, which do not
     follow from the others. The interval covers all residuals: noise, and any deviation from a power

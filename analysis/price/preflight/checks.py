@@ -57,7 +57,7 @@ class Need(NamedTuple):
 def check_space(
     plan: Plan, *, runs_folder: Path, results_folder: Path, archives_folder: Path
 ) -> list[Check]:
-    """Compare what the plan writes with the free space of each disk; files that exist count as
+    """Compare what the plan writes with the free space of each disk. Files that exist count as
     written.
     """
     archives_bytes: dict[str, int] = {}  # two corpora may share an archive

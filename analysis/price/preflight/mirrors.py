@@ -65,7 +65,7 @@ def _check_of(name: str, answers: Sequence[tuple[str, str]]) -> Check:
 
 
 def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) -> list[NeededFile]:
-    """Return every published file of a corpus; none for text that is shipped with the corpus's
+    """Return every published file of a corpus. None for text that is shipped with the corpus's
     file.
     """
     source, needed = corpus.source, []

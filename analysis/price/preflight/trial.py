@@ -121,7 +121,7 @@ def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minu
 
 
 def judge(result: TrialResult, training: TrainingSpec, formula: Hours | None) -> list[Check]:
-    """Return the checks of a trial's result; `formula` has the plan's hours of all its updates."""
+    """Return the checks of a trial's result. `formula` has the plan's hours of all its updates."""
     ranks = f"{result.num_ranks} ranks"
     backend = "NCCL" if result.device == "cuda" else "gloo"
     bound = SAME_UPDATE_FP32 if training.precision == "fp32" else SAME_UPDATE

@@ -53,7 +53,7 @@ MEASURES = (
 
 
 def lay_out_costs(frame: Frame) -> Table:
-    """Return one row a system that has a finished training, values over its seeds; an unknown value
+    """Return one row a system that has a finished training, values over its seeds. An unknown value
     is a dash.
     """
     key_by_system: dict[tuple[str, str], CellKey] = {}

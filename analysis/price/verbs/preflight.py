@@ -68,7 +68,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Print all checks; fail if one does.
+    """Print all checks. Fail if one does.
 
     Raises:
         UsageError: if a profile is named that no check looks at.

@@ -66,7 +66,7 @@ class Flags:
 
 
 def run(args: Flags) -> int:
-    """Print the explanation or the verdict; return the exit code."""
+    """Print the explanation or the verdict. Return the exit code."""
     if args.metric == "sacrebleu":  # the name that everybody has for it
         args.metric = "bleu_sacre_13a"
     if args.bleu is not None and len(args.bleu) == 1:

@@ -109,11 +109,11 @@ class Reading(NamedTuple):
 
     @property
     def is_in_bits(self) -> bool:
-        """Whether the quantity is in bits, so that less is better; the others are BLEU."""
+        """Whether the quantity is in bits, so that less is better. The others are BLEU."""
         return self.place is None or self.place[1] == BITS_METRIC
 
     def direction(self, row: str) -> Direction | None:
-        """Return what the reading says about a row; None without an estimate."""
+        """Return what the reading says about a row, or None without an estimate."""
         estimate = self.estimate_by_row.get(row)
         if estimate is None:
             return None
@@ -276,7 +276,7 @@ def _started_by_system(frame: Frame, numbers: Numbers) -> dict[str, list[SeedRun
 def _values(
     runs_of_systems: Mapping[str, Sequence[SeedRun]], value_of: Callable[[SeedRun], float | None]
 ) -> dict[str, dict[int, float]]:
-    """Return a quantity by system and seed; empty if a seed of the system lacks a value."""
+    """Return a quantity by system and seed, or empty if a seed of the system lacks a value."""
     values = {}
     for system, runs in runs_of_systems.items():
         seeds = [run.seed for run in runs]
@@ -406,12 +406,12 @@ class LongRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_of_last(self) -> float | None:
-        """The mean of the last three validations; None without a curve."""
+        """The mean of the last three validations, or None without a curve."""
         return mean_of_last_validations(self.bits_by_update)
 
     @property
     def best_bits(self) -> float | None:
-        """The best validation; None without a curve."""
+        """The best validation, or None without a curve."""
         return min(self.bits_by_update.values(), default=None)
 
 
@@ -436,13 +436,13 @@ class HorizonContrast(msgspec.Struct, frozen=True, kw_only=True):
     confirmatory: Mapping[str, Sequence[LongRun]]
 
     def minus(self, value_of: QuantityOfRun) -> float | None:
-        """Return the mean over the row's runs minus that over base's; None if a run has none."""
+        """Return the mean over the row's runs minus that over base's, or None if a run has none."""
         row = _known(self.runs, value_of)
         control = _known(self.controls, value_of)
         return statistics.mean(row) - statistics.mean(control) if row and control else None
 
     def estimate(self, value_of: QuantityOfRun) -> Estimate | None:
-        """Return the difference with its standard error; None without a value or an sd."""
+        """Return the difference with its standard error, or None without a value or an sd."""
         difference = self.minus(value_of)
         values = {system: _known(runs, value_of) for system, runs in self.confirmatory.items()}
         pooled = pool_sd(values, with_bartlett=False)
@@ -452,7 +452,7 @@ class HorizonContrast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _known(runs: Sequence[LongRun], value_of: QuantityOfRun) -> list[float]:
-    """Return a quantity of each run; empty if a run lacks it."""
+    """Return a quantity of each run, or empty if a run lacks it."""
     values = [value for run in runs if (value := value_of(run)) is not None]
     return values if len(values) == len(runs) else []
 
@@ -505,7 +505,9 @@ def _bleu_by_testset(frame: Frame) -> dict[tuple[str, int], dict[str, float]]:
 
 
 def mean_of_last_fifth(run: Run) -> float | None:
-    """Return the mean of a finished run's training bits over its last fifth; None without a log."""
+    """Return the mean of a finished run's training bits over its last fifth, or None without a
+    log.
+    """
     if run.train is None:
         return None
     first = TRAINING_SHARE * run.train.updates
@@ -596,7 +598,7 @@ def _quantity_field(
 
 
 def _training_cell(contrast: HorizonContrast) -> Cell:
-    """Return the mean bits on training batches of both sides; blank if a run has no log."""
+    """Return the mean bits on training batches of both sides, or blank if a run has no log."""
     means = []
     for runs in (contrast.runs, contrast.controls):
         bits = [run.training_bits for run in runs if run.training_bits is not None]
@@ -734,7 +736,7 @@ class PrintedDifference(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """A standard deviation over seeds in one quantity; `name` says where it comes from."""
+    """A standard deviation over seeds in one quantity. `name` says where it comes from."""
 
     name: str
     sd: float
@@ -760,7 +762,7 @@ def printed_differences() -> list[PrintedDifference]:
 def _printed_difference(
     row: str, reference: str, text_by_place: Mapping[tuple[str, str], str]
 ) -> PrintedDifference:
-    """Return the printed difference of two rows; a printed 4.92 may be 4.915 to 4.925."""
+    """Return the printed difference of two rows. A printed 4.92 may be 4.915 to 4.925."""
     row_ppl = text_by_place[row, "ppl_dev"]
     row_bleu = text_by_place[row, "bleu_dev"]
     reference_ppl = text_by_place[reference, "ppl_dev"]
@@ -819,7 +821,7 @@ def is_distinguishable(smallest: float, noise: Noise, num_comparisons: int) -> s
 
 
 def lay_out_one_run(frame: Frame) -> Table:
-    """Return a row for each printed contrast; no number of ours is in it."""
+    """Return a row for each printed contrast. No number of ours is in it."""
     lines = printed_differences()
 
     def noise_field(noise: Noise, quantity: str) -> Field[PrintedDifference]:
@@ -851,7 +853,7 @@ AVERAGED_WORDS = {"yes": "averaged", "no": "one checkpoint", "not_stated": "not 
 
 
 class NoiseLine(NamedTuple):
-    """A source, a setting of it, or a published mean; `first` is a training of the line."""
+    """A source, a setting of it, or a published mean. `first` is a training of the line."""
 
     source: str
     first: PublicSeed
@@ -914,7 +916,9 @@ def _setting_line(name: str, runs: list[PublicSeed]) -> NoiseLine:
 
 
 def _sd_words(pooled: PooledSd | None, decimals: int, *, with_range: bool = False) -> str:
-    """Return a pooled sd, and its range over settings; "" where the quantity is not published."""
+    """Return a pooled sd, and its range over settings, or "" where the quantity is not
+    published.
+    """
     if pooled is None:
         return ""
     words = f"{pooled.sd:.{decimals}f}"
@@ -924,7 +928,7 @@ def _sd_words(pooled: PooledSd | None, decimals: int, *, with_range: bool = Fals
 
 
 def lay_out_seed_noise(frame: Frame) -> Table:
-    """Return a line for each source, AlgoPerf's settings, and published means; none are ours."""
+    """Return a line for each source, AlgoPerf's settings, and published means. None are ours."""
     fields: list[Field[NoiseLine]] = [
         label_field("source", "", lambda line: line.source),
         label_field("task", "", lambda line: line.first.task),
@@ -945,7 +949,7 @@ def _with_reach(difference: float, estimate: Estimate | None, decimals: int) -> 
 
 
 def _table(frame: Frame, name: str, fields: Sequence[Field[Item]], lines: Sequence[Item]) -> Table:
-    """Return a table with the marks that its numbers need; the files have no headings."""
+    """Return a table with the marks that its numbers need. The files have no headings."""
     table = Table(
         name=name,
         title="",

@@ -93,7 +93,7 @@ class Part(NamedTuple):
     def is_current(self) -> bool:
         """Return whether the record is there, as the part would be made now.
 
-        An average of an earlier version does not state its input; then it must be the newer file.
+        An average of an earlier version does not state its input. Then it must be the newer file.
         The checkpoint of an average is compared where it is read: nothing else needs it.
         """
         try:

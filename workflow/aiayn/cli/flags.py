@@ -37,7 +37,7 @@ def flag(help: str, metavar: str | None = None, **keywords: Any) -> Any:
 
 
 class VerbParser(argparse.ArgumentParser):
-    """A verb's parser, which reports a wrong command line in one sentence; `example` is a whole
+    """A verb's parser, which reports a wrong command line in one sentence. `example` is a whole
     command.
     """
 
@@ -157,7 +157,7 @@ def seed(text: str) -> int:
 
 
 def num_threads(text: str) -> int:
-    """Return a number of threads; torch ends the process if it cannot start them."""
+    """Return a number of threads. Torch ends the process if it cannot start them."""
     return whole_number(text, least=1, most=1024)
 
 

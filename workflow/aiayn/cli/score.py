@@ -97,7 +97,7 @@ def print_output_scores(
     *,
     search: str = "",
 ) -> None:
-    """Score translations, and print the scores; refuse lines whose form would decide them.
+    """Score translations, and print the scores. Refuse lines whose form would decide them.
 
     `place` names the references in messages, `search` is the signature's part of a decoding.
     """
@@ -150,7 +150,7 @@ def _print_doubts(output: SystemOutput, references: Sequence[str]) -> None:
 
 
 def read_references(args: TextFlags, output: SystemOutput | None) -> tuple[list[str], str]:
-    """Return the reference lines and what to call them; they may be in the output itself."""
+    """Return the reference lines and what to call them. They may be in the output itself."""
     if args.references is not None:
         file = read_output(args.references)
         if file.kind != "generate log":

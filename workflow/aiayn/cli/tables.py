@@ -71,7 +71,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Render everything; print Table 2, what was read, and the path of the page."""
+    """Render everything. Print Table 2, what was read, and the path of the page."""
     if args.from_logs is not None:
         _make_from_logs(args, args.from_logs)
         return

@@ -143,7 +143,7 @@ class BatchSearch:
 
     @torch.inference_mode()
     def run(self) -> list[BestHypothesis | None]:
-        """Return the best hypothesis of each sentence; None where the model's outputs are not
+        """Return the best hypothesis of each sentence, or None where the model's outputs are not
         numbers.
         """
         step = 0
@@ -220,7 +220,7 @@ class BatchSearch:
     def _finish_as_fairseq(
         self, candidates: _Candidates, is_ending_BC: Tensor, step: int
     ) -> Tensor:
-        """End hypotheses among the first `beam_size` candidates; return which sentences are done.
+        """End hypotheses among the first `beam_size` candidates. Return which sentences are done.
 
         A sentence is done with `beam_size` ended hypotheses, shape (B,).
         """
@@ -237,7 +237,7 @@ class BatchSearch:
     def _finish_as_tensor2tensor(
         self, candidates: _Candidates, is_ending_BC: Tensor, step: int
     ) -> Tensor:
-        """End all hypotheses that can end; return which sentences are done, shape (B,).
+        """End all hypotheses that can end. Return which sentences are done, shape (B,).
 
         A sentence is done when no unfinished hypothesis can beat its best. The score of an
         unfinished hypothesis is bounded, because its log-probability can only fall and its length

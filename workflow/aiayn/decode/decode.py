@@ -156,7 +156,7 @@ def load_split(task: Any, split: str) -> tuple[list[torch.Tensor], list[torch.Te
 
 
 def decode_split(translator: Translator, split: str) -> tuple[list[Hypothesis], float]:
-    """Translate a split; return its hypotheses in order, and the sentences per second.
+    """Translate a split. Return its hypotheses in order, and the sentences per second.
 
     The time to load the data is not counted.
     """

@@ -243,8 +243,8 @@ class TransformerSteps:
         return torch.mm(x_NM, self.output_VM.t(), out=self.logits_NV[: self.num_rows])
 
     def _attend_to_target(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
-        """Attend from each row's new token to the row's tokens and itself (section 3.2.3);
-        return (N, M).
+        """Attend from each row's new token to the row's tokens and itself (section 3.2.3).
+        Return (N, M).
         """
         weights, (key_LTNP, value_LTNR) = layer.self_attention, self.caches
         packed_NQ = weights.query(x_NM)
@@ -261,7 +261,7 @@ class TransformerSteps:
         return weights.out(read_NHE.flatten(1))
 
     def _attend_to_source(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
-        """Attend from each row's new token to its sentence's source; return (N, M)."""
+        """Attend from each row's new token to its sentence's source. Return (N, M)."""
         weights, k_BHDS = layer.source_attention, self.source_keys[index]
         q_NP = weights.query(x_NM)
         q_BHKD = q_NP.view(self.num_sentences, -1, self.num_heads, self.d_k).transpose(1, 2)
@@ -324,8 +324,8 @@ def steps_of(model: Any) -> DecoderSteps:
 
 @torch.inference_mode()
 def as_plain_transformer(model: Any) -> Transformer | None:
-    """Return a transformer of fairseq as this project's, with the same tensors; None if it is not
-    expressible here.
+    """Return a transformer of fairseq as this project's, with the same tensors, or None if it is
+    not expressible here.
 
     Its sizes are read from the tensors. No option of fairseq is interpreted: the two models have to
     have the same parameters, and the same output for a sentence.

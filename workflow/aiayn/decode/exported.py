@@ -58,7 +58,7 @@ class Vocabulary:
         return SPECIAL_SYMBOLS.index("</s>")
 
     def encode_line(self, line: str, *, add_if_not_exist: bool = False) -> torch.Tensor:
-        """Return the ids of a line of pieces, end of sentence included; nothing is ever added."""
+        """Return the ids of a line of pieces, end of sentence included. Nothing is ever added."""
         unknown = SPECIAL_SYMBOLS.index("<unk>")
         numbers = [self._number_by_symbol.get(piece, unknown) for piece in line.split()]
         return torch.tensor([*numbers, self.eos()], dtype=torch.int32)
@@ -87,7 +87,7 @@ class ExportedTask:
 def load_average(
     checkpoint: Path | CheckpointRecord, data_folder: Path, *, device: str
 ) -> tuple[Any, Any]:
-    """Load an averaged checkpoint with its data-bin, or an export; return the model and its task.
+    """Load an averaged checkpoint with its data-bin, or an export. Return the model and its task.
 
     The tensors of a checkpoint with a record are compared with it.
 
@@ -106,14 +106,14 @@ def load_average(
 
 
 def cut_line(line: torch.Tensor) -> torch.Tensor:
-    """Cut a line of ids to the 1,024 that a model reads; its end of sentence stays."""
+    """Cut a line of ids to the 1,024 that a model reads. Its end of sentence stays."""
     if len(line) <= MAX_POSITIONS:
         return line
     return torch.cat([line[: MAX_POSITIONS - 1], line[-1:]])
 
 
 def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
-    """Load a safetensors export; return the model for evaluation and a task with its dictionaries.
+    """Load a safetensors export. Return the model for evaluation and a task with its dictionaries.
 
     Only files of the folder are read.
 
@@ -168,7 +168,7 @@ def _build_by_fairseq(
 
 
 def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
-    """Return an export's tensors; a tied tensor appears under each of its names."""
+    """Return an export's tensors. A tied tensor appears under each of its names."""
     path = folder / TENSORS_NAME
     try:
         tensors = _parse_safetensors(path.read_bytes())

@@ -27,7 +27,7 @@ TOKENS_PER_BATCH = 4000
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """The measurements of a `PerplexityRecord`; `target_pieces` are the target lines in pieces."""
+    """The measurements of a `PerplexityRecord`. `target_pieces` are the target lines in pieces."""
 
     ppl_per_subword: float
     num_tokens: int

@@ -19,7 +19,7 @@ _DIGEST_LENGTH = 16
 
 
 def snapshot_folder(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Path:
-    """Return the folder for a copy of the present code; it may not exist yet."""
+    """Return the folder for a copy of the present code. It may not exist yet."""
     return _copy_folder(runs_folder, _read_sources(source_folder))
 
 

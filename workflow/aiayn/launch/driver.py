@@ -61,7 +61,7 @@ class Interruption(NotedSignal):
     """The first INT, TERM or HUP that the driver got."""
 
     def raise_if_any(self, state: str) -> None:
-        """End the driver if it got a signal; `state` says what continues without it.
+        """End the driver if it got a signal. `state` says what continues without it.
 
         Raises:
             KeyboardInterrupt: after INT.
@@ -84,7 +84,7 @@ def drive(
     cluster: ClusterSpec | None = None,
     clock: Clock = MACHINE_CLOCK,
 ) -> None:
-    """Train one run to its end and copy its record to `record_path`; launchers of a cluster's queue
+    """Train one run to its end and copy its record to `record_path`. Launchers of a cluster's queue
     need a `cluster`.
 
     Raises:
@@ -117,7 +117,7 @@ def drive(
 def _driver_lock(
     request: TrainingRequest, interruption: Interruption, clock: Clock
 ) -> Iterator[None]:
-    """Let one driver at a time look and submit; the system frees the lock when its process ends."""
+    """Let one driver at a time look and submit. The system frees the lock when its process ends."""
     with request.folder.driver_lock_path.open("w") as lock:
         has_logged = False
         while take_lock(lock, "two drivers of one run") is False:
@@ -153,7 +153,7 @@ def _set_aside(folder: RunFolder, clock: Clock) -> None:
 
 
 class ProgressLine:
-    """Shows the progress of one run on standard error; speed and time left are measured by this
+    """Shows the progress of one run on standard error. Speed and time left are measured by this
     driver.
     """
 
@@ -233,7 +233,7 @@ class _Driver:
     def _require_that_a_job_may_follow(
         self, new_events: list[Event], end: JobEnd, num_without_progress: int
     ) -> None:
-        """Raise if no job may follow the job that just ended before the run was done;
+        """Raise if no job may follow the job that just ended before the run was done.
         `new_events` are the events that it appended.
 
         `num_without_progress` jobs in turn have ended without a new checkpoint, this job included.
@@ -289,7 +289,7 @@ class _Driver:
         logger.info(f"{run}: its {words} ({reason}); resuming from {where}")
 
     def _supervise_job(self, *, num_earlier_jobs: int) -> JobEnd:
-        """Wait until the job that trains this run has ended or the run is done; submit a job if
+        """Wait until the job that trains this run has ended or the run is done. Submit a job if
         none is alive.
 
         Raises:
@@ -320,7 +320,7 @@ class _Driver:
         ]
 
     def _ask_queue(self) -> list[QueuedJob]:
-        """Return the jobs of this run's name, as soon as the queue answers; none when the run is
+        """Return the jobs of this run's name, as soon as the queue answers. None when the run is
         done.
 
         Raises:
@@ -375,7 +375,7 @@ class _Driver:
         )
 
     def _submit(self, num_earlier_jobs: int) -> str:
-        """Submit a job, again after each refusal that may pass, and return its number; '' if the
+        """Submit a job, again after each refusal that may pass, and return its number, or '' if the
         run is done meanwhile.
 
         The job in the queue counts that a submission without an answer had submitted.
@@ -414,7 +414,7 @@ class _Driver:
         return job
 
     def _wait(self, job: str) -> JobEnd:
-        """Wait until no job of this run is alive; a queue that does not answer, or omits the job,
+        """Wait until no job of this run is alive. A queue that does not answer, or omits the job,
         does not end it.
         """
         while True:

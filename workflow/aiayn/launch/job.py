@@ -122,7 +122,7 @@ class TrialJob(TrainingJob):
 
 def choose_gpu_variables() -> None:
     """Let torch's allocator on a GPU grow its blocks, and NCCL say why it fails, unless the user
-    chose otherwise; before torch is imported.
+    chose otherwise. Before torch is imported.
 
     The allocator cannot grow blocks on a MIG slice: it fails with `NVML_SUCCESS == r INTERNAL
     ASSERT FAILED` (pytorch issue 197312).

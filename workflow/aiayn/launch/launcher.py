@@ -1,4 +1,4 @@
-"""Defines the protocol by which a driver starts and watches jobs, and names the launchers; each is
+"""Defines the protocol by which a driver starts and watches jobs, and names the launchers. Each is
 imported when it is used.
 
 Another executor is a package next to `launch/slurm` with three files (its launcher, its queue, what
@@ -42,7 +42,7 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmissionError(LaunchError):
-    """No job was submitted; `is_passing` if the same job may be accepted later."""
+    """No job was submitted. `is_passing` if the same job may be accepted later."""
 
     def __init__(self, message: str, *, is_passing: bool) -> None:
         super().__init__(message)
@@ -74,7 +74,7 @@ class Launcher(JobQueue, Protocol):
         ...
 
     def preview(self, request: TrainingRequest, code_folder: Path) -> str:
-        """Return what `submit` would submit, as text; writes nothing, and needs no queue."""
+        """Return what `submit` would submit, as text. Writes nothing, and needs no queue."""
         return ""
 
     def tend(self, queued: QueuedJob) -> str:
@@ -88,7 +88,7 @@ class Launcher(JobQueue, Protocol):
         return JobEnd(job=job)
 
     def limit_reached(self, num_jobs: int) -> str:
-        """Return which maximum `num_jobs` jobs of a training have reached; '' if another job may
+        """Return which maximum `num_jobs` jobs of a training have reached, or '' if another job may
         follow.
         """
         return ""

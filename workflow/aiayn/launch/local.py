@@ -43,7 +43,7 @@ class LocalLauncher(Launcher):
         return True
 
     def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
-        """Start a job and return submitit's number; it imports our code from its folder.
+        """Start a job and return submitit's number. It imports our code from its folder.
 
         It gets a GPU a rank that no other run has, if this machine has GPUs. Only the driver gets
         the terminal's Ctrl-C. It sends TERM to the job, so that the job can save.
@@ -127,7 +127,7 @@ class DebugLauncher(LocalLauncher):
     poll_seconds = 0.0
 
     def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
-        """Prepare the job; asking for its state runs it.
+        """Prepare the job. Asking for its state runs it.
 
         Raises:
             LaunchError: if it would need several processes.

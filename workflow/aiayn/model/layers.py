@@ -15,7 +15,7 @@ from aiayn.model.norms import make_norm
 
 
 class _Layer(nn.Module):
-    """A layer's feed-forward sub-layer, and how any sub-layer is joined to its input; `cfg` is a
+    """A layer's feed-forward sub-layer, and how any sub-layer is joined to its input. `cfg` is a
     TransformerConfig.
     """
 

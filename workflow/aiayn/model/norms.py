@@ -18,7 +18,7 @@ class LayerNorm(nn.LayerNorm):
     """
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
-        """Return x normalised; `padding_mask_BT` changes nothing."""
+        """Return x normalised. `padding_mask_BT` changes nothing."""
         return super().forward(x_BTM)
 
 
@@ -36,7 +36,7 @@ class StdLayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
-        """Return x normalised; `padding_mask_BT` changes nothing."""
+        """Return x normalised. `padding_mask_BT` changes nothing."""
         std_BT1, mean_BT1 = torch.std_mean(x_BTM, dim=-1, keepdim=True)
         return self.weight * (x_BTM - mean_BT1) / (std_BT1 + self.eps) + self.bias
 

@@ -37,7 +37,7 @@ def _angles(num_positions: int, frequencies_I: Tensor) -> Tensor:
 
 
 def count_positions(padding_mask_BT: Tensor) -> Tensor:
-    """Return each token's position in its sentence, from 0; padding does not count."""
+    """Return each token's position in its sentence, from 0. Padding does not count."""
     return ((~padding_mask_BT).long().cumsum(dim=1) - 1).clamp(min=0)
 
 

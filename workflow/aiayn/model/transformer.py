@@ -38,7 +38,7 @@ def _option(default: Any, text: str) -> Any:
 
 @dataclass
 class TransformerConfig:
-    """The architecture in TrainingSpec's names; the defaults are the paper's base."""
+    """The architecture in TrainingSpec's names. The defaults are the paper's base."""
 
     num_layers: int = _option(6, "N, in the encoder and again in the decoder")
     d_model: int = _option(512, "width of the model")
@@ -141,7 +141,7 @@ class Encoder(_Stack):
 
 
 class Decoder(_Stack):
-    """The decoder (section 3.1, right of Figure 1); its input is the target, shifted right."""
+    """The decoder (section 3.1, right of Figure 1). Its input is the target, shifted right."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class Transformer(nn.Module):
         make_encoder: Callable[..., Encoder] = Encoder,
         make_decoder: Callable[..., Decoder] = Decoder,
     ) -> Self:
-        """Return a model initialised from torch's generator; the two makers are for subclasses of
+        """Return a model initialised from torch's generator. The two makers are for subclasses of
         the stacks.
         """
         target_embedding = _make_embedding(cfg, num_target_symbols, padding_index)
@@ -237,7 +237,7 @@ class Transformer(nn.Module):
         return model
 
     def forward(self, source_BS: Tensor, target_input_BT: Tensor) -> Tensor:
-        """Return the logits, (B, T, V); the target begins with </s> and ends before its last
+        """Return the logits, (B, T, V). The target begins with </s> and ends before its last
         token.
         """
         logits_BTV: Tensor = self.decoder(target_input_BT, self.encoder(source_BS))[0]

@@ -39,7 +39,7 @@ def make_request(
     threads_per_rank: int,
     command: str,
 ) -> TrainingRequest:
-    """Return the request of a training; without data, which may not exist yet, its run's name ends
+    """Return the request of a training. Without data, which may not exist yet, its run's name ends
     in DIGEST.
 
     Raises:
@@ -128,8 +128,8 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
 
 
 def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> Machine | None:
-    """Require that the devices of this machine, or of the cluster's file, support the precision;
-    return them.
+    """Require that the devices of this machine, or of the cluster's file, support the precision.
+    Return them.
 
     Return None if the cluster's file does not name a GPU of hardware.yaml. The job itself then
     checks the precision before it trains.
@@ -160,7 +160,7 @@ def check_feasible(
     allow_long_runs: bool,
     cluster: ClusterSpec | None,
 ) -> float | None:
-    """Require that a run fits, and return its hours by the formula; None where its GPU is not
+    """Require that a run fits, and return its hours by the formula, or None where its GPU is not
     known.
 
     The time limit of a cluster says how long a run may take there.

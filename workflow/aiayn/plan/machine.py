@@ -30,7 +30,7 @@ UNKNOWN_LINK = _assume(1.6e10, "one direction of PCIe 3.0 x16")
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What one training has: `num_devices` GPUs, or CPU cores if `gpu` is ''; money and watts count
+    """What one training has: `num_devices` GPUs, or CPU cores if `gpu` is ''. Money and watts count
     for a single device.
 
     `chosen_by` gives the reason for this choice. `rate_by_precision` has the operations a second of

@@ -51,7 +51,7 @@ CPU_SHARE = 0.302
 
 
 class Bounds(NamedTuple):
-    """The best and the worst value of a constant; neither is fitted to a published throughput.
+    """The best and the worst value of a constant. Neither is fitted to a published throughput.
 
     Worst over best is at most 1.6, so that a sum of terms is a range at most 1.6 wide.
     """
@@ -80,7 +80,7 @@ GRADIENT_BYTES = 4  # of a parameter, in the all-reduce
 
 
 class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the host launches and waits for; `counted_on` names the other system whose counts these
+    """What the host launches and waits for. `counted_on` names the other system whose counts these
     are, '' if they are the training's own.
     """
 
@@ -239,7 +239,7 @@ def predict_speed(
 def update_terms(
     training: TrainingSpec, symbols: int, machine: Machine, counts: KernelCounts, case: int
 ) -> UpdateTerms:
-    """Return the terms of an update on a GPU in the best (0) or the worst (1) case; the output has
+    """Return the terms of an update on a GPU in the best (0) or the worst (1) case. The output has
     `symbols` symbols.
     """
     precision, ranks = training.precision, machine.num_ranks
@@ -272,7 +272,7 @@ def update_terms(
 
 
 def batches_per_rank(training: TrainingSpec, num_ranks: int) -> float:
-    """Return how many batches of an update a rank has; several ranks may share a batch."""
+    """Return how many batches of an update a rank has. Several ranks may share a batch."""
     return max(1.0, training.batches_per_update / num_ranks)
 
 

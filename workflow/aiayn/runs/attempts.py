@@ -61,7 +61,7 @@ class Started(_Event, frozen=True, kw_only=True, tag="started"):
 
 
 class Ended(_Event, frozen=True, kw_only=True, tag="ended"):
-    """An attempt ended; `update` is the newest whole checkpoint's, which the next attempt resumes
+    """An attempt ended. `update` is the newest whole checkpoint's, which the next attempt resumes
     from.
     """
 
@@ -88,7 +88,7 @@ class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_events(run_folder: Path) -> list[Event]:
-    """Return all events in order; none if the run never began.
+    """Return all events in order. None if the run never began.
 
     Raises:
         RecordError: naming the line, if any other line is not an event.
@@ -97,7 +97,7 @@ def read_events(run_folder: Path) -> list[Event]:
 
 
 def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> AttemptSummary:
-    """Sum seconds over all attempts; the newest counts until `until` (UTC) while it is open, or not
+    """Sum seconds over all attempts. The newest counts until `until` (UTC) while it is open, or not
     at all.
     """
     num_attempts, num_backward, wall_seconds, gpu_seconds = 0, 0, 0.0, 0.0
@@ -128,7 +128,7 @@ def seconds_between(begin: str, end: str) -> float:
 
 
 def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_Value]:
-    """Return the value of each line, checked against a type; an absent file has no values.
+    """Return the value of each line, checked against a type. An absent file has no values.
 
     Raises:
         RecordError: naming file and line, if a line is not such a value. A torn last line is
@@ -149,7 +149,7 @@ def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_V
 
 
 def append_json_line(path: Path, value: object) -> None:
-    """Append a value and flush it to the disk; a torn line before it is dropped. One writer at a
+    """Append a value and flush it to the disk. A torn line before it is dropped. One writer at a
     time.
     """
     with path.open("a+b") as lines:

@@ -7,7 +7,7 @@ CHECKPOINT_NAME = re.compile(r"(model|full)_\d{8}\.pt")
 
 
 def checkpoint_path(folder: Path, kind: str, update: int) -> Path:
-    """Return the path of a checkpoint; `kind` is `model` or `full`."""
+    """Return the path of a checkpoint. `kind` is `model` or `full`."""
     return folder / f"{kind}_{update:08d}.pt"
 
 

@@ -1,4 +1,4 @@
-"""Defines the clock of code that waits; a test passes a clock that jumps over each wait."""
+"""Defines the clock of code that waits. A test passes a clock that jumps over each wait."""
 
 import time
 from collections.abc import Callable

@@ -23,7 +23,7 @@ _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
 
 def is_held(path: Path) -> bool | None:
-    """Return whether another process holds a lock, None on a file system without locks; a missing
+    """Return whether another process holds a lock, None on a file system without locks. A missing
     file is not held.
     """
     try:
@@ -110,7 +110,7 @@ class Claim:
         return self._lock_path.with_name(f"{self._lock_path.name}.{number}")
 
     def _paths(self) -> list[Path]:
-        """List all claims; a listed folder is read again where a file system caches names."""
+        """List all claims. A listed folder is read again where a file system caches names."""
         prefix = f"{self._lock_path.name}."
         names = [name for name in os.listdir(self._lock_path.parent) if name.startswith(prefix)]
         return [

@@ -56,7 +56,7 @@ def read_max_update(path: Path) -> int | None:
 
 
 def last_lines(path: Path, num_lines: int) -> list[str]:
-    """Return the last lines of a file that are not empty, also an incomplete last line; an absent
+    """Return the last lines of a file that are not empty, also an incomplete last line. An absent
     file has no lines.
 
     Only the file's end is read.
@@ -106,7 +106,7 @@ def _newest_statistics(lines: list[str]) -> dict[str, Any]:
 
 def read_validations(log_path: Path) -> dict[int, float]:
     """Return bits a subword on the dev set by update, in rising order, from a JSON log, plain or
-    packed; empty without.
+    packed, or empty without.
 
     fairseq measures it some twenty times in a training, without dropout or label smoothing. If a
     resumed training repeated updates, the later measurement counts. Torn lines and values that are

@@ -25,7 +25,7 @@ class RunNameParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split_run_name(run: str) -> RunNameParts | None:
-    """Return the parts of a run's name; None for a name of another form."""
+    """Return the parts of a run's name, or None for a name of another form."""
     match = _RUN_NAME.fullmatch(run)
     return msgspec.convert(match.groupdict(), RunNameParts, strict=False) if match else None
 

@@ -27,7 +27,7 @@ class QueueError(LaunchError):
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as its queue shows it: it waits, runs or has ended; an ended job is shown for some
+    """A job as its queue shows it: it waits, runs or has ended. An ended job is shown for some
     minutes.
 
     `reason` is why it waits or does not simply run; `ending` how it ended. `words` are the queue's
@@ -66,7 +66,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobQueue(Protocol):
-    """What runs need of a queue; `title`, its name, and `asked`, the command that lists it, are for
+    """What runs need of a queue. `title`, its name, and `asked`, the command that lists it, are for
     messages.
     """
 
@@ -87,7 +87,7 @@ class JobQueue(Protocol):
         ...
 
     def cancel(self, name: str) -> None:
-        """End this user's jobs of a name; it is not an error if there are none.
+        """End this user's jobs of a name. It is not an error if there are none.
 
         Raises:
             QueueError: if the queue's command is missing or fails.

@@ -76,7 +76,7 @@ class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class RunFolder:
-    """The folder of the run that is named like it; nothing is cached, as other processes write
+    """The folder of the run that is named like it. Nothing is cached, as other processes write
     there.
     """
 
@@ -113,7 +113,7 @@ class RunFolder:
         return update_of(paths[-1]) if paths else 0
 
     def full_path(self, update: int) -> Path:
-        """Return the path of the full checkpoint of an update; a training can resume from it."""
+        """Return the path of the full checkpoint of an update. A training can resume from it."""
         return checkpoint_path(self.checkpoints_path, "full", update)
 
     # Attempts.
@@ -123,7 +123,7 @@ class RunFolder:
         return read_events(self.path)
 
     def append_event(self, event: Event) -> None:
-        """Append one event and bring it to the disk; a torn line before it is dropped."""
+        """Append one event and bring it to the disk. A torn line before it is dropped."""
         append_json_line(self.path / ATTEMPTS_NAME, event)
 
     def open_attempt(self) -> Started | None:
@@ -143,7 +143,7 @@ class RunFolder:
         reason: str,
         time: str | None = None,
     ) -> None:
-        """End the open attempt at `time` (UTC), by default now; `update` is by default the newest
+        """End the open attempt at `time` (UTC), by default now. `update` is by default the newest
         checkpoint's.
 
         Raises:
@@ -197,7 +197,7 @@ class RunFolder:
     # Jobs.
 
     def jobs(self) -> list[SubmittedJob]:
-        """Return all jobs in order; none if nothing was submitted. A torn last line is omitted.
+        """Return all jobs in order. None if nothing was submitted. A torn last line is omitted.
 
         Raises:
             RecordError: naming the line, if any other line is not a job.
@@ -205,11 +205,11 @@ class RunFolder:
         return read_json_lines(self.path / JOBS_NAME, SubmittedJob, "a job")
 
     def append_job(self, job: SubmittedJob) -> None:
-        """Append one job and bring it to the disk; a torn line before it is dropped."""
+        """Append one job and bring it to the disk. A torn line before it is dropped."""
         append_json_line(self.path / JOBS_NAME, job)
 
     def output_path(self, job: str) -> Path:
-        """Return the file into which rank 0 of a job prints, and a batch script before it; it may
+        """Return the file into which rank 0 of a job prints, and a batch script before it. It may
         not exist.
 
         It is computed without listing the folder, which is slow on a shared file system.
@@ -283,7 +283,7 @@ class RunFolder:
         )
 
     def rank_zero_process(self) -> int | None:
-        """Return the process number that rank 0 wrote into its lock; valid on its machine, while it
+        """Return the process number that rank 0 wrote into its lock. It is valid on its machine, while it
         is running.
         """
         try:

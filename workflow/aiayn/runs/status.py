@@ -42,7 +42,7 @@ _FRESH_SECONDS = (
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a run; a value that is not known is None or ''.
+    """The state of a run. A value that is not known is None or ''.
 
     `reason` says why a run waits, ended or is damaged. `update` is the last update made that is
     known, out of `updates`. `saved_update` is the update of the newest checkpoint, where it would
@@ -110,7 +110,7 @@ def find_run_folder(runs_folder: Path, run: str) -> Path:
 
 
 def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
-    """Return the state of each run; a queue is read once, and only if it has a run's newest job."""
+    """Return the state of each run. A queue is read once, and only if it has a run's newest job."""
     jobs_by_launcher: dict[str, list[QueuedJob] | None] = {}
     statuses = []
     for path in run_folders:
@@ -273,7 +273,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the newest event is an attempt's end; its processes may run a moment longer."""
+        """Whether the newest event is an attempt's end. Its processes may run a moment longer."""
         return bool(self.events) and isinstance(self.events[-1], Ended) and self.newer_job is None
 
     @property
@@ -402,7 +402,7 @@ def judge_state(known: Evidence) -> tuple[State, str]:
 
 
 def _judge_alive(known: Evidence, shown: QueuedJob) -> tuple[State, str]:
-    """Return the state of a run from its job in the queue; a running job comes before others."""
+    """Return the state of a run from its job in the queue. A running job comes before others."""
     if shown.state == "running":
         return "running", shown.reason
     reason = shown.reason + (", waits for a person" if shown.is_stuck else "")

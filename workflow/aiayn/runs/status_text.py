@@ -128,7 +128,7 @@ def _count(value: int | None) -> str:
 
 
 def _order(status: RunStatus) -> tuple[str, str, int]:
-    """Return what runs are sorted by; seed 10 comes after seed 9, names of another form come
+    """Return what runs are sorted by. Seed 10 comes after seed 9, names of another form come
     last.
     """
     parts = split_run_name(status.run)

@@ -20,7 +20,7 @@ TrainingStatus = Literal["finished", "outdated", "not recorded", "missing"] | St
 
 
 class TrainingState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a training; `reason` says why it is not finished.
+    """The state of a training. `reason` says why it is not finished.
 
     `finished` has a record of the present spec, and `outdated` a record of another one. `not
     recorded` is done, but its record is not there. `missing` has never begun. Any other status is

@@ -81,14 +81,14 @@ class WorkflowProgress:
         return is_shown
 
     def start(self, *, shows_all: bool) -> None:
-        """Begin to show progress, until `stop`; with `shows_all` all of Snakemake's log is shown,
+        """Begin to show progress, until `stop`. With `shows_all` all of Snakemake's log is shown,
         too.
         """
         self._shows_all = shows_all
         threading.Thread(target=self._show_until_the_end, daemon=True).start()
 
     def stop(self) -> None:
-        """End the progress; after Ctrl-C, say what was saved."""
+        """End the progress. After Ctrl-C, say what was saved."""
         self._ended.set()
         self._clear()
         if self._is_interrupted:

@@ -75,7 +75,7 @@ def score_hypotheses(
     testset: str,
     hypotheses_sha256: str | None = None,
 ) -> list[ScoreRecord]:
-    """Return a record for each metric, in the given order; values are in percent.
+    """Return a record for each metric, in the given order. Values are in percent.
 
     `hypotheses_sha256` is the SHA-256 of their file, by default `lines_sha256` of the lines.
 
@@ -243,7 +243,7 @@ def _is_defined(metric: str, target_language: str) -> bool:
 
 
 def _languages(metric: str) -> tuple[str, ...]:
-    """Return the languages that a metric is defined for; none if it is defined for all."""
+    """Return the languages that a metric is defined for. None if it is defined for all."""
     procedure = PROCEDURE_BY_METRIC.get(metric)
     if procedure is None or procedure.tok == "none":
         return ()

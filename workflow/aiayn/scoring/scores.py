@@ -70,7 +70,7 @@ def training_key(evaluation: Evaluation) -> TrainingKey:
 def read_trainings(
     keys: Iterable[TrainingKey], results_folder: Path, scale: str, runs_folder: Path
 ) -> dict[TrainingKey, TrainRecord]:
-    """Read the records of finished trainings; a training without a record is left out.
+    """Read the records of finished trainings. A training without a record is left out.
 
     Raises:
         RecordError: if a record is torn, or belongs to another training than its path names.

@@ -88,7 +88,7 @@ class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """An outcome with its reason in a sentence; differences are ours minus printed, in BLEU.
+    """An outcome with its reason in a sentence. Differences are ours minus printed, in BLEU.
 
     The p-values are explained above. They are None if the rule was not applied, because the numbers
     are not comparable or the seeds too few. `pooled` is the sd over all systems, `judging` the sd
@@ -120,14 +120,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_printed_predicted(self) -> bool | None:
-        """Whether the printed number is in the prediction interval; None without an interval."""
+        """Whether the printed number is in the prediction interval, or None without an interval."""
         if self.difference is None or self.prediction_half_width is None:
             return None
         return abs(self.difference) <= self.prediction_half_width
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions of a measured number; `metric` is its definition."""
+    """The conditions of a measured number. `metric` is its definition."""
 
     scale: str
     corpus: str

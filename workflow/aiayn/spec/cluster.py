@@ -61,7 +61,7 @@ CPUS_PER_RANK = 4
 
 
 class ClusterSpec(Spec, frozen=True, kw_only=True):
-    """The nodes that a training requests from Slurm; null means Slurm's own default.
+    """The nodes that a training requests from Slurm. Null means Slurm's own default.
 
     - A training has `num_nodes` x `ranks_per_node` ranks. With `gpus_per_node` of 0 they reduce by
       gloo on CPUs; otherwise each rank has its own GPU.

@@ -60,7 +60,7 @@ class SubwordSpec(Spec, frozen=True, kw_only=True):
 
 
 class CleanSpec(Spec, frozen=True, kw_only=True):
-    """The limits on training pairs; a pair that exceeds a limit is dropped, null means no limit.
+    """The limits on training pairs. A pair that exceeds a limit is dropped, null means no limit.
 
     Pairs with an empty side are always dropped. Test sets are never filtered. Lengths count the
     words, separated by blanks, that `tokenise` leaves. A pair with a word of more than
@@ -144,7 +144,7 @@ class ArchiveSpec(Spec, frozen=True, kw_only=True):
 
 
 class PlainText(Spec, frozen=True, kw_only=True):
-    """A side of a test set as plain text; `path` is below the test set's folder of a mirror."""
+    """A side of a test set as plain text. `path` is below the test set's folder of a mirror."""
 
     path: str
     checksum: Checksum

@@ -35,7 +35,7 @@ class SourcedValue(Spec, frozen=True, kw_only=True):
 
 
 class GpuSpec(Spec, frozen=True, kw_only=True):
-    """One kind of GPU; all values count for a single GPU, though a K80 board carries two.
+    """One kind of GPU. All values count for a single GPU, though a K80 board carries two.
 
     The first rate is in single precision. `tf32_` and `bf16_flops_per_second` are the rates of the
     tensor cores, None if the GPU's do not support the precision. `link_bytes_per_second` is the

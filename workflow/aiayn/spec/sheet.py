@@ -45,7 +45,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class SheetRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of a sheet; `location` is its `file:line` in errors."""
+    """A row of a sheet. `location` is its `file:line` in errors."""
 
     corpus: str
     system: str

@@ -154,7 +154,7 @@ def _record_locations(
 
 
 def overlay(base: Document, top: Document) -> Document:
-    """Return `base` with the keys of `top` over it; mappings are merged, other values replaced."""
+    """Return `base` with the keys of `top` over it. Mappings are merged, other values replaced."""
 
     def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         merged = dict(below)
@@ -169,7 +169,7 @@ def overlay(base: Document, top: Document) -> Document:
 
 
 def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) -> _Spec:
-    """Turn a document into a spec; refuse unknown keys, wrong types and missing keys.
+    """Turn a document into a spec. Refuse unknown keys, wrong types and missing keys.
 
     With `strict` false, text that spells a number is read as the number.
 

@@ -113,7 +113,7 @@ class SystemSpec(Spec, frozen=True, kw_only=True):
 
 
 class Overrides(Spec, frozen=True, kw_only=True):
-    """Keys of `training` that a scale sets for all its systems; null keeps each system's value.
+    """Keys of `training` that a scale sets for all its systems. Null keeps each system's value.
 
     The values enter the run's digest as if the system's file contained them.
     """
@@ -280,7 +280,7 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
 
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
-    """Turn Snakemake's merged config into a ScaleSpec; `origin` is its name in errors."""
+    """Turn Snakemake's merged config into a ScaleSpec. `origin` is its name in errors."""
     # Snakemake passes some values of `--config` as text.
     return convert(Document(Path(origin), dict(config), {}), ScaleSpec, strict=False)
 

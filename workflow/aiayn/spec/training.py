@@ -99,7 +99,7 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
 
 
 class DecodingSpec(Spec, frozen=True, kw_only=True):
-    """The settings of the beam search (section 6.1); they do not enter the run's digest.
+    """The settings of the beam search (section 6.1). They do not enter the run's digest.
 
     A hypothesis of n tokens, with its end of sentence, is ranked by its log-probability over
     `n^alpha` (form `len`, fairseq's) or over `((5 + n) / 6)^alpha` (form `gnmt`, which the paper

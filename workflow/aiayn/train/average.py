@@ -19,7 +19,7 @@ from aiayn.train.checkpoints import (
 
 
 def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Return the mean of each tensor, summed in float64; `models` are read one at a time.
+    """Return the mean of each tensor, summed in float64. `models` are read one at a time.
 
     Tied matrices stay tied: tensors that share a storage in the first model share a mean.
 
@@ -61,7 +61,7 @@ def first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
 
 
 def average_checkpoints(train: TrainRecord, *, last: int, record_path: Path) -> CheckpointRecord:
-    """Average the last `last` models of a training into the checkpoint of a record; return it.
+    """Average the last `last` models of a training into the checkpoint of a record. Return it.
 
     Raises:
         CheckpointError: if the training kept fewer models, or a model is absent, torn, or not the

@@ -147,7 +147,7 @@ class CheckpointKeeper:
 
     @contextlib.contextmanager
     def closed_at_end(self) -> Iterator[None]:
-        """Wait for the last write at the end of the block; an error of the block outweighs the
+        """Wait for the last write at the end of the block. An error of the block outweighs the
         write's error.
         """
         try:

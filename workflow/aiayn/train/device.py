@@ -48,7 +48,7 @@ def prepare_device(device: str) -> None:
 
 
 def missing_kernels(index: int = 0) -> str:
-    """Return why torch has no kernels for a GPU, with the build that has them; '' if it has
+    """Return why torch has no kernels for a GPU, with the build that has them, or '' if it has
     them.
     """
     capability = torch.cuda.get_device_capability(index)

@@ -33,7 +33,7 @@ class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def training_data(data: BinarizedCorpus) -> TrainingData:
-    """Describe a data-bin for fairseq; it is joint if both languages share a dictionary."""
+    """Describe a data-bin for fairseq. It is joint if both languages share a dictionary."""
     return TrainingData(
         folder=str(data.folder.absolute()),
         source_language=data.source_language,
@@ -223,7 +223,7 @@ def _tying_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 
 def _optimiser_flags(training: TrainingSpec) -> list[str]:
-    """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing); fairseq's models
+    """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing). Fairseq's models
     keep fairseq's.
     """
     values: dict[str, object]
@@ -293,7 +293,7 @@ def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list
 
 
 def _saving_flags(training: TrainingSpec) -> list[str]:
-    """Return the flags of validation; `train/checkpoints.py` decides what is saved, and when by
+    """Return the flags of validation. `train/checkpoints.py` decides what is saved, and when by
     updates.
     """
     is_by_epoch = training.save_interval_updates is None

@@ -25,7 +25,7 @@ from aiayn.model.transformer import Decoder, Encoder, EncoderOutput, Transformer
 
 @dataclass
 class AiaynTransformerConfig(TransformerConfig, FairseqDataclass):  # type: ignore[misc]
-    """The architecture as fairseq's flags; `train/fairseq_args.py` gives them."""
+    """The architecture as fairseq's flags. `train/fairseq_args.py` gives them."""
 
     embedding_vectors: str = field(
         default="",
@@ -43,7 +43,7 @@ class AiaynEncoder(Encoder, FairseqEncoder):  # type: ignore[misc]
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, *, needs_weights: bool = False
     ) -> EncoderOutput:
-        """Return the encoder's output; lengths are seen from the padding."""
+        """Return the encoder's output. Lengths are seen from the padding."""
         return Encoder.forward(self, src_tokens, needs_weights=needs_weights)
 
 

@@ -18,7 +18,7 @@ def shape_of(sample: dict[str, Any]) -> BatchShape:
 def join_batches(
     samples: Sequence[dict[str, Any]], *, padding_index: int, is_left_padded: bool
 ) -> dict[str, Any]:
-    """Return one batch with the sentences of fairseq's batches; sources may be padded left."""
+    """Return one batch with the sentences of fairseq's batches. Sources may be padded left."""
     inputs = [sample["net_input"] for sample in samples]
 
     def join(tensors: list[Tensor], *, is_left: bool = False) -> Tensor:

@@ -83,7 +83,7 @@ def _chosen_interface() -> str | None:
 
 
 def _interface_of(address: str) -> str | None:
-    """Return the interface that has an IPv4 address; None if it is unknown."""
+    """Return the interface that has an IPv4 address, or None if it is unknown."""
     if ipaddress.ip_address(address).is_loopback:
         return _LOOPBACK  # it answers to all of 127.0.0.0/8
     names = [name for _, name in socket.if_nameindex()]
@@ -91,7 +91,7 @@ def _interface_of(address: str) -> str | None:
 
 
 def _address_of(interface: str) -> str | None:
-    """Return the first IPv4 address of an interface; None if it has none."""
+    """Return the first IPv4 address of an interface, or None if it has none."""
     request = struct.pack("256s", interface.encode()[:15])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         try:

@@ -98,7 +98,7 @@ def _require_sound(group: RankGroup, device: str, problem: str, *, within_second
 
 
 def _problem_of(check: Callable[[], None], what: str) -> str:
-    """Return the problem that a check found, '' if none; an error of `is_peer_loss` is raised."""
+    """Return the problem that a check found, '' if none. An error of `is_peer_loss` is raised."""
     try:
         check()
     except (RuntimeError, ValueError) as error:  # torch's errors are RuntimeErrors
@@ -146,7 +146,7 @@ def _check_layer(device: str) -> None:
 
 
 def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
-    """Sum a known tensor over all ranks; whole numbers below 2^24, so that fp32 holds every sum
+    """Sum a known tensor over all ranks. Whole numbers below 2^24, so that fp32 holds every sum
     without rounding.
     """
     pattern_N = torch.arange(NUM_REDUCED, dtype=torch.float32) % 16 + 1

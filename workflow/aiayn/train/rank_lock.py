@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class BusyRunError(LaunchError):
-    """Another process trains this run and records the outcome; this process has not failed."""
+    """Another process trains this run and records the outcome. This process has not failed."""
 
 
 @contextlib.contextmanager

@@ -155,7 +155,7 @@ class RankGroup:
 def joined_ranks(
     folder: RunFolder, rank: Rank, device: str, stop: StopFlag | None = None
 ) -> Iterator[RankGroup]:
-    """Join the job's ranks in one process group; a rank that fails in the block ends the others.
+    """Join the job's ranks in one process group. A rank that fails in the block ends the others.
 
     Raises:
         StopTraining: if this process gets a signal before all have joined.
@@ -201,7 +201,7 @@ def joined_ranks(
 
 def new_training_group() -> ProcessGroup:
     """Return a group of all ranks for the training's collectives, which end after
-    COLLECTIVE_SECONDS; a new group does not inherit that. This is a collective.
+    COLLECTIVE_SECONDS. A new group does not inherit that. This is a collective.
     """
     timeout = datetime.timedelta(seconds=COLLECTIVE_SECONDS)
     group: ProcessGroup = torch.distributed.new_group(timeout=timeout)
@@ -209,7 +209,7 @@ def new_training_group() -> ProcessGroup:
 
 
 def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
-    """Return on all ranks alike whether to stop after this update; then the flag's `agreed` is the
+    """Return on all ranks alike whether to stop after this update. Then the flag's `agreed` is the
     signal.
 
     If several ranks have a signal, the signal of the highest weight counts. The ranks all-reduce

@@ -76,7 +76,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return None
 
     def is_rank_zero_alive(self) -> bool:
-        """Return whether rank 0 holds its lock in the folder; a TCPStore itself notices its end."""
+        """Return whether rank 0 holds its lock in the folder. A TCPStore itself notices its end."""
         return not self.folder or is_held(_lock_path(self.folder)) is not False
 
     def sign(self, rank: int, host: str) -> str:

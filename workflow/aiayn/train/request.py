@@ -80,13 +80,13 @@ class NotedSignal:
 
 
 class StopTraining(BaseException):
-    """A signal ends the training, or the wait for another rank; no `Exception`, so that fairseq
+    """A signal ends the training, or the wait for another rank. No `Exception`, so that fairseq
     does not catch it.
     """
 
 
 class StopFlag(NotedSignal):
-    """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers; the training loop reads it
+    """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers. The training loop reads it
     after each update.
 
     A cluster sends USR2 when the time is nearly up, and another job resumes. The other signals end

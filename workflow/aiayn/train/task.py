@@ -156,7 +156,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
-        """Count the tokens of a training step; fairseq passes the outputs of all ranks."""
+        """Count the tokens of a training step. Fairseq passes the outputs of all ranks."""
         super().reduce_metrics(logging_outputs, criterion)
         if criterion.training:
             self.num_target_tokens += int(
@@ -164,7 +164,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
             )
 
     def get_checkpoint_dict(self) -> dict[str, dict[str, Any]]:
-        """Return this task's state for a full checkpoint; fairseq stores it under the class's
+        """Return this task's state for a full checkpoint. Fairseq stores it under the class's
         name.
         """
         stopping = fairseq_cli.train.should_stop_early

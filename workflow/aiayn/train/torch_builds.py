@@ -54,7 +54,7 @@ CAPABILITY_BY_GPU: dict[str, Capability] = {
 
 
 def installed_build(version: str | None = None) -> CudaBuild | None:
-    """Return the build of the installed torch, or of a `version`; None for a CPU build and for
+    """Return the build of the installed torch, or of a `version`, or None for a CPU build and for
     an unknown build.
 
     The package index's build for Linux has no suffix: it is the newest.

@@ -54,7 +54,7 @@ __all__ = ["plugin", "train_rank"]  # plugin: imported to register our classes w
 
 
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
-    """Train to the end, or to a signal (`stop.agreed` is it then); rank 0 keeps the run's attempts
+    """Train to the end, or to a signal (`stop.agreed` is it then). Rank 0 keeps the run's attempts
     and its record.
 
     Raises:
@@ -80,7 +80,7 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
 
 
 class RankTraining:
-    """The training of one rank, a worker unless it is `RankZero`; `device` is `cpu` or `cuda`, as
+    """The training of one rank, a worker unless it is `RankZero`. `device` is `cpu` or `cuda`, as
     found here.
     """
 
@@ -333,7 +333,7 @@ def _log_added(path: Path) -> Iterator[None]:
 
 
 def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
-    """Return whether training is complete; fairseq would make another update after the last."""
+    """Return whether training is complete. Fairseq would make another update after the last."""
     if full_path is None:
         return False
     if update_of(full_path) >= request.training.updates:

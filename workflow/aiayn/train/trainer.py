@@ -36,7 +36,7 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         self._group_limits = self._find_group_limits()
 
     def _find_group_limits(self) -> GroupLimits | None:
-        """Return the limits of joined batches; None where batches are not joined.
+        """Return the limits of joined batches, or None where batches are not joined.
 
         Batch normalisation computes with each batch's own mean. fairseq's models are left as they
         are: an LSTM wants its sentences sorted.
@@ -106,7 +106,7 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
     def _reduce_and_log_stats(
         self, logging_outputs: Any, sample_size: Any, grad_norm: Tensor | None = None
     ) -> Any:
-        """Log an update, or keep its log until `share_log`; validations have no norm."""
+        """Log an update, or keep its log until `share_log`. Validations have no norm."""
         if not self.keeps_local_log or grad_norm is None:
             return super()._reduce_and_log_stats(logging_outputs, sample_size, grad_norm)
         self._unshared.append((logging_outputs[0], grad_norm))
@@ -159,7 +159,7 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
 
 
 def _require_equal_norms(norms_UR: Tensor, first_update: int, num_updates: int) -> None:
-    """Require equal norms of U updates on R ranks; the newest update is `num_updates`.
+    """Require equal norms of U updates on R ranks. The newest update is `num_updates`.
 
     Raises:
         FloatingPointError: naming the first update whose norms differ, and each rank's norm.

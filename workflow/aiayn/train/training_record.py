@@ -119,8 +119,8 @@ def _describe_kernels(training: TrainingSpec, num_updates_by_groups: dict[int, i
 
 
 def _attention_kernels(training: TrainingSpec) -> str:
-    """Return the kernels of a GPU's attention; '' if the model's attention is not ours, or is not
-    computed by a kernel of torch.
+    """Return the kernels of a GPU's attention, or '' if the model's attention is not ours, or is
+    not computed by a kernel of torch.
     """
     if training.architecture != "transformer" or training.attention == "additive":
         return ""

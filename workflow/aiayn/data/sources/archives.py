@@ -48,7 +48,7 @@ def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Bin
 
 
 def open_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield the names and streams of all files of an archive; links and folders are passed over."""
+    """Yield the names and streams of all files of an archive. Links and folders are passed over."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():

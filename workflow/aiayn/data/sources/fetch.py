@@ -133,7 +133,7 @@ def fetch_archives(
     archives_folder: Path,
     mirror: str | None,
 ) -> dict[str, FetchedArchive]:
-    """Write `train.<language>` into `folder`; describe each archive, in the order of joining.
+    """Write `train.<language>` into `folder`. Describe each archive, in the order of joining.
 
     Archives that `archives_folder` holds under their public names are used, and missing archives
     are downloaded into it.
@@ -174,7 +174,7 @@ def fetch_archives(
 def files_of(
     source: ArchiveSource, archive: ArchiveSpec, mirror: str | None
 ) -> list[PublishedFile]:
-    """Return the files that hold an archive's text, in order of trial; the mirror comes first."""
+    """Return the files that hold an archive's text, in order of trial. The mirror comes first."""
     on_mirror, public = [], []
     for packed in archive.file_by_format.values():
         for place, path in packed.path_by_place.items():

@@ -1,4 +1,4 @@
-"""Appends the two sides of an archive to the files of a corpus; reads the segments of test sets.
+"""Appends the two sides of an archive to the files of a corpus. Reads the segments of test sets.
 
 A line ends at LF only, and both sides must have the same number of lines. Text is copied in blocks,
 so memory does not grow with the corpus. No character is changed, but a last line without LF gets
@@ -66,7 +66,7 @@ def _append_lines(stream: BinaryIO, into: BinaryIO) -> int:
 
 
 def read_segments(text: str, place: str) -> Iterator[str]:
-    """Yield each segment as a line; a line break inside it becomes a blank.
+    """Yield each segment as a line. A line break inside it becomes a blank.
 
     Raises:
         CorpusError: with `place` and line, if a segment has no end before the next segment or the

@@ -251,7 +251,7 @@ def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
 
 
 def read_dictionary(path: Path) -> list[str]:
-    """Return a dictionary's symbols by index; the four special symbols come first.
+    """Return a dictionary's symbols by index. The four special symbols come first.
 
     Raises:
         CorpusError: if a line is not `symbol count`, naming it.
@@ -268,7 +268,7 @@ def read_dictionary(path: Path) -> list[str]:
 
 
 def index_dtype(num_symbols: int) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
-    """Return the integer type of token indices; `num_symbols` includes the special symbols."""
+    """Return the integer type of token indices. `num_symbols` includes the special symbols."""
     return np.dtype("<u2") if num_symbols < _NARROW_LIMIT else np.dtype("<u4")
 
 

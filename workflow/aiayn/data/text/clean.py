@@ -138,7 +138,7 @@ def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
 
 
 def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
-    """Return the first of REASONS that drops a pair, or None; duplicates are found elsewhere.
+    """Return the first of REASONS that drops a pair, or None. Duplicates are found elsewhere.
 
     The ratio is the longer side's length over the shorter side's. A pair exactly at a limit stays,
     as in clean-corpus-n.perl.
@@ -168,7 +168,7 @@ def num_words(line: str) -> int:
 def _write_train(
     chunks: Iterable[CleanedChunk], path_by_language: Mapping[str, Path]
 ) -> dict[str, int]:
-    """Write all chunks' pairs without duplicates; return the number of dropped pairs by reason."""
+    """Write all chunks' pairs without duplicates. Return the number of dropped pairs by reason."""
     num_dropped_by_reason = dict.fromkeys(REASONS, 0)
     seen: set[bytes] = set()
     with contextlib.ExitStack() as opened:

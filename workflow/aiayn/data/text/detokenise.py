@@ -37,7 +37,7 @@ PIECE_PATTERN = "@@(?= |$)|\u2581|\uffed|(?<= )##(?=[^\\s#])|(?:(?<=[ \\t])|^)\u
 
 
 def join_any_pieces(pieces: str) -> str:
-    """Join pieces that have any of these marks; a line without marks stays."""
+    """Join pieces that have any of these marks. A line without marks stays."""
     if "\u2581" in pieces:
         return join_pieces(pieces).strip()
     if "\uffed" in pieces:

@@ -41,7 +41,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a file without their LF; a last line may lack it.
+    """Yield the lines of a file without their LF. A last line may lack it.
 
     Raises:
         CorpusError: as `open_bytes`, and naming the line that is not UTF-8.
@@ -58,7 +58,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def blocks_of(lines: Iterator[str], lines_per_block: int) -> Iterator[list[str]]:
-    """Yield lines in lists of at most `lines_per_block`; no line is read before it is needed."""
+    """Yield lines in lists of at most `lines_per_block`. No line is read before it is needed."""
     while block := list(itertools.islice(lines, lines_per_block)):
         yield block
 
@@ -83,7 +83,7 @@ def write_lines(lines: Iterable[str], path: Path) -> int:
 
 
 def count_lines(path: Path) -> int:
-    """Return the number of lines; a last line without LF counts."""
+    """Return the number of lines. A last line without LF counts."""
     num_lines, block = 0, b""
     with open_bytes(path) as content:
         while read := content.read(_BLOCK_BYTES):

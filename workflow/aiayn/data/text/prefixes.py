@@ -31,7 +31,7 @@ PREFIXES = (
 
 
 def find_prefix(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
-    """Return the pattern of the prefix that most of the first lines have; None without a prefix.
+    """Return the pattern of the prefix that most of the first lines have, or None without a prefix.
 
     A rank's label on some lines suffices, because only some ranks may print lines of fairseq.
     """
@@ -51,7 +51,7 @@ def _is_most(prefix: re.Pattern[bytes], sample: Sequence[bytes], num_matching: i
 
 
 def without_prefix(line: bytes, prefix: re.Pattern[bytes]) -> bytes | None:
-    """Return a line without its prefix; None for a line of another rank than 0."""
+    """Return a line without its prefix, or None for a line of another rank than 0."""
     match = prefix.match(line)
     if match is None:
         return line

@@ -138,7 +138,7 @@ class CodesEncoder(Encoder):
         self._path = codes_path
 
     def pieces(self, line: str) -> str:
-        """Return a line's pieces, separated by blanks; `@@` ends a piece within a word."""
+        """Return a line's pieces, separated by blanks. `@@` ends a piece within a word."""
         words = [word for word in line.split(" ") if word]
         for word in words:
             _require_one_token(word, str(self._path))
@@ -148,7 +148,7 @@ class CodesEncoder(Encoder):
 
 
 def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEncoder]:
-    """Return each language's encoder; with a joint model, both languages have the same object.
+    """Return each language's encoder. With a joint model, both languages have the same object.
 
     Raises:
         CorpusError: if a model is absent, has changed since it was learnt, or cannot be read.

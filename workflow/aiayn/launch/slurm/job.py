@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def prepare(request: TrainingRequest, environment: Any) -> None:
-    """Set the variables of a rank, before anything heavy is imported; `environment` is
+    """Set the variables of a rank, before anything heavy is imported. `environment` is
     submitit's.
     """
     # The partial result of a killed rank would make submitit fail at the end of a requeued job.
@@ -29,7 +29,7 @@ def prepare(request: TrainingRequest, environment: Any) -> None:
 
 
 def own_address(environment: Any) -> str | None:
-    """Return the address of this node on the network of the job's nodes; None if the job has one
+    """Return the address of this node on the network of the job's nodes, or None if the job has one
     node.
 
     Raises:

@@ -109,7 +109,7 @@ class SlurmLauncher(SlurmQueue):
         return f"Slurm could not launch job {queued.job} and holds it: released, {releases}"
 
     def outcome(self, job: str, queued: QueuedJob | None) -> JobEnd:
-        """Return how a job ended; a failed prologue has left a note."""
+        """Return how a job ended. A failed prologue has left a note."""
         failure = prologue_failure(self._request.folder.job_files_path, job)
         if queued is None:
             return JobEnd(
@@ -138,7 +138,7 @@ class SlurmLauncher(SlurmQueue):
 
 
 def sbatch_text(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
-    """Return the file that is submitted, to the byte; writes nothing and needs no Slurm."""
+    """Return the file that is submitted, to the byte. Writes nothing and needs no Slurm."""
     executor = _make_executor(request, cluster, code_folder)
     return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
 

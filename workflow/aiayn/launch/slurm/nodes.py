@@ -72,7 +72,7 @@ def with_node_cpus(cluster: ClusterSpec) -> ClusterSpec:
 
 def explain_refusal(reason: str, cluster: ClusterSpec, config_folder: Path = CONFIG_FOLDER) -> str:
     """Return which lines of a cluster's file sbatch's words are about, their values, and what
-    helps; '' for other words.
+    helps, or '' for other words.
     """
     matches = [line for line in _REFUSALS if re.search(line[0], reason, re.IGNORECASE)]
     if not matches:

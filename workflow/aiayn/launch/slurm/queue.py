@@ -114,7 +114,7 @@ class SlurmQueue:
         ]
 
     def cancel(self, name: str) -> None:
-        """End this user's jobs of a name, waiting or running; it is not an error if there are none.
+        """End this user's jobs of a name, waiting or running. It is not an error if there are none.
 
         Raises:
             SlurmError: if scancel is missing or fails.
@@ -197,7 +197,7 @@ def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedPro
 
 
 def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
-    """Return what the user can do for a job that may wait for ever; '' if the job will start by
+    """Return what the user can do for a job that may wait for ever, or '' if the job will start by
     itself.
 
     `alive` are the alive jobs of every folder. Slurm runs jobs of the same name one after another

@@ -61,7 +61,7 @@ class Form(msgspec.Struct, frozen=True):
         return f"python3 -c {shlex.quote(program)}"
 
     def plain(self, line: str) -> str:
-        """Return a line without the form; a line that is not of this form stays."""
+        """Return a line without the form. A line that is not of this form stays."""
         if re.search(self.pattern, line) is None:
             return line
         for step in filter(None, self.sed.split("; ")):
@@ -115,8 +115,8 @@ def find_form_fault(
     language: str = "de",
     is_as_given: bool = False,
 ) -> FormFault | None:
-    """Return the first form whose undoing raises the match, in the order in which they are undone;
-    None for sentences, whatever their quality.
+    """Return the first form whose undoing raises the match, in the order in which they are undone,
+    or None for sentences, whatever their quality.
 
     A known form that most lines of both sides have is a fault as well: equal pieces match, too.
     """
@@ -188,7 +188,7 @@ def _missing_marks(hypotheses: Sequence[str], references: Sequence[str]) -> str:
 
 
 def _without_marks(line: str) -> str:
-    """Return a line without accents, punctuation and case; `ue` becomes `u`, as U+00FC does."""
+    """Return a line without accents, punctuation and case. `ue` becomes `u`, as U+00FC does."""
     text = unicodedata.normalize("NFD", line.replace("\u00df", "ss"))
     return re.sub("([aou])e", r"\1", re.sub(r"[^\w\s]", "", text.lower()))
 
@@ -207,7 +207,7 @@ def check_form(
     language: str,
     is_as_given: bool,
 ) -> None:
-    """Check that the form of the lines does not decide their score; `paths` are the two files.
+    """Check that the form of the lines does not decide their score. `paths` are the two files.
 
     Raises:
         ScoreError: with the matches as they are and without the form, and the next step.

@@ -37,7 +37,7 @@ MIN_MOVED_WORDS = 30  # that a move of all following lines must gain: several se
 
 
 class Shift(NamedTuple):
-    """From the line `first_line` on (from 1), each translation stands `offset` lines too late; a
+    """From the line `first_line` on (from 1), each translation stands `offset` lines too late. A
     negative offset is too early: lines are missing before it.
     """
 
@@ -54,7 +54,7 @@ class Shift(NamedTuple):
 
 
 def check_order(hypotheses: Sequence[str], references: Sequence[str], *, path: str) -> None:
-    """Check that the lines are in the order of the references; too few words in common cannot tell.
+    """Check that the lines are in the order of the references. Too few words in common cannot tell.
 
     Raises:
         ScoreError: with the line at which the order changes, if it is known, and the next step.
@@ -160,7 +160,7 @@ def find_other_language(
     lines: Sequence[str], references: Sequence[str]
 ) -> tuple[float, float] | None:
     """Return the share of the references' most frequent words in each text if the lines are in
-    another language; None if not, and for short texts and lines that repeat themselves.
+    another language, or None if not, and for short texts and lines that repeat themselves.
     """
     counts, expected = (
         Counter(re.findall(r"[^\W\d_]+", " ".join(text).casefold())) for text in (lines, references)

@@ -24,7 +24,7 @@ _SGM = re.compile(
 
 
 class SystemOutput(NamedTuple):
-    """A text as it was read; `references` are the T- lines of a generate log, otherwise None."""
+    """A text as it was read. `references` are the T- lines of a generate log, otherwise None."""
 
     path: str
     lines: list[str]
