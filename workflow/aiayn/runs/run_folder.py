@@ -283,8 +283,8 @@ class RunFolder:
         )
 
     def rank_zero_process(self) -> int | None:
-        """Return the process number that rank 0 wrote into its lock. It is valid on its machine, while it
-        is running.
+        """Return the process number that rank 0 wrote into its lock. It is valid on its machine,
+        while it is running.
         """
         try:
             text = self.lock_path.read_text(encoding="utf-8")
