@@ -27,7 +27,6 @@ RATIO_CAUSES = ("tokens_per_update", "updates", "peak_learning_rate", "warmup_st
 # The names that published/costs.csv has for the causes of these quantities.
 CAUSES = {
     "target_tokens": "tokens_per_update",
-    "batch_fill": "tokens_per_update",
     "num_dictionaries": "vocabulary",
     "other_dictionary": "dictionary",
     "num_scored": "testset",

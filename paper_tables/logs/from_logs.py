@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import RecordError
-from aiayn.facts.derived import model_parameters
+from aiayn.facts.derived import parameters_of
 from aiayn.facts.jobs import Training, join_jobs
 from aiayn.facts.listing import LeftOut, Listing, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
@@ -203,7 +203,7 @@ def _contradictions(training: Training, train: TrainRecord) -> Iterator[Fact]:
     """Yield the numbers of updates and of parameters in which a run's record and log differ."""
     pairs = {
         "updates": (train.updates, training.last_update),
-        "parameters": (train.num_parameters, model_parameters(training)),
+        "parameters": (train.num_parameters, parameters_of(training.last)),
     }
     section = training.last
     for name, (recorded, logged) in pairs.items():

@@ -27,7 +27,6 @@ CORPUS: dict[str, Any] = {
     "test_sentences": 300,
     "dev_sentences": 200,
     "reference_tokens": 3310,
-    "tokens_per_pair": 13.5,
 }
 SIZES = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "warmup_steps")
 

@@ -158,7 +158,7 @@ def test_a_log_of_a_parser_states_no_argument_that_is_not_known() -> None:
 OF_SIZE = {
     "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "warmup_steps", "updates",
     "peak_learning_rate", "tokens_per_update", "target_tokens", "train_pairs", "num_types",
-    "dev_pairs", "num_scored", "reference_tokens", "bleu", "batch_fill", "tokens_per_pair",
+    "dev_pairs", "num_scored", "reference_tokens", "bleu",
 }  # fmt: skip
 FORMS = sorted(path for path in HONEST.glob("*/*") if path.is_dir())
 

@@ -11,7 +11,6 @@ import posixpath
 import re
 import statistics
 from collections.abc import Iterator
-from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +22,7 @@ from aiayn.facts.jobs import (
     LAST_CHECKPOINT,
     Training,
     Translation,
-    gpu_names,
+    clock_seconds,
     is_same_place,
     language_pair_of,
     models_of,
@@ -58,75 +57,59 @@ _YEAR = re.compile(r"wmt[_-]?(?:20)?(\d\d)(?!\d)", re.IGNORECASE)
 
 def facts_of_training(training: Training) -> list[Fact]:
     """Return all facts of a training: stated, printed, and derived."""
-    return [*training.facts, *_derived_of_training(training)]
+    facts = training.facts
+    names = {fact.quantity for section in training.sections for fact in symbols_of(section)}
+    for section in training.sections:
+        symbols = symbols_of(section)
+        facts += symbols
+        # What one start states, each start has to state.
+        missing = names - {fact.quantity for fact in symbols}
+        facts += [section.fact(name, None) for name in sorted(missing) if section.arguments]
+    for derive in (_history, _checkpoints, _end, _batches, _speed):
+        facts += derive(training)
+    for section in training.sections:
+        for derive_of_start in (*_OF_SECTIONS, _corpus, _samples, _rates, _model_of_start, _costs):
+            facts += derive_of_start(section)
+    return facts
 
 
 def facts_of_translation(translation: Translation) -> list[Fact]:
     """Return all facts of a translation, without those of its training."""
-    return [*translation.section.facts, *_derived_of_translation(translation)]
-
-
-def _derived_of_training(training: Training) -> Iterator[Fact]:
-    names = {fact.quantity for section in training.sections for fact in symbols_of(section)}
-    for section in training.sections:
-        symbols = symbols_of(section)
-        yield from symbols
-        # What one start states, each start has to state.
-        missing = names - {fact.quantity for fact in symbols}
-        for name in sorted(missing if section.arguments else ()):
-            yield Fact(name, None, section.path, section.line)
-        yield from _code_of_user(section)
-        yield from _conflicts(section)
-        yield from _folders(section)
-    yield from _history(training)
-    yield from _checkpoints(training)
-    yield from _end(training)
-    yield from _corpus(training)
-    yield from _batches(training)
-    yield from _samples(training)
-    yield from _rates(training)
-    yield from _parameters(training)
-    yield from _matrices(training)
-    yield from _costs(training)
-    yield from _speed(training)
-
-
-def _place(section: Section, quantity: str) -> tuple[str, int]:
-    """Return the file and line of a fact, or those of the section's beginning."""
-    fact = section.find(quantity)
-    return (section.path, section.line) if fact is None else (fact.path, fact.line)
+    section, facts = translation.section, list(translation.section.facts)
+    if translation.repeats:
+        facts.append(section.fact("repeats", translation.repeats))
+    for derive in (*_OF_SECTIONS, _search, _score):
+        facts += derive(section)
+    return [*facts, *_origin(translation)]
 
 
 def symbols_of(section: Section) -> list[Fact]:
-    """Return the paper's symbols of the arguments of one start, which are worked out once."""
+    """Return the paper's symbols of the arguments of one start, which are worked out once.
+
+    Two groups of a config may state different values of an argument: each counts.
+    """
     if section.symbols is None:
-        section.symbols = list(_symbols(section))
+        first = dict(section.arguments)
+        last = first | {
+            fact.quantity.removeprefix("train."): fact.value
+            for fact in section.facts
+            if fact.quantity.startswith("train.")
+        }
+        found: dict[tuple[str, Value], None] = {}
+        for arguments in (first, last):
+            gpus = whole(section.value("num_gpus"))
+            if gpus is not None:
+                arguments["distributed_world_size"] = gpus
+            found |= dict.fromkeys(symbols_of_arguments(arguments).items())
+        # The updates made are compared, not those planned.
+        others = {"updates", "precision", *(() if is_ours(first) else OURS_ONLY)}
+        section.symbols = [section.fact(*pair) for pair in found if pair[0] not in others]
     return section.symbols
 
 
-def _symbols(section: Section) -> Iterator[Fact]:
-    """Yield the paper's symbols of the arguments of one start."""
-    if not section.arguments:
-        return
-    arguments = dict(section.arguments)
-    gpus = whole(section.value("num_gpus"))
-    stated = whole(arguments.get("distributed_world_size"))
-    if gpus is not None:
-        arguments["distributed_world_size"] = gpus
-    has_gpus = gpus is not None or stated is not None
-    symbols = list(symbols_of_arguments(arguments, gpus).items())
-    # Two groups of a config may state different values: each counts.
-    last = arguments | {
-        fact.quantity.removeprefix("train."): fact.value
-        for fact in section.facts
-        if fact.quantity.startswith("train.") and fact.quantity != "train.distributed_world_size"
-    }
-    symbols += [pair for pair in symbols_of_arguments(last, gpus).items() if pair not in symbols]
-    for symbol, value in symbols:
-        is_other = symbol in OURS_ONLY and not is_ours(arguments)
-        is_other = is_other or symbol in ("updates", "precision")
-        if not is_other and (has_gpus or symbol != "tokens_per_update"):
-            yield Fact(symbol, value, section.path, section.line)
+def dict_of_symbols(section: Section) -> dict[str, Value]:
+    """Return the symbols of one start by name, the first value of each."""
+    return {fact.quantity: fact.value for fact in reversed(symbols_of(section))}
 
 
 def _code_of_user(section: Section) -> Iterator[Fact]:
@@ -135,7 +118,7 @@ def _code_of_user(section: Section) -> Iterator[Fact]:
         is_stated = fact.quantity in ("user_dir", "train.user_dir", "generate.user_dir")
         if is_stated and fact.value:
             name = posixpath.basename(normal_path(fact.value))
-            yield Fact("code_of_user", name, fact.path, fact.line)
+            yield fact._replace(quantity="code_of_user", value=name)
 
 
 def _conflicts(section: Section) -> Iterator[Fact]:
@@ -164,7 +147,7 @@ def _conflicts(section: Section) -> Iterator[Fact]:
             known[fact.quantity] = second
         elif str(first) != str(second):
             text = f"{fact.quantity} is {first} and {second}"
-            yield Fact("conflict", text, fact.path, fact.line)
+            yield fact._replace(quantity="conflict", value=text)
 
 
 def _folders(section: Section) -> Iterator[Fact]:
@@ -175,24 +158,26 @@ def _folders(section: Section) -> Iterator[Fact]:
             path = normal_path(fact.value)
             places = (path, posixpath.dirname(path))
             if not any(is_same_place(one, place) for one in folders for place in places):
-                yield Fact("conflict", f"{path} is not in `data`", fact.path, fact.line)
+                yield fact._replace(quantity="conflict", value=f"{path} is not in `data`")
                 return
 
 
-def _history(training: Training) -> Iterator[Fact]:
-    """Yield where each start began: nothing, its own checkpoint, or weights that are not known."""
-    if training.seed is not None:
-        yield Fact("seed", training.seed, training.last.path, training.last.line)
-    home = posixpath.basename(training.last.save_folder)
+_OF_SECTIONS = (_code_of_user, _conflicts, _folders)
+
+
+def _history(training: Training) -> list[Fact]:
+    """Return the seed, and where each start began: from nothing, from a checkpoint of its own, or
+    from weights that are not known.
+    """
+    last, home = training.last, posixpath.basename(training.last.save_folder)
     faults: list[Fact] = []
     reached, begun = 0, ""
     for section in training.sections:
-        path, line = _place(section, "resumed_updates")
         updates = whole(section.value("resumed_updates"))
         loaded = normal_path(section.value("loaded_path") or "")
         restored = str(section.arguments.get("restore_file") or LAST_CHECKPOINT)
         folder = posixpath.basename(posixpath.dirname(loaded))
-        is_own = folder == home or 0 < (updates or 0) <= reached
+        is_own = bool(updates) and (folder == home or (updates or 0) <= reached)
         text = ""
         if updates is None and section.first_epoch not in (None, 1):
             text = "not stated"
@@ -200,28 +185,28 @@ def _history(training: Training) -> Iterator[Fact]:
             text = f"update {updates:,} of a log that is not here"
         elif section.first_time and section.first_time < begun:
             text = f"a start of {section.first_time} goes on with one of {begun}"
-        elif loaded != "." and not (is_own and updates):
+        elif loaded != "." and not is_own:
             text = f"the weights of {loaded}"
         elif loaded == "." and restored != LAST_CHECKPOINT and not _is_in(restored, home):
             text = f"the weights of {restored}"
         if text:
-            faults.append(Fact("history", text, path, line))
+            faults.append(section.fact("history", text, section.line_of("resumed_updates")))
         reached, begun = reach_of(section), section.first_time or begun
     best = math.inf
     for one in training.dev_validations:
-        best = min(best, one.loss_bits or math.inf)
-        known = one.value_by_name.get("best_loss", math.inf)
+        best, known = min(best, one.loss_bits or best), one.value_by_name.get("best_loss", best)
         if not faults and known < best - 0.0051:
             text = f"a best loss of {known}, which no validation here has"
-            faults.append(Fact("history", text, training.last.path, one.line))
-    yield from faults
+            faults.append(last.fact("history", text, one.line))
     if not faults and training.first.arguments:
-        path, line = _place(training.first, "resumed_updates")
-        yield Fact("history", "whole", path, line)
+        first = training.first
+        faults = [first.fact("history", "whole", first.line_of("resumed_updates"))]
     folders = {normal_path(one.arguments.get("data")) for one in training.sections if one.arguments}
     if len(folders) > 1:
-        text = " then ".join(sorted(folders))
-        yield Fact("data_of_starts", text, training.last.path, training.last.line)
+        faults.append(last.fact("data_of_starts", " then ".join(sorted(folders))))
+    if training.seed is not None:
+        faults.append(last.fact("seed", training.seed))
+    return faults
 
 
 def _checkpoints(training: Training) -> Iterator[Fact]:
@@ -239,9 +224,9 @@ def _checkpoints(training: Training) -> Iterator[Fact]:
             in_name = re.fullmatch(r"checkpoint_\d+_(\d+)\.pt", name)
             if not is_same_place(folder or ".", home):
                 text = f"a checkpoint is saved in {folder}, not in {home}"
-                yield Fact("conflict", text, section.path, line)
+                yield section.fact("conflict", text, line)
             if in_name and update is not None and int(in_name[1]) != update:
-                yield Fact("conflict", f"{name} is of update {update}", section.path, line)
+                yield section.fact("conflict", f"{name} is of update {update}", line)
             validation = validation_by_update.get(whole(update) or 0)
             is_number = re.fullmatch(r"-?\d+\.?\d*", str(score))
             if validation is None or not is_number:
@@ -253,7 +238,7 @@ def _checkpoints(training: Training) -> Iterator[Fact]:
             }.get(str(metric))
             if printed is not None and f"{printed:.2f}" != f"{float(str(score)):.2f}":
                 text = f"{name} has score {score}, its validation {printed}"
-                yield Fact("conflict", text, section.path, line)
+                yield section.fact("conflict", text, line)
 
 
 def _is_in(path: str, home: str) -> bool:
@@ -261,29 +246,20 @@ def _is_in(path: str, home: str) -> bool:
 
 
 def _end(training: Training) -> Iterator[Fact]:
-    """Yield how far the training went, and which epochs and validations are missing."""
-    last = training.last
-    path, line = last.path, last.last_line
+    """Yield how far the training went, which validations are missing, and their losses."""
+    last, line, final = training.last, training.last.last_line, training.final_validation
     if training.last_update:
-        yield Fact("updates", training.last_update, path, line)
-    if last.cut_line is not None:
-        yield Fact("cut_line", last.cut_line, path, last.cut_line)
-    epochs = {one.epoch for one in training.epochs}
-    missing = [number for number in range(1, max(epochs, default=0)) if number not in epochs]
-    yield Fact("missing_epochs", len(missing), path, line)
-    due = _missing_validations(training)
-    yield Fact("missing_validations", len(due), path, line)
-    final = training.final_validation
-    yield Fact("validated_last_update", final is not None, path, final.line if final else line)
+        yield last.fact("updates", training.last_update, line)
+    yield last.fact("missing_validations", len(_missing_validations(training)), line)
     smoothed = [one for one in training.validations if one.loss_bits and one.nll_bits]
     is_unsmoothed = smoothed and all(one.loss_bits == one.nll_bits for one in smoothed)
     if is_unsmoothed and (real(dict_of_symbols(last).get("eps_ls")) or 0.0) > 0:
-        yield Fact("unsmoothed_loss", smoothed[-1].loss_bits, path, smoothed[-1].line)
+        yield last.fact("unsmoothed_loss", smoothed[-1].loss_bits, smoothed[-1].line)
     if final is not None:
-        yield Fact("final_nll_bits", final.nll_bits, path, final.line)
+        yield last.fact("final_nll_bits", final.nll_bits, final.line)
     sizes = [one.target_tokens for one in training.dev_validations if one.target_tokens]
     if sizes:
-        yield Fact("spread_of_validations", max(sizes) / min(sizes), path, line)
+        yield last.fact("spread_of_validations", max(sizes) / min(sizes), line)
 
 
 def _missing_validations(training: Training) -> list[int]:
@@ -304,35 +280,34 @@ def _missing_validations(training: Training) -> list[int]:
     return sorted(update for update in due - made if update >= begin)
 
 
-def _corpus(training: Training) -> Iterator[Fact]:
+def _corpus(section: Section) -> Iterator[Fact]:
     """Yield languages, pairs and dictionaries."""
-    last = training.last
-    if training.language_pair:
-        yield Fact("language_pair", training.language_pair, last.path, last.line)
-    for section in training.sections:
-        # The newest line of each part counts: fairseq reads train, train1, ... as one corpus.
-        pairs: dict[str, Fact] = {}
-        for fact in section.facts:
-            name = fact.quantity.removeprefix("pairs_")
-            if name != fact.quantity and name.rstrip("0123456789") == "train":
-                known = pairs.get(name)
-                if known is None or (real(fact.value) or 0) >= (real(known.value) or 0):
-                    pairs[name] = fact
-        if pairs:
-            number = sum(whole(fact.value) or 0 for fact in pairs.values())
-            newest = list(pairs.values())[-1]
-            yield Fact("train_pairs", number, newest.path, newest.line)
-            yield from _year(section, number, newest)
-        dev = section.find(f"pairs_{training.dev_subset}")
-        if dev is not None:
-            yield Fact("dev_pairs", dev.value, dev.path, dev.line)
-        sizes = section.values("num_types")
-        if len(sizes) >= 2:
-            path, line = _place(section, "num_types")
-            yield Fact("num_dictionaries", len(set(sizes[:2])), path, line)
-        data = str(section.arguments.get("data") or "").replace(":\\", "")
-        if data:
-            yield Fact("num_data_folders", data.count(":") + 1, section.path, section.line)
+    pair = language_pair_of([section])
+    if pair:
+        yield section.fact("language_pair", pair)
+    # The newest line of each part counts: fairseq reads train, train1, ... as one corpus.
+    parts: dict[str, Fact] = {}
+    for fact in section.facts:
+        name = fact.quantity.removeprefix("pairs_").rstrip("0123456789")
+        known = parts.get(fact.quantity, fact)
+        is_more = (real(fact.value) or 0) >= (real(known.value) or 0)
+        if fact.quantity.startswith("pairs_") and name == "train" and is_more:
+            parts[fact.quantity] = fact
+    if parts:
+        newest = list(parts.values())[-1]
+        number = sum(whole(one.value) or 0 for one in parts.values())
+        yield newest._replace(quantity="train_pairs", value=number)
+        yield from _year(section, number, newest)
+    dev = section.find(f"pairs_{section.dev_subset}")
+    if dev is not None:
+        yield dev._replace(quantity="dev_pairs")
+    sizes = section.values("num_types")
+    if len(sizes) >= 2:
+        number = len(set(sizes[:2]))
+        yield section.fact("num_dictionaries", number, section.line_of("num_types"))
+    data = str(section.arguments.get("data") or "").replace(":\\", "")
+    if data:
+        yield section.fact("num_data_folders", data.count(":") + 1)
 
 
 def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
@@ -342,108 +317,77 @@ def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
     if number == WMT17_PAIRS:
         years.add(17)
     for year in sorted(years):
-        yield Fact("wmt_year", year, newest.path, newest.line)
+        yield newest._replace(quantity="wmt_year", value=year)
 
 
 def _batches(training: Training) -> Iterator[Fact]:
-    """Yield the printed size of a batch, against the arguments and against the corpus."""
-    ends = [one for one in training.epochs if one.target_tokens]
+    """Yield the printed size of a batch, and the pairs that an epoch read."""
+    last, ends = training.last, [one for one in training.epochs if one.target_tokens]
     if not ends:
         return
-    previous, tokens, pairs, num_updates = 0, 0.0, 0.0, 0
-    for end in ends:
-        updates = max(1, end.update - previous)
-        tokens += end.target_tokens * updates
-        pairs += end.value_by_name.get("bsz", 0.0) * updates
-        num_updates += updates
-        previous = end.update
-    path, line = training.last.path, ends[-1].line
-    yield Fact("target_tokens", tokens / num_updates, path, line)
-    whole_epochs = [end.target_tokens for end in ends[:-1]] or [tokens]
-    spread = max(whole_epochs) / max(1e-9, min(whole_epochs))
-    yield Fact("spread_of_batches", spread, path, line)
-    section = training.last
-    positions = dict_of_symbols(section).get("tokens_per_update")
-    if isinstance(positions, int) and positions:
-        yield Fact("batch_fill", tokens / num_updates / positions, path, line)
-    if pairs:
-        yield Fact("tokens_per_pair", tokens / pairs, path, line)
-    total = sum(
-        whole(section.value(f"pairs_{name}")) or 0
-        for name in ("train", "train1", "train2", "train3")
-    )
-    first = [ends[0].update] if ends[0].epoch == 1 else []
-    lengths = [after.update - before.update for before, after in pairwise(ends)]
-    if pairs and total and lengths:
-        read = pairs / num_updates * max([*first, *lengths])
-        yield Fact("pairs_of_an_epoch", read / total, path, line)
+    updates = [max(1, after.update - before.update) for before, after in pairwise(ends)]
+    updates = [max(1, ends[0].update), *updates]
+    tokens, pairs, line = 0.0, 0.0, ends[-1].line
+    for end, number in zip(ends, updates, strict=True):
+        tokens += end.target_tokens * number
+        pairs += end.value_by_name.get("bsz", 0.0) * number
+    yield last.fact("target_tokens", tokens / sum(updates), line)
+    sizes = [end.target_tokens for end in ends[:-1]] or [tokens]
+    yield last.fact("spread_of_batches", max(sizes) / min(sizes), line)
+    names = [f"pairs_{name}" for name in ("train", "train1", "train2", "train3")]
+    total = sum(whole(last.value(name)) or 0 for name in names)
+    # Where the first epoch is not here, its updates are not those of an epoch.
+    lengths = updates if ends[0].epoch == 1 else updates[1:]
+    if pairs and total and len(ends) > 1:
+        yield last.fact("pairs_of_an_epoch", pairs / sum(updates) * max(lengths) / total, line)
 
 
-def _samples(training: Training) -> Iterator[Fact]:
+def _samples(section: Section) -> Iterator[Fact]:
     """Yield what lines within epochs show of all epochs: their length, the size of batches, and
     whether gradients flow.
     """
-    tokens_by_epoch = {one.epoch: one.target_tokens for one in training.epochs}
-    for section in training.sections:
-        lengths: list[float] = []
-        sizes: list[float] = []
-        num_still = 0
-        before: Statistics | None = None
-        for sample in section.samples:
-            values = sample.value_by_name
-            num_still += values.get("gnorm") == 0
-            if sample.progress is None:
-                continue
-            whole_epoch = tokens_by_epoch.get(math.ceil(sample.progress))
-            if whole_epoch and "wpb" in values:
-                sizes.append(values["wpb"] / whole_epoch)
-            if before is None or before.progress is None:
-                before = sample
-            elif sample.progress - before.progress > MIN_PROGRESS:
-                passed = sample.progress - before.progress
-                lengths.append((sample.update - before.update) / passed)
-                before = sample
-        if not section.samples:
+    lengths: list[float] = []
+    sizes: list[float] = []
+    before: Statistics | None = None
+    for sample in section.samples:
+        if sample.progress is None:
             continue
-        path, line = section.path, section.samples[-1].line
-        yield Fact("still_updates", num_still / len(section.samples), path, line)
+        epoch = section.epochs.get(math.ceil(sample.progress))
+        if epoch and epoch.target_tokens and sample.target_tokens:
+            sizes.append(sample.target_tokens / epoch.target_tokens)
+        passed = math.inf if before is None else sample.progress - (before.progress or 0.0)
+        if before is not None and passed > MIN_PROGRESS:
+            lengths.append((sample.update - before.update) / passed)
+        if passed > MIN_PROGRESS:
+            before = sample
+    if section.samples:
+        line = section.samples[-1].line
+        num_still = sum(one.value_by_name.get("gnorm") == 0 for one in section.samples)
+        yield section.fact("still_updates", num_still / len(section.samples), line)
         if lengths:
-            spread = max(lengths) / max(1e-9, min(lengths))
-            yield Fact("spread_of_epochs", spread, path, line)
-        means = [
-            statistics.fmean(sizes[first : first + NUM_NEAR])
-            for first in range(len(sizes) - NUM_NEAR + 1)
-        ]
+            yield section.fact("spread_of_epochs", max(lengths) / max(1e-9, min(lengths)), line)
+        begins = range(len(sizes) - NUM_NEAR + 1)
+        means = [statistics.fmean(sizes[begin : begin + NUM_NEAR]) for begin in begins]
         if means:
             farthest = max(means, key=lambda mean: abs(mean - 1))
-            yield Fact("batches_within_epoch", farthest, path, line)
+            yield section.fact("batches_within_epoch", farthest, line)
 
 
-def dict_of_symbols(section: Section) -> dict[str, Value]:
-    """Return the symbols of one start by name."""
-    return {fact.quantity: fact.value for fact in reversed(symbols_of(section))}
-
-
-def _rates(training: Training) -> Iterator[Fact]:
+def _rates(section: Section) -> Iterator[Fact]:
     """Yield the share of the printed learning rates that are not those of the arguments."""
-    for section in training.sections:
-        symbols = dict_of_symbols(section)
-        peak = real(symbols.get("peak_learning_rate")) or 0.0
-        warmup = whole(symbols.get("warmup_steps"))
-        if symbols.get("schedule") != "inverse_sqrt" or warmup is None or peak <= 0:
-            continue
-        first = max(0.0, real(section.arguments.get("warmup_init_lr")) or 0.0)
-        rates = [one for one in section.samples if "lr" in one.value_by_name]
-        wrong = []
-        for sample in rates:
-            # fairseq's versions print the rate of this update or of the next update.
-            expected = [_rate(peak, warmup, first, sample.update + more) for more in (0, 1)]
-            errors = [abs(sample.value_by_name["lr"] / one - 1) for one in expected]
-            if min(errors) > RATE_TOLERANCE:
-                wrong.append(sample)
-        if rates:
-            line = (wrong or rates)[0].line
-            yield Fact("wrong_rates", len(wrong) / len(rates), section.path, line)
+    symbols = dict_of_symbols(section)
+    peak, warmup = real(symbols.get("peak_learning_rate")), whole(symbols.get("warmup_steps"))
+    rates = [one for one in section.samples if "lr" in one.value_by_name]
+    if symbols.get("schedule") != "inverse_sqrt" or warmup is None or not peak or not rates:
+        return
+    first = max(0.0, real(section.arguments.get("warmup_init_lr")) or 0.0)
+    wrong = []
+    for sample in rates:
+        # fairseq's versions print the rate of this update or of the next update.
+        expected = [_rate(peak, warmup, first, sample.update + more) for more in (0, 1)]
+        if min(abs(sample.value_by_name["lr"] / one - 1) for one in expected) > RATE_TOLERANCE:
+            wrong.append(sample)
+    yield section.fact("wrong_rates", len(wrong) / len(rates), (wrong or rates)[0].line)
 
 
 def _rate(peak: float, warmup: int, first: float, update: int) -> float:
@@ -492,12 +436,8 @@ def _twice(section: Section) -> int:
     return layers * (attention + feed_forward)
 
 
-def model_parameters(training: Training) -> int | None:
+def parameters_of(section: Section) -> int | None:
     """Return the number of the model's parameters, each once; None if no line states it."""
-    return _parameters_once(training.last)
-
-
-def _parameters_once(section: Section) -> int | None:
     printed, counted = whole(section.value("num_parameters")), counted_parameters(section)
     if printed and counted and section.form == "config":
         once = printed - _twice(section)
@@ -506,117 +446,83 @@ def _parameters_once(section: Section) -> int | None:
     return printed
 
 
-def _parameters(training: Training) -> Iterator[Fact]:
-    """Yield the printed number of parameters against the arguments, and how many are frozen."""
-    for section in training.sections:
-        path, line = _place(section, "num_parameters")
-        printed, counted = whole(section.value("num_parameters")), counted_parameters(section)
-        trained = whole(section.value("num_trained"))
-        if printed and counted:
-            ratio = (_parameters_once(section) or 0) / counted
-            yield Fact("parameters_of_arguments", ratio, path, line)
-        if printed and trained is not None:
-            yield Fact("frozen_parameters", printed - trained, path, line)
+def _model_of_start(section: Section) -> Iterator[Fact]:
+    """Yield the printed number of parameters against the arguments, how many are frozen, and
+    printed matrices and layers that the arguments do not make.
+    """
+    line = section.line_of("num_parameters")
+    printed, counted = whole(section.value("num_parameters")), counted_parameters(section)
+    trained = whole(section.value("num_trained"))
+    if printed and counted:
+        ratio = (parameters_of(section) or 0) / counted
+        yield section.fact("parameters_of_arguments", ratio, line)
+    if printed and trained is not None:
+        yield section.fact("frozen_parameters", printed - trained, line)
+    symbols = dict_of_symbols(section)
+    d_model, d_ff = symbols.get("d_model"), symbols.get("d_ff")
+    if d_model is None or d_ff is None or is_ours(section.arguments):
+        return
+    types = set(section.values("num_types"))
+    allowed = {f"Linear {d_model} x {size}" for size in (d_model, d_ff, f"{3 * d_model}", *types)}
+    allowed |= {f"Linear {d_ff} x {d_model}", *(f"Embedding {size} x {d_model}" for size in types)}
+    is_learned = symbols.get("positions") == "learned"
+    for fact in section.facts:
+        is_positions = is_learned and str(fact.value).startswith("Embedding")
+        if fact.quantity == "matrix" and fact.value not in allowed and not is_positions:
+            yield fact._replace(quantity="other_matrix")
+    for side in ("encoder", "decoder"):
+        number = sum(whole(value) or 0 for value in section.values(f"layer_{side}"))
+        if number and number != symbols.get("num_layers"):
+            text = f"{number} layers of the {side}"
+            yield section.fact("other_layers", text, section.line_of(f"layer_{side}"))
 
 
-def _matrices(training: Training) -> Iterator[Fact]:
-    """Yield printed matrices and layers that the arguments do not make."""
-    for section in training.sections:
-        symbols = dict_of_symbols(section)
-        d_model, d_ff = whole(symbols.get("d_model")), whole(symbols.get("d_ff"))
-        types = set(section.values("num_types"))
-        if d_model is None or d_ff is None or is_ours(section.arguments):
-            continue
-        allowed = {f"Linear {d_model} x {d_model}", f"Linear {d_model} x {d_ff}"}
-        allowed |= {f"Linear {d_ff} x {d_model}", f"Linear {d_model} x {3 * d_model}"}
-        allowed |= {f"Linear {d_model} x {size}" for size in types}
-        allowed |= {f"Embedding {size} x {d_model}" for size in types}
-        for fact in section.facts:
-            if fact.quantity == "matrix" and fact.value not in allowed:
-                is_positions = str(fact.value).startswith("Embedding") and (
-                    symbols.get("positions") == "learned"
-                )
-                if not is_positions:
-                    yield Fact("other_matrix", fact.value, fact.path, fact.line)
-        for side in ("encoder", "decoder"):
-            printed = sum(whole(value) or 0 for value in section.values(f"layer_{side}"))
-            if printed and printed != symbols.get("num_layers"):
-                path, line = _place(section, f"layer_{side}")
-                yield Fact("other_layers", f"{printed} layers of the {side}", path, line)
-
-
-def _costs(training: Training) -> Iterator[Fact]:
-    """Yield what a cost needs: seconds that agree with the clock, and one kind of GPU."""
-    last = training.last
-    names = gpu_names(training)
-    if names:
-        path, line = _place(last, "gpu")
-        yield Fact("gpu_kinds", len(names), path, line)
-    for section in training.sections:
-        done = section.find("done_seconds")
-        if done is None or not section.first_time or not section.last_time:
-            continue
-        passed = seconds_between(section.first_time, section.last_time)
-        walls = [one.value_by_name.get("wall", 0.0) for one in section.epochs.values()]
-        clock = max(passed, max(walls, default=0.0) if len(training.sections) == 1 else 0.0)
-        stated = real(done.value) or 0.0
-        if clock:
-            slack = CLOCK_SECONDS + 0.05 * clock
-            yield Fact("wrong_clock", abs(clock - stated) > slack, done.path, done.line)
-    if wall_seconds(training) is not None:
-        yield Fact("wall_seconds", wall_seconds(training), last.path, last.last_line)
+def _costs(section: Section) -> Iterator[Fact]:
+    """Yield whether the printed seconds are those of the clock."""
+    done = section.find("done_seconds")
+    if done is None or not section.first_time or not section.last_time:
+        return
+    walls = [one.value_by_name.get("wall", 0.0) for one in section.epochs.values()]
+    if section.value("resumed_updates"):
+        walls = []  # a later start goes on with the time of those before it
+    clock = max([clock_seconds(section), *walls])
+    if clock:
+        is_wrong = abs(clock - (real(done.value) or 0.0)) > CLOCK_SECONDS + 0.05 * clock
+        yield done._replace(quantity="wrong_clock", value=is_wrong)
 
 
 def _speed(training: Training) -> Iterator[Fact]:
-    """Yield the target tokens a second of all GPUs: the median of the last start's epochs, which
-    include validation and saving, or of its lines if no epoch has ended.
+    """Yield the seconds of all starts, and the target tokens a second of all GPUs: the median of
+    the last start's epochs, which include validation and saving, or of its lines if no epoch has
+    ended.
     """
-    last = training.last
+    last, seconds = training.last, wall_seconds(training)
+    if seconds is not None:
+        yield last.fact("wall_seconds", seconds, last.last_line)
     printed = list(last.epochs.values()) or last.samples
     speeds = [one.value_by_name["wps"] for one in printed if one.value_by_name.get("wps")]
     if speeds:
-        yield Fact("speed", statistics.median(speeds), last.path, last.last_line)
-
-
-def seconds_between(first: str, second: str) -> float:
-    """Return the seconds from one ISO time to a later time."""
-    passed = datetime.fromisoformat(second) - datetime.fromisoformat(first)
-    return passed.total_seconds()
+        yield last.fact("speed", statistics.median(speeds), last.last_line)
 
 
 # Translations
 
 
-def _derived_of_translation(translation: Translation) -> Iterator[Fact]:
-    section = translation.section
-    yield from _code_of_user(section)
-    yield from _conflicts(section)
-    yield from _folders(section)
-    if section.cut_line is not None and section.value("bleu") is None:
-        yield Fact("cut_line", section.cut_line, section.path, section.cut_line)
-    if translation.repeats:
-        yield Fact("repeats", translation.repeats, section.path, section.line)
-    yield from _search(translation)
-    yield from _score(section)
-    yield from _model(translation)
-
-
-def _search(translation: Translation) -> Iterator[Fact]:
-    section, arguments = translation.section, translation.section.arguments
-    path, line = section.path, section.line
-    printed, stated = section.find("printed_beam"), whole(arguments.get("beam"))
-    beam = stated if printed is None else whole(printed.value)
-    if beam is not None:
-        yield Fact("beam_size", beam, path, printed.line if printed else line)
+def _search(section: Section) -> Iterator[Fact]:
+    arguments, printed = section.arguments, section.find("printed_beam")
+    if printed is not None:
+        yield printed._replace(quantity="beam_size")
+    elif (stated := whole(arguments.get("beam"))) is not None:
+        yield section.fact("beam_size", stated)
     for fact in section.facts:
         if fact.quantity == "generate.lenpen":
             yield fact._replace(quantity="length_penalty_alpha")
-    if arguments:
-        yield Fact("limit_of_20_tokens", _length_limit(arguments, 20), path, line)
-        yield Fact("limit_of_100_tokens", _length_limit(arguments, 100), path, line)
-    paths = [str(path) for path in (section.value("model_path"), arguments.get("path")) if path]
-    for model_path in paths:
-        yield Fact("num_models", len(models_of(model_path)), path, line)
+    for num_tokens in (20, 100) if arguments else ():
+        limit = _length_limit(arguments, num_tokens)
+        yield section.fact(f"limit_of_{num_tokens}_tokens", limit)
+    for model_path in (section.value("model_path"), arguments.get("path")):
+        if model_path:
+            yield section.fact("num_models", len(models_of(str(model_path))))
 
 
 def _length_limit(arguments: dict[str, Value], num_tokens: int) -> float:
@@ -636,40 +542,34 @@ def _score(section: Section) -> Iterator[Fact]:
         return
     error = bleu_error(section)
     if error is not None:
-        yield Fact("bleu_error", error, bleu.path, bleu.line)
-    yield Fact("counts", _unit(section), bleu.path, bleu.line)
-    number = section.value("num_sentences") or section.num_hypotheses or None
-    if number is not None:
-        yield Fact("num_scored", number, bleu.path, bleu.line)
+        yield bleu._replace(quantity="bleu_error", value=error)
+    yield bleu._replace(quantity="counts", value=_unit(section))
+    number = section.value("num_sentences") or section.num_hypotheses
+    if number:
+        yield bleu._replace(quantity="num_scored", value=number)
 
 
 def bleu_error(section: Section) -> float | None:
     """Return by how much a printed BLEU leaves the range that its precisions, brevity penalty and
     lengths allow, which are printed with few digits; None if they are not stated.
     """
-    bleu = real(section.value("bleu"))
+    names = ("bleu", "brevity_penalty", "hypothesis_tokens", "reference_tokens", "length_ratio")
+    bleu, penalty, hypothesis, reference, ratio = (real(section.value(name)) for name in names)
     try:
         precisions = [float(text) for text in str(section.value("precisions")).split("/")]
     except ValueError:
         return None
-    penalty = real(section.value("brevity_penalty"))
     if bleu is None or penalty is None or len(precisions) != 4:
         return None
-    low = high = 0.0
-    for precision in precisions:
-        low += math.log(max(1e-9, precision - 0.0501)) / 4
-        high += math.log(precision + 0.0501) / 4
-    least, most = math.exp(low) * (penalty - 0.00051), math.exp(high) * (penalty + 0.00051)
+    lows = [max(1e-9, precision - 0.0501) for precision in precisions]
+    highs = [precision + 0.0501 for precision in precisions]
+    least = statistics.geometric_mean(lows) * (penalty - 0.00051)
+    most = statistics.geometric_mean(highs) * (penalty + 0.00051)
     error = max(0.0, least - bleu - 0.0051, bleu - most - 0.0051)
-    hypothesis, reference = (
-        real(section.value(name)) for name in ("hypothesis_tokens", "reference_tokens")
-    )
     if hypothesis and reference:
-        expected = min(1.0, math.exp(1 - reference / hypothesis))
-        error = max(error, 100 * max(0.0, abs(expected - penalty) - 0.00051))
-        ratio = real(section.value("length_ratio"))
-        if ratio is not None:
-            error = max(error, 100 * max(0.0, abs(hypothesis / reference - ratio) - 0.00051))
+        penalty_error = abs(min(1.0, math.exp(1 - reference / hypothesis)) - penalty)
+        ratio_error = 0.0 if ratio is None else abs(hypothesis / reference - ratio)
+        error = max(error, 100 * (max(penalty_error, ratio_error) - 0.00051))
     return round(error, 4)
 
 
@@ -687,29 +587,27 @@ def _unit(section: Section) -> str:
     return "words" if is_joined or is_decoded or section.num_hypotheses else "not stated"
 
 
-def _model(translation: Translation) -> Iterator[Fact]:
+def _origin(translation: Translation) -> Iterator[Fact]:
     """Yield which training made the checkpoint, when, and whether data and dictionaries are its."""
     section, training = translation.section, translation.training
-    path, line = section.path, section.line
     if training is None:
         return
-    yield Fact("training", training.name, path, line)
+    yield section.fact("training", training.name)
     text, source = average_of(translation, training)
-    yield Fact("average", text, path, line)
-    yield Fact("average_known_by", source, path, line)
+    yield section.fact("average", text)
+    yield section.fact("average_known_by", source)
     if not translation.averagings:
         yield from _order_of_time(translation, training)
     pair = language_pair_of([section])
     if pair:
-        yield Fact("translates", pair == training.language_pair, path, line)
+        yield section.fact("translates", pair == training.language_pair)
     printed, trained = (
         dict(zip(one.values("language"), one.values("num_types"), strict=False))
         for one in (section, training.last)
     )
     for language, size in printed.items():
         if trained and trained.get(language) != size:
-            text = f"[{language}] {size:,} types" if isinstance(size, int) else str(language)
-            yield Fact("other_dictionary", text, path, line)
+            yield section.fact("other_dictionary", f"[{language}] {size:,} types")
 
 
 def _order_of_time(translation: Translation, training: Training) -> Iterator[Fact]:
@@ -717,18 +615,12 @@ def _order_of_time(translation: Translation, training: Training) -> Iterator[Fac
 
     Clocks of two hosts may differ, so that the order is known only where no host is stated, or one.
     """
+    section, last = translation.section, training.last
     name = posixpath.basename(normal_path(translation.model_path))
-    if re.search(r"\d", name):
+    if re.search(r"\d", name) or section.path == last.path:
         return
-    section = translation.section
-    begin, end = section.first_time, training.last.last_time
-    hosts = {
-        str(fact.value) for fact in (*training.facts, *section.facts) if fact.quantity == "host"
-    }
-    if section.path == training.last.path:
-        return
-    if begin and end and len(hosts) <= 1:
-        is_later = begin >= end
-        yield Fact("decoded_after_training", is_later, section.path, section.line)
+    hosts = {fact.value for fact in (*training.facts, *section.facts) if fact.quantity == "host"}
+    if section.first_time and last.last_time and len(hosts) <= 1:
+        yield section.fact("decoded_after_training", section.first_time >= last.last_time)
     else:
-        yield Fact("time_unknown", "no two clocks of one host", section.path, section.line)
+        yield section.fact("time_unknown", "no two clocks of one host")

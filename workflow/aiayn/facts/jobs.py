@@ -73,14 +73,9 @@ class Training(msgspec.Struct, kw_only=True):
         return self.last.last_update
 
     @property
-    def dev_subset(self) -> str:
-        """The subset whose perplexity counts: the first of `--valid-subset`."""
-        return str(self.arguments.get("valid_subset") or "valid").split(",")[0]
-
-    @property
     def dev_validations(self) -> list[Statistics]:
         """The validations of the dev set, in the order of their updates."""
-        return [one for one in self.validations if one.subset == self.dev_subset]
+        return [one for one in self.validations if one.subset == self.last.dev_subset]
 
     @property
     def final_validation(self) -> Statistics | None:
@@ -457,14 +452,19 @@ def gpu_names(training: Training) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def clock_seconds(section: Section) -> float:
+    """Return the seconds from the first time of a section to the last."""
+    begin, end = map(datetime.fromisoformat, (section.first_time, section.last_time))
+    return (end - begin).total_seconds()
+
+
 def wall_seconds(training: Training) -> float | None:
     """Return the seconds of all starts; None if a start does not state its own."""
     total = 0.0
     for section in training.sections:
         seconds = real(section.value("done_seconds"))
         if seconds is None and section.first_time and section.last_time:
-            begin, end = map(datetime.fromisoformat, (section.first_time, section.last_time))
-            seconds = (end - begin).total_seconds()
+            seconds = clock_seconds(section)
         if not seconds:
             printed = [one.value_by_name.get("wall") for one in section.epochs.values()]
             walls = [wall for wall in printed if wall]

@@ -94,10 +94,8 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
     return {name: symbols[name] for name in SYMBOL_RULES if name in symbols}
 
 
-def symbols_of_arguments(arguments: Mapping[str, Argument], num_gpus: int | None = None) -> Symbols:
-    """Return the paper's symbols of a training's arguments; `num_gpus` is used where they give no
-    number of ranks.
-    """
+def symbols_of_arguments(arguments: Mapping[str, Argument]) -> Symbols:
+    """Return the paper's symbols of a training's arguments."""
     symbols: Symbols = {}
     for symbol, rule in SYMBOL_RULES.items():
         stated = [_common_value(arguments, key) for key in rule.keys.split()]
@@ -114,7 +112,7 @@ def symbols_of_arguments(arguments: Mapping[str, Argument], num_gpus: int | None
     if tied is not None:
         symbols["tied_embeddings"] = tied
     symbols |= _optimiser(arguments) | _schedule(arguments, symbols.get("d_model"))
-    return symbols | _batches(arguments, num_gpus)
+    return symbols | _batches(arguments)
 
 
 def _common_value(arguments: Mapping[str, Argument], key: str) -> Argument:
@@ -201,12 +199,12 @@ def _peak_of_equation_3(d_model: int, warmup_steps: int) -> float:
     return learning_rate(warmup_steps, d_model=d_model, warmup_steps=warmup_steps)
 
 
-def _batches(arguments: Mapping[str, Argument], num_gpus: int | None) -> Symbols:
+def _batches(arguments: Mapping[str, Argument]) -> Symbols:
     symbols: Symbols = {}
     updates, max_tokens, frequency = map(arguments.get, ("max_update", "max_tokens", "update_freq"))
     if updates and isinstance(updates, int):
         symbols["updates"] = updates
-    ranks = arguments.get("distributed_world_size") or num_gpus
+    ranks = arguments.get("distributed_world_size")
     if isinstance(max_tokens, int) and isinstance(frequency, int) and isinstance(ranks, int):
         symbols["tokens_per_update"] = max_tokens * frequency * max(1, ranks)
     elif isinstance(frequency, str):  # of several batches, by epoch

@@ -87,6 +87,11 @@ class Section(msgspec.Struct, kw_only=True, dict=True):
         """The folder of `--save-dir`, as it is stated: fairseq's default is `checkpoints`."""
         return normal_path(self.arguments.get("save_dir") or "checkpoints")
 
+    @property
+    def dev_subset(self) -> str:
+        """The subset whose perplexity counts: the first of `--valid-subset`."""
+        return str(self.arguments.get("valid_subset") or "valid").split(",")[0]
+
     def find(self, quantity: str) -> Fact | None:
         """Return the newest fact about a quantity, None if no line states it."""
         for fact in reversed(self.facts):
@@ -103,9 +108,18 @@ class Section(msgspec.Struct, kw_only=True, dict=True):
         """Return all values of a quantity, in the order of their lines."""
         return [fact.value for fact in self.facts if fact.quantity == quantity]
 
-    def state(self, quantity: str, value: Value, line: int | None = None) -> None:
-        """Add a fact; without a line it is of the section's first line."""
-        self.facts.append(Fact(quantity, value, self.path, self.line if line is None else line))
+    def fact(self, quantity: str, value: Value, line: int = 0) -> Fact:
+        """Return a fact; without a line it is of the section's first line."""
+        return Fact(quantity, value, self.path, line or self.line)
+
+    def state(self, quantity: str, value: Value, line: int = 0) -> None:
+        """Add a fact."""
+        self.facts.append(self.fact(quantity, value, line))
+
+    def line_of(self, quantity: str) -> int:
+        """Return the line of the newest fact about a quantity, 0 if no line states it."""
+        fact = self.find(quantity)
+        return 0 if fact is None else fact.line
 
     def mention(self, quantity: str, value: Value, line: int, most: int = MAX_MENTIONED) -> None:
         """Add a fact about a line, unless there are `most` about such lines: more add nothing."""

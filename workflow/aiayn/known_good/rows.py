@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from aiayn.facts.derived import facts_of_training, facts_of_translation, model_parameters
+from aiayn.facts.derived import facts_of_training, facts_of_translation, parameters_of
 from aiayn.facts.jobs import Jobs, Training, Translation, gpu_names, wall_seconds
 from aiayn.facts.symbols import is_ours, symbols_of_arguments
 from aiayn.facts.types import Fact, Section, perplexity_of, real, whole
@@ -123,7 +123,7 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
     def stated(self) -> dict[str, float]:
         """Its numbers by metric, whether they fill or not."""
         values = {"steps": float(self.training.last_update)}
-        parameters = model_parameters(self.training)
+        parameters = parameters_of(self.training.last)
         if parameters is not None:
             values["num_parameters"] = float(parameters)
         final = self.training.final_validation
@@ -425,7 +425,7 @@ def validation_translation(training: Training) -> Translation | None:
     section.state("bleu", bleu)
     if arguments.get("eval_bleu") is False:
         section.state("conflict", "a BLEU although eval_bleu is False")
-    dev = training.last.value(f"pairs_{training.dev_subset}")
+    dev = training.last.value(f"pairs_{training.last.dev_subset}")
     section.state("num_sentences", dev)
     return Translation(section=section, training=training)
 
