@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from aiayn.facts.derived import dict_of_symbols
 from aiayn.facts.jobs import Training
+from aiayn.facts.statistics import Statistics
 from aiayn.facts.types import whole
 from aiayn.known_good.judge import Problem
 from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
@@ -30,17 +31,14 @@ MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
 MAX_PLATEAU_GAP, MAX_UNSTARTED_BLEU = 1.0, 15.0
 
 
-def _validated(training: Training) -> list[tuple[int, float, int]]:
-    """Return update, bits a subword and line of each validation of the dev set."""
-    return [
-        (one.update, one.nll_bits, one.line)
-        for one in training.dev_validations
-        if one.nll_bits is not None
-    ]
+def _validated(training: Training) -> list[Statistics]:
+    return [one for one in training.dev_validations if one.nll_bits is not None]
 
 
-def _bits_of(validation: tuple[int, float, int]) -> float:
-    return validation[1] if math.isfinite(validation[1]) else math.inf
+def _bits(one: Statistics) -> float:
+    """Return the bits a subword, infinite where they are no number."""
+    bits = one.nll_bits
+    return bits if bits is not None and math.isfinite(bits) else math.inf
 
 
 def check_divergence(case: Case) -> Answer:
@@ -50,15 +48,13 @@ def check_divergence(case: Case) -> Answer:
     known = _validated(case.training.training)
     if len(known) < 2:
         return Answer(missing="fewer than two validations in the log" if known else NO_VALIDATION)
-    best_update, best_bits, best_line = min(known, key=_bits_of)
-    last_update, last_bits, last_line = known[-1]
-    # NaN is not near the best.
-    if last_bits - best_bits <= DIVERGED_BITS:
-        return Answer(seen=f"best validation {best_bits:.2f} bits, last {last_bits:.2f}")
-    what = f"validation, bits a subword, at update {last_update:,}"
-    expected = f"near its best, {best_bits:.2f} (line {best_line})"
-    evidence = [Problem(what, f"{last_bits:.2f}", expected, case.log_path, last_line)]
-    where = f"after update {best_update:,}"
+    best, last = min(known, key=_bits), known[-1]
+    if _bits(last) - _bits(best) <= DIVERGED_BITS:
+        return Answer(seen=f"best validation {best.nll_bits:.2f} bits, last {last.nll_bits:.2f}")
+    what = f"validation, bits a subword, at update {last.update:,}"
+    expected = f"near its best, {best.nll_bits:.2f} (line {best.line})"
+    evidence = [Problem(what, f"{last.nll_bits:.2f}", expected, case.log_path, last.line)]
+    where = f"after update {best.update:,}"
     return Answer(findings=(make_finding("diverged", evidence, where=where),))
 
 
@@ -91,7 +87,7 @@ def _start_by_attention(attending: Attending) -> Answer:
 
 
 def _start_by_curve(case: Case, training: Training) -> Answer:
-    known = [one for one in _validated(training) if math.isfinite(one[1])]
+    known = [one for one in _validated(training) if math.isfinite(_bits(one))]
     sizes = [whole(size) or 0 for size in training.last.values("num_types")]
     if not any(sizes) or len(known) < MIN_VALIDATIONS:
         words = (
@@ -99,9 +95,9 @@ def _start_by_curve(case: Case, training: Training) -> Answer:
             " vocabulary's size"
         )
         return Answer(missing=words if training.validations else NO_VALIDATION)
-    begin, best = known[-1][0] * 2 / 3, min(bits for _, bits, _ in known)
-    early = [bits for update, bits, _ in known if update <= begin]
-    late = [bits for update, bits, _ in known if update > begin]
+    begin, best = known[-1].update * 2 / 3, min(map(_bits, known))
+    early = [_bits(one) for one in known if one.update <= begin]
+    late = [_bits(one) for one in known if one.update > begin]
     level = best / math.log2(max(sizes))
     seen = f"best validation {best:.2f} bits, {level:.2f} of a random subword's"
     if not early:
@@ -120,23 +116,21 @@ def _start_by_curve(case: Case, training: Training) -> Answer:
             missing=f"{seen}: as high as a plateau, and falling; it may not read its source yet"
         )
     expected = f"at most {MIN_PLATEAU}, or falling by {MAX_PLATEAU_FALL} bits or more"
-    return _unstarted(Problem("validation", seen, expected, case.log_path, known[-1][2]))
+    return _unstarted(Problem("validation", seen, expected, case.log_path, known[-1].line))
 
 
-def _sign_of_start(training: Training, known: Sequence[tuple[int, float, int]], best: float) -> str:
+def _sign_of_start(training: Training, known: Sequence[Statistics], best: float) -> str:
     """Return the sign that a training on a plateau reads its source nevertheless; '' without such a
     sign.
     """
     bleu = max((one.value_by_name.get("bleu", 0.0) for one in training.validations), default=0.0)
     if bleu > MAX_UNSTARTED_BLEU:
         return f"but a validation's BLEU is {bleu:.1f}"
-    reached, bits, _ = next(one for one in known if one[1] <= best + MAX_PLATEAU_FALL)
-    for epoch in training.epochs:
-        if epoch.update >= reached and epoch.nll_bits is not None:
-            if bits - epoch.nll_bits > MAX_PLATEAU_GAP:
-                trained = f"{epoch.nll_bits:.2f}"
-                return f"but training was at {trained} when it came there: it over-fits"
-            break
+    reached = next(one for one in known if _bits(one) <= best + MAX_PLATEAU_FALL)
+    later = [one for one in training.epochs if one.update >= reached.update and one.nll_bits]
+    if later and _bits(reached) - _bits(later[0]) > MAX_PLATEAU_GAP:
+        trained = f"{later[0].nll_bits:.2f}"
+        return f"but training was at {trained} when it came there: it over-fits"
     return ""
 
 

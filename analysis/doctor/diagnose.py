@@ -34,7 +34,9 @@ def diagnose(case: Case) -> Diagnosis:
     claim = case.claim
     score_once = functools.lru_cache(maxsize=8)(case.scorer)
     case = msgspec.structs.replace(case, scorer=lambda *sides: score_once(*map(tuple, sides)))
-    outcomes = tuple(_outcome(name, case) for name in CHECKS)
+    outcomes = tuple(
+        msgspec.structs.replace(check(case), check=name) for name, check in CHECKS.items()
+    )
     data_bin = str(case.data.folder) if case.data else "none"
     paths = ", ".join(dict.fromkeys(output.path for output in case.translations))
     return Diagnosis(
@@ -52,12 +54,6 @@ def diagnose(case: Case) -> Diagnosis:
         notes=notes_of(case),
         not_judged=not_judged(case),
     )
-
-
-def _outcome(name: str, case: Case) -> Answer:
-    answer = CHECKS[name](case)
-    findings = [msgspec.structs.replace(finding, check=name) for finding in answer.findings]
-    return msgspec.structs.replace(answer, check=name, findings=tuple(findings))
 
 
 def notes_of(case: Case) -> tuple[str, ...]:

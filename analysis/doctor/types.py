@@ -144,7 +144,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     evidence: tuple[Problem, ...]
     fix: str
-    check: str = ""
     amount: float | None = None
     cost: Cost | None = None
     concerns: str = ""
@@ -157,7 +156,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a check: its findings, or what was as expected (`seen`), or why the check
-    could not be made (`missing`). `diagnose` sets `check`, here and in the findings.
+    could not be made (`missing`). `diagnose` sets `check`.
     """
 
     check: str = ""

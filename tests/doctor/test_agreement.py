@@ -92,8 +92,10 @@ def of_doctor(printed: str) -> Shown:
     """Return the same of a diagnosis in JSON."""
     diagnosis = json.loads(printed)
     stated = set()
-    for finding in diagnosis["findings"]:
-        if finding["check"] in ("training", "translation"):
+    for outcome in diagnosis["outcomes"]:
+        for finding in (
+            outcome["findings"] if outcome["check"] in ("training", "translation") else ()
+        ):
             for one in finding["evidence"]:
                 stated.add((one["quantity"], show(one["value"]), one["expected"], one["line"]))
     unstated = {name for name in diagnosis["not_judged"] if " " not in name}

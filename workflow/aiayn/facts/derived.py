@@ -23,6 +23,7 @@ from aiayn.facts.jobs import (
     Training,
     Translation,
     clock_seconds,
+    gpu_names,
     is_same_place,
     language_pair_of,
     models_of,
@@ -492,13 +493,17 @@ def _costs(section: Section) -> Iterator[Fact]:
 
 
 def _speed(training: Training) -> Iterator[Fact]:
-    """Yield the seconds of all starts, and the target tokens a second of all GPUs: the median of
-    the last start's epochs, which include validation and saving, or of its lines if no epoch has
-    ended.
+    """Yield the seconds of all starts, the kinds of GPU, and the target tokens a second of all GPUs.
+
+    The speed is the median of the last start's epochs, which include validation and saving, or of
+    its lines if no epoch has ended.
     """
     last, seconds = training.last, wall_seconds(training)
     if seconds is not None:
         yield last.fact("wall_seconds", seconds, last.last_line)
+    names = gpu_names(training)
+    if names:
+        yield last.fact("gpu_kinds", len(names), last.line_of("gpu"))
     printed = list(last.epochs.values()) or last.samples
     speeds = [one.value_by_name["wps"] for one in printed if one.value_by_name.get("wps")]
     if speeds:

@@ -6,9 +6,9 @@ translation needs what its training needs.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -139,6 +139,9 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
         if not self.fills("ppl"):
             values.pop(PERPLEXITY_METRIC, None)
         return values
+
+
+_Judged = TypeVar("_Judged", JudgedTraining, JudgedTranslation)
 
 
 class JudgedJobs(msgspec.Struct, kw_only=True):
@@ -286,38 +289,47 @@ def _losses(judged: JudgedTraining) -> object:
     return tuple(one.losses for one in validations)
 
 
-def _state_equals(
-    judged: Sequence[JudgedTraining], quantity: str, key: Callable[[JudgedTraining], object]
-) -> None:
-    groups: dict[object, list[JudgedTraining]] = {}
+def _equal_groups(
+    judged: Iterable[_Judged], key: Callable[[_Judged], object]
+) -> list[list[_Judged]]:
+    """Return those that have an equal key; none with None."""
+    groups: dict[object, list[_Judged]] = {}
     for one in judged:
         if (value := key(one)) is not None:
             groups.setdefault(value, []).append(one)
-    for group in groups.values():
-        for one in group if len(group) > 1 else ():
-            others = ", ".join(other.name for other in group if other is not one)
-            section = one.training.last
-            one.facts.append(Fact(quantity, f"that of {others}", section.path, section.line))
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _others(group: Sequence[_Judged], one: _Judged) -> str:
+    return f"that of {', '.join(other.name for other in group if other is not one)}"
+
+
+def _state_equals(
+    judged: Sequence[JudgedTraining], quantity: str, key: Callable[[JudgedTraining], object]
+) -> None:
+    for group in _equal_groups(judged, key):
+        for one in group:
+            one.facts.append(one.training.last.fact(quantity, _others(group, one)))
             judge_training(one)
 
 
 def _compare_translations(found: JudgedJobs) -> None:
     """Add that they are copies to translations of different trainings with the same score."""
     names = ("bleu", "precisions", "hypothesis_tokens", "reference_tokens", "brevity_penalty")
-    groups: dict[object, list[JudgedTranslation]] = {}
-    for judged in found.translations:
+
+    def score_of(judged: JudgedTranslation) -> object:
         section = judged.translation.section
         is_kept_out = any(one.keeps_out for one in judged.problems)
-        if judged.owner and section.value("precisions") is not None and not is_kept_out:
-            groups.setdefault(tuple(map(section.value, names)), []).append(judged)
-    for group in groups.values():
+        if judged.owner is None or section.value("precisions") is None or is_kept_out:
+            return None
+        return tuple(map(section.value, names))
+
+    for group in _equal_groups(found.translations, score_of):
         if len({id(one.owner) for one in group}) > 1:
-            for judged in group:
-                others = ", ".join(other.name for other in group if other is not judged)
-                section = judged.translation.section
-                fact = Fact("same_translation", f"that of {others}", section.path, section.line)
-                judged.facts.append(fact)
-                _judge_translation(judged)
+            for one in group:
+                fact = one.translation.section.fact("same_translation", _others(group, one))
+                one.facts.append(fact)
+                _judge_translation(one)
 
 
 class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -76,17 +76,25 @@ def allowed_by(value: Value, allowed: str, target: Mapping[str, TargetValue]) ->
 
 
 def _is_allowed(value: Value, alternative: str, target: Mapping[str, TargetValue]) -> bool:
-    if alternative.startswith("["):
-        return any(are_equal(value, expected) for expected in _listed(alternative))
     if ".." in alternative:
-        return _is_within(value, alternative, target)
-    found = _TARGET.fullmatch(alternative)
-    if found is None or found[1] not in target:
-        return alternative == "any"  # a target without the value allows nothing
-    expected = target[found[1]]
-    values = expected if isinstance(expected, tuple) else (expected,)
-    tolerance = float(found[2] or 0.0)
-    return expected == ANY or any(are_equal(value, one, tolerance) for one in values)
+        low, high = _ends(alternative, target)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return ANY in (low, high) or (is_number and bool(low <= value <= high))
+    values, tolerance = _values(alternative, target)
+    return ANY in values or any(are_equal(value, one, tolerance) for one in values)
+
+
+def _values(text: str, target: Mapping[str, TargetValue]) -> tuple[tuple[Value, ...], float]:
+    """Return the values of a JSON list or of a target, and their relative tolerance. A target
+    without the value has none, which allows nothing.
+    """
+    if text.startswith("["):
+        return _listed(text), 0.0
+    found = _TARGET.fullmatch(text)
+    if found is None:
+        return (text,), 0.0
+    expected = target.get(found[1], ())
+    return expected if isinstance(expected, tuple) else (expected,), float(found[2] or 0.0)
 
 
 @functools.cache
@@ -95,24 +103,17 @@ def _listed(text: str) -> tuple[Value, ...]:
     return tuple(json.loads(text))
 
 
-def _is_within(value: Value, text: str, target: Mapping[str, TargetValue]) -> bool:
-    """Return whether a value is in a range."""
+def _ends(text: str, target: Mapping[str, TargetValue]) -> tuple[Any, Any]:
+    """Return the ends of a range; NaN, which allows nothing, if the target does not have it."""
     low, _, high = text.partition("..")
-    ends = _end(low, target, -math.inf), _end(high, target, math.inf)
-    if ANY in ends:
-        return True
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return bool(ends[0] <= value <= ends[1])
+    return _end(low, target, -math.inf), _end(high, target, math.inf)
 
 
 def _end(text: str, target: Mapping[str, TargetValue], default: float) -> Any:
-    """Return an end of a range; NaN, which allows nothing, if the target does not have it."""
-    if not text:
-        return default
-    if found := _TARGET.fullmatch(text):
+    found = _TARGET.fullmatch(text)
+    if found:
         return target.get(found[1], math.nan)
-    return float(text)
+    return float(text) if text else default
 
 
 def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
@@ -125,24 +126,17 @@ def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
 
 
 def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
-    """Return allowed values in words: `0.1`, `3,003`, `0.5 to 1.05`, `no such line`."""
+    """Return allowed values in words: `0.1`, `3,003`, `0.5 to 1.05`; of a list the first."""
     first = allowed.split(" or ", maxsplit=1)[0]
-    if first.startswith("["):
-        values = [one for one in json.loads(first) if one is not None] or [None]
-        return show(values[0]) if json.loads(first) else "none"
     if ".." in first:
-        low, _, high = first.partition("..")
-        ends = [show(_end(text, target, math.nan)) for text in (low, high)]
-        if not low or not high:
-            return f"at most {ends[1]}" if not low else f"at least {ends[0]}"
-        return f"{ends[0]} to {ends[1]}"
-    found = _TARGET.fullmatch(first)
-    if found is None:
-        return first
-    expected = target.get(found[1])
-    if isinstance(expected, tuple):
-        return " or ".join(show(one) for one in expected)
-    return f"{'about ' if found[2] else ''}{show(expected)}"
+        low, high = _ends(first, target)
+        if low == -math.inf or high == math.inf:
+            return f"at most {show(high)}" if low == -math.inf else f"at least {show(low)}"
+        return f"{show(low)} to {show(high)}"
+    values, tolerance = _values(first, target)
+    words = [show(value) for value in values if value is not None] or ["none"]
+    text = words[0] if first.startswith("[") else " or ".join(words)
+    return f"about {text}" if tolerance else text
 
 
 def show(value: object) -> str:
