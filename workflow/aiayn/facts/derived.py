@@ -493,7 +493,7 @@ def _costs(section: Section) -> Iterator[Fact]:
 
 
 def _speed(training: Training) -> Iterator[Fact]:
-    """Yield the seconds of all starts, the kinds of GPU, and the target tokens a second of all GPUs.
+    """Yield the seconds of all starts, the kinds of GPU, and the target tokens a second of all.
 
     The speed is the median of the last start's epochs, which include validation and saving, or of
     its lines if no epoch has ended.
