@@ -101,7 +101,7 @@ class _Start:
     def __init__(self, training: Training, section: Section) -> None:
         self.resumed_update = whole(section.value("resumed_updates"))
         self.points: list[CurvePoint] = []
-        self._subset, self._num_updates = training.dev_subset, max(1, training.last_update)
+        self._subset, self._num_updates = training.last.dev_subset, max(1, training.last_update)
         self._first_line = b""  # with a time
         self._last_update = self.resumed_update or 0
         self._last_hours: float | None = None

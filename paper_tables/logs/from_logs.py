@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import RecordError
-from aiayn.facts.derived import parameters_of
-from aiayn.facts.jobs import Training, join_jobs
+from aiayn.facts.jobs import join_jobs
 from aiayn.facts.listing import LeftOut, Listing, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
 from aiayn.facts.types import Fact, LogFile
@@ -80,7 +79,7 @@ def make_page_of_logs(
     for one in judged.trainings:
         if one.name in recorded_by_name:
             scale_by_name[one.name], train = recorded_by_name[one.name]
-            found = judge(_contradictions(one.training, train), {}, ("train",))
+            found = judge(_contradictions(one, train), {}, ("train",))
             contradictions[one.name] = [problem for problem in found if problem.is_stated]
     tables = [lay_out_logs(judged, scale_by_name, contradictions, left_out)]
     if alone or not recorded_by_scale:
@@ -199,17 +198,16 @@ def judged_folder(folder: Path) -> JudgedJobs:
     return judge_jobs(join_jobs(files), read_targets(SCALES), root)
 
 
-def _contradictions(training: Training, train: TrainRecord) -> Iterator[Fact]:
+def _contradictions(judged: JudgedTraining, train: TrainRecord) -> Iterator[Fact]:
     """Yield the numbers of updates and of parameters in which a run's record and log differ."""
-    pairs = {
-        "updates": (train.updates, training.last_update),
-        "parameters": (train.num_parameters, parameters_of(training.last)),
-    }
-    section = training.last
-    for name, (recorded, logged) in pairs.items():
-        if logged is not None and recorded != logged:
-            text = f"{recorded:,} {name} of {train.run}; the log has {logged:,}"
-            yield Fact("record", text, section.path, section.last_line)
+    section = judged.training.last
+    recorded = {"steps": train.updates, "num_parameters": train.num_parameters}
+    for metric, number in recorded.items():
+        logged = judged.stated.get(metric, number)
+        if logged != number:
+            name = "updates" if metric == "steps" else "parameters"
+            text = f"{number:,} {name} of {train.run}; the log has {logged:,.0f}"
+            yield section.fact("record", text, section.last_line)
 
 
 def _sentence(judged: JudgedJobs, lines: Sequence[AveragedLine], recorded: Collection[str]) -> str:

@@ -437,10 +437,9 @@ def _twice(section: Section) -> int:
     return layers * (attention + feed_forward)
 
 
-def parameters_of(section: Section) -> int | None:
-    """Return the number of the model's parameters, each once; None if no line states it."""
-    printed, counted = whole(section.value("num_parameters")), counted_parameters(section)
-    if printed and counted and section.form == "config":
+def _parameters_once(section: Section, printed: int, counted: int | None) -> int:
+    """Return the number of the model's parameters, each once."""
+    if counted and section.form == "config":
         once = printed - _twice(section)
         if math.isclose(once, counted, rel_tol=0.005):
             return once
@@ -454,9 +453,11 @@ def _model_of_start(section: Section) -> Iterator[Fact]:
     line = section.line_of("num_parameters")
     printed, counted = whole(section.value("num_parameters")), counted_parameters(section)
     trained = whole(section.value("num_trained"))
-    if printed and counted:
-        ratio = (parameters_of(section) or 0) / counted
-        yield section.fact("parameters_of_arguments", ratio, line)
+    if printed:
+        once = _parameters_once(section, printed, counted)
+        yield section.fact("model_parameters", once, line)
+        if counted:
+            yield section.fact("parameters_of_arguments", once / counted, line)
     if printed and trained is not None:
         yield section.fact("frozen_parameters", printed - trained, line)
     symbols = dict_of_symbols(section)

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from aiayn.facts.derived import facts_of_training, facts_of_translation, parameters_of
-from aiayn.facts.jobs import Jobs, Training, Translation, gpu_names, wall_seconds
+from aiayn.facts.derived import facts_of_training, facts_of_translation
+from aiayn.facts.jobs import Jobs, Training, Translation, gpu_names
 from aiayn.facts.symbols import is_ours, symbols_of_arguments
 from aiayn.facts.types import Fact, Section, perplexity_of, real, whole
 from aiayn.known_good.judge import OF_TRAININGS, OF_TRANSLATIONS, Problem, find_row, judge
@@ -109,10 +109,14 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
         """GPU seconds of all starts; None where the log does not hold them all."""
         if self.events is not None:
             return summarise_attempts(self.events).gpu_seconds or None
-        seconds = wall_seconds(self.training)
-        num_gpus = real(self.training.last.value("num_gpus"))
+        seconds, num_gpus = self._known("wall_seconds"), self._known("num_gpus")
         is_on_cpu = self.training.arguments.get("cpu") is True
         return None if is_on_cpu or not seconds or not num_gpus else seconds * num_gpus
+
+    def _known(self, quantity: str) -> float | None:
+        """Return the newest number of a quantity, None if no fact states it."""
+        values = [real(fact.value) for fact in self.facts if fact.quantity == quantity]
+        return values[-1] if values else None
 
     def fills(self, number: str) -> bool:
         """Return whether the log's value of `train`, `ppl` or `cost` may be shown in its row."""
@@ -122,13 +126,12 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
     @property
     def stated(self) -> dict[str, float]:
         """Its numbers by metric, whether they fill or not."""
-        values = {"steps": float(self.training.last_update)}
-        parameters = parameters_of(self.training.last)
-        if parameters is not None:
-            values["num_parameters"] = float(parameters)
-        final = self.training.final_validation
-        perplexity = None if final is None else perplexity_of(final.nll_bits)
-        return values if perplexity is None else values | {PERPLEXITY_METRIC: perplexity}
+        values = {
+            "steps": self._known("updates") or 0.0,
+            "num_parameters": self._known("model_parameters"),
+            PERPLEXITY_METRIC: perplexity_of(self._known("final_nll_bits")),
+        }
+        return {metric: value for metric, value in values.items() if value is not None}
 
     @property
     def value_by_metric(self) -> dict[str, float]:
