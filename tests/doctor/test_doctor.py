@@ -4,6 +4,7 @@ refusals.
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,9 @@ def findings(
 ) -> dict[str, dict[str, Any]]:
     """Return what is found of a folder, without facts of translations, by title."""
     main(["doctor", str(folder), *WMT14, *arguments])
-    found = json.loads(capsys.readouterr().out)["findings"]
-    return {one["title"]: one for one in found if one["check"] != "translation"}
+    outcomes = json.loads(capsys.readouterr().out)["outcomes"]
+    listed = [one["findings"] for one in outcomes if one["check"] != "translation"]
+    return {one["title"]: one for one in chain.from_iterable(listed)}
 
 
 def value_of(metric: str, hypotheses: Sequence[str], references: Sequence[str]) -> float:

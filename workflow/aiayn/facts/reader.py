@@ -45,6 +45,7 @@ _SCORE = re.compile(
     r" (?:syslen|hyp_len) ?= ?(?P<hypothesis_tokens>\d{1,15}),?"
     r" (?:reflen|ref_len) ?= ?(?P<reference_tokens>\d{1,15})\)\s*"
 )
+_BEFORE_SCORE = re.compile(rb"Generate \S+ with beam=\d+:\s*$")  # a terminal has broken the line
 _ENDS_WHOLE = re.compile(
     rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$"
 )
@@ -115,6 +116,7 @@ class _Reader:
         self._is_in_model = False
         self._is_other_program = False
         self._last_sentence = b""
+        self._before_score = b""
         self._num_looked_at = 0
         self._number = 0
 
@@ -203,6 +205,8 @@ class _Reader:
     # Messages
 
     def _read_message(self, number: int, line: bytes) -> None:
+        if self._before_score:
+            line, self._before_score = self._before_score + b" " + line.strip(), b""
         if self._is_in_model:
             if line.startswith((b" ", b"\t", b")")):
                 self._read_module(number, line)
@@ -211,6 +215,9 @@ class _Reader:
         if _START.search(line):
             self._pending, self._pending_line = [line], number
             self._close_pending(is_forced=False)
+            return
+        if _BEFORE_SCORE.search(line):
+            self._before_score = line
             return
         if b" with beam=" in line and b"Generate " in line and not self._is_other_program:
             self._read_score(number, line)
