@@ -172,7 +172,7 @@ def test_records_of_earlier_versions_are_kept() -> None:
         rewrite_as_earlier(path)
     LIST.unlink()
     assert remade() == []
-    os.utime(TRAIN)  # trained again since: such an average may be of the earlier run
+    os.utime(TRAIN)  # trained again since: an average may come from the earlier run
     assert remade() == MADE
 
 
@@ -219,16 +219,33 @@ def test_what_is_missing_torn_or_changed_is_made_again() -> None:
     record_path("score", ON_DEV).unlink()
     of_test = [on_test, record_path("score", "last2/tiny_test")]
     assert remade() == sorted([*of_test, record_path("score", ON_DEV)], key=MADE.index)
-    # Nothing reads the checkpoint of an average whose records are current.
     AVERAGES[0].with_suffix(".pt").unlink()
-    assert remade() == []
-    record_path("perplexity", ON_DEV).unlink()
     of_last1 = [path for path in MADE if path == AVERAGES[0] or "last1" in path.parts]
     assert remade() == of_last1
     assert AVERAGES[0].with_suffix(".pt").exists()
     AVERAGES[1].with_suffix(".pt").write_bytes(b"torn")
     on_test.unlink()
     assert remade() == [AVERAGES[1], *of_test]
+
+
+@pytest.mark.usefixtures("there")
+def test_a_copy_without_checkpoints_and_runs_is_kept_as_long_as_nothing_reads_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    train = read_record(TRAIN, TrainRecord)
+    content = TRAIN.read_bytes().replace(str(train.run_folder).encode(), b"/nowhere")
+    for path in AVERAGES:
+        path.with_suffix(".pt").unlink()
+        rewrite_as_earlier(path)
+    times = TRAIN.stat().st_mtime_ns
+    TRAIN.write_bytes(content.rpartition(b',\n "checksum"')[0] + b"\n}")
+    os.utime(TRAIN, ns=(times, times))
+    for path in MADE[len(AVERAGES) :]:
+        rewrite_as_earlier(path)
+    assert remade() == []
+    record_path("perplexity", ON_DEV).unlink()
+    assert remade(exit_code=1) == []
+    assert "no folder /nowhere" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("there")

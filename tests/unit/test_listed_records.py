@@ -48,7 +48,7 @@ def test_tables_refuse_a_record_that_is_not_the_listed_one(site: Site) -> None:
 
 
 def test_the_tables_wait_for_the_list_of_every_training(site: Site) -> None:
-    declared = site.experiment.declared_records(site.results_folder)
+    declared = site.experiment.records(site.results_folder, is_declared=True)
     read = site.experiment.records(site.results_folder)
     lists = {
         evaluations_record(site.results_folder, site.scale.scale, *training.key)

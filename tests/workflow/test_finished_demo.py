@@ -27,6 +27,8 @@ WITHOUT_TORCH = (
     "import sys; from aiayn.__main__ import main; code = main(sys.argv[1:]);"
     " sys.exit(code or 3 * ('torch' in sys.modules))"
 )
+# Decision 0013 asks for one seed of this replication.
+WITHDRAWN = {f"multi30k_revisit_en_de-revisit_tiny-seed{seed}" for seed in (2, 3)}
 AFTER_SCORE = {"tables", "measure/record"}
 # Scale and run of every training of d02d6d88, with a data-bin whose digest is "data".
 NAMES = FINISHED_PATH.with_name("run_names.txt").read_text(encoding="utf-8").splitlines()
@@ -81,7 +83,7 @@ def test_the_evaluations_of_an_earlier_version_are_listed_and_nothing_is_compute
 
 @pytest.mark.parametrize("scale", ["demo", "multi30k", "paper"])
 def test_the_sheet_of_a_scale_lists_the_trainings_of_the_earlier_version(scale: str) -> None:
-    earlier = sorted(name.rpartition("-")[0] for name in NAMES_BY_SCALE[scale])
+    earlier = sorted({name.rpartition("-")[0] for name in NAMES_BY_SCALE[scale]} - WITHDRAWN)
     trainings = read_experiment(read_scale(CONFIG_FOLDER / f"{scale}.yaml")).trainings
     assert sorted(f"{run.corpus}-{run.system}-seed{run.seed}" for run in trainings) == earlier
 

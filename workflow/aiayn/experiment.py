@@ -125,32 +125,25 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         with replace_on_success(path) as partial_path:
             partial_path.write_text(sheet_text(join_sheets(self.rows, earlier)), encoding="utf-8")
 
-    def records(self, results_folder: Path) -> list[Path]:
-        """Return every record that the tables use, each once."""
+    def records(self, results_folder: Path, *, is_declared: bool = False) -> list[Path]:
+        """Return every record that the tables use, each once.
+
+        With `is_declared`, as the rules declare them, with the list of each training's evaluations
+        in place of what it lists: the inputs of rule tables.
+        """
         scale = self.scale.scale
         records = [train_record(results_folder, scale, *run.key) for run in self.trainings]
         evaluations_by_verb = {
             "score": self.evaluations,
             "perplexity": [e for e in self.evaluations if e.has_perplexity],
         }
+        if is_declared:
+            evaluations_by_verb = {}
+            records += [evaluations_record(results_folder, scale, *r.key) for r in self.trainings]
         for verb, evaluations in evaluations_by_verb.items():
             records += [evaluation_record(results_folder, scale, verb, e) for e in evaluations]
-        return records + self._further_records(results_folder)
-
-    def declared_records(self, results_folder: Path) -> list[Path]:
-        """Return the records that the tables use, as the rules declare them, each once.
-
-        Those of a training's evaluations are in its list. They are the inputs of rule tables.
-        """
-        scale = self.scale.scale
-        records = [train_record(results_folder, scale, *run.key) for run in self.trainings]
-        records += [evaluations_record(results_folder, scale, *run.key) for run in self.trainings]
-        return records + self._further_records(results_folder)
-
-    def _further_records(self, results_folder: Path) -> list[Path]:
-        """Return the records of the tables that belong to no training."""
-        scale = self.scale.scale
-        records = [baselines_record(results_folder, scale, *pair) for pair in self.baselines]
+        for corpus, testset in self.baselines:
+            records.append(baselines_record(results_folder, scale, corpus, testset))
         for stage in asked_stages(self.scale):
             records.append(scale_record(results_folder, scale, stage.verb))
         return records

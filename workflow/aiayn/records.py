@@ -43,7 +43,11 @@ class Record(
         command = self.provenance.command
         if isinstance(self, TrainRecord):
             command += " --fresh"
-        return f"restore it from a copy, or make it again: `{command}`, then the same snakemake"
+        delete = "delete it and " if isinstance(self, CheckpointRecord) else ""
+        return (
+            f"restore it from a copy, or {delete}make it again: `{command}`, then the same"
+            " snakemake"
+        )
 
 
 class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

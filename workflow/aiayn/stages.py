@@ -19,6 +19,6 @@ STAGE_VERSIONS = {
     "baselines": 4,
     "tables": 5,
 }
-# The parts of the stage `evaluations`, with the numbers of records that do not state theirs: these
-# records are of versions in which each part was a rule.
+# The parts of the stage `evaluations`. Records of earlier versions, when each part was a rule, do
+# not state the number of their stage: these were the numbers.
 EVALUATION_VERSIONS = {"average": 1, "decode": 2, "perplexity": 2, "score": 3}

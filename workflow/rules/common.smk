@@ -105,6 +105,6 @@ def evaluation_words(wildcards, *, needs_perplexity):
 
 
 def perplexity_flags(wildcards):
-    """Return the flag of the evaluations with a perplexity; some trainings have none."""
+    """Return the flag of the evaluations with a perplexity, [] if a training has no such."""
     words = evaluation_words(wildcards, needs_perplexity=True)
     return ["--perplexity", *words] if words else []

@@ -19,7 +19,7 @@ rule tables:
     """Render the paper's tables and figures with our numbers."""
     localrule: True
     input:
-        [str(path) for path in EXPERIMENT.declared_records(RESULTS)],
+        [str(path) for path in EXPERIMENT.records(RESULTS, is_declared=True)],
     output:
         report=report(
             STAGE / "report.html",

@@ -94,7 +94,7 @@ class Part(NamedTuple):
         """Return whether the record is there, as the part would be made now.
 
         An average of an earlier version does not state its input. Then it must be the newer file.
-        The checkpoint of an average is compared where it is read: nothing else needs it.
+        The checkpoint of an average is not looked at (`_is_average_due`).
         """
         try:
             record = read_record(self.path, self.record_type)
@@ -129,9 +129,9 @@ def run(args: Flags) -> None:
     for average in dict.fromkeys(word.partition("/")[0] for word in words):
         of_average = [word for word in words if word.startswith(f"{average}/")]
         averaged = _average_part(args, train, average)
-        parts_by_word = {word: list(_parts(args, train, word)) for word in of_average}
+        parts_by_word = {word: list(_parts(args, train, word, averaged)) for word in of_average}
         with _noted(message_by_word, of_average):
-            if _is_average_due(averaged, chain(*parts_by_word.values())):
+            if _is_average_due(train, averaged, chain(*parts_by_word.values())):
                 _make(averaged, average)
         paths.append(averaged.path)
         for word, parts in parts_by_word.items():
@@ -171,16 +171,11 @@ def _check_names(args: Flags, train: TrainRecord, words: Sequence[str]) -> None:
         )
 
 
-def _results_folder(args: Flags) -> Path:
-    return args.record.parents[4]
-
-
 def _average_part(args: Flags, train: TrainRecord, average: str) -> Part:
     last = num_averaged(average)
     updates = [model.update for model in train.models[-last:]]
-    path = average_record(
-        _results_folder(args), args.scale, train.corpus, train.system, train.seed, average
-    )
+    training = (train.corpus, train.system, train.seed)
+    path = average_record(args.record.parents[4], args.scale, *training, average)
     return Part(
         "average",
         path,
@@ -191,7 +186,7 @@ def _average_part(args: Flags, train: TrainRecord, average: str) -> Part:
     )
 
 
-def _parts(args: Flags, train: TrainRecord, word: str) -> Iterator[Part]:
+def _parts(args: Flags, train: TrainRecord, word: str, averaged: Part) -> Iterator[Part]:
     """Yield the parts of an evaluation after the average, in order."""
     average, _, testset = word.partition("/")
     evaluation = Evaluation(
@@ -203,9 +198,8 @@ def _parts(args: Flags, train: TrainRecord, word: str) -> Iterator[Part]:
         role="",  # decides which tables use it, and no path
         language_pair="",
     )
-    checkpoint_path = _average_part(args, train, average).path
-    place = partial(evaluation_record, _results_folder(args), args.scale, evaluation=evaluation)
-    on_testset = (checkpoint_path, args.binarized, testset)
+    place = partial(evaluation_record, args.record.parents[4], args.scale, evaluation=evaluation)
+    on_testset = (averaged.path, args.binarized, testset)
     translate = partial(decode_testset, device=args.device, threads=args.threads)
     measure = partial(measure_testset, device=args.device, threads=args.threads)
     if word in args.decode:
@@ -234,17 +228,22 @@ def _parts(args: Flags, train: TrainRecord, word: str) -> Iterator[Part]:
         yield Part("score", path, ScoreRecords, inputs, partial(score_run, *inputs, path))
 
 
-def _is_average_due(averaged: Part, parts: Iterable[Part]) -> bool:
-    """Return whether an average is to be made: it is not current, or a part has to read its
-    checkpoint, which is absent or torn.
+def _is_average_due(train: TrainRecord, averaged: Part, parts: Iterable[Part]) -> bool:
+    """Return whether an average is to be made: it is not current, its checkpoint is absent, or it
+    is torn and a part has to read it.
+
+    Results may be copied without checkpoints and runs: then an absent checkpoint is only missed by
+    a part that has to read it.
     """
     if not averaged.is_current():
+        return True
+    record = read_record(averaged.path, CheckpointRecord)
+    if train.run_folder.is_dir() and not record.path.exists():
         return True
     if all(part.verb == "score" or part.is_current() for part in parts):
         return False
     from aiayn.train.checkpoints import checkpoint_problem
 
-    record = read_record(averaged.path, CheckpointRecord)
     return checkpoint_problem(record.path, record.tensors_sha256) != ""
 
 
