@@ -1,5 +1,10 @@
-"""A tiny corpus and one finished training, made once for all tests of this folder."""
+"""A tiny corpus and one finished training, made once for all tests of this folder.
 
+Other folders import these fixtures. pytest takes them there for other fixtures, so that a cache
+keeps what they return: a process makes each once.
+"""
+
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -21,10 +26,20 @@ def _few_validations() -> Iterator[None]:
         yield
 
 
+@functools.cache
+def make_data(folder: Path) -> BinarizedCorpus:
+    return make_tiny_data(folder / "tiny_corpus")
+
+
+@functools.cache
+def make_training(folder: Path) -> TrainRecord:
+    return train(make_request(folder / "tiny_runs" / "uninterrupted", make_data(folder)))
+
+
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> BinarizedCorpus:
     """Return the data-bin of 600 training pairs, made by our own stages."""
-    return make_tiny_data(tmp_path_factory.mktemp("corpus"))
+    return make_data(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(scope="session")
@@ -34,9 +49,9 @@ def segmented(data: BinarizedCorpus) -> SegmentedText:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainRecord:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> TrainRecord:
     """Return the record of an uninterrupted training; its folder is not to be changed."""
-    return train(make_request(tmp_path_factory.mktemp("runs") / "uninterrupted", data))
+    return make_training(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(scope="session")

@@ -5,17 +5,20 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq_cli import generate
 
 from aiayn.data.text.binarize import binarize_corpus
 from aiayn.data.text.encoder import WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
 from aiayn.decode.decode import Translator, decode_split, load_source_lines
 from aiayn.decode.perplexity import perplexity
-from aiayn.errors import CheckpointError
+from aiayn.errors import CheckpointError, UsageError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, RawCorpus, TrainRecord
 from aiayn.spec.system import DecodingSpec
@@ -38,14 +41,29 @@ def translator(average: CheckpointRecord, data: BinarizedCorpus) -> Translator:
     return Translator(Path(average.path), Path(data.folder), DECODING, device="cpu")
 
 
-# Both commands ask the model the same question: one of them is enough for a quick test.
-@pytest.mark.parametrize(
-    "command", ["generate", pytest.param("interactive", marks=pytest.mark.slow)]
-)
+def flags_of_fairseq(average: CheckpointRecord, data: BinarizedCorpus) -> list[str]:
+    """Return the arguments of fairseq's own commands that translate."""
+    return [str(data.folder), "--user-dir", str(USER_FOLDER), "--cpu", "--path", str(average.path)]
+
+
+def test_fairseqs_generate_says_in_this_process_what_to_use_instead(
+    average: CheckpointRecord, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The default of fairseq's parser, which is not among the models that we import.
+    unused = SimpleNamespace(add_args=lambda parser: None)
+    monkeypatch.setitem(ARCH_MODEL_REGISTRY, "wav2vec2", unused)
+    monkeypatch.setattr(sys, "argv", ["fairseq-generate", *flags_of_fairseq(average, data)])
+    with pytest.raises(UsageError, match="do not translate with aiayn_transformer; use `aiayn"):
+        generate.cli_main()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["generate", "interactive"])
 def test_fairseqs_own_commands_say_what_to_use_instead(
     command: str, average: CheckpointRecord, data: BinarizedCorpus
 ) -> None:
-    flags = [str(data.folder), "--user-dir", str(USER_FOLDER), "--cpu", "--path", str(average.path)]
+    """Both ask the model the question that the test above asks, in a process of their own."""
+    flags = flags_of_fairseq(average, data)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     refused = subprocess.run(
         [sys.executable, "-m", f"fairseq_cli.{command}", *flags],

@@ -5,40 +5,48 @@ import json
 import os
 import platform
 import shutil
+import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from aiayn.errors import LaunchError
 from aiayn.launch.slurm.job import own_address
-from aiayn.train.network import choose_interface, node_address
-
-ADDRESSES = ("10.77.0.1", "10.77.0.2")
-SCRIPT = """
-import json, sys
-from pathlib import Path
-import torch
 from aiayn.runs.run_folder import RunFolder
-from aiayn.train.network import node_address
+from aiayn.train.network import choose_interface, node_address
 from aiayn.train.ranks import Rank, Start, joined_ranks
+from tests.engine.pretended_node import enter_namespace
 from tests.engine.test_rendezvous import listening
+from tests.forks import fork
 
-folder, index, other = sys.argv[1:]
-rank = Rank(rank=int(index), world_size=2, job="7", local_rank=0, node_address=node_address(other))
-with joined_ranks(RunFolder(Path(folder)), rank, "cpu") as group:
-    start = Start(is_needed=True, full_path="full_7.pt")
-    received = group.broadcast_start(start if rank.rank == 0 else None)
-    total = torch.full((3,), float(rank.rank + 1))
-    torch.distributed.all_reduce(total)
-    addresses = sorted({address for address, _ in listening()})
-    torch.distributed.barrier()
-print(json.dumps([received.full_path, total.tolist(), addresses]))
-"""
+LONGEST_MEETING_SECONDS = 240
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+
+
+def meet(folder: Path, index: int, node: str) -> None:
+    """Join the ranks as one of two nodes, and write what it received, summed and listens on."""
+    enter_namespace(node)
+    # An earlier training in this process may have left its own choice of interface.
+    for name in [name for name in os.environ if "SOCKET_IFNAME" in name]:
+        del os.environ[name]
+    signal.alarm(LONGEST_MEETING_SECONDS)  # ends this process
+    address = node_address(ADDRESSES[1 - index])
+    rank = Rank(rank=index, world_size=2, job="7", local_rank=0, node_address=address)
+    with joined_ranks(RunFolder(folder), rank, "cpu") as group:
+        start = Start(is_needed=True, full_path="full_7.pt")
+        received = group.broadcast_start(start if index == 0 else None)
+        total = torch.full((3,), float(index + 1))
+        torch.distributed.all_reduce(total)
+        addresses = sorted({address for address, _ in listening()})
+        torch.distributed.barrier()
+    answer = [received.full_path, total.tolist(), addresses]
+    (folder / f"{index}.json").write_text(json.dumps(answer), encoding="utf-8")
 
 
 @contextlib.contextmanager
@@ -92,27 +100,11 @@ def test_ranks_of_two_nodes_meet_and_listen_on_their_own_network_only(
     tmp_path: Path, nodes: tuple[str, str]
 ) -> None:
     """Neither gloo nor the store answers on the campus network, or on the loopback."""
-    # An earlier training in this process may have left its own choice of interface.
-    environment = {name: text for name, text in os.environ.items() if "SOCKET_IFNAME" not in name}
-    ranks = []
-    for index, node in enumerate(nodes):
-        words = [sys.executable, "-c", SCRIPT, str(tmp_path), str(index), ADDRESSES[1 - index]]
-        rank = subprocess.Popen(
-            ["ip", "netns", "exec", node, *words],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        ranks.append(rank)
-    try:
-        answers = [rank.communicate(timeout=240) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    for index, (output, errors) in enumerate(answers):
-        assert ranks[index].returncode == 0, errors
-        assert json.loads(output.splitlines()[-1]) == ["full_7.pt", [3.0] * 3, [ADDRESSES[index]]]
+    ranks = [fork(partial(meet, tmp_path, index, node)) for index, node in enumerate(nodes)]
+    assert [os.waitpid(rank, 0)[1] for rank in ranks] == [0, 0]
+    for index, address in enumerate(ADDRESSES):
+        answer = json.loads((tmp_path / f"{index}.json").read_text(encoding="utf-8"))
+        assert answer == ["full_7.pt", [3.0] * 3, [address]]
 
 
 @pytest.fixture

@@ -18,26 +18,28 @@ from aiayn.terminal import WIDTH, coloured, reflowed, sections, text_width
 
 # What takes more than a tenth of a second of CPU to import.
 HEAVY = ("altair", "fairseq", "pandas", "sacremoses", "scipy", "snakemake", "submitit", "torch")
+VERBS = tuple(verbs())  # also those of wings, which are hidden while a test of the core runs
 ASK_WHAT_IS_LOADED = """
 import sys
-from aiayn.__main__ import main
-try:
-    main([sys.argv[1], "--no-such-flag"])
-except SystemExit as end:
-    print(end.code, *(name for name in sys.argv[2:] if name in sys.modules))
+from aiayn.__main__ import main, verbs
+for verb in verbs():
+    try:
+        main([verb, "--no-such-flag"])
+    except SystemExit as end:
+        print(verb, end.code, *(name for name in sys.argv[1:] if name in sys.modules))
 """
 
 
-@pytest.mark.parametrize("verb", verbs())
-def test_a_wrong_flag_is_answered_without_heavy_imports(verb: str) -> None:
+def test_a_wrong_flag_of_any_verb_is_answered_without_heavy_imports() -> None:
+    """The first verb that imports one is the first that names it."""
     done = subprocess.run(
-        [sys.executable, "-c", ASK_WHAT_IS_LOADED, verb, *HEAVY],
+        [sys.executable, "-c", ASK_WHAT_IS_LOADED, *HEAVY],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout == "2\n"
-    assert done.stderr.count("\n") == 1
+    assert done.stdout.splitlines() == [f"{verb} 2" for verb in VERBS]
+    assert done.stderr.count("\n") == len(VERBS)
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
