@@ -59,13 +59,16 @@ def test_golden_schemas_are_those_of_the_structs(name: str) -> None:
 @pytest.mark.parametrize("name", SPEC_BY_NAME)
 def test_shipped_configs_fit_and_a_misspelt_key_does_not(name: str) -> None:
     schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))
+    validator_class = jsonschema.validators.validator_for(schema)
+    validator_class.check_schema(schema)
+    validator = validator_class(schema)
     paths = config_files(name)
     assert paths
     for path in paths:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        jsonschema.validate(values, schema)
+        validator.validate(values)
         with pytest.raises(jsonschema.ValidationError, match="misspelt"):
-            jsonschema.validate(values | {"misspelt": 1}, schema)
+            validator.validate(values | {"misspelt": 1})
 
 
 @pytest.mark.parametrize("name", SPEC_BY_NAME)

@@ -138,11 +138,17 @@ def after_imports(imports: str) -> tuple[set[str], str]:
 
 
 @pytest.mark.parametrize(
-    "first", ["aiayn.train.plugin", "aiayn.decode.decode", "aiayn.decode.perplexity"]
+    "first",
+    [
+        "aiayn.train.plugin",
+        pytest.param("aiayn.decode.decode", marks=pytest.mark.slow),
+        "aiayn.decode.perplexity",
+    ],
 )
 def test_importing_the_engine_prints_nothing_and_omits_what_no_translation_model_needs(
     first: str,
 ) -> None:
+    """The slow one begins as the test of perplexity does: with `aiayn.decode.exported`."""
     modules, printed = after_imports(f"{first}, aiayn.train.plugin")
     assert printed == ""
     assert not {"sklearn", "fairseq.tasks.speech_to_text", "fairseq.models.roberta"} & modules

@@ -83,13 +83,16 @@ def test_a_file_that_cannot_be_written_is_absent(
     assert [path for path in (tmp_path / "runs").rglob("*") if path.is_file()] == []
 
 
-def test_the_copy_of_this_code_holds_all_that_a_job_imports(tmp_path: Path) -> None:
+def test_the_copy_of_this_code_holds_all_that_a_job_imports_and_looks_for_no_wings(
+    tmp_path: Path,
+) -> None:
     folder = take_snapshot(tmp_path / "runs")
+    assert sorted(path.name for path in folder.iterdir()) == ["aiayn", "aiayn_fairseq"]
     program = (
         "import aiayn.train.train, aiayn.launch.job, aiayn_fairseq, sys\nours = [m.__file__ for n,"
         " m in sorted(sys.modules.items()) if n.split('.')[0] in ('aiayn',"
         " 'aiayn_fairseq')]\nprint('\\n'.join(sorted(ours)))\nprint([n for n in ('analysis',"
-        " 'paper_tables', 'aiayn.cli') if n in sys.modules])"
+        " 'paper_tables', 'aiayn.cli', 'aiayn.wings') if n in sys.modules])"
     )
     checkout = str(Path(aiayn.__file__).parents[1])
     environment = {

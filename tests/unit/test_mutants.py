@@ -1,5 +1,6 @@
 """`make mutants` says which changes to the product no test notices; its lists fit the present code."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,26 +58,32 @@ def test_an_old_text_that_does_not_stand_there_once_is_named(
         mutate(make_mutant(old=old), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("mutant", "code", "message"),
-    [
-        (make_mutant(), 0, "1 of 1 mutants killed"),
-        (make_mutant(new="warmup_steps**-1.50"), 1, "SURVIVED"),
-        (make_mutant(old="no such text"), 1, "not made: slower: "),
-    ],
-)
 def test_killed_survived_and_unfit_mutants_are_reported(
-    mutant: Mutant,
-    code: int,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if not (CHECKOUT / ".git").exists():
         pytest.skip("no git here, whose files are copied")
-    monkeypatch.setattr(run, "read_mutants", lambda: [mutant])
-    assert main([]) == code
-    assert message in capsys.readouterr().out
+    mutants = [
+        make_mutant("slower"),
+        make_mutant("equal", new="warmup_steps**-1.50"),
+        make_mutant("unfit", old="no such text"),
+    ]
+    monkeypatch.setattr(run, "read_mutants", lambda: mutants)
+    assert main([]) == 1
+    slower, equal, unfit, total = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"slower +killed \(\d+ s\)", slower)
+    assert re.fullmatch(r"equal +SURVIVED \(\d+ s\)", equal)
+    assert re.fullmatch(r"unfit +not made: unfit: .* \(\d+ s\)", unfit)
+    assert total == "1 of 3 mutants killed"
+
+
+def test_the_exit_code_is_0_if_every_mutant_is_killed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "judge", lambda mutant, tests: (int(mutant is not None), ""))
+    monkeypatch.setattr(run, "read_mutants", lambda: [make_mutant()])
+    assert main([]) == 0
+    assert "1 of 1 mutants killed" in capsys.readouterr().out
 
 
 def test_a_mutant_without_tests_is_listed_and_runs_none(
