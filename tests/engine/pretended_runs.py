@@ -9,7 +9,6 @@ python -m tests.engine.pretended_runs evaluation ...    translations and perplex
 import argparse
 import contextlib
 import functools
-import itertools
 import json
 import logging
 import os
@@ -199,6 +198,10 @@ def _number(value: Any) -> float:
     return float(_inner(torch.as_tensor(value)))
 
 
+# Number of ranks and precision. Two nodes are stopped and resumed in bf16 alone: with its dropout
+# it needs more of what is saved than fp32.
+STOPPED_RUNS = ((2, "fp32"), (2, "bf16"), (8, "fp32"), (8, "bf16"), (16, "bf16"))
+NODE_RUNS = ((1, "fp32"), *STOPPED_RUNS, (16, "fp32"))
 CONTROLS = ("random state", "schedule", "moments", "position", "late copies")
 
 
@@ -354,9 +357,7 @@ def run_node(folder: Path, binarized_path: Path) -> dict[str, Any]:
         def variant(name: str, **changes: Any) -> Run:
             return msgspec.structs.replace(base, folder=str(folder / name), **changes)
 
-        for num_ranks, precision in itertools.product((1, 2, 4, 8, 16), ("fp32", "bf16")):
-            if num_ranks == 1 and precision == "bf16":
-                continue
+        for num_ranks, precision in NODE_RUNS:
             name = f"{num_ranks}{precision}"
             p_drop = 0.1 if precision == "bf16" else 0.0
             whole = variant(f"{name}whole", num_ranks=num_ranks, precision=precision, p_drop=p_drop)
@@ -368,7 +369,7 @@ def run_node(folder: Path, binarized_path: Path) -> dict[str, Any]:
                 result["cpu"] = train_ranks(on_cpu)
                 paths = [Path(run.folder) / "gradients0.pt" for run in (whole, on_cpu)]
                 result["gradient_error"] = gradient_error(*paths)
-            if num_ranks > 1:
+            if (num_ranks, precision) in STOPPED_RUNS:
                 stopped = msgspec.structs.replace(
                     whole, folder=str(folder / f"{name}stopped"), stopped_at=STOPPED_AT
                 )

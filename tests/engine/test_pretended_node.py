@@ -18,7 +18,7 @@ from aiayn.train.grouping import MEMORY_FRACTION
 from aiayn.train.ranks import COLLECTIVE_SECONDS
 from tests.engine import pretended_node
 from tests.engine.pretended_counts import BUGS, CSV_PATH, StepCounts, read_csv
-from tests.engine.pretended_runs import CONTROLS, UPDATES
+from tests.engine.pretended_runs import CONTROLS, STOPPED_RUNS, UPDATES
 
 reason = pretended_node.reason_unsupported()
 pytestmark = pytest.mark.skipif(bool(reason), reason=reason)
@@ -180,7 +180,7 @@ def test_attention_is_not_cudnns_and_the_record_names_its_kernels(quick: dict[st
     assert quick["record"]["kernels"] == kernels
 
 
-RANKS = (2, 4, 8, 16)
+RANKS = (2, 8, 16)  # a part of a node, a node, two nodes
 
 
 @pytest.mark.slow
@@ -199,8 +199,7 @@ def test_losses_and_gradients_without_dropout_are_those_of_ranks_on_cpus(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_ranks", RANKS)
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(("num_ranks", "precision"), STOPPED_RUNS)
 def test_stopped_and_resumed_equals_undisturbed_to_the_bit(
     num_ranks: int, precision: str, node: dict[str, Any]
 ) -> None:
@@ -224,8 +223,9 @@ def test_any_number_of_ranks_trains_on_the_same_sentences_in_an_update(
         for precision in ("fp32", "bf16"):
             found = node[f"{num_ranks}{precision}"]
             assert sentences_by_update(found["whole"]) == expected
-            both = [*found["stopped"], *found["resumed"]]
-            assert sentences_by_update(both) == expected
+            if (num_ranks, precision) in STOPPED_RUNS:
+                both = [*found["stopped"], *found["resumed"]]
+                assert sentences_by_update(both) == expected
 
 
 @pytest.mark.slow
