@@ -28,9 +28,11 @@ TESTS = Path(__file__).parents[1]
 FORMS = [path for path in sorted((TESTS / "logs").iterdir()) if path.suffix in (".log", ".txt")]
 HONEST = [path for path in sorted((TESTS / "facts" / "honest").glob("*/*")) if path.is_dir()]
 PLANTED = sorted(FIXTURES_FOLDER.glob("*/train.log"))
-# The runs that come with the project; each has its log and its attempts.
+# Of the runs that come with the project, each with its log and its attempts, the first of each
+# system: the logs of other seeds have other numbers in the same lines.
 RECORDED_FOLDER = TESTS.parent / "paper_tables" / "measured" / "multi30k" / "runs"
-RECORDED = [Path(path).parent.name for path in list_folder(RECORDED_FOLDER).log_paths]
+RUNS = sorted(Path(path).parent.name for path in list_folder(RECORDED_FOLDER).log_paths)
+RECORDED = list({run.rpartition("-seed")[0]: run for run in reversed(RUNS)}.values())
 CHANGES = tomllib.loads((TESTS / "logs" / "one_key_changed.toml").read_text(encoding="utf-8"))
 Shown = tuple[set[tuple[str, str, str, int]], set[str], set[str]]
 Maker = Callable[[Path], object]

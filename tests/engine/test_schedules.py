@@ -15,7 +15,7 @@ from aiayn.train.train import RankZero
 from tests.engine.simulated_cluster import Locks, Simulation
 
 KINDS: tuple[Locks, ...] = ("work", "of one host", "fail")
-NUM_QUICK, NUM_SLOW = 20, 250  # of each kind
+NUM_QUICK, NUM_SLOW = 12, 250  # of each kind
 
 
 def play(folder: Path, seed: int, kind: Locks) -> Simulation:

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from aiayn.errors import LaunchError
-from aiayn.records import BinarizedCorpus
+from aiayn.records import BinarizedCorpus, TrainRecord
+from aiayn.runs.run_folder import RunFolder
 from aiayn.train import trial
 from aiayn.train.ranks import Rank
 from aiayn.train.request import StopFlag, TrainingRequest
@@ -51,10 +52,21 @@ def test_two_ranks_stop_resume_and_make_the_updates_of_one(
     assert 0.0 < result.seconds_per_update < 10.0
 
 
+def test_trainings_with_other_batches_have_a_difference(
+    finished: TrainRecord, finished_by_two_batches: TrainRecord
+) -> None:
+    ours, theirs = (RunFolder(Path(run.run_folder)) for run in (finished, finished_by_two_batches))
+    assert trial._difference(ours, ours) == 0.0
+    assert trial._difference(ours, theirs) > 1e-3
+
+
+@pytest.mark.slow
 def test_a_trial_finds_other_sentences_after_a_resume_and_on_one_rank(
     tmp_path: Path, data: BinarizedCorpus
 ) -> None:
-    """Planted: the resumed training and that of one rank have another seed."""
+    """Planted: the resumed training and that of one rank have another seed. The two quick tests
+    above guard the trainings of a trial, and what it says of unequal ones.
+    """
     train = trial._train_here
 
     def train_otherwise(request: TrainingRequest, rank: Rank, term_after: int) -> None:

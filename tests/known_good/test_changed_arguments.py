@@ -66,8 +66,14 @@ def problems_of(folder: Path, rule: Rule | None, value: object = None) -> set[st
         training = BASE.changed(**{key: value})
     elif program == "generate":
         generation = GENERATION.changed(**{key: value})
-    texts = {"a.log": training.text(), "av.log": AVERAGING, "g.log": generation.text()}
-    judged = judge_texts(folder, texts | {"ours/train.log": ours.text()})
+    texts = {}
+    if is_ours or rule is None:
+        texts["ours/train.log"] = ours.text()
+    if not is_ours:
+        texts["a.log"] = training.text()
+    if program != "train":
+        texts |= {"av.log": AVERAGING, "g.log": generation.text()}
+    judged = judge_texts(folder, texts)
     if program == "generate":
         (translation,) = [one for one in judged.translations if one.name == "g.log"]
         return kept_out_by(translation)

@@ -16,6 +16,7 @@ import math
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,14 +103,22 @@ def printed_rows(path: Path) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def score_of_row(testset: str, hypotheses: str, procedure: str) -> BLEUScore:
-    """Our score of a row of scores.tsv."""
-    is_escaped = procedure != NO_ESCAPE
+@cache
+def our_score(
+    procedure: Procedure, testset: str, hypotheses: str, *, is_escaped: bool = True
+) -> BLEUScore:
+    """Our score of a hypotheses file, which rows of both tables want."""
     return procedure_bleu(
-        PROCEDURE_BY_NAME[procedure],
+        procedure,
         text(testset, hypotheses, is_escaped=is_escaped),
         text(testset, "reference", is_escaped=is_escaped),
     )
+
+
+def score_of_row(testset: str, hypotheses: str, procedure: str) -> BLEUScore:
+    """Our score of a row of scores.tsv."""
+    is_escaped = procedure != NO_ESCAPE
+    return our_score(PROCEDURE_BY_NAME[procedure], testset, hypotheses, is_escaped=is_escaped)
 
 
 def printed_line(score: BLEUScore, procedure: str) -> str:
@@ -129,22 +138,22 @@ def is_fairseq(procedure: str) -> bool:
     return procedure.endswith("fairseq-score")
 
 
+@cache
+def words_of_column(testset: str, column: str, is_split: bool) -> list[list[str]]:
+    """The words that fairseq-score counts."""
+    lines = [line.encode("utf-8") for line in text(testset, column).tokenized("raw")]
+    if is_split:
+        lines = [split_compounds(line) for line in lines]
+    is_reference = column == "reference"
+    return [fairseq_words(line.decode("utf-8"), is_reference=is_reference) for line in lines]
+
+
 def hashed_score_of_row(testset: str, hypotheses: str, procedure: str) -> BLEUScore:
     """The score of fairseq-score with its confusions: matches are counted over libbleu's hashes, as
     on x86.
     """
-    words: list[list[list[str]]] = []
-    for column in (hypotheses, "reference"):
-        lines = [line.encode("utf-8") for line in text(testset, column).tokenized("raw")]
-        lines = (
-            [split_compounds(line) for line in lines] if "compound split" in procedure else lines
-        )
-        words.append(
-            [
-                fairseq_words(line.decode("utf-8"), is_reference=column == "reference")
-                for line in lines
-            ]
-        )
+    is_split = "compound split" in procedure
+    words = [words_of_column(testset, column, is_split) for column in (hypotheses, "reference")]
     index_by_word = {
         "<s>": 0,
         "<pad>": 1,
@@ -215,6 +224,16 @@ def disagreements(row: tuple[str, str, str, str]) -> list[str]:
     return found
 
 
+def rows_with_marks() -> list[Any]:
+    """Rows of scores.tsv, of which some are slow tests."""
+    rows = []
+    for row in printed_rows(FOLDER / "scores.tsv"):
+        is_slow = row[1] == "medium" or row[:2] == (TESTSETS[1], "light")
+        marks = [pytest.mark.slow] if is_slow else []
+        rows.append(pytest.param(row, marks=marks, id=f"{row[0]}.{row[1]}, {row[2]}"))
+    return rows
+
+
 def lines_with_other_tokens(ours: Lines, theirs: Lines) -> list[tuple[Lines, Lines]]:
     """Return both sides' tokens where they differ; tokenizer.perl may leave surplus blanks."""
     tokens = [
@@ -224,10 +243,11 @@ def lines_with_other_tokens(ours: Lines, theirs: Lines) -> list[tuple[Lines, Lin
     return [pair for pair in tokens if pair[0] != pair[1]]
 
 
-@pytest.mark.parametrize(
-    "row", printed_rows(FOLDER / "scores.tsv"), ids=lambda row: f"{row[0]}.{row[1]}, {row[2]}"
-)
+@pytest.mark.parametrize("row", rows_with_marks())
 def test_our_line_is_the_one_the_program_printed(row: tuple[str, str, str, str]) -> None:
+    """Rows of `medium`, and of French those of `light`, are slow: the same lines of code give the
+    other rows, whose translations differ more and less from the reference.
+    """
     assert disagreements(row) == []
 
 
@@ -268,9 +288,9 @@ def library_rows() -> list[dict[str, str]]:
 @cache
 def our_bleu(metric: str, testset: str, hypotheses: str) -> float:
     """Our score of a hypotheses file by one definition."""
-    sides = [text(testset, column) for column in (hypotheses, "reference")]
     if metric in PROCEDURE_BY_METRIC:
-        return procedure_bleu(PROCEDURE_BY_METRIC[metric], *sides).score
+        return our_score(PROCEDURE_BY_METRIC[metric], testset, hypotheses).score
+    sides = [text(testset, column) for column in (hypotheses, "reference")]
     return SACREBLEU_BY_METRIC[metric]().corpus_score(sides[0].lines, [sides[1].lines]).score
 
 
@@ -308,7 +328,9 @@ def library_table(rows: list[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.slow
 def test_the_page_shows_which_bleu_the_libraries_compute() -> None:
+    """The quick test after it guards a range of differences, and the rows above our scores."""
     assert f"\n{library_table(library_rows())}\n" in TABLES_PAGE.read_text(encoding="utf-8")
 
 

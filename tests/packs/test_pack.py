@@ -25,7 +25,7 @@ FRAMES = ("scores.tsv", "summary.tsv", "verdicts.tsv")
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path: Path, quick_packing: None) -> Site:
     systems = {"en_de_systems": ["base"], "en_fr_systems": ["big_enfr"], "variants": ["pre_norm"]}
     made = make_site(tmp_path / "made", **systems, replications=["revisit_tiny"])
     write_left(made)

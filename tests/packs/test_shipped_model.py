@@ -107,7 +107,7 @@ def test_the_shipped_model_is_taken_if_nothing_is_named_and_nothing_else_is_ther
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path: Path, quick_packing: None) -> Site:
     made = make_site(tmp_path / "made", en_de_systems=["base"])
     write_left(made)
     return made

@@ -53,6 +53,14 @@ def walked(folder: Path, *, follows_links: bool = False) -> list[tuple[str, list
     ]
 
 
+def test_packed_text_is_smaller_comes_back_and_has_the_same_bytes_again() -> None:
+    content = b"update 1 of 40\n" * 1000
+    text = packed.packed_bytes(content)
+    assert lzma.decompress(text) == content
+    assert len(text) < len(content) // 10
+    assert packed.packed_bytes(content) == text
+
+
 def test_an_archive_is_walked_matched_and_listed_as_its_files_are(
     loose: Path, archived: Path
 ) -> None:
