@@ -17,6 +17,7 @@ from paper_tables.rounding import BLEU, rounded
 
 MAX_FIRST_LOOK = 20  # lines of the first screen
 MAX_PROBLEMS = 25  # of one log, that are written out
+MAX_NEAR = 3  # differences from a row that the first screen still calls near
 MAX_DIFFERENCES = 6  # from a row, that are named
 
 
@@ -94,6 +95,9 @@ def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
     rows = []
     for one in sorted(trainings, key=lambda one: (not one.value_by_metric, one.name)):
         target = one.target
+        num_differences = sum("row" in found.keeps_out for found in one.problems)
+        if one.row is None and num_differences > MAX_NEAR:
+            target = None
         row = "no row" if target is None else name_of_system(target.system)
         if target is not None and one.row is None:
             row = f"no row; nearest is {row}"

@@ -347,17 +347,22 @@ def _named(names: Collection[str]) -> str:
 def _facts(frame: Frame) -> list[Statement]:
     """Return what was asked, what is missing, and how many printed BLEU could be judged."""
     systems_by_corpus: dict[str, dict[str, None]] = {}
+    corpora_by_system: dict[str, list[str]] = {}
     for corpus, system in frame.runs_by_system:
         systems_by_corpus.setdefault(corpus, {})[name_of_system(system)] = None
+        corpora_by_system.setdefault(system, []).append(corpus)
     num_finished = sum(run.state.status == "finished" for run in frame.runs)
     facts = [Statement(f"{num_finished} of {len(frame.runs)} trainings finished.", "#runs")]
     for corpus, systems in systems_by_corpus.items():
-        facts.append(Statement(f"{corpus}: {_named(systems)}."))
+        facts.append(Statement(f"{_corpus_words(frame, corpus)}: {_named(systems)}."))
     names_by_status: dict[str, list[str]] = {}
     for run in frame.runs:
         state = run.state
         if state.status != "finished":
-            name = f"{name_of_system(run.system)} seed {run.seed}"
+            name = name_of_system(run.system)
+            if len(corpora_by_system[run.system]) > 1:  # else two runs would have one name
+                name += f" {_pair_words(frame, run.corpus)}"
+            name += f" seed {run.seed}"
             if state.update:
                 name += f" at update {state.update:,} of {state.updates:,}"
             names_by_status.setdefault(state.status, []).append(name)
@@ -374,6 +379,16 @@ def _facts(frame: Frame) -> list[Statement]:
         num_missing = num_asked - len(scored)
         facts.append(Statement(f"{num_missing} of {num_asked} evaluations are not scored."))
     return [*facts, _verdict_fact(frame)]
+
+
+def _pair_words(frame: Frame, corpus: str) -> str:
+    """Return the languages of a corpus as people write them: `En-De`."""
+    return frame.corpora[corpus].language_pair.title()
+
+
+def _corpus_words(frame: Frame, corpus: str) -> str:
+    """Return a corpus in words: its languages, and what its text is."""
+    return f"{_pair_words(frame, corpus)} ({frame.corpora[corpus].description})"
 
 
 def _verdict_fact(frame: Frame) -> Statement:

@@ -106,11 +106,14 @@ def lay_out_runs(frame: Frame) -> Table:
             lambda run: text_cell(f"{run.state.update:,} of {run.state.updates:,}", "ours"),
         ),
         our_field("wall_seconds", "wall seconds", seconds),
-        label_field("hardware", "hardware", lambda run: run.hardware),
-        label_field("commit", "commit", lambda run: run.commit),
-        label_field("run", "run", lambda run: run.state.run),
     ]
     runs = (*frame.runs, *frame.later_runs)
+    if any(run.state.run for run in runs):  # before the first training has begun none has a name
+        fields += [
+            label_field("hardware", "hardware", lambda run: run.hardware),
+            label_field("commit", "commit", lambda run: run.commit),
+            label_field("run", "run", lambda run: run.state.run),
+        ]
     if any(run.state.reason for run in runs):
         fields.append(label_field("reason", "why not finished", lambda run: run.state.reason))
     if any(run.train and run.train.remarks for run in runs):

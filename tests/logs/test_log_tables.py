@@ -2,6 +2,7 @@
 verb.
 """
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.facts.reader import read_log
 from aiayn.known_good.rows import metric_of
-from paper_tables.logs.from_logs import averaged_lines
+from paper_tables.layout import text_of
+from paper_tables.logs.from_logs import averaged_lines, judged_folder
 from paper_tables.logs.pages import make_tables_from_logs
+from paper_tables.logs.tables import lay_out_first_look
 from tests.logs.factory import OURS, GenerationText, TrainingText, attempts, write
 from tests.logs.test_log_foreign_files import tables_of
 
@@ -89,3 +92,15 @@ def test_a_folder_without_logs_is_no_success(
     assert ".md (1)" in sentence
     assert "`aiayn tables --from-logs paper_tables/measured/multi30k`" in sentence
     assert not output.exists()
+
+
+def test_a_training_far_from_every_row_names_none(tmp_path: Path) -> None:
+    """A small model of another corpus differs from each row in many settings."""
+    for name in ("fairseq12_iwslt.log", "fairseq09_wrapped.log"):
+        shutil.copy(Path(__file__).parent / name, tmp_path / name)
+    table = lay_out_first_look(judged_folder(tmp_path).trainings)
+    row_by_log = {}
+    for row in table.rows:
+        row_by_log[text_of(row.cells[0])] = text_of(row.cells[1])
+    assert row_by_log["fairseq12_iwslt.log"] == "no row"
+    assert row_by_log["fairseq09_wrapped.log:2"] == "no row; nearest is big"

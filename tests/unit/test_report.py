@@ -317,7 +317,7 @@ def test_a_page_without_any_run_is_whole_and_says_so(tmp_path: Path) -> None:
     page = page_of(make_site(tmp_path), so_far=True)
     for words in (
         "0 of 9 trainings are finished",
-        "9 missing: base seed 1, ",
+        "9 missing: base En-De seed 1, ",
         "what is there so far",
     ):
         assert words in page
