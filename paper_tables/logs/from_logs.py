@@ -206,7 +206,7 @@ def _contradictions(judged: JudgedTraining, train: TrainRecord) -> Iterator[Fact
         logged = judged.stated.get(metric, number)
         if logged != number:
             name = "updates" if metric == "steps" else "parameters"
-            text = f"{number:,} {name} of {train.run}; the log has {logged:,.0f}"
+            text = f"{number:,} {name} of {train.run}; the log has {int(logged):,}"
             yield section.fact("record", text, section.last_line)
 
 
