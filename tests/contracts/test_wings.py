@@ -339,7 +339,7 @@ def test_without_any_wing_the_core_is_whole_and_trains(copy: Copy) -> None:
     copy.require_whole(set(NAMES))
     copy.require_types_and_tables(set(NAMES))
     chosen = [f"tests/{name}" for name in CORE_FOLDERS]
-    copy.run("-m", "pytest", "-q", "-x", "-m", "not slow and not figures", *chosen)
+    copy.run("-m", "pytest", "-q", "-m", "not slow and not figures", *chosen)
     flags = (
         "--profile profiles/local --configfile workflow/config/demo.yaml --cores 2 --config updates=20"
         " only=table3_c_n2:1"
