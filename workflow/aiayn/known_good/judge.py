@@ -94,8 +94,12 @@ def judge(
                 is_stated=False,
                 keeps_out=keeps_out,
             )
-    order = (*numbers, "")
-    return sorted(found.values(), key=lambda one: order.index("".join(one.keeps_out[:1])))
+
+    def first_number(problem: Problem) -> int:
+        """Return the position of the first number that a problem keeps out; notes are last."""
+        return numbers.index(problem.keeps_out[0]) if problem.keeps_out else len(numbers)
+
+    return sorted(found.values(), key=first_number)
 
 
 def _problem(
@@ -111,7 +115,12 @@ def _problem(
         return None
     else:
         alternative = allowed_by(fact.value, rule.allowed, target)
-        keeps_out = tuple(one for one in numbers if one in rule.needed_by and alternative is None)
+        if alternative is None:
+            keeps_out = tuple(number for number in numbers if number in rule.needed_by)
+        else:
+            keeps_out = ()
+        # The first alternative is the usual value. A value that no number asked for here needs, but
+        # a different one does, is not worth a note.
         is_needed_elsewhere = alternative is None and bool(rule.numbers)
         if not keeps_out and (alternative == 0 or is_needed_elsewhere or fact.value is None):
             return None
