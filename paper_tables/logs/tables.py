@@ -82,8 +82,10 @@ def lay_out_logs(
 
 
 def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
-    """Return what each training fills of which row, a line for each number with the printed one,
-    and the first reason why a number does not; trainings that fill come first.
+    """Return a table with a line for each number of each training: the row that it fills and the
+    printed number there, or the first reason why it fills none.
+
+    Trainings that fill a row come first.
     """
     columns = (
         Column("file", "your log", side="label"),

@@ -64,10 +64,10 @@ class Statement(NamedTuple):
 class ShownTable(NamedTuple):
     """A table as a page shows it.
 
-    `more` are the columns behind its switch, `words` those that are read from the left. `empty`
-    says which command makes its values, if it has none. `lead` is the part of its caption that is
-    always in sight; `rest` is folded with the notes. `asides` has the names of rows that are not
-    shown, by reason.
+    `more` are the columns that are hidden until the reader switches them on. `words` are the
+    columns of text, which is aligned to the left. `empty` says which command makes the table's
+    values, if it has none. `lead` is the part of the caption that is always shown; `rest` is folded
+    with the notes. `asides` has the names of rows that are not shown, by reason.
     """
 
     table: Table

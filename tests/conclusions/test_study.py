@@ -149,8 +149,8 @@ def test_the_confirmatory_contrast_has_the_seeds_of_the_decision_and_their_sd() 
 
 
 def test_other_quantities_have_an_sd_of_their_own() -> None:
-    """Best validations: sums of squares 0.0008 and 0; means of three are those of the last bits
-    but for 0.2 / 3 and base's or the row's own best.
+    """The expected sd follows from the sums of squares of the best validations: 0.0008 over base's
+    seeds, 0 over the row's.
     """
     contrast, _ = compare_at_horizon(RUNS)
     best = contrast.estimate(lambda run: run.best_bits)

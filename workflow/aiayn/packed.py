@@ -76,8 +76,8 @@ os.register_at_fork(after_in_child=_open_archive.cache_clear)
 
 
 def _find_archive(path: Path) -> tuple[_Archive, str] | None:
-    """Return the archive of the nearest folder that has one, from the path itself upwards, and the
-    path's name in it, or None if no folder has one.
+    """Return the nearest archive in a folder above the path, or in the path itself, and the path's
+    name in that archive. Return None if there is no archive.
     """
     for folder in (path, *path.parents):
         archive_path = folder / ARCHIVE_NAME

@@ -263,7 +263,7 @@ def _smallest_margin_words(contrast: PrintedContrast, answered: Answered) -> str
 
 
 def _shown(contrast: PrintedContrast, value: float | None, *, is_signed: bool = False) -> str:
-    """Return a value in the contrast's metric; '' without one."""
+    """Return a value, rounded as its metric is, or '' if there is no value."""
     return "" if value is None else rounded(value, contrast.metric, is_signed=is_signed)
 
 

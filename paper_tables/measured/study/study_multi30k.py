@@ -659,8 +659,11 @@ class RateEffects(NamedTuple):
         return min(self.row.values()) - min(self.base.values())
 
     def holds_only_at_this_rate(self, final: float) -> bool:
-        """Return whether the effect has one sign at the probes' updates and at the end (`final`),
-        and the other sign where each side has its best rate.
+        """Return whether the sign of the effect changes when row and base each train at the
+        learning rate that was best for them.
+
+        `final` is the effect at the end of the trainings, at the printed learning rate. It must
+        have the sign that the shorter probes have at that rate.
         """
         at_printed_rate = self.by_times_peak[PRINTED_RATE]
         return at_printed_rate * self.at_best < 0 and final * self.at_best < 0

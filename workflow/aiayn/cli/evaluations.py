@@ -254,9 +254,10 @@ def _make(part: Part, word: str) -> None:
 
 @contextlib.contextmanager
 def _noted(message_by_word: dict[str, str], words: Sequence[str]) -> Iterator[None]:
-    """Note for each word what fails in the block, so that the next evaluations are made.
+    """Record an error of the block for each of its evaluations, as last5/demo_test, and go on, so
+    that the other evaluations are made.
 
-    Not what is not installed: `aiayn` names the command that installs it.
+    An error about a package that is not installed is raised: `aiayn` shows what to install.
     """
     try:
         yield

@@ -69,7 +69,7 @@ class Translator:
         """Translate lines that are given as ids with end of sentence.
 
         Lines longer than fairseq's 1,024 positions are cut. `bar` shows the progress in lines.
-        Without it, a bar of its own is made.
+        Without it, a new progress bar is shown.
 
         Raises:
             CheckpointError: if the model's outputs for a line are not numbers.

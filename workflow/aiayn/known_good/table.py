@@ -85,8 +85,8 @@ def _is_allowed(value: Value, alternative: str, target: Mapping[str, TargetValue
 
 
 def _values(text: str, target: Mapping[str, TargetValue]) -> tuple[tuple[Value, ...], float]:
-    """Return the values of a JSON list or of a target, and their relative tolerance. A target
-    without the value has none, which allows nothing.
+    """Return the values of a JSON list or of a target, and their relative tolerance. If the
+    target has no such value, no values are returned, so that nothing is allowed.
     """
     if text.startswith("["):
         return _listed(text), 0.0

@@ -80,8 +80,9 @@ GRADIENT_BYTES = 4  # of a parameter, in the all-reduce
 
 
 class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the host launches and waits for. `counted_on` names the other system whose counts these
-    are, '' if they are the training's own.
+    """How many kernels the host launches, and how often it waits for the device.
+
+    `counted_on` is the system that was counted if it is not the training's own, else ''.
     """
 
     per_batch: float
