@@ -28,6 +28,11 @@ from tests.unit.test_launch import make_request
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# torch reads it when it is first imported, here and in the commands that tests start. Models of
+# tests are so small that a second thread mostly waits: two processes of tests on two cores took
+# 59 CPU seconds for the tests of the beam search, and take 14 with one thread each.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 # These tests are of the core alone. Others are of a wing, of documents, or run whole commands.
 CORE_TESTS = ("unit", "engine", "facts", "known_good", "logs", "oracle")
