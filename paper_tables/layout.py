@@ -1,24 +1,42 @@
-"""Defines a table before it has a format: columns, rows, and cells of text with marks.
+"""Defines the frame of cells that all tables are made of, and tables as selections of it.
 
-`tables` and the wings lay tables out; `render` turns them into md, tex, csv and html. A table with
-rows of a single kind is declared as fields, each with a column and the function that makes its
-cell. Other tables give the cells of each row by column name. Our cells keep their numbers, whose
-text is of `paper_tables.rounding`; `tables.ours.complete` makes notes and signatures of them. They
-have a mark if the numbers were measured under other conditions than the paper's. `compact` is the
-last step: it drops empty columns, leaves one mark in a row and finds the best values.
+A line of the frame is a number or a text in a cell of a table. Where the editions of the paper
+differ, or a log was scored in several definitions, a cell has several lines. A cell without content
+has no line. The columns of the frame:
+
+    table, row, column    the place. `row` is the name of the row, and `position` its number
+    kind                  whose it is: see `CellKind`
+    text, spread          the rounded number or the words; its interval and number of seeds
+    value                 the number behind the text, in full precision, where a column is compared
+    marks, is_best        marks that follow the text; whether it is bold as the best of its column
+    numbers               ours, each a `Number` with its values, also those that have no value yet
+    seeds, runs           the seeds and the names of the runs behind the numbers
+    definition, source    the metrics of the numbers, and the signatures of their values
+    side, group, anchor   of the row: printed or ours; rows of a group are neighbours without a rule
+                          between them; links to the row use its anchor
+    aside, reason         of a row that the page does not show, as nothing in it is ours: its name
+                          below the table, and why
+
+`tables` and the wings make the lines. A `Table` orders and selects them, and `render` turns it into
+md, tex, csv and html. A table with rows of a single kind is declared as fields, each with a column
+and the function that makes its cell. Other tables give the cells of each row by column name.
+`paper_tables.rounding` makes the text of numbers. `tables.ours.complete` makes notes and signatures
+of the numbers. Numbers have a mark if they were measured under other conditions than the paper's.
+`compact` is the last step: it drops empty columns, leaves one mark in a row and finds the best
+values.
 
 A new table of a single kind of rows, here the runs of a frame:
 
     fields = (
         label_field("run", "run", lambda run: run.state.run),
-        our_field("updates", "updates", lambda run: text_cell(f"{run.state.update:,}", "ours")),
+        our_field("updates", "updates", lambda run: Cell(f"{run.state.update:,}", "ours")),
     )
     Table(
         name="updates",
         title="Updates",
         caption="The last update of each training.",
         columns=columns_of(fields),
-        rows=rows_of(fields, frame.runs),
+        cells=rows_of(fields, frame.runs),
     )
 
 The function that returns it takes the frame. `render.chapters.CORE_TABLES`, or the `wing.py` of a
@@ -27,9 +45,11 @@ wing, names this function, a chapter and a place. No other file changes.
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import pandas as pd
 
 from aiayn.printed import PAPER_SCALE, PublishedCell, printed_number
 from paper_tables.frame import Number
@@ -41,25 +61,18 @@ MARK_BY_SCALE = {
     PAPER_SCALE: "\u00a7",
 }  # dagger, double dagger, section
 NAME_BY_PAIR = {"en-de": "EN-DE", "en-fr": "EN-FR"}
+MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}
 SACRE_METRIC = "bleu_sacre_13a"
 ROW_NAMES = ("model", "label")  # columns of Tables 2 and 3 whose cells name the row
 Item = TypeVar("Item")
-CellKind = Literal["label", "printed", "ours", "state", "blank", "formula", "spanned"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A piece of text and the marks that follow it; `compact` sets `is_best`, shown in bold.
-
-    `value` is the number behind the text, in full precision, where a column is compared. `spread`
-    follows the text in small letters: the interval and the number of seeds.
-    """
-
-    text: str
-    marks: tuple[str, ...] = ()
-    is_best: bool = False
-    value: float | None = None
-    spread: str = ""
+# Our numbers, the state of their runs, a printed value, a formula, a name, or a column that the
+# cell to the left covers.
+CellKind = Literal["label", "printed", "ours", "state", "formula", "spanned", ""]
+CELL_COLUMNS = (
+    *("table", "row", "position", "column", "kind", "text", "spread", "value", "marks", "is_best"),
+    *("numbers", "seeds", "runs", "definition", "source"),
+    *("side", "group", "anchor", "aside", "reason"),
+)
 
 
 def anchor_of(run: str) -> str:
@@ -69,23 +82,17 @@ def anchor_of(run: str) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """The content of a cell. Where it covers columns to its right, these have `SPANNED`.
+    """What a line of the frame says, before it has its place in a table."""
 
-    `numbers` are the numbers behind a cell of ours, including numbers that have no value yet. On a
-    page the cell is a button that opens their runs.
-    """
-
-    parts: tuple[Part, ...]
+    text: str
     kind: CellKind = "printed"
+    marks: tuple[str, ...] = ()
+    value: float | None = None
+    spread: str = ""
     numbers: tuple[Number, ...] = ()
 
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """All marks in the cell."""
-        return tuple(mark for part in self.parts for mark in part.marks)
 
-
-SPANNED = Cell((), "spanned")
+CellsByColumn = Mapping[str, Cell | Sequence[Cell] | None]
 
 
 @dataclass(frozen=True)
@@ -104,35 +111,6 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Aside:
-    """The name of a row without any number of ours, and the reason."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row, with a cell for each column.
-
-    A row with an `aside` is not shown on the page; its name and the reason are listed below the
-    table. Links to the row use `anchor`. Rows of one `group` are neighbours without a rule between
-    them, as the paper's (A) to (E).
-    """
-
-    cells: tuple[Cell, ...]
-    side: Literal["printed", "ours"] = "printed"
-    aside: Aside | None = None
-    anchor: str = ""
-    group: str = ""
-    begins_group: bool = False
-
-
-# A line below the printed row of this name: its cells by column, and its aside.
-OurLine = tuple[str, Mapping[str, Cell], Aside | None]
-
-
-@dataclass(frozen=True)
 class Note:
     """A line below the table; it explains `mark`, if that is not ''."""
 
@@ -140,48 +118,159 @@ class Note:
     mark: str = ""
 
 
+def row_of(
+    cells: CellsByColumn,
+    row: str = "",
+    side: Literal["printed", "ours"] = "printed",
+    aside: tuple[str, str] | None = None,
+    group: str = "",
+    anchor: str = "",
+) -> list[dict[str, Any]]:
+    """Return the lines of one row. `aside` is the name of a row that is not shown, and the reason.
+
+    Several cells of a column are one cell with several lines; None is a cell without content.
+    """
+    lines = []
+    for column, content in cells.items():
+        for cell in [content] if isinstance(content, Cell) else content or ():
+            runs = [run for number in cell.numbers for run, _ in number.values]
+            lines.append(
+                {
+                    **vars(cell),
+                    "row": row,
+                    "column": column,
+                    "is_best": False,
+                    "seeds": tuple(run.seed for run in runs),
+                    "runs": tuple(run.state.run for run in runs),
+                    "definition": tuple(number.metric for number in cell.numbers),
+                    "source": tuple(text for number in cell.numbers for text in number.signatures),
+                    "side": side,
+                    "group": group,
+                    "anchor": anchor,
+                    "aside": aside[0] if aside else "",
+                    "reason": aside[1] if aside else "",
+                }
+            )
+    return lines
+
+
+def cell_frame(rows: Iterable[Sequence[Mapping[str, Any]]]) -> pd.DataFrame:
+    """Return the frame of some rows, which are numbered in their order."""
+    lines = []
+    for position, row in enumerate(rows):
+        lines += [{"position": position, **line} for line in row]
+    return pd.DataFrame(lines, columns=list(CELL_COLUMNS))
+
+
 @dataclass(frozen=True)
 class Table:
-    """A whole table. `signatures` are (metric, test set, signature) of every number of ours in it.
+    """A table: its lines of the frame, and the columns that it selects, in their order.
 
-    The page shows the columns in `first` at once, by default the first five, and the others when a
-    reader asks for them. If there is a `summary`, it shows only this line until a reader opens the
-    table.
+    `signatures` are (metric, test set, signature) of every number of ours in it. The page shows the
+    columns in `first` at once, by default the first five, and the others when a reader asks for
+    them. If there is a `summary`, it shows only this line until a reader opens the table.
     """
 
     name: str
     title: str
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    cells: pd.DataFrame
     notes: tuple[Note, ...] = ()
     signatures: tuple[tuple[str, str, str], ...] = ()
     summary: str = ""
     first: tuple[str, ...] = ()
 
 
+class ShownCell(NamedTuple):
+    """A cell as a format shows it: its lines, and the number of columns that it covers."""
+
+    column: Column
+    lines: list[Any]
+    width: int = 1
+
+    @property
+    def kind(self) -> str:
+        """Whose the cell is; `blank` without content."""
+        return self.lines[0].kind if self.lines else "blank"
+
+    @property
+    def text(self) -> str:
+        """The text of all lines, without marks."""
+        return "".join(line.text + line.spread for line in self.lines)
+
+    @property
+    def numbers(self) -> list[Number]:
+        """The numbers of all lines."""
+        return [number for line in self.lines for number in line.numbers]
+
+    @property
+    def marks(self) -> list[str]:
+        """The marks of all lines."""
+        return [mark for line in self.lines for mark in line.marks]
+
+
+def grid(table: Table) -> list[tuple[Any, list[ShownCell]]]:
+    """Return each row of a table: its first line, and a cell for every column."""
+    lines_by_place: dict[int, dict[str, list[Any]]] = {}
+    line: Any
+    for line in table.cells.itertuples():
+        lines_by_place.setdefault(line.position, {}).setdefault(line.column, []).append(line)
+    rows = []
+    for lines_by_column in lines_by_place.values():
+        cells = []
+        for column in table.columns:
+            cells.append(ShownCell(column, lines_by_column.get(column.name, [])))
+        rows.append((next(iter(lines_by_column.values()))[0], cells))
+    return rows
+
+
+def spans(cells: Sequence[ShownCell]) -> list[ShownCell]:
+    """Return the cells of a row without those that the cell to their left covers."""
+    starts = [index for index, cell in enumerate(cells) if cell.kind != "spanned"]
+    wide = []
+    for start, end in itertools.pairwise([*starts, len(cells)]):
+        wide.append(cells[start]._replace(width=end - start))
+    return wide
+
+
 class Field(NamedTuple, Generic[Item]):
     """A column, and the function that makes its cell from the item of a row."""
 
     column: Column
-    cell: Callable[[Item], Cell]
+    cell: Callable[[Item], Cell | None]
 
 
 def label_field(name: str, heading: str, text: Callable[[Item], str]) -> Field[Item]:
     """Return a field that shows words."""
-    return Field(Column(name, heading, side="label"), lambda item: label(text(item)))
+    return Field(Column(name, heading, side="label"), lambda item: Cell(text(item), "label"))
 
 
 def printed_field(name: str, heading: str, text: Callable[[Item], str]) -> Field[Item]:
     """Return a field that shows printed values."""
-    return Field(Column(name, heading), lambda item: text_cell(text(item)))
+    return Field(Column(name, heading), lambda item: Cell(text(item)))
 
 
 def our_field(
-    name: str, heading: str, cell: Callable[[Item], Cell], group: str = ""
+    name: str, heading: str, cell: Callable[[Item], Cell | None], group: str = ""
 ) -> Field[Item]:
     """Return a field that shows our numbers, or anything else that we add to the paper."""
     return Field(Column(name, heading, group, "ours"), cell)
+
+
+def words_field(name: str, heading: str, words: Callable[[Item], str]) -> Field[Item]:
+    """Return a field of words of ours; a cell without words has no content."""
+
+    def cell(item: Item) -> Cell | None:
+        text = words(item)
+        return Cell(text, "ours") if text else None
+
+    return our_field(name, heading, cell)
+
+
+def label(text: str, *marks: str) -> Cell:
+    """Return a cell that names something."""
+    return Cell(text, "label", marks)
 
 
 def columns_of(fields: Iterable[Field[Item]]) -> tuple[Column, ...]:
@@ -193,86 +282,55 @@ def rows_of(
     fields: Sequence[Field[Item]],
     items: Iterable[Item],
     side: Literal["printed", "ours"] = "printed",
-    aside: Callable[[Item], Aside | None] = lambda item: None,
-) -> tuple[Row, ...]:
-    """Return one row per item; the field of each column makes the cell from the item."""
+    aside: Callable[[Item], tuple[str, str] | None] = lambda item: None,
+    anchor: Callable[[Item], str] = lambda item: "",
+) -> pd.DataFrame:
+    """Return the frame with a row per item; the field of each column makes the cell from it.
+
+    The text of the first field is the name of the row.
+    """
     rows = []
     for item in items:
-        cells = tuple(field.cell(item) for field in fields)
-        rows.append(Row(cells, side, aside(item)))
-    return tuple(rows)
+        cells = {field.column.name: field.cell(item) for field in fields}
+        name = cells[fields[0].column.name]
+        rows.append(
+            row_of(cells, name.text if name else "", side, aside(item), anchor=anchor(item))
+        )
+    return cell_frame(rows)
 
 
-def row_by_column(
-    columns: Iterable[Column], cell_by_column: Mapping[str, Cell]
-) -> tuple[Cell, ...]:
-    """Return the cells of a row in the order of the columns, blank where a column has no cell."""
-    return tuple(cell_by_column.get(column.name, blank_cell()) for column in columns)
-
-
-def spans(row: Row) -> Iterator[tuple[Cell, int, int]]:
-    """Yield each cell of a row with its column's index, and the number of columns it covers."""
-    starts = [index for index, cell in enumerate(row.cells) if cell is not SPANNED]
-    for start, end in itertools.pairwise([*starts, len(row.cells)]):
-        yield row.cells[start], start, end - start
-
-
-def rows_of_printed(
+def printed_rows(
     printed: Sequence[PublishedCell],
     columns: Sequence[Column],
     group_of: Callable[[str], str],
-    lines: Iterable[OurLine],
-    mark_by_edition: Mapping[str, str] | None = None,
-    beside: Mapping[str, Mapping[str, Cell]] | None = None,
-) -> tuple[Row, ...]:
-    """Return every printed row of a table, each followed by the `lines` of ours that belong to it.
+    ours: Mapping[str, CellsByColumn],
+    below: Mapping[str, Sequence[tuple[CellsByColumn, tuple[str, str] | None]]],
+) -> pd.DataFrame:
+    """Return the frame of every printed row of a table: the printed cells, our cells next to them,
+    and the rows of ours below it.
 
-    `beside` has cells of ours by printed row and column. Where the editions differ, a printed cell
-    has both numbers, each with its mark.
+    `ours` and `below` are by printed row; a row below may have an aside. Where the editions differ,
+    a printed cell has both numbers, each with its mark.
     """
     compared = {column.name for column in columns if column.better}
-    parts_by_cell: dict[tuple[str, str], list[Part]] = {}
-    cells_by_row: dict[str, dict[str, Cell]] = {}
+    cells_by_row: dict[str, dict[str, list[Cell]]] = {}
     for published in printed:
-        mark = (mark_by_edition or {}).get(published.edition)
-        parts = parts_by_cell.setdefault((published.row, published.column), [])
-        value = None
-        if published.column in compared:
-            value = printed_number(published.value)
-        parts.append(Part(published.value, (mark,) if mark else (), value=value))
-        kind: CellKind = "label" if published.column in ROW_NAMES else "printed"
         cells = cells_by_row.setdefault(published.row, {})
-        cells |= dict.fromkeys(published.covered_columns, SPANNED)
-        cells[published.column] = Cell(tuple(parts), kind)
-    lines, rows = list(lines), []
-    for name, cells in cells_by_row.items():
-        group = group_of(name)
-        cells.update((beside or {}).get(name, {}))
-        rows.append(Row(row_by_column(columns, cells), group=group))
-        for row, our_cells, aside in lines:
-            if row == name:
-                rows.append(Row(row_by_column(columns, our_cells), "ours", aside, group=group))
-    return tuple(rows)
-
-
-def marks_of(rows: Iterable[Row]) -> set[str]:
-    """Return all marks in some rows."""
-    return {mark for row in rows for cell in row.cells for mark in cell.marks}
-
-
-def text_cell(text: str, kind: CellKind = "printed", *marks: str) -> Cell:
-    """Return a cell with a single text."""
-    return Cell((Part(text, marks),), kind)
-
-
-def label(text: str, *marks: str) -> Cell:
-    """Return a cell that names something."""
-    return text_cell(text, "label", *marks)
-
-
-def blank_cell() -> Cell:
-    """Return an empty cell."""
-    return text_cell("", "blank")
+        mark = MARK_BY_EDITION.get(published.edition, "")
+        is_name = published.column in ROW_NAMES
+        value = printed_number(published.value) if published.column in compared else None
+        for column in published.covered_columns:
+            cells.setdefault(column, []).append(Cell("", "spanned", value=value))
+        cells[published.column][-1] = Cell(
+            published.value, "label" if is_name else "printed", (mark,) if mark else (), value
+        )
+    rows = []
+    for row, cells in cells_by_row.items():
+        group = group_of(row)
+        rows.append(row_of({**cells, **ours.get(row, {})}, row, group=group))
+        for our_cells, aside in below.get(row, ()):
+            rows.append(row_of(our_cells, row, "ours", aside, group))
+    return cell_frame(rows)
 
 
 def compact(table: Table) -> Table:
@@ -282,90 +340,63 @@ def compact(table: Table) -> Table:
     that only hold states (missing, not run); a note names them. A scale's mark is shown once a row.
     A note on a mark that went with its column stays, without the mark. The best values are found.
     """
-    has_numbers = False
-    for row in table.rows:
-        has_numbers |= any(cell.kind == "ours" and cell.numbers for cell in row.cells)
-    kept, waiting = [True] * len(table.columns), []
-    for index, column in enumerate(table.columns if table.rows else ()):
-        if column.side != "ours":
-            continue
-        cells = [row.cells[index] for row in table.rows]
-        filled = list(itertools.filterfalse(_is_blank, cells))
-        kept[index] = bool(filled)
-        if filled and has_numbers and all(map(_is_waiting, filled)):
-            kept[index] = False
+    cells = table.cells.assign(table=table.name)
+    has_number = cells.numbers.map(bool).astype(bool)
+    has_content = ~(cells.text + cells.spread).isin(["", DASH])
+    is_waiting = (cells.kind == "state") & (has_number | (cells.text == "not run"))
+    has_any_of_ours = bool((has_number & (cells.kind == "ours")).any())
+    columns, waiting = [], []
+    for column in table.columns:
+        is_filled = has_content & (cells.column == column.name)
+        if cells.empty or column.side != "ours":
+            columns.append(column)
+        elif is_filled.any() and has_any_of_ours and is_waiting[is_filled].all():
             waiting.append(f"{column.group} {column.heading}".strip())
-    rows: list[Row] = []
-    for row in table.rows:
-        cells_of_kept = tuple(itertools.compress(row.cells, kept))
-        begins = bool(rows) and row.group != rows[-1].group
-        rows.append(_marked_once(replace(row, cells=cells_of_kept, begins_group=begins)))
-    marks, notes = marks_of(rows), []
+        elif is_filled.any():
+            columns.append(column)
+    order = {column.name: index for index, column in enumerate(columns)}
+    cells = cells[cells.column.isin(order)].assign(place=cells.column.map(order))
+    cells = cells.sort_values(["position", "place"], kind="stable").drop(columns="place")
+    cells = _with_best(columns, _marked_once(cells))
+    marks, notes = set(cells.marks.explode()), []
     for note in table.notes:
         notes.append(note if note.mark in marks else replace(note, mark=""))
     if waiting:
         notes.append(Note(f"Left out, as no number of ours is in them: {'; '.join(waiting)}."))
-    columns = tuple(itertools.compress(table.columns, kept))
-    return replace(table, columns=columns, rows=_with_best(columns, rows), notes=tuple(notes))
+    return replace(table, columns=tuple(columns), cells=cells, notes=tuple(notes))
 
 
-def _is_blank(cell: Cell) -> bool:
-    return text_of(cell) in ("", DASH)
-
-
-def text_of(cell: Cell) -> str:
-    """Return the text of all parts, without marks."""
-    return "".join(part.text + part.spread for part in cell.parts)
-
-
-def _is_waiting(cell: Cell) -> bool:
-    """Return whether a cell has the state of its runs in place of a number."""
-    return cell.kind == "state" and (bool(cell.numbers) or cell.parts[0].text == "not run")
-
-
-def _marked_once(row: Row) -> Row:
-    """Return the row with a scale's mark on its first cell only, if all numbers of ours have it."""
-    cells = list(row.cells)
+def _marked_once(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with a scale's mark on the first cell of a row only, if all numbers of ours in
+    the row have it.
+    """
     for mark in MARK_BY_SCALE.values():
-        carriers, is_on_all = [], True
-        for index, cell in enumerate(cells):
-            if mark in cell.marks:
-                carriers.append(index)
-            elif cell.kind == "ours":
-                is_on_all &= text_of(cell) == ""
-        for index in carriers[1:] if is_on_all else ():
-            parts = []
-            for part in cells[index].parts:
-                parts.append(replace(part, marks=tuple(filter(mark.__ne__, part.marks))))
-            cells[index] = replace(cells[index], parts=tuple(parts))
-    return replace(row, cells=tuple(cells))
+        has_mark = pd.Series([mark in marks for marks in cells.marks], cells.index, dtype=bool)
+        if not has_mark.any():
+            continue
+        row = cells.position
+        is_unlike = ~has_mark & (cells.kind == "ours") & (cells.text + cells.spread != "")
+        first = cells.column.where(has_mark).groupby(row).transform("first")
+        is_repeated = has_mark & (cells.column != first) & ~is_unlike.groupby(row).transform("any")
+        marks = cells.marks.copy()
+        for index in cells.index[is_repeated]:
+            marks[index] = tuple(other for other in marks[index] if other != mark)
+        cells = cells.assign(marks=marks)
+    return cells
 
 
-def _with_best(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Return the rows with the best printed value and our best value of each column marked.
+def _with_best(columns: Iterable[Column], cells: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with the best printed value and our best value of each column marked.
 
     A column says in `better` which value is best. Ours are compared by the mean over seeds. A
     single value is not the best of anything. A cell that covers several columns counts in each of
     them, and is marked if it is best in the first.
     """
-    numbers: dict[tuple[int, str], list[float]] = {}  # by column and kind
-    for row in rows:
-        for cell, start, num_columns in spans(row):
-            for part, index in itertools.product(cell.parts, range(start, start + num_columns)):
-                is_compared = columns[index].better and cell.kind in ("printed", "ours")
-                if is_compared and part.value is not None:
-                    numbers.setdefault((index, cell.kind), []).append(part.value)
-    best = {}
-    for (index, kind), values in numbers.items():
-        if len(values) > 1:
-            best[index, kind] = (max if columns[index].better == "higher" else min)(values)
-    marked = []
-    for row in rows:
-        cells = list(row.cells)
-        for index, cell in enumerate(cells):
-            extreme = best.get((index, cell.kind))
-            if extreme is not None:
-                parts = [replace(part, is_best=part.value == extreme) for part in cell.parts]
-                cells[index] = replace(cell, parts=tuple(parts))
-        marked.append(replace(row, cells=tuple(cells)))
-    return tuple(marked)
+    is_best = cells.is_best.copy()
+    for column in columns:
+        for kinds in (("printed", "spanned"), ("ours",)) if column.better else ():
+            values = cells.value[(cells.column == column.name) & cells.kind.isin(kinds)].dropna()
+            if len(values) > 1:
+                best = values.max() if column.better == "higher" else values.min()
+                is_best |= cells.index.isin(values.index[values == best])
+    return cells.assign(is_best=is_best)

@@ -3,7 +3,7 @@ them.
 """
 
 from paper_tables.frame import Frame
-from paper_tables.layout import Table
+from paper_tables.layout import Table, grid
 from paper_tables.make_frame import make_frame
 from paper_tables.render.render import plain_text
 from paper_tables.scale_results import ScaleResults, gather_results
@@ -29,7 +29,7 @@ def frame_of(site: Site, *, so_far: bool = True) -> Frame:
 def rows_of(table: Table) -> list[dict[str, str]]:
     """Return the texts of each row by column."""
     names = [column.name for column in table.columns]
-    return [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
+    return [dict(zip(names, map(plain_text, cells), strict=True)) for _, cells in grid(table)]
 
 
 def row_of(table: Table, beginning: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Lays out the table of the logs: what each is, what it fills, what not, and why."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from aiayn.facts.jobs import Training, Translation, inputs_of, name_of
 from aiayn.facts.listing import LeftOut, reason_not_read
@@ -11,7 +12,17 @@ from aiayn.known_good.table import show
 from aiayn.known_good.targets import Target
 from aiayn.printed import PERPLEXITY_METRIC, find_printed, read_cells, read_table
 from paper_tables.frame import is_bleu
-from paper_tables.layout import DASH, Column, Note, Row, Table, anchor_of, text_cell
+from paper_tables.layout import (
+    DASH,
+    Cell,
+    Column,
+    Note,
+    Table,
+    anchor_of,
+    cell_frame,
+    label,
+    row_of,
+)
 from paper_tables.names import name_of_system
 from paper_tables.rounding import BLEU, rounded
 
@@ -40,7 +51,7 @@ def lay_out_logs(
         Column("fills", "Fills", side="label"),
         Column("why_not", "Set apart or not filled, and why", side="label"),
     )
-    rows: list[tuple[str, Row]] = []
+    rows: list[tuple[str, list[dict[str, Any]]]] = []
     for file in judged.jobs.file_by_path.values():
         if problem := reason_not_read(file):
             rows.append(
@@ -76,7 +87,7 @@ def lay_out_logs(
             " out."
         ),
         columns=columns,
-        rows=tuple(listed),
+        cells=cell_frame(listed),
         first=("file", "row", "fills", "why_not"),
     )
 
@@ -122,14 +133,14 @@ def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         why = f"{reasons[0]}{more}" if reasons else DASH
         for ours, printed in pairs:
-            cells = (
-                text_cell(one.name, "label"),
-                text_cell(row, "label"),
-                text_cell(ours, "ours") if ours else text_cell("nothing", "state"),
-                text_cell(printed),
-                text_cell(why, "label"),
-            )
-            rows.append(Row(cells, "ours" if fills else "printed", group=one.name))
+            cells = {
+                "file": label(one.name),
+                "row": label(row),
+                "fills": Cell(ours, "ours") if ours else Cell("nothing", "state"),
+                "printed": Cell(printed),
+                "why_not": label(why),
+            }
+            rows.append(row_of(cells, one.name, "ours" if fills else "printed"))
     return Table(
         name="first_look",
         title="Your trainings, and the rows of the paper",
@@ -138,7 +149,7 @@ def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
             " reasons are in the table of logs."
         ),
         columns=columns,
-        rows=tuple(rows[:MAX_FIRST_LOOK]),
+        cells=cell_frame(rows[:MAX_FIRST_LOOK]),
         notes=(Note("More trainings are in the table of logs."),) * (len(rows) > MAX_FIRST_LOOK),
     )
 
@@ -172,14 +183,18 @@ def _why(apart: Sequence[str], problems: Sequence[Problem]) -> str:
     return " ".join(f"({number}) {text}." for number, text in enumerate(texts, start=1))
 
 
-def _log_row(name: str, what: str, row: str, fills: str, why: str) -> Row:
-    cells = tuple(
-        text_cell(text, "label") for text in (name, what, row, fills or DASH, why or DASH)
-    )
-    return Row(cells, "ours" if fills else "printed", anchor=anchor_of(name))
+def _log_row(name: str, what: str, row: str, fills: str, why: str) -> list[dict[str, Any]]:
+    cells = {
+        "file": label(name),
+        "what": label(what),
+        "row": label(row),
+        "fills": label(fills or DASH),
+        "why_not": label(why or DASH),
+    }
+    return row_of(cells, name, "ours" if fills else "printed", anchor=anchor_of(name))
 
 
-def _translation_row(judged: JudgedTranslation) -> Row:
+def _translation_row(judged: JudgedTranslation) -> list[dict[str, Any]]:
     translation = judged.translation
     training = translation.training
     fills, apart = "", []

@@ -5,6 +5,7 @@ cells hold their text. Names may hold markup and control characters of other peo
 they become text: HTML is escaped by Jinja2, Markdown and LaTeX by the filters below.
 """
 
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,16 +18,12 @@ from markupsafe import Markup, escape
 from aiayn.terminal import entries, table, visible
 from paper_tables.layout import (
     DASH,
-    SPANNED,
-    Cell,
-    CellKind,
     Column,
-    Part,
+    ShownCell,
     Table,
     anchor_of,
-    marks_of,
+    grid,
     spans,
-    text_of,
 )
 from paper_tables.names import with_names
 from paper_tables.rounding import PLUS_MINUS
@@ -75,14 +72,14 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def plain_text(cell: Cell) -> str:
+def plain_text(cell: ShownCell) -> str:
     """Return a cell as one line of text, with marks in brackets after the part they belong to."""
-    if cell is SPANNED:
+    if cell.kind == "spanned":
         return "(spanned)"
     pieces = []
-    for part in cell.parts:
-        marks = map("[{}]".format, part.marks)
-        pieces.append(" ".join(filter(None, (part.text, part.spread, *marks))))
+    for line in cell.lines:
+        marks = map("[{}]".format, line.marks)
+        pieces.append(" ".join(filter(None, (line.text, line.spread, *marks))))
     return " / ".join(pieces)
 
 
@@ -91,12 +88,12 @@ def _plain_heading(column: Column) -> str:
     return f"{column.group}: {heading}" if column.group else heading
 
 
-def _html_number(part: Part, kind: CellKind) -> Markup:
-    """Return a part's text with powers of ten, and with places where a long name may break."""
-    text = str(escape(visible(with_names(part.text) if kind == "label" else part.text)))
-    if kind in ("printed", "ours"):
+def _html_number(line: Any) -> Markup:
+    """Return a line's text with powers of ten, and with places where a long name may break."""
+    text = str(escape(visible(with_names(line.text) if line.kind == "label" else line.text)))
+    if line.kind in ("printed", "ours"):
         return Markup(POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", text))
-    if kind == "formula":
+    if line.kind == "formula":
         text = re.sub(r"\^([0-9]+)", r"<sup>\1</sup>", text).replace(" * ", "&middot;")
         return Markup(text.replace("log_k", "log<sub>k</sub>"))
     return Markup(text.replace("_", "_<wbr>"))
@@ -116,16 +113,15 @@ def _html_heading(column: Column) -> Markup:
     return Markup(heading.replace("x10^6", "&times; 10<sup>6</sup>"))
 
 
-def _latex_number(part: Part, kind: CellKind) -> str:
-    if kind == "formula":
-        return (
-            f"${part.text.replace(' * ', chr(92) + 'cdot ').replace('log_k', chr(92) + 'log_k')}$"
-        )
-    number = escape_latex(part.text)
-    if kind in ("printed", "ours"):
-        power = r"{\\boldmath$\1\\cdot10^{\2}$}" if part.is_best else r"$\1\\cdot10^{\2}$"
+def _latex_number(line: Any) -> str:
+    if line.kind == "formula":
+        formula = line.text.replace(" * ", r"\cdot ").replace("log_k", r"\log_k")
+        return f"${formula}$"
+    number = escape_latex(line.text)
+    if line.kind in ("printed", "ours"):
+        power = r"{\\boldmath$\1\\cdot10^{\2}$}" if line.is_best else r"$\1\\cdot10^{\2}$"
         number, num_powers = POWER_OF_TEN.subn(power, number)
-        number = rf"\textbf{{{number}}}" if part.is_best and not num_powers else number
+        number = rf"\textbf{{{number}}}" if line.is_best and not num_powers else number
     return number
 
 
@@ -171,7 +167,8 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
         "html_number": _html_number,
         "html_heading": _html_heading,
         "html_words": _html_words,
-        "is_long": lambda cell: len(text_of(cell)) > LONG_CELL,
+        "is_long": lambda cell: len(cell.text) > LONG_CELL,
+        "grid": grid,
         "spans": spans,
         "anchor": anchor_of,
     }
@@ -209,12 +206,12 @@ def render_csv(table: Table) -> str:
     """
     text_by_mark = {note.mark: note.text for note in table.notes if note.mark}
     lines = []
-    for row in table.rows:
+    for _, cells in grid(table):
         explained: dict[str, None] = {}
-        for cell in row.cells:
+        for cell in cells:
             for mark in cell.marks:
                 explained[f"[{mark}] {text_by_mark.get(mark, '')}".strip()] = None
-        lines.append([*map(plain_text, row.cells), "; ".join(explained)])
+        lines.append([*map(plain_text, cells), "; ".join(explained)])
     names = [*(column.name for column in table.columns), "marks"]
     return visible(pd.DataFrame(lines, columns=names).to_csv(index=False, lineterminator="\n"))
 
@@ -224,27 +221,31 @@ def render_text(laid_out: Table) -> str:
 
     Table 2 has too many columns for the width of a terminal, and few of its rows are ours.
     """
-    rows = []
-    for row in laid_out.rows:
-        if any(cell.kind == "ours" for cell in row.cells):
-            rows.append(row)
+    printed, rows = [], []
+    for _, cells in grid(laid_out):
+        if any(cell.kind == "ours" for cell in cells):
+            rows.append(cells)
+        elif "Transformer" in cells[0].text:
+            printed.append(cells)
     if not rows:
         return f"{laid_out.title}: no number of ours\n"
     if laid_out.title.endswith("from logs"):  # there the printed numbers are in rows of their own
-        printed = [row for row in laid_out.rows if "Transformer" in plain_text(row.cells[0])]
         rows = [*printed, *rows]
     lines = []
     for column in laid_out.columns:
         lines.append([f"{column.group} {column.heading}".strip()])
-    for row in rows:
-        for cell, start, num_columns in spans(row):
+    shown_marks = set()
+    for cells in rows:
+        line_of_column = iter(lines)
+        for cell in spans(cells):
+            shown_marks.update(cell.marks)
             # A printed cost that spans both languages is repeated.
-            for line in lines[start : start + num_columns]:
+            for line in itertools.islice(line_of_column, cell.width):
                 line.append(plain_text(cell))
     lines[0][0] = laid_out.title
-    notes, marks = [], marks_of(rows)
+    notes = []
     for note in laid_out.notes:
-        if note.mark in marks:
+        if note.mark in shown_marks:
             notes.append((f"[{note.mark}]", note.text))
     return "\n".join([*table(lines, num_headings=1), *entries(notes)]) + "\n"
 

@@ -23,10 +23,10 @@ from paper_tables.layout import (
     MARK_BY_SCALE,
     Column,
     Note,
-    Row,
+    ShownCell,
     Table,
     anchor_of,
-    text_of,
+    grid,
 )
 from paper_tables.names import name_of_system
 from paper_tables.render.chapters import CHAPTERS, place_of_figure, place_of_table
@@ -71,7 +71,7 @@ class ShownTable(NamedTuple):
     """
 
     table: Table
-    rows: list[Row]
+    rows: list[tuple[Any, list[ShownCell]]]
     more: set[str]
     words: set[str]
     summary: str
@@ -159,7 +159,7 @@ def render_page(
     placed = sorted(tables, key=lambda table: place_of_table(table.name))
     anchors: set[str] = set()
     for table in (*first_tables, *placed):
-        anchors.update(row.anchor for row in table.rows)
+        anchors.update(table.cells.anchor)
     facts = [*facts, *([Statement(NO_FIGURES)] if figures is None else [])]
     return render_html(
         "page.html.j2",
@@ -182,8 +182,7 @@ def render_page(
 
 def render_table_page(table: Table) -> str:
     """Return a table as a page of its own, with all its rows."""
-    rows = tuple(replace(row, aside=None) for row in table.rows)
-    shown = show_table(replace(table, rows=rows), "")
+    shown = show_table(replace(table, cells=table.cells.assign(reason="")), "")
     return render_html(
         "page.html.j2",
         title=TITLE,
@@ -281,15 +280,13 @@ class Origins:
 
 def show_table(table: Table, command: str) -> ShownTable:
     """Return a table as a page shows it; rows with an aside are names below it."""
-    rows = []
-    asides: dict[str, list[str]] = {}
-    has_value = not table.rows
-    for row in table.rows:
-        has_value |= any(cell.kind == "ours" for cell in row.cells)
-        if row.aside is None:
-            rows.append(row)
-        else:
-            asides.setdefault(row.aside.reason, []).append(row.aside.name)
+    is_shown = table.cells.reason == ""
+    asides = {}
+    for reason, cells in table.cells[~is_shown].groupby("reason", sort=False):
+        asides[str(reason)] = list(cells.drop_duplicates("position").aside)
+    has_value = table.cells.empty or bool((table.cells.kind == "ours").any())
+    table = replace(table, cells=table.cells[is_shown])
+    rows = grid(table)
     has_ours = any(column.side == "ours" for column in table.columns)
     empty = ""
     if command and (not rows or (has_ours and not has_value)):
@@ -315,11 +312,13 @@ def show_table(table: Table, command: str) -> ShownTable:
     )
 
 
-def _columns_of_words(columns: Sequence[Column], rows: Sequence[Row]) -> set[str]:
+def _columns_of_words(
+    columns: Sequence[Column], rows: Sequence[tuple[Any, list[ShownCell]]]
+) -> set[str]:
     """Return the columns of words: most of their cells begin with no number, or a cell is long."""
     words = set()
     for index, column in enumerate(columns):
-        texts = [text_of(row.cells[index]) for row in rows]
+        texts = [cells[index].text for _, cells in rows]
         filled = list(filter(None, texts))
         num_numbers = sum(re.match(r"[-+<]?\d", text) is not None for text in filled)
         is_long = any(len(text) > LONG_CELL for text in filled)

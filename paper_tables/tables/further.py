@@ -1,7 +1,5 @@
 """Lays out the baselines, and the state of each run."""
 
-from dataclasses import replace
-
 from aiayn.paths import CellKey
 from aiayn.printed import (
     BASELINE_ROLE,
@@ -9,7 +7,7 @@ from aiayn.printed import (
     REFERENCE_SYSTEM,
     evaluations_of,
 )
-from paper_tables.frame import Frame, Run
+from paper_tables.frame import Frame, Number, Run
 from paper_tables.layout import (
     NAME_BY_PAIR,
     SACRE_METRIC,
@@ -17,15 +15,15 @@ from paper_tables.layout import (
     Column,
     Field,
     Note,
-    Row,
     Table,
     anchor_of,
+    cell_frame,
     columns_of,
     label,
     label_field,
     our_field,
+    row_of,
     rows_of,
-    text_cell,
 )
 from paper_tables.rounding import rounded
 from paper_tables.tables.ours import complete, our_cell
@@ -33,37 +31,38 @@ from paper_tables.tables.ours import complete, our_cell
 
 def lay_out_baselines(frame: Frame) -> Table:
     """Return the scores of baselines, which need no training, and base's on the same test sets."""
-    values_by_column: dict[tuple[str, str], dict[str, float]] = {}  # then by baseline
-    for pair in NAME_BY_PAIR:
+    cells_by_row: dict[str, dict[str, Cell]] = {}
+    columns = [Column("baseline", "", side="label")]
+    base_cells = {"baseline": label(f"{REFERENCE_SYSTEM} (trained)")}
+    column_by_score: dict[tuple[str, str], str] = {}
+    bases: dict[str, Number | None] = {}
+    for pair, group in NAME_BY_PAIR.items():
         for metric in (METRIC_BY_PAIR[pair], SACRE_METRIC):
-            values_by_column[pair, metric] = {}
-    rows: dict[str, list[Cell]] = {}
+            name = f"{metric}_{pair.replace('-', '_')}"
+            columns.append(Column(name, metric, group, "ours"))
+            column_by_score[pair, metric] = name
+            bases[name] = frame.number(_base_key(frame, pair), metric)
+            base_cells[name] = our_cell(bases[name])
     signatures = set()
     for record in frame.baselines:
         pair = frame.corpora[record.corpus].language_pair
-        for name, scores in record.scores_by_baseline.items():
-            rows[name] = [label(name)]
+        for baseline, scores in record.scores_by_baseline.items():
+            cells = cells_by_row.setdefault(baseline, {"baseline": label(baseline)})
             for score in scores:
-                if (pair, score.metric) in values_by_column:
-                    values_by_column[pair, score.metric][name] = score.value
+                name = column_by_score.get((pair, score.metric), "")
+                base = bases.get(name)
+                if name:
+                    marks = base.marks if base else ()
+                    cells[name] = Cell(rounded(score.value, score.metric), "ours", marks)
                     testset = f"{record.testset} ({record.corpus})"
                     signatures.add((score.metric, testset, score.signature))
-    columns = [Column("baseline", "", side="label")]
-    base_cells = [label(f"{REFERENCE_SYSTEM} (trained)")]
-    for (pair, metric), values in values_by_column.items():
-        column_name = f"{metric}_{pair.replace('-', '_')}"
-        columns.append(Column(column_name, metric, NAME_BY_PAIR[pair], "ours"))
-        base = frame.number(_base_key(frame, pair), metric)
-        marks = base.marks if base else ()
-        for name, cells in rows.items():
-            if name in values:
-                cells.append(text_cell(rounded(values[name], metric), "ours", *marks))
-            else:
-                cells.append(text_cell("missing", "state", *marks))
-        base_cells.append(our_cell(base))
-    shown_rows = [Row(tuple(cells)) for cells in rows.values()]
+    rows = []
+    for cells in cells_by_row.values():
+        for name, base in bases.items():
+            cells.setdefault(name, Cell("missing", "state", base.marks if base else ()))
+        rows.append(row_of(cells))
     if rows:
-        shown_rows.append(Row(tuple(base_cells), "ours"))
+        rows.append(row_of(base_cells, side="ours"))
     table = Table(
         name="baselines",
         title="Baselines",
@@ -72,7 +71,7 @@ def lay_out_baselines(frame: Frame) -> Table:
             " score far higher."
         ),
         columns=tuple(columns),
-        rows=tuple(shown_rows),
+        cells=cell_frame(rows),
         notes=() if rows else (Note("No baselines are recorded at this scale."),),
         signatures=tuple(signatures),
     )
@@ -87,25 +86,17 @@ def _base_key(frame: Frame, pair: str) -> CellKey:
 
 def lay_out_runs(frame: Frame) -> Table:
     """Return every training of the scale and its state, later seeds last."""
-
-    def seconds(run: Run) -> Cell:
-        text = rounded(run.train.wall_seconds, "wall_seconds") if run.train else ""
-        return text_cell(text, "ours")
-
-    def state(run: Run) -> Cell:
-        return text_cell(run.state.status, "ours" if run.state.status == "finished" else "state")
-
     fields: list[Field[Run]] = [
         label_field(
             "training", "training", lambda run: f"{run.corpus} {run.system} seed {run.seed}"
         ),
-        our_field("state", "state", state),
+        our_field("state", "state", _state_cell),
         our_field(
             "updates",
             "updates",
-            lambda run: text_cell(f"{run.state.update:,} of {run.state.updates:,}", "ours"),
+            lambda run: Cell(f"{run.state.update:,} of {run.state.updates:,}", "ours"),
         ),
-        our_field("wall_seconds", "wall seconds", seconds),
+        our_field("wall_seconds", "wall seconds", _seconds_cell),
     ]
     runs = (*frame.runs, *frame.later_runs)
     if any(run.state.run for run in runs):  # before the first training has begun none has a name
@@ -120,13 +111,20 @@ def lay_out_runs(frame: Frame) -> Table:
         fields.append(
             label_field("remarks", "remarks", lambda run: run.train.remarks if run.train else "")
         )
-    rows = []
-    for run, row in zip(runs, rows_of(fields, runs), strict=True):
-        rows.append(replace(row, anchor=anchor_of(run.state.run) if run.state.run else ""))
     return Table(
         name="runs",
         title="Runs",
         caption=f"The trainings of scale {frame.scale}, and the state of each.",
         columns=columns_of(fields),
-        rows=tuple(rows),
+        cells=rows_of(
+            fields, runs, anchor=lambda run: anchor_of(run.state.run) if run.state.run else ""
+        ),
     )
+
+
+def _state_cell(run: Run) -> Cell:
+    return Cell(run.state.status, "ours" if run.state.status == "finished" else "state")
+
+
+def _seconds_cell(run: Run) -> Cell:
+    return Cell(rounded(run.train.wall_seconds, "wall_seconds") if run.train else "", "ours")

@@ -16,9 +16,7 @@ from paper_tables.layout import (
     MARK_BY_SCALE,
     Cell,
     Note,
-    Part,
     Table,
-    text_cell,
 )
 from paper_tables.rounding import shown_over_seeds
 
@@ -29,34 +27,26 @@ MARK_TEXT = (
 )
 
 
-def our_cell(*numbers: Number | None) -> Cell:
-    """Return the cell of a number: its value over seeds, or the states of its trainings.
+def our_cell(number: Number | None) -> Cell:
+    """Return the cell of a number: its value over seeds, `27.31` with the spread `+- 0.42 (n=3)`,
+    or the states of its trainings.
 
-    Several numbers are one quantity in several definitions. A dash says that the quantity does not
-    exist, for example a BLEU in another definition than the system was scored in. Without any
-    number, the system is not run at this scale.
+    A dash says that the quantity does not exist, for example a BLEU in another definition than the
+    system was scored in. Without a number, the system is not run at this scale.
     """
-    shown = tuple(number for number in numbers if number is not None)
-    if not shown:
-        return text_cell("not run", "state")
-    has_value = any(number.values for number in shown)
-    return Cell(tuple(map(_part, shown)), "ours" if has_value else "state", numbers=shown)
-
-
-def _part(number: Number) -> Part:
-    """Return a number over its seeds, `27.31` with the spread `+- 0.42 (n=3)`; or the states of its
-    trainings.
-    """
+    if number is None:
+        return Cell("not run", "state")
     counts = Counter(filter(None, number.missing))
     words = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
     if not number.values:
-        return Part(words if len(counts) > 1 else next(iter(counts), DASH), number.marks)
+        state = words if len(counts) > 1 else next(iter(counts), DASH)
+        return Cell(state, "state", number.marks, numbers=(number,))
     values = number.seed_values
     num_asked = len(values) + len(number.missing)
     seeds = f"n={len(values)}" if len(values) == num_asked else f"n={len(values)} of {num_asked}"
     text, interval = shown_over_seeds(values, number.metric)
     spread = f"{interval} ({seeds}{': ' if words else ''}{words})".strip()
-    return Part(text, number.marks, value=statistics.fmean(values), spread=spread)
+    return Cell(text, "ours", number.marks, statistics.fmean(values), spread, (number,))
 
 
 def of_seeds(number: Number, seeds: Collection[int]) -> Number:
@@ -80,10 +70,9 @@ def complete(
     other than the paper's. They are followed by the unfinished trainings.
     """
     number_by_cell: dict[tuple[CellKey, str], Number] = {}
-    for row in table.rows:
-        for cell in row.cells:
-            for number in cell.numbers:
-                number_by_cell[number.key, number.metric] = number
+    for numbers in table.cells.numbers:
+        for number in numbers:
+            number_by_cell[number.key, number.metric] = number
     shown = list(number_by_cell.values())
     signatures = set(table.signatures)
     for number in shown if has_signatures else ():

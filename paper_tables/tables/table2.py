@@ -3,6 +3,7 @@
 Ours is next to each printed row; from logs it is in lines below the row.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,25 +11,20 @@ from aiayn.printed import METRIC_BY_PAIR, PAPER_PRECISION, read_table
 from paper_tables.frame import Frame, Line, PrintedCell, is_bleu
 from paper_tables.layout import (
     DASH,
+    MARK_BY_EDITION,
     NAME_BY_PAIR,
     SACRE_METRIC,
-    Aside,
     Cell,
+    CellsByColumn,
     Column,
     Note,
-    OurLine,
-    Part,
     Table,
-    blank_cell,
     label,
-    marks_of,
-    rows_of_printed,
-    text_cell,
+    printed_rows,
 )
 from paper_tables.rounding import BLEU, FLOPS_METRICS, SEEDS_WORDS, rounded
 from paper_tables.tables.ours import complete, our_cell
 
-MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}
 NO_GPU_MARK, UNKNOWN_GPU_MARK = "c", "d"
 MODEL_FLOPS_NOTE = (
     "Model FLOPs: what the model's products of matrices came to, by the formula in table `costs`."
@@ -82,32 +78,30 @@ def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
 def lay_out_table2(frame: Frame) -> Table:
     """Return Table 2: ours next to each printed row; from logs in lines of their own below it."""
     columns = table2_columns("from logs" if frame.is_of_logs else "ours")
-    cells_by_row: dict[str, dict[str, Cell]] = {}
-    below: list[OurLine] = []
+    ours: dict[str, CellsByColumn] = {}
+    below: dict[str, list[tuple[CellsByColumn, tuple[str, str] | None]]] = {}
     for line in frame.lines:
         if line.table != 2:
             continue
         cells = our_cells(frame, line)
         if not line.label:
-            cells_by_row[line.row] = cells
+            ours[line.row] = cells
             continue
+        shown = list(itertools.chain(*cells.values()))
         aside = None
-        kinds: set[str] = set()
-        pairs: set[str] = set()
-        for cell in cells.values():
-            kinds.add(cell.kind)
-            pairs.update(number.key.language_pair for number in cell.numbers)
-        if "ours" not in kinds:
-            aside = Aside(f"{line.label}, {', '.join(pairs)}", NOTHING_OF_TABLE_2)
-        below.append((line.row, {"model": label(line.label, *line.marks), **cells}, aside))
-    rows = rows_of_printed(read_table(2), columns, group_of, below, MARK_BY_EDITION, cells_by_row)
+        if all(cell.kind != "ours" for cell in shown):
+            pairs = {number.key.language_pair for cell in shown for number in cell.numbers}
+            aside = (f"{line.label}, {', '.join(pairs)}", NOTHING_OF_TABLE_2)
+        cells["model"] = [label(line.label, *line.marks)]
+        below.setdefault(line.row, []).append((cells, aside))
+    all_cells = printed_rows(read_table(2), columns, group_of, ours, below)
     table = Table(
         name="table2",
         title="Table 2",
         caption=CAPTION,
         columns=columns,
-        rows=rows,
-        notes=tuple(_notes(frame, marks_of(rows))),
+        cells=all_cells,
+        notes=tuple(_notes(frame, set(all_cells.marks.explode()))),
         first=("model", "bleu_en_de", "bleu_en_de_ours", "bleu_en_fr", "bleu_en_fr_ours"),
     )
     if not frame.is_of_logs:
@@ -123,55 +117,56 @@ def group_of(row: str) -> str:
     return "ensembles" if row.endswith("ensemble") else "single models"
 
 
-def our_cells(frame: Frame, line: Line) -> dict[str, Cell]:
+def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
     """Return the cells of a line of Table 2 or 3 by column.
 
     A cost that cannot be known is a dash, with the mark of the reason. A BLEU is followed by its
     difference to the printed number or, if it comes from a log, by the name of its definition.
+    Several numbers are one quantity in several definitions.
     """
-    cells = {}
+    cells: dict[str, list[Cell]] = {}
     for column, numbers in line.numbers.items():
-        cells[column] = our_cell(*numbers)
-        number = numbers[0]
-        if number is None:
+        known = [number for number in numbers if number is not None]
+        shown = [our_cell(number) for number in known] or [our_cell(None)]
+        if any(cell.kind == "ours" for cell in shown):
+            shown = [replace(cell, kind="ours") for cell in shown]
+        cells[column] = shown
+        if not known:
             continue
+        number = known[0]
         runs = frame.trained(number.key)
-        if number.metric in FLOPS_METRICS and cells[column].kind != "ours" and runs:
+        if number.metric in FLOPS_METRICS and shown[0].kind != "ours" and runs:
             marks = number.marks
             if number.metric == "training_flops":
                 has_gpu = any(run.train.hardware.num_gpus for run in runs if run.train)
                 marks = (*marks, UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK)
-            cells[column] = replace(text_cell(DASH, "state", *marks), numbers=(number,))
+            cells[column] = [Cell(DASH, "state", marks, numbers=(number,))]
         prefix = column.removesuffix("ours") if line.table == 2 else ""
         if frame.is_of_logs and is_bleu(number.metric):
-            names = []
-            for scored in numbers:
-                if scored and scored.values:
-                    words = filter(None, (scored.metric, scored.settings))
-                    names.append(Part("; ".join(words)))
-            cells[f"{prefix}definition"] = Cell(tuple(names), "label") if names else blank_cell()
+            for scored in known:
+                if scored.values:
+                    words = "; ".join(filter(None, (scored.metric, scored.settings)))
+                    cells.setdefault(f"{prefix}definition", []).append(label(words))
             continue
         place = (str(line.table), line.row, column.removesuffix("_ours"))
         judged = [cell for cell in frame.judged if (cell.table, cell.row, cell.column) == place]
         if judged:
-            cells[f"{prefix}difference"] = difference_cell(judged)
+            cells[f"{prefix}difference"] = difference_cells(judged)
     return cells
 
 
-def difference_cell(cells: Sequence[PrintedCell]) -> Cell:
+def difference_cells(cells: Sequence[PrintedCell]) -> list[Cell]:
     """Return ours minus printed, for each edition; only the scale's mark under other conditions."""
     number = cells[0].number
     if number is None or number.mark:
-        return text_cell("", "state", *(number.marks if number else ()))
-    parts = []
+        return [Cell("", "state", number.marks if number else ())]
+    shown = []
     for cell in cells:
         if cell.verdict.difference is not None:
-            mark = MARK_BY_EDITION.get(cell.edition)
+            mark = MARK_BY_EDITION.get(cell.edition, "")
             text = rounded(cell.verdict.difference, BLEU, is_signed=True)
-            parts.append(Part(text, (mark,) if mark else ()))
-    if not parts:
-        return text_cell(DASH, "state")
-    return Cell(tuple(parts), "ours", numbers=(number,))
+            shown.append(Cell(text, "ours", (mark,) if mark else (), numbers=(number,)))
+    return shown or [Cell(DASH, "state")]
 
 
 def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:

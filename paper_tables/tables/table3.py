@@ -15,12 +15,12 @@ from paper_tables.layout import (
     DASH,
     SACRE_METRIC,
     Cell,
+    CellsByColumn,
     Column,
     Note,
     Table,
     label,
-    rows_of_printed,
-    text_cell,
+    printed_rows,
 )
 from paper_tables.names import name_of_system
 from paper_tables.rounding import SEEDS_WORDS
@@ -59,23 +59,24 @@ SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a sp
 def lay_out_table3(frame: Frame) -> Table:
     """Return Table 3. A printed row that this scale does not run has no line of ours."""
     columns, counted = table3_columns(), counted_rows()
-    lines, ours = [], []
-    for line in frame.lines:
-        if line.table == 3:
-            lines.append(line)
-            ours.append((line.row, _settings(line) | our_cells(frame, line), None))
+    lines = [line for line in frame.lines if line.table == 3]
+    below: dict[str, list[tuple[CellsByColumn, None]]] = {}
+    for line in lines:
+        cells = _settings(line) | our_cells(frame, line)
+        below.setdefault(line.row, []).append((cells, None))
     printed = read_table(3)
-    beside = {}
+    ours: dict[str, dict[str, Cell]] = {}
     for cell in printed:
-        beside[cell.row] = {"system": label(name_of_system(cell.row))}
+        ours[cell.row] = {"system": label(name_of_system(cell.row))}
     for row in counted:
-        beside[row.system.name] |= {"vocabulary_sizes": text_cell(in_words(row.vocabulary_sizes))}
+        sizes = in_words(row.vocabulary_sizes)
+        ours[row.system.name]["vocabulary_sizes"] = Cell(sizes)
     table = Table(
         name="table3",
         title="Table 3",
         caption=CAPTION,
         columns=columns,
-        rows=rows_of_printed(printed, columns, group_of, ours, beside=beside),
+        cells=printed_rows(printed, columns, group_of, ours, below),
         notes=(*_notes(frame, lines), *map(Note, parameter_notes(counted))),
         first=("system", "bits_dev", "ppl_dev", "bleu_dev", "params"),
     )
@@ -113,14 +114,14 @@ def table3_columns() -> tuple[Column, ...]:
     return (*columns, Column("vocabulary_sizes", "V that rounds to params"))
 
 
-def _settings(line: Line) -> dict[str, Cell]:
+def _settings(line: Line) -> dict[str, Sequence[Cell]]:
     """Return the cells with the name of a line and the hyper-parameters that were really used."""
-    cells = {
-        "system": label(f"{name_of_system(line.row)}, ours", *line.marks),
-        "label": label(line.label),
+    cells: dict[str, Sequence[Cell]] = {
+        "system": [label(f"{name_of_system(line.row)}, ours", *line.marks)],
+        "label": [label(line.label)],
     }
     for column, name in SYMBOL_BY_COLUMN.items():
-        cells[column] = text_cell(str(line.settings.get(name, DASH)), "ours", *line.marks)
+        cells[column] = [Cell(str(line.settings.get(name, DASH)), "ours", line.marks)]
     return cells
 
 

@@ -1,7 +1,6 @@
 """Lays out the verdicts on every printed BLEU (a table and verdicts.tsv) and on replications."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import msgspec
@@ -20,18 +19,16 @@ from aiayn.scoring.verdict import (
 from paper_tables.frame import Frame, PrintedCell
 from paper_tables.layout import (
     DASH,
-    Aside,
     Cell,
     Field,
     Note,
     Table,
-    blank_cell,
     columns_of,
     label_field,
     our_field,
     printed_field,
     rows_of,
-    text_cell,
+    words_field,
 )
 from paper_tables.public_seeds import noise_sentence, seeds_by_public_noise
 from paper_tables.rounding import BLEU, PLUS_MINUS, rounded, rounded_p, rounded_range
@@ -111,10 +108,10 @@ def lay_out_replications(frame: Frame) -> Table:
         replication = replication_by_row[cell.row]
         return f"{replication.corpus}, {replication.testset}, {replication.average}"
 
-    def aside(cell: PrintedCell) -> Aside | None:
+    def aside(cell: PrintedCell) -> tuple[str, str] | None:
         if cell.number:
             return None
-        return Aside(f"{cell.row} ({place(cell)})", cell.verdict.reason.rstrip("."))
+        return f"{cell.row} ({place(cell)})", cell.verdict.reason.rstrip(".")
 
     fields: tuple[Field[PrintedCell], ...] = (
         label_field("row", "system", lambda cell: cell.row),
@@ -132,7 +129,7 @@ def lay_out_replications(frame: Frame) -> Table:
             " published number, never to the paper's."
         ),
         columns=columns_of(fields),
-        rows=rows_of(fields, cells, aside=aside),
+        cells=rows_of(fields, cells, aside=aside),
         notes=(*_meanings(frame.judged), *map(Note, sources)),
     )
     text = (
@@ -156,16 +153,16 @@ def lay_out_verdicts(frame: Frame) -> Table:
     fields: tuple[Field[PrintedCell], ...] = (
         label_field("cell", "printed cell", name_of),
         *_fields(),
-        our_field(
-            "p_equivalent", "p equivalent (Holm)", lambda cell: _p_cell(cell, "p_equivalent")
+        words_field(
+            "p_equivalent", "p equivalent (Holm)", lambda cell: _p_words(cell, "p_equivalent")
         ),
-        our_field("p_outside", "p outside (Holm)", lambda cell: _p_cell(cell, "p_outside")),
+        words_field("p_outside", "p outside (Holm)", lambda cell: _p_words(cell, "p_outside")),
     )
 
-    def aside(cell: PrintedCell) -> Aside | None:
+    def aside(cell: PrintedCell) -> tuple[str, str] | None:
         if not is_not_comparable(cell):
             return None
-        return Aside(name_of(cell), cell.verdict.reason.rstrip("."))
+        return name_of(cell), cell.verdict.reason.rstrip(".")
 
     notes = [*_meanings(frame.judged), *_family_notes(frame.judged), *_spread_notes(frame.judged)]
     notes += _rule_notes(frame.judged)
@@ -182,7 +179,7 @@ def lay_out_verdicts(frame: Frame) -> Table:
             " with 95 % interval; p-values, and by Holm's correction over all judged cells."
         ),
         columns=columns_of(fields),
-        rows=rows_of(fields, frame.judged, aside=aside),
+        cells=rows_of(fields, frame.judged, aside=aside),
         notes=tuple(notes),
     )
     return complete(frame, table, has_states=False, has_signatures=False)
@@ -195,26 +192,24 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
         difference = cell.verdict.largest_equivalent_difference
         return "none" if difference is None else rounded(difference, cell.metric)
 
-    def where_judged(words: Callable[[PrintedCell], str]) -> Callable[[PrintedCell], Cell]:
-        return lambda cell: (
-            blank_cell() if is_not_comparable(cell) else text_cell(words(cell), "ours")
-        )
+    def where_judged(words: Callable[[PrintedCell], str]) -> Callable[[PrintedCell], str]:
+        return lambda cell: "" if is_not_comparable(cell) else words(cell)
 
     return (
         label_field("metric", "definition", lambda cell: cell.metric),
         printed_field("printed", "printed", lambda cell: cell.printed),
         our_field("ours", "ours", lambda cell: our_cell(cell.number)),
         our_field("difference", "difference", _difference),
-        our_field("verdict", "verdict", lambda cell: text_cell(cell.verdict.outcome.value, "ours")),
+        our_field("verdict", "verdict", lambda cell: Cell(cell.verdict.outcome.value, "ours")),
         our_field("verdict_by_pooled_sd", "by the former rule (pooled sd)", _former_cell),
         label_field("reason", "reason", lambda cell: cell.verdict.reason),
         our_field("prediction", "printed as one run (95 % prediction)", _prediction),
-        our_field(
+        words_field(
             "largest_equivalent_difference",
             "largest difference callable equivalent",
             where_judged(largest),
         ),
-        our_field(
+        words_field(
             "num_seeds_to_decide",
             "seeds that would decide",
             where_judged(_seeds_to_decide),
@@ -234,33 +229,33 @@ def _seeds_to_decide(cell: PrintedCell) -> str:
     return seeds_by_public_noise(cell.verdict) or "not known"
 
 
-def _former_cell(cell: PrintedCell) -> Cell:
+def _former_cell(cell: PrintedCell) -> Cell | None:
     """Return the outcome by the pooled sd alone, or blank where no rule was applied."""
     former = cell.verdict.outcome_by_pooled_sd
-    return blank_cell() if former is None else text_cell(former.value, "ours")
+    return None if former is None else Cell(former.value, "ours")
 
 
-def _difference(cell: PrintedCell) -> Cell:
+def _difference(cell: PrintedCell) -> Cell | None:
     verdict = cell.verdict
     if cell.number is None:
-        return blank_cell()
+        return None
     if verdict.difference is None:
-        return text_cell(DASH, "state")
+        return Cell(DASH, "state")
     interval = ""
     if verdict.interval:
         interval = f" ({rounded_range(*verdict.interval, BLEU, is_signed=True)})"
-    shown = text_cell(f"{rounded(verdict.difference, BLEU, is_signed=True)}{interval}", "ours")
-    return replace(shown, numbers=(cell.number,))
+    text = f"{rounded(verdict.difference, BLEU, is_signed=True)}{interval}"
+    return Cell(text, "ours", numbers=(cell.number,))
 
 
-def _prediction(cell: PrintedCell) -> Cell:
+def _prediction(cell: PrintedCell) -> Cell | None:
     """Return whether the printed number could be one more run of ours, with the interval."""
     verdict = cell.verdict
     if verdict.prediction_interval is None or verdict.prediction_half_width is None:
-        return blank_cell() if is_not_comparable(cell) else text_cell(DASH, "state")
+        return None if is_not_comparable(cell) else Cell(DASH, "state")
     interval = rounded_range(*verdict.prediction_interval, cell.metric)
     half_width = rounded(verdict.prediction_half_width, cell.metric)
-    return text_cell(f"{prediction_word(verdict)} {interval} ({PLUS_MINUS}{half_width})", "ours")
+    return Cell(f"{prediction_word(verdict)} {interval} ({PLUS_MINUS}{half_width})", "ours")
 
 
 def _meanings(judged: Sequence[PrintedCell]) -> list[Note]:
@@ -282,14 +277,12 @@ def name_of(cell: PrintedCell) -> str:
     return f"{place}: {cell.row}, {cell.column}{edition}"
 
 
-def _p_cell(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> Cell:
+def _p_words(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> str:
     """Return a p-value of the verdict, followed by its value after Holm's correction."""
     if cell.corrected is None:
-        return blank_cell()
-    return text_cell(
-        f"{rounded_p(getattr(cell.verdict, name))} ({rounded_p(getattr(cell.corrected, name))})",
-        "ours",
-    )
+        return ""
+    p_value, corrected = getattr(cell.verdict, name), getattr(cell.corrected, name)
+    return f"{rounded_p(p_value)} ({rounded_p(corrected)})"
 
 
 def _family_notes(judged: Sequence[PrintedCell]) -> list[Note]:

@@ -11,7 +11,7 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.facts.reader import read_log
 from aiayn.known_good.rows import metric_of
-from paper_tables.layout import text_of
+from paper_tables.layout import grid
 from paper_tables.logs.from_logs import averaged_lines, judged_folder
 from paper_tables.logs.pages import make_tables_from_logs
 from paper_tables.logs.tables import lay_out_first_look
@@ -100,7 +100,7 @@ def test_a_training_far_from_every_row_names_none(tmp_path: Path) -> None:
         shutil.copy(Path(__file__).parent / name, tmp_path / name)
     table = lay_out_first_look(judged_folder(tmp_path).trainings)
     row_by_log = {}
-    for row in table.rows:
-        row_by_log[text_of(row.cells[0])] = text_of(row.cells[1])
+    for _, cells in grid(table):
+        row_by_log[cells[0].text] = cells[1].text
     assert row_by_log["fairseq12_iwslt.log"] == "no row"
     assert row_by_log["fairseq09_wrapped.log:2"] == "no row; nearest is big"

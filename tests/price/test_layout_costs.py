@@ -91,6 +91,6 @@ def with_scale(site: Site, **changes: Any) -> Site:
 def test_what_was_not_trained_takes_one_line(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     table = lay_out_costs(frame_of(site))
-    assert table.rows == ()
+    assert table.cells.empty
     assert [note.text.split(":")[0] for note in table.notes] == ["Not finished"]
     assert table.signatures == ()

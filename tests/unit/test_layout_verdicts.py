@@ -37,7 +37,7 @@ def test_every_printed_bleu_has_a_row_also_where_it_is_not_run(demo: Frame) -> N
     num_printed = sum(join.metric.startswith("bleu_") for join in read_cells()) + len(
         read_replications()
     )
-    assert len(table.rows) == num_printed
+    assert table.cells.position.nunique() == num_printed
     absent = row_of(table, "Table 3: table3_a_h1")
     assert (absent["ours"], absent["difference"], absent["verdict"]) == (
         "not run",

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from paper_tables.layout import (
-    SPANNED,
     Cell,
     Column,
     Note,
-    Part,
-    Row,
     Table,
+    cell_frame,
     compact,
-    text_cell,
+    grid,
+    label,
+    row_of,
 )
 from paper_tables.render.render import (
     escape_latex,
@@ -37,23 +37,25 @@ SMALL = Table(
         Column("two", "eps_ls", "Cost"),
         Column("ours", "ours", side="ours"),
     ),
-    rows=(
-        Row(
-            (
-                text_cell("a_b", "label"),
-                text_cell("3.3e18"),
-                SPANNED,
-                text_cell("1.50 (n=2)", "ours", "\u2020"),
-            )
-        ),
-        Row(
-            (
-                text_cell("c|d", "label"),
-                text_cell("O(n^2 * d)", "formula"),
-                text_cell("100 %"),
-                text_cell("failed", "state"),
-            )
-        ),
+    cells=cell_frame(
+        [
+            row_of(
+                {
+                    "row": label("a_b"),
+                    "one": Cell("3.3e18"),
+                    "two": Cell("", "spanned"),
+                    "ours": Cell("1.50 (n=2)", "ours", ("\u2020",)),
+                }
+            ),
+            row_of(
+                {
+                    "row": label("c|d"),
+                    "one": Cell("O(n^2 * d)", "formula"),
+                    "two": Cell("100 %"),
+                    "ours": Cell("failed", "state"),
+                }
+            ),
+        ]
     ),
     notes=(Note("Not the paper's.", "\u2020"),),
     signatures=(("bleu_sacre_13a", "demo_test", "case:mixed|tok:13a"),),
@@ -84,14 +86,14 @@ def test_if_a_mark_holds_for_part_of_a_row_each_number_is_marked() -> None:
         ("whole", "4+", "5+", "6+"),
         ("blanks apart", "7+", "+", ""),
     ):
-        cells = [text_cell(name, "label")]
-        for text in texts:
-            cells.append(text_cell(text.strip("+"), "ours", *["\u2020"] * text.count("+")))
-        rows.append(Row(tuple(cells)))
+        cells = {"row": label(name)}
+        for column, text in zip(columns, texts, strict=True):
+            cells[column.name] = Cell(text.strip("+"), "ours", ("\u2020",) * text.count("+"))
+        rows.append(row_of(cells))
     shown = compact(
-        replace(SMALL, columns=(Column("row", "", side="label"), *columns), rows=tuple(rows))
+        replace(SMALL, columns=(Column("row", "", side="label"), *columns), cells=cell_frame(rows))
     )
-    texts = [" | ".join(map(plain_text, row.cells)) for row in shown.rows]
+    texts = [" | ".join(map(plain_text, cells)) for _, cells in grid(shown)]
     assert texts == [
         "part | 1 [\u2020] | 2 [\u2020] | 3",
         "whole | 4 [\u2020] | 5 | 6",
@@ -100,7 +102,7 @@ def test_if_a_mark_holds_for_part_of_a_row_each_number_is_marked() -> None:
 
 
 def test_a_table_without_rows_keeps_its_columns() -> None:
-    assert compact(replace(SMALL, rows=())).columns == SMALL.columns
+    assert compact(replace(SMALL, cells=cell_frame([]))).columns == SMALL.columns
 
 
 def test_no_character_keeps_a_meaning_in_latex() -> None:
@@ -114,8 +116,8 @@ EVIL = "<script>x</script> | *b* \\input{x} $y$ \x1b[31m \u202etxt"
 
 
 def test_names_stay_text_in_every_format() -> None:
-    row = Row((text_cell(EVIL, "label"), *[text_cell("")] * 3))
-    table = Table("t", EVIL, EVIL, SMALL.columns, (row,), notes=(Note(EVIL),))
+    cells = cell_frame([row_of({"row": label(EVIL)})])
+    table = Table("t", EVIL, EVIL, SMALL.columns, cells, notes=(Note(EVIL),))
     html, markdown, latex = render_table_page(table), render_markdown(table), render_latex(table)
     assert "<script>" not in html
     assert "<script>" not in markdown.replace(r"\<script>", "")
@@ -133,7 +135,6 @@ def test_the_best_value_is_found_by_number_not_by_text() -> None:
     columns = (Column("row", "row", side="label"), Column("x", "x", side="ours", better="higher"))
     rows = []
     for value in (9.999, 10.001):
-        cell = Cell((Part(f"{value:.2f}", value=value),), "ours")
-        rows.append(Row((text_cell("r", "label"), cell)))
-    shown = compact(replace(SMALL, columns=columns, rows=tuple(rows)))
-    assert [row.cells[1].parts[0].is_best for row in shown.rows] == [False, True]
+        rows.append(row_of({"row": label("r"), "x": Cell(f"{value:.2f}", "ours", value=value)}))
+    shown = compact(replace(SMALL, columns=columns, cells=cell_frame(rows))).cells
+    assert list(shown[shown.column == "x"].is_best) == [False, True]

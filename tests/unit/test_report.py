@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_tables.layout import Aside, Column, Row, Table, label, text_cell
+from paper_tables.layout import Cell, Column, Table, cell_frame, label, row_of
 from paper_tables.render.chapters import FURTHER, place_of_table
 from paper_tables.render.drawn import INSTALL_COMMAND
 from paper_tables.render.report import (
@@ -233,8 +233,12 @@ def page_of_table(table: Table) -> str:
 
 
 def test_a_row_without_numbers_is_named_below_and_not_shown() -> None:
-    rows = (SMALL.rows[0], replace(SMALL.rows[1], aside=Aside("c|d", "Not run here")))
-    page = page_of_table(replace(SMALL, rows=rows))
+    is_second = SMALL.cells.position == 1
+    cells = SMALL.cells.assign(
+        aside=SMALL.cells.aside.mask(is_second, "c|d"),
+        reason=SMALL.cells.reason.mask(is_second, "Not run here"),
+    )
+    page = page_of_table(replace(SMALL, cells=cells))
     assert "Not run here: c|d." in page
     assert page.count("<tr") == 2
     assert "failed" not in page
@@ -242,22 +246,22 @@ def test_a_row_without_numbers_is_named_below_and_not_shown() -> None:
 
 def test_a_table_without_any_value_names_the_command_that_makes_them() -> None:
     assert "make it" not in page_of_table(SMALL)
-    without = replace(SMALL, rows=(SMALL.rows[1],))
+    without = replace(SMALL, cells=SMALL.cells[SMALL.cells.position == 1])
     assert "No value of ours is in this table; <code>make it</code>." in page_of_table(without)
 
 
 def test_five_columns_are_shown_and_the_others_are_behind_a_switch_without_a_script() -> None:
     names = ("one", "two", "three", "four", "five", "six", "seven")
     columns = tuple(Column(name, name) for name in names)
-    row = Row(tuple(text_cell(name) for name in names))
-    table = replace(SMALL, columns=columns, rows=(row,), first=("one", "six"))
+    row = row_of({name: Cell(name) for name in names})
+    table = replace(SMALL, columns=columns, cells=cell_frame([row]), first=("one", "six"))
     assert show_table(table, "").more == {"two", "three", "four", "five", "seven"}
     assert show_table(replace(table, first=()), "").more == {"six", "seven"}
     page = page_of_table(table)
     assert '<input type="checkbox" class="switch"' in page
     assert "<script" not in page
     assert show_table(replace(table, columns=columns[:5], first=("one",)), "").more == set()
-    few = show_table(replace(SMALL, rows=SMALL.rows), "")
+    few = show_table(SMALL, "")
     assert few.num_more == 0
     assert "checkbox" not in page_of_table(SMALL)
 
@@ -336,18 +340,21 @@ def test_a_failed_run_is_named_with_its_reason(tmp_path: Path) -> None:
 
 def test_a_column_of_words_is_read_from_the_left_and_one_of_numbers_is_not() -> None:
     columns = (Column("answer", "answer", side="ours"), Column("ours", "ours", side="ours"))
-    rows = (
-        Row((text_cell("as printed", "ours"), text_cell("+0.17 (n=2 and 6)", "ours"))),
-        Row((text_cell("differs", "ours"), text_cell("not run", "state"))),
-    )
-    assert show_table(replace(SMALL, columns=columns, rows=rows), "").words == {"answer"}
-    long = Row((text_cell("absent"), text_cell("1 of a cell that has very many words in its text")))
-    shown = show_table(replace(SMALL, columns=columns, rows=(*rows, long)), "")
+    rows = [
+        row_of({"answer": Cell("as printed", "ours"), "ours": Cell("+0.17 (n=2 and 6)", "ours")}),
+        row_of({"answer": Cell("differs", "ours"), "ours": Cell("not run", "state")}),
+    ]
+    cells = cell_frame(rows)
+    assert show_table(replace(SMALL, columns=columns, cells=cells), "").words == {"answer"}
+    long = Cell("1 of a cell that has very many words in its text")
+    cells = cell_frame([*rows, row_of({"answer": Cell("absent"), "ours": long})])
+    shown = show_table(replace(SMALL, columns=columns, cells=cells), "")
     assert shown.words == {"answer", "ours"}
 
 
 def test_the_page_names_systems_for_people_and_leaves_other_words() -> None:
-    rows = (Row((label("table3_a_h4 minus base"),)), Row((label("runs/table3_a_h4-seed1"),)))
-    page = page_of_table(replace(SMALL, columns=SMALL.columns[:1], rows=rows))
+    names = ("table3_a_h4 minus base", "runs/table3_a_h4-seed1")
+    cells = cell_frame([row_of({"row": label(name)}) for name in names])
+    page = page_of_table(replace(SMALL, columns=SMALL.columns[:1], cells=cells))
     assert ">four heads minus base</th>" in page
     assert ">runs/table3_<wbr>a_<wbr>h4-seed1</th>" in page

@@ -6,7 +6,6 @@ notes of the table.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from aiayn.printed import REFERENCE_SYSTEM
 from aiayn.scoring.scores import BITS_METRIC
@@ -35,18 +34,16 @@ from analysis.conclusions.scale_contrasts import (
 from analysis.conclusions.tables.testsets import heading_of
 from paper_tables.frame import Frame
 from paper_tables.layout import (
-    Aside,
     Cell,
     Field,
     Note,
     Table,
-    blank_cell,
     columns_of,
     label_field,
     our_field,
     printed_field,
     rows_of,
-    text_cell,
+    words_field,
 )
 from paper_tables.rounding import BITS, rounded, rounded_range, with_reach
 from paper_tables.tables.ours import complete
@@ -144,7 +141,7 @@ def lay_out_conclusions(frame: Frame) -> Table:
             f" {summarise(drawn)}"
         ),
         columns=columns_of(fields),
-        rows=rows_of(fields, drawn.contrasts, aside=_aside),
+        cells=rows_of(fields, drawn.contrasts, aside=_aside),
         notes=tuple(map(Note, notes)),
         first=("statement", "printed", "ours", "answer", "within"),
     )
@@ -156,11 +153,10 @@ def _words_field(
 ) -> Field[PrintedContrast]:
     """Return a field of words about our contrast; blank without a contrast, or without words."""
 
-    def cell(contrast: PrintedContrast) -> Cell:
-        words = "" if contrast.ours is None else words_of(contrast, contrast.ours)
-        return text_cell(words, "ours") if words else blank_cell()
+    def words(contrast: PrintedContrast) -> str:
+        return "" if contrast.ours is None else words_of(contrast, contrast.ours)
 
-    return our_field(name, heading, cell)
+    return words_field(name, heading, words)
 
 
 def _answer_field(
@@ -208,11 +204,11 @@ def _decided_words(calls: Sequence[Call | None]) -> str:
     return f"{num_held + num_reversed} ({num_held} hold here, {num_reversed} reversed)"
 
 
-def _aside(contrast: PrintedContrast) -> Aside | None:
+def _aside(contrast: PrintedContrast) -> tuple[str, str] | None:
     if contrast.place is not None:
         return None
     name = f"{contrast.row_name} minus {contrast.control_name} ({contrast.metric})"
-    return Aside(name, NOT_RUN)
+    return name, NOT_RUN
 
 
 def _sentence(contrast: PrintedContrast) -> str:
@@ -235,15 +231,15 @@ def _expected(contrast: PrintedContrast) -> str:
     return "" if contrast.relation is None else OUTCOME_WORDS[contrast.relation]
 
 
-def _answer_cell(contrast: PrintedContrast) -> Cell:
+def _answer_cell(contrast: PrintedContrast) -> Cell | None:
     """Return the answer of a primary contrast, and whether its effect still moves."""
     if not contrast.is_primary or contrast.ours is None:
-        return blank_cell()
+        return None
     if contrast.answered is None:
-        return text_cell(NOT_ANSWERED, "state")
+        return Cell(NOT_ANSWERED, "state")
     answer = contrast.answered.answer
     text = f"{answer}; still moving" if contrast.is_moving else str(answer)
-    return text_cell(text, "state" if answer is Answer.UNDECIDED else "ours")
+    return Cell(text, "state" if answer is Answer.UNDECIDED else "ours")
 
 
 def _holm_words(contrast: PrintedContrast, answered: Answered) -> str:
@@ -273,20 +269,20 @@ def _difference_cell(contrast: PrintedContrast) -> Cell:
     marks = row.marks if row else ()
     if ours is None or row is None or control is None:
         state = "not run" if contrast.place is None else "not measured"
-        return replace(text_cell(state, "state", *marks), numbers=contrast.numbers)
+        return Cell(state, "state", marks, numbers=contrast.numbers)
     interval = ""
     if ours.interval is not None:
         interval = f"{rounded_range(*ours.interval, contrast.metric, is_signed=True)}; "
     numbers = f"n={ours.num_compared} and {ours.num_compared_controls}"
     text = f"{_shown(contrast, ours.difference, is_signed=True)} ({interval}{numbers})"
-    return replace(text_cell(text, "ours", *marks), numbers=contrast.numbers)
+    return Cell(text, "ours", marks, numbers=contrast.numbers)
 
 
-def _call_cell(contrast: PrintedContrast) -> Cell:
+def _call_cell(contrast: PrintedContrast) -> Cell | None:
     """Return the call; one that is too close says whether the printed effect is below the reach."""
     ours = contrast.ours
     if ours is None:
-        return blank_cell()
+        return None
     text = str(ours.call)
     if ours.call is Call.NOT_STARTED:
         text += f" ({ours.num_unstarted} of {ours.num_seeds})"
@@ -299,7 +295,7 @@ def _call_cell(contrast: PrintedContrast) -> Cell:
             name = "margin"
             size = MARGIN_BITS if contrast.metric == BITS_METRIC else MARGIN_BLEU
         text += f"; the {name} is {'above' if size > ours.reach else 'below'} the reach"
-    return text_cell(text, "ours" if ours.call in DECIDED else "state")
+    return Cell(text, "ours" if ours.call in DECIDED else "state")
 
 
 def _testset_field(testset: str) -> Field[PrintedContrast]:

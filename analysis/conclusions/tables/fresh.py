@@ -5,8 +5,7 @@ contrast without a number has the sentence that says why, and a note names the m
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -46,12 +45,11 @@ from paper_tables.layout import (
     Field,
     Note,
     Table,
-    blank_cell,
     columns_of,
     label_field,
     our_field,
     rows_of,
-    text_cell,
+    words_field,
 )
 from paper_tables.rounding import BITS, over_seeds, rounded, with_reach
 from paper_tables.tables.ours import complete, our_cell
@@ -139,13 +137,13 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
         _number_field("params", "params x10^6", "num_parameters"),
         *_contrast_fields(),
         *_further_bleu_fields(frame),
-        _words_field("updates", "updates until base's final bits", until_words),
-        _words_field(
+        words_field("updates", "updates until base's final bits", until_words),
+        words_field(
             "cpu_seconds",
             "CPU seconds an update",
             lambda line: over_seeds(seconds_of(line), SECONDS_DECIMALS),
         ),
-        _words_field(
+        words_field(
             "cpu_seconds_until", "CPU seconds until base's final bits", seconds_until_words
         ),
     ]
@@ -165,7 +163,7 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
             " batches for as many updates: quality and speed."
         ),
         columns=columns_of(fields),
-        rows=rows_of(fields, lines, "ours"),
+        cells=rows_of(fields, lines, "ours"),
         notes=_notes(RECURRENCE, runs, RATES_NOTE, SPEED_NOTE, better_rate),
     )
     return complete(frame, table, has_states=False)
@@ -185,7 +183,7 @@ def lay_out_model_readings(frame: Frame) -> Table | None:
         title="Other readings of the paper's model",
         caption="The paper's model as others read it, each against base.",
         columns=columns_of(fields),
-        rows=rows_of(fields, _lines(frame, MODEL_READINGS, runs), "ours"),
+        cells=rows_of(fields, _lines(frame, MODEL_READINGS, runs), "ours"),
         notes=_notes(MODEL_READINGS, runs),
     )
     return complete(frame, table, has_states=False)
@@ -202,7 +200,7 @@ def lay_out_heads(frame: Frame) -> Table | None:
     for contrast in map(Contrast, EARLIER_ROWS):
         if earlier.estimate(contrast, earlier.dev) is not None:
             lines.append(Line(frame, contrast.system, Compared(contrast=contrast), []))
-    if not runs and not any(earlier.cell(line, earlier.dev).numbers for line in lines):
+    if not runs and not any(earlier.cell(line, earlier.dev) for line in lines):
         return None
 
     def sizes(line: Line) -> str:
@@ -226,7 +224,7 @@ def lay_out_heads(frame: Frame) -> Table | None:
         title="Heads or d_k",
         caption="Whether the effect of rows (A) of Table 3 follows the number of heads or d_k.",
         columns=columns_of(fields),
-        rows=rows_of(fields, lines, "ours"),
+        cells=rows_of(fields, lines, "ours"),
         notes=_notes(HEADS, runs, HEADS_NOTE, heads_sentence(compared)),
     )
     return complete(frame, table, has_states=False)
@@ -278,22 +276,19 @@ class _Earlier(NamedTuple):
         heading = f"seeds below {FIRST_FRESH_SEED}, {testset} (exploratory)"
         return our_field(f"earlier_{testset}", heading, lambda line: self.cell(line, testset))
 
-    def cell(self, line: Line, testset: str) -> Cell:
+    def cell(self, line: Line, testset: str) -> Cell | None:
         """Return a line's contrast on a test set, with the numbers of seeds; blank without a
         value.
         """
         contrast = Contrast("") if line.compared is None else line.compared.contrast
         estimate = self.estimate(contrast, testset)
         if estimate is None:
-            return blank_cell()
+            return None
         sides = [self.numbers[testset, name] for name in (contrast.system, contrast.control)]
         counts = [len(self.values[testset][number.key.system]) for number in sides]
         difference = with_reach(estimate.difference, estimate.reach, BITS)
         text = f"{difference} (n={counts[0]} and {counts[1]})"
-        return replace(
-            text_cell(text, "ours", *sides[0].marks),
-            numbers=tuple(sides),
-        )
+        return Cell(text, "ours", sides[0].marks, numbers=tuple(sides))
 
 
 def _corpus(frame: Frame) -> str:
@@ -339,27 +334,17 @@ def _contrast_name(line: Line) -> str:
 def _contrast_fields() -> list[Field[Line]]:
     """Return the columns that all three tables have."""
     return [
-        _words_field("seeds", "seeds", lambda line: ", ".join(str(run.seed) for run in line.runs)),
+        words_field("seeds", "seeds", lambda line: ", ".join(str(run.seed) for run in line.runs)),
         _number_field("bleu_dev", "BLEU (dev)", BLEU_METRIC),
-        _words_field(
+        words_field(
             "bits",
             "bits, mean of the last three validations",
             lambda line: over_seeds([run.bits for run in line.runs], BITS),
         ),
         our_field("difference", "difference in bits", _difference_cell),
-        our_field("answer", "answer", _answer_cell),
-        _words_field("holm", "p by Holm: difference; within the margin", _holm_words),
+        words_field("answer", "answer", _answer_words),
+        words_field("holm", "p by Holm: difference; within the margin", _holm_words),
     ]
-
-
-def _words_field(name: str, heading: str, words_of: Callable[[Line], str]) -> Field[Line]:
-    """Return a field of words of ours; blank without words."""
-
-    def cell(line: Line) -> Cell:
-        words = words_of(line)
-        return text_cell(words, "ours") if words else blank_cell()
-
-    return our_field(name, heading, cell)
 
 
 def _further_bleu_fields(frame: Frame) -> list[Field[Line]]:
@@ -375,9 +360,9 @@ def _further_bleu_fields(frame: Frame) -> list[Field[Line]]:
 def _number_field(name: str, heading: str, metric: str, testset: str = "") -> Field[Line]:
     """Return the field of a metric over the fresh seeds; blank without a fresh run."""
 
-    def cell(line: Line) -> Cell:
+    def cell(line: Line) -> Cell | None:
         number = _number(line.frame, line.system, metric, testset)
-        return blank_cell() if number is None else our_cell(number)
+        return None if number is None else our_cell(number)
 
     return our_field(name, heading, cell)
 
@@ -402,29 +387,25 @@ def _number(frame: Frame, system: str, metric: str, testset: str = "") -> Number
     return None
 
 
-def _difference_cell(line: Line) -> Cell:
+def _difference_cell(line: Line) -> Cell | None:
     """Return the difference with its interval, or the sentence that says why there is none."""
     if line.compared is None:
-        return blank_cell()
+        return None
     estimate = line.compared.estimate
     if estimate is None:
         problem = line.compared.problem if line.runs else ""
-        return text_cell(problem, "state") if problem else blank_cell()
+        return Cell(problem, "state") if problem else None
     contrast = line.compared.contrast
     row = _number(line.frame, contrast.system, BITS_METRIC)
     control = _number(line.frame, contrast.control, BITS_METRIC)
     if row is None or control is None:
-        return blank_cell()
-    return replace(
-        text_cell(with_reach(estimate.difference, estimate.reach, BITS), "ours", *row.marks),
-        numbers=(row, control),
-    )
+        return None
+    text = with_reach(estimate.difference, estimate.reach, BITS)
+    return Cell(text, "ours", row.marks, numbers=(row, control))
 
 
-def _answer_cell(line: Line) -> Cell:
-    if line.compared is None or not line.compared.answer:
-        return blank_cell()
-    return text_cell(line.compared.answer, "ours")
+def _answer_words(line: Line) -> str:
+    return "" if line.compared is None else line.compared.answer
 
 
 def _holm_words(line: Line) -> str:

@@ -7,7 +7,7 @@ from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.scores import BITS_METRIC, brevity_metric
 from analysis.conclusions.scale_contrasts import further_testsets
 from paper_tables.frame import Frame
-from paper_tables.layout import Aside, Cell, Column, Row, Table, label, row_by_column
+from paper_tables.layout import Cell, Column, Table, cell_frame, label, row_of
 from paper_tables.rounding import SEEDS_WORDS
 from paper_tables.tables.ours import complete, our_cell
 
@@ -38,8 +38,8 @@ def lay_out_testsets(frame: Frame) -> Table | None:
         is_scored = any(
             number.signatures for (key, _), number in frame.numbers.items() if key in keys
         )
-        aside = None if is_scored else Aside(f"{corpus} {system} {average}", NOT_SCORED)
-        rows.append(Row(row_by_column(columns, cells), "ours", aside))
+        name = f"{corpus} {system} {average}"
+        rows.append(row_of(cells, name, "ours", None if is_scored else (name, NOT_SCORED)))
     return complete(
         frame,
         Table(
@@ -52,7 +52,7 @@ def lay_out_testsets(frame: Frame) -> Table | None:
                 " are not short; it is not known for scores of earlier versions."
             ),
             columns=tuple(columns),
-            rows=tuple(rows),
+            cells=cell_frame(rows),
         ),
     )
 

@@ -23,11 +23,9 @@ from paper_tables.layout import (
     Field,
     Note,
     Table,
-    blank_cell,
     columns_of,
     our_field,
     rows_of,
-    text_cell,
 )
 from paper_tables.rounding import BLEU, SEEDS_WORDS, over_seeds
 from paper_tables.tables.ours import complete, of_seeds, our_cell
@@ -51,25 +49,25 @@ class Compared(NamedTuple):
 
     def ours(self, text: str) -> Cell:
         """Return a cell of text with the scale's mark."""
-        return text_cell(text, "ours", *self.frame.numbers[self.key, "steps"].marks)
+        return Cell(text, "ours", self.frame.numbers[self.key, "steps"].marks)
 
     def metric(self, metric: str) -> Cell:
         """Return the cell of a metric over seeds."""
         return our_cell(self.frame.numbers[self.key, metric])
 
-    def difference(self, metric: str) -> Cell:
+    def difference(self, metric: str) -> Cell | None:
         """Return the difference to base over common seeds: `+0.30 +- 0.12 (n=3)`.
 
         One or two differences are listed as they are. Without a common seed the cell is a dash.
         Base's own is blank.
         """
         if self.key == self.reference:
-            return blank_cell()
+            return None
         number = self.frame.numbers[self.key, metric]
         reference = self.frame.numbers[self.reference, metric]
         common = number.value_by_seed.keys() & reference.value_by_seed.keys()
         if not common:
-            return text_cell(DASH, "state", *number.marks)
+            return Cell(DASH, "state", number.marks)
         differences = paired_differences(number.value_by_seed, reference.value_by_seed)
         text = over_seeds(differences, BLEU, is_signed=True)
         numbers = (of_seeds(number, common), of_seeds(reference, common))
@@ -131,7 +129,7 @@ def lay_out_variants(frame: Frame) -> Table:
             " interval in twenty misses zero."
         ),
         columns=columns_of(fields),
-        rows=rows_of(fields, compared_with_base(frame, "variants"), "ours"),
+        cells=rows_of(fields, compared_with_base(frame, "variants"), "ours"),
         notes=tuple(missing_notes(frame, "variants")),
     )
     return complete(frame, table)
@@ -174,7 +172,7 @@ def lay_out_architectures(frame: Frame) -> Table:
             " validations included, and compare on the same hardware only."
         ),
         columns=columns_of(fields),
-        rows=rows_of(fields, compared_with_base(frame, "architectures"), "ours"),
+        cells=rows_of(fields, compared_with_base(frame, "architectures"), "ours"),
         notes=tuple(missing_notes(frame, "architectures")),
     )
     return complete(frame, table)

@@ -15,10 +15,9 @@ from paper_tables.layout import (
     Cell,
     Column,
     Note,
-    Row,
     Table,
-    row_by_column,
-    text_cell,
+    cell_frame,
+    row_of,
 )
 from paper_tables.rounding import PLUS_MINUS, rounded
 
@@ -80,7 +79,7 @@ def lay_out_layers(layers: TimedLayers | None) -> Table:
     for printed in read_table(1):
         is_name = printed.column == "layer_type"
         cells = cells_by_row.setdefault(printed.row, {})
-        cells[printed.column] = text_cell(printed.value, "label" if is_name else "formula")
+        cells[printed.column] = Cell(printed.value, "label" if is_name else "formula")
     rows = []
     for layer in VARIABLES_BY_TYPE:
         cells = cells_by_row[layer]
@@ -88,14 +87,14 @@ def lay_out_layers(layers: TimedLayers | None) -> Table:
         for quantity in ("flops", "seconds") if timings else ():
             for variable, text in fit_layer(layer, quantity, timings).items():
                 name = variable if variable in "nd" else "k_or_r"
-                cells[f"{quantity}_exponent_of_{name}"] = text_cell(text, "ours")
-        rows.append(Row(row_by_column(COLUMNS, cells)))
+                cells[f"{quantity}_exponent_of_{name}"] = Cell(text, "ours")
+        rows.append(row_of(cells, layer))
     return Table(
         name="table1",
         title="Table 1",
         caption=caption,
         columns=COLUMNS,
-        rows=tuple(rows),
+        cells=cell_frame(rows),
         notes=tuple(map(Note, notes)),
         signatures=signatures,
     )

@@ -4,7 +4,7 @@ The operations follow from the run's spec, its tokens, and the mean lengths of i
 sentences, so records of any version have them. A value that cannot be known is a dash.
 """
 
-from dataclasses import replace
+from typing import Any
 
 from aiayn.paths import CellKey
 from paper_tables.frame import Frame
@@ -13,10 +13,10 @@ from paper_tables.layout import (
     Cell,
     Column,
     Note,
-    Row,
     Table,
+    cell_frame,
     label,
-    text_cell,
+    row_of,
 )
 from paper_tables.rounding import over_seeds, rounded
 from paper_tables.tables.ours import complete
@@ -63,7 +63,7 @@ def lay_out_costs(frame: Frame) -> Table:
     for system in frame.runs_by_system:
         key = key_by_system[system]
         if frame.trained(key):
-            rows.append(_row(frame, key))
+            rows.append(_row_of_system(frame, key))
         else:
             missing.append(f"{key.system} on {key.corpus}")
     notes = [Note(FORMULA), Note(MEASURES), *map(Note, _prices(frame))] if rows else []
@@ -81,27 +81,28 @@ def lay_out_costs(frame: Frame) -> Table:
             Column("seeds", "seeds", side="ours"),
             *COLUMN_BY_METRIC.values(),
         ),
-        rows=tuple(rows),
+        cells=cell_frame(rows),
         notes=tuple(notes),
         signatures=(("model FLOPs", "all trainings", SIGNATURE),) if rows else (),
     )
     return complete(frame, table, has_precisions=False, has_states=False)
 
 
-def _row(frame: Frame, key: CellKey) -> Row:
+def _row_of_system(frame: Frame, key: CellKey) -> list[dict[str, Any]]:
     """Return the row of a system."""
     num_trained, steps = len(frame.trained(key)), frame.numbers[key, "steps"]
     num_asked = len(frame.runs_by_system[key.corpus, key.system])
-    seeds = text_cell(f"{num_trained} of {num_asked}", "ours", *steps.marks)
-    cells: list[Cell] = []
-    for metric in COLUMN_BY_METRIC:
+    seeds = Cell(f"{num_trained} of {num_asked}", "ours", steps.marks, numbers=(steps,))
+    name = f"{key.corpus} {key.system}"
+    cells = {"system": label(name), "seeds": seeds}
+    for metric, column in COLUMN_BY_METRIC.items():
         number = frame.numbers[key, metric]
-        if not number.values:
-            cells.append(text_cell(DASH, "state", *steps.marks))
-            continue
-        shown = text_cell(over_seeds(number.seed_values, metric), "ours", *number.marks)
-        cells.append(replace(shown, numbers=(number,)))
-    return Row((label(f"{key.corpus} {key.system}"), replace(seeds, numbers=(steps,)), *cells))
+        if number.values:
+            text = over_seeds(number.seed_values, metric)
+            cells[column.name] = Cell(text, "ours", number.marks, numbers=(number,))
+        else:
+            cells[column.name] = Cell(DASH, "state", steps.marks)
+    return row_of(cells, name)
 
 
 def _prices(frame: Frame) -> list[str]:

@@ -13,7 +13,6 @@ import operator
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -50,14 +49,12 @@ from paper_tables.layout import (
     Field,
     Item,
     Table,
-    blank_cell,
     columns_of,
     compact,
     label_field,
     our_field,
     printed_field,
     rows_of,
-    text_cell,
 )
 from paper_tables.make_frame import make_frame
 from paper_tables.public_seeds import (
@@ -333,16 +330,16 @@ def lay_out_readings(frame: Frame) -> Table:
     def contrast_field(contrast: PrintedContrast) -> Field[Reading]:
         system = contrast.numbers[0].key.system
 
-        def cell(reading: Reading) -> Cell:
+        def cell(reading: Reading) -> Cell | None:
             estimate = reading.estimate_by_row.get(system)
             if estimate is None:
-                return blank_cell()
+                return None
             decimals = BITS if reading.is_in_bits else BLEU
             text = _with_reach(estimate.difference, estimate, decimals)
             if reading is not on_training_batches and differs(reading, contrast):
                 text += f" {STAR}"
             shows = _numbers_of(frame, contrast, reading)
-            return replace(text_cell(text, "ours", *contrast.numbers[0].marks), numbers=shows)
+            return Cell(text, "ours", contrast.numbers[0].marks, numbers=shows)
 
         return our_field(system, contrast.statement, cell)
 
@@ -588,24 +585,24 @@ def _quantity_field(
 ) -> Field[HorizonContrast]:
     """Return the column of another quantity: the difference, with half of its 95 % interval."""
 
-    def cell(contrast: HorizonContrast) -> Cell:
+    def cell(contrast: HorizonContrast) -> Cell | None:
         difference = contrast.minus(value_of)
         if difference is None:
-            return blank_cell()
-        return text_cell(_with_reach(difference, contrast.estimate(value_of), decimals), "ours")
+            return None
+        return Cell(_with_reach(difference, contrast.estimate(value_of), decimals), "ours")
 
     return our_field(name, "", cell)
 
 
-def _training_cell(contrast: HorizonContrast) -> Cell:
+def _training_cell(contrast: HorizonContrast) -> Cell | None:
     """Return the mean bits on training batches of both sides, or blank if a run has no log."""
     means = []
     for runs in (contrast.runs, contrast.controls):
         bits = [run.training_bits for run in runs if run.training_bits is not None]
         if len(bits) < len(runs):
-            return blank_cell()
+            return None
         means.append(f"{statistics.mean(bits):.2f}")
-    return text_cell("; ".join(means), "ours")
+    return Cell("; ".join(means), "ours")
 
 
 def _horizon_cell(contrast: HorizonContrast) -> Cell:
@@ -618,20 +615,20 @@ def _horizon_cell(contrast: HorizonContrast) -> Cell:
         high = difference + estimate.reach
         text += f" ({low:+.{BITS}f} to {high:+.{BITS}f})"
     row = contrast.runs[0].number
-    return replace(text_cell(text, "ours", *row.marks), numbers=(row, contrast.controls[0].number))
+    return Cell(text, "ours", row.marks, numbers=(row, contrast.controls[0].number))
 
 
 def _outlives_cell(contrast: HorizonContrast) -> Cell:
     estimate = contrast.estimate(bits_of)
     if estimate is None:
-        return text_cell("no interval: no system has two seeds", "state")
-    return text_cell("no" if estimate.includes(0.0) else "yes", "ours")
+        return Cell("no interval: no system has two seeds", "state")
+    return Cell("no" if estimate.includes(0.0) else "yes", "ours")
 
 
 def _update_field(update: int) -> Field[HorizonContrast]:
-    def cell(contrast: HorizonContrast) -> Cell:
+    def cell(contrast: HorizonContrast) -> Cell | None:
         value = contrast.minus(lambda run: run.bits_by_update.get(update))
-        return blank_cell() if value is None else text_cell(f"{value:+.{BITS}f}", "ours")
+        return None if value is None else Cell(f"{value:+.{BITS}f}", "ours")
 
     return our_field(f"at_{update}", "", cell)
 
@@ -958,7 +955,7 @@ def _table(frame: Frame, name: str, fields: Sequence[Field[Item]], lines: Sequen
         title="",
         caption="",
         columns=columns_of(fields),
-        rows=rows_of(fields, lines, "ours"),
+        cells=rows_of(fields, lines, "ours"),
     )
     return compact(complete(frame, table, has_states=False))
 
