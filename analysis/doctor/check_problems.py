@@ -50,14 +50,14 @@ FIX_OF_STATEMENT = "read the line; `aiayn tables --from-logs` sets the number ap
 
 
 def check_training(case: Case) -> Answer:
-    """Report the problems of the training's log and data-bin."""
+    """Report the problems of the training's log."""
     return _answer(case, ["training"], NO_LOG if case.training is None else "")
 
 
 def check_translation(case: Case) -> Answer:
     """Report the problems of translations: average, search, test set, and statements of a log."""
     return _answer(
-        case, ["translation", "validation"], "" if case.translations else NO_TRANSLATIONS
+        case, ["translation", "validation"], "" if case.translation_paths else NO_TRANSLATIONS
     )
 
 

@@ -1,53 +1,94 @@
-"""Turns a `Case` into a `Diagnosis`: runs every check in the order of the ranked causes. Findings
-keep that order until `costs` ranks them.
+"""Diagnoses a run or a folder: the claim from the system's own file, every check, their costs.
+
+The expected values are the spec of the system that a run claims to be, and the averages of the
+paper's tables.
 """
 
-import functools
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
-from analysis.doctor import (
-    check_data,
-    check_lengths,
-    check_problems,
-    check_scores,
-    check_training,
-)
-from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Diagnosis
+from aiayn.known_good.table import ANY
+from aiayn.known_good.targets import make_target
+from aiayn.printed import PAPER_SCALE, evaluations_of, is_asked_for
+from aiayn.records import read_train_record
+from aiayn.spec.system import Overrides, overridden, read_corpus, read_system
+from analysis.doctor import check_problems, check_training, check_translation
+from analysis.doctor.collect import collect_folder, collect_run
+from analysis.doctor.costs import add_costs
+from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Claim, Diagnosis
 
 # The check with a key is the function `check_<key>` in one of these modules.
-_FUNCTIONS = (
-    vars(check_data)
-    | vars(check_scores)
-    | vars(check_lengths)
-    | vars(check_training)
-    | vars(check_problems)
-)
+_FUNCTIONS = vars(check_training) | vars(check_translation) | vars(check_problems)
 CHECKS: dict[str, Callable[[Case], Answer]] = {
     name: _FUNCTIONS[f"check_{name}"] for name in WORDS_BY_CHECK
 }
 
 
-def diagnose(case: Case) -> Diagnosis:
-    """Return the findings on a run that its log, data-bin and translations support."""
+def diagnose_run(
+    results_folder: Path, runs_folder: Path, path: Path, overrides: Overrides
+) -> Diagnosis:
+    """Return the diagnosis of a run of ours by its record's path; overrides of its scale replace
+    its system's own values.
+    """
+    train = read_train_record(path, runs_folder)
+    scale = path.relative_to(results_folder).parts[0]
+    claim = make_claim(train.run, scale, train.system, train.corpus, overrides)
+    case = collect_run(results_folder, train, claim)
+    no_log = f"none: no {train.log_path}; name the folder that holds the run with --runs-folder"
+    return add_costs(diagnose(case, "none" if case.not_read else no_log))
+
+
+def diagnose_folder(folder: Path, claim: Claim) -> Diagnosis:
+    """Return the diagnosis of any training, from the logs in a folder."""
+    return add_costs(diagnose(collect_folder(folder, claim)))
+
+
+def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: Overrides) -> Claim:
+    """Return the system, scale and corpus that a run claims to be.
+
+    Raises:
+        ConfigError: if the scale, system or corpus does not exist.
+    """
+    spec = overridden(read_system(system, scale), overrides)
+    corpus = read_corpus(corpus_name)
+    pair = corpus.language_pair
+    evaluations = evaluations_of(pair, system) if is_asked_for(pair, system) else []
+    claim = Claim(
+        name,
+        corpus,
+        make_target(
+            scale,
+            system,
+            pair,
+            spec.training,
+            spec.decoding,
+            {role: average for average, role in evaluations},
+            is_papers_corpus=scale == PAPER_SCALE and corpus.name.startswith("wmt14_"),
+        ),
+    )
+    if not claim.is_papers_corpus and not (corpus.subword and corpus.subword.joint):
+        claim.target.values["num_dictionaries"] = ANY  # the corpus has no joint vocabulary
+    return claim
+
+
+def diagnose(case: Case, no_log: str = "none") -> Diagnosis:
+    """Return the findings on a run that its evidence supports; they keep the order of the checks
+    until `costs` ranks them. `no_log` is said in place of the log's path.
+    """
     claim = case.claim
-    score_once = functools.lru_cache(maxsize=8)(case.scorer)
-    case = msgspec.structs.replace(case, scorer=lambda *sides: score_once(*map(tuple, sides)))
     outcomes = tuple(
         msgspec.structs.replace(check(case), check=name) for name, check in CHECKS.items()
     )
-    data_bin = str(case.data.folder) if case.data else "none"
-    paths = ", ".join(dict.fromkeys(output.path for output in case.translations))
     return Diagnosis(
         name=claim.name,
         scale=claim.target.scale,
         system=claim.target.system,
         corpus=claim.corpus.name,
         files={
-            "log": case.log_path or "none",
-            "data-bin": data_bin,
-            "translations": paths or "none",
+            "log": case.log_path or no_log,
+            "translations": ", ".join(dict.fromkeys(case.translation_paths)) or "none",
         },
         findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
         outcomes=outcomes,
@@ -71,7 +112,8 @@ def notes_of(case: Case) -> tuple[str, ...]:
                 unstated.setdefault(number, []).append(one.quantity)
     unstated.pop("", None)  # a BLEU's are a part of the answer
     for number, quantities in unstated.items():
-        notes.append(f"Note: not stated, and needed by {number}: {', '.join(quantities)}.")
+        names = ", ".join(dict.fromkeys(quantities))
+        notes.append(f"Note: not stated, and needed by {number}: {names}.")
     return tuple(dict.fromkeys(notes))
 
 
@@ -81,6 +123,6 @@ def not_judged(case: Case) -> tuple[str, ...]:
     if case.training is None:
         training.insert(0, "the log of the training")
     translations = check_problems.unstated_quantities(case, "translation")
-    if not case.translations:
+    if not case.translation_paths:
         translations.insert(0, "a translation of the test set")
     return (*training, *translations)

@@ -12,8 +12,8 @@ from analysis.doctor.types import WORDS_BY_CHECK, Answer, Cost, Diagnosis, Findi
 LABEL = 11  # columns of the labels of a finding
 CHECK_COLUMN = 40
 NEXT_STEP = (
-    "What a BLEU means next to the paper's, without any run: `aiayn explain --bleu 26.9 --system"
-    " base`."
+    "Whether the text of the translations decides their score: `aiayn score`. What a BLEU means next"
+    " to the paper's, without any run: `aiayn explain --bleu 26.9 --system base`."
 )
 
 
@@ -34,7 +34,7 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
             ("", list(_finding_lines(number, finding)))
             for number, finding in enumerate(diagnosis.findings, 1)
         ),
-        ("", ["Checks, in the order of the ranked causes"]),
+        ("", ["Checks"]),
         ("", [line for outcome in diagnosis.outcomes for line in _outcome_lines(outcome)]),
         ("", wrapped(NEXT_STEP)),
     )

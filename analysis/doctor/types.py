@@ -3,23 +3,17 @@ list of checks with the texts of their findings.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from aiayn.facts.types import Fact, Section
 from aiayn.known_good.judge import Problem
-from aiayn.known_good.rows import JudgedTraining
+from aiayn.known_good.rows import JudgedTraining, JudgedTranslation
 from aiayn.known_good.targets import Target
 from aiayn.printed import read_rows
 from aiayn.spec.system import CorpusSpec
-from analysis.doctor.data_bin import DataBin
-
-# Turns hypotheses and references into values in percent by metric, under every definition that
-# applies.
-Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -34,42 +28,12 @@ class Claim(msgspec.Struct, frozen=True):
         """Whether the corpus is WMT14; published counts hold only for it (section 5.1)."""
         return self.corpus.name.startswith("wmt14_")
 
-
-class Reported(msgspec.Struct, frozen=True):
-    """A reported score: its value in percent, its signature ('' without one), and its file."""
-
-    place: str
-    metric: str
-    value: float
-    signature: str
-
-
-class Translation(msgspec.Struct, frozen=True, kw_only=True):
-    """One translated test set; '' and None mean that a value is not known.
-
-    `references` are the references of the score, as found. `facts` are those of a record or of
-    plain lines. `log` is the section of a log of fairseq-generate that has a line of BLEU. `lines`
-    are empty for a log without sentences.
-    """
-
-    path: str
-    testset: str
-    role: str
-    lines: tuple[str, ...] = ()
-    references_path: str = ""
-    references: tuple[str, ...] | None = None
-    reported: tuple[Reported, ...] = ()
-    facts: tuple[Fact, ...] = ()
-    log: Section | None = None
-
-    @property
-    def can_be_scored(self) -> bool:
-        """Whether there are lines and the same number of references."""
-        return (
-            bool(self.lines)
-            and self.references is not None
-            and len(self.references) == len(self.lines)
-        )
+    def role_of(self, testset: str) -> str:
+        """Return the role of a test set in the corpus: dev or test, '' for any other."""
+        for role in ("dev", "test"):
+            if self.corpus.testset_of(role) == testset:
+                return role
+        return ""
 
 
 class Attending(msgspec.Struct, frozen=True):
@@ -84,23 +48,26 @@ class Attending(msgspec.Struct, frozen=True):
     bits_lost: float
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
+class Case(msgspec.Struct, kw_only=True):
     """The evidence on a claim; None or empty means absent.
 
-    `log_path` is the log of the training. `problems` has what the judge found in the `training`, in
-    each `translation`, and in the `validation` of --eval-bleu. `not_read` has a sentence for each
-    file that could not be read.
+    `translations` are those of logs, and `translation_paths` has also those of records. `problems`
+    has what the judge found in the `training`, in each `translation`, and in the `validation` of
+    --eval-bleu. `not_read` has a sentence for each file that could not be read.
     """
 
     claim: Claim
-    scorer: Scorer
-    log_path: str = ""
     training: JudgedTraining | None = None
-    data: DataBin | None = None
-    translations: tuple[Translation, ...] = ()
+    translations: list[JudgedTranslation] = []
+    translation_paths: list[str] = []
     problems: dict[str, list[Problem]] = {}
     attending: Attending | None = None
-    not_read: tuple[str, ...] = ()
+    not_read: list[str] = []
+
+    @property
+    def log_path(self) -> str:
+        """The log of the training, '' without one."""
+        return self.training.training.last.path if self.training else ""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,8 +102,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A difference from the claim, with its evidence, its cost and what to do.
 
     `cause` and `amount` name the difference as published/costs.csv does: a quantity and its value,
-    or the ratio to the system's value. The cost is measured on this run where possible, otherwise
-    taken from publications on the same corpus. `concerns` is the number that the difference keeps
+    or the ratio to the system's value. The cost is that of publications on the same corpus, or
+    follows from the log. `concerns` is the number that the difference keeps
     out of the tables, '' for the BLEU of a test set.
     """
 
@@ -184,13 +151,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     not_judged: tuple[str, ...] = ()
 
 
-# The checks with their subjects, in the order of the ranked causes (causes.csv).
+# The checks with their subjects, in the order in which they are made.
 WORDS_BY_CHECK = {
-    "data": "one number of pairs",
-    "vocabulary": "lines that end with </s>",
-    "alignment": "pairs that are translations",
-    "pieces": "pieces joined, detokenised",
-    "reference_order": "references in their order",
     "training": "facts of the training",
     "divergence": "a training that holds",
     "start": "a decoder that attends",

@@ -4,7 +4,5 @@ from aiayn.wings import Wing
 
 WING = Wing(
     summary="why is BLEU too low",
-    verbs={
-        "doctor": "find out why a run's BLEU is too low, from its log, data-bin and translations"
-    },
+    verbs={"doctor": "find out why a run's BLEU is too low, from its logs and records"},
 )

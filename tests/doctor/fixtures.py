@@ -1,29 +1,24 @@
-"""Keeps what the doctor reads of a planted run as a fixture, and puts a fixture together as any
-other folder.
+"""Keeps what the doctor reads of a planted run as a fixture, and lays a fixture out as the pipeline
+would have.
 
-`fixtures/clean` is whole: log, data-bin (packed), records, translations, references. A fault's
-folder holds the files that differ. A fixture does not name the machine on which it was made.
-
-`fixtures/clean_multi30k` was made once, from a base of Multi30k with `updates: 500`. The text may
-not be redistributed, so that the fixture has numbers in place of symbols and no test set.
+`fixtures/clean` has a log and two records. A fault's folder holds the files that differ. A fixture
+does not name the machine on which it was made. `fixtures/clean_multi30k` is the log of a base of
+Multi30k with `updates: 500`.
 """
 
-import io
 import json
-import lzma
 import re
 import shutil
-import tarfile
 from pathlib import Path
-from typing import IO, cast
 
-from aiayn.records import TrainRecord, read_record
-from tests.doctor.faults import CLEAN, MULTI30K, Fault
+import msgspec
+
+from aiayn.records import Hypotheses, TrainRecord, read_record, write_record
+from tests.doctor.faults import CLEAN, Fault
 from tests.doctor.planting import RESULTS, SCORED, TESTSET, evaluated_average
+from tests.records_factory import TRAINED
 
 FIXTURES_FOLDER = Path(__file__).parent / "fixtures"
-DATA_BIN_NAME, PACKED_NAME = "data-bin", "data-bin.tar.xz"
-REFERENCES_NAME = "references.txt"
 _HOME = re.compile(r"/[\w./-]*/(?=(?:workflow|runs|results)/)")
 
 
@@ -31,34 +26,19 @@ def write_fixture(fault: Fault, copy: Path, fixtures_folder: Path = FIXTURES_FOL
     """Write what a planted run made into its fixture's folder; what the clean one's holds too is
     left out.
     """
-    average = evaluated_average(fault)
-    results, evaluated = copy / RESULTS, f"{SCORED}/{average}"
+    results, evaluated = copy / RESULTS, f"{SCORED}/{evaluated_average(fault)}"
     train = read_record(results / f"train/{SCORED}.json", TrainRecord)
     files = {
-        f"{average}.json": results / f"average/{evaluated}.json",
         f"{TESTSET}.json": results / f"decode/{evaluated}/{TESTSET}.json",
-        f"{TESTSET}.txt": results / f"decode/{evaluated}/{TESTSET}.txt",
-        f"{TESTSET}.pieces.txt": results / f"decode/{evaluated}/{TESTSET}.pieces.txt",
         "scores.json": results / f"score/{evaluated}/{TESTSET}.json",
-        REFERENCES_NAME: results / f"fetch/demo_en_de/{TESTSET}.de",
         "train.log": train.log_path,
     }
-    contents = {name: without_machine(path.read_bytes(), name) for name, path in files.items()}
-    contents[PACKED_NAME] = packed(results / "binarize/demo_en_de" / DATA_BIN_NAME)
-    write_contents(contents, fault, fixtures_folder)
-
-
-def write_contents(contents: dict[str, bytes], fault: Fault, fixtures_folder: Path) -> None:
-    """Replace a fixture's folder by these files."""
     target, clean = fixtures_folder / fault.name, fixtures_folder / CLEAN.name
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    for name, content in contents.items():
-        is_shared = (
-            fault is not CLEAN
-            and (clean / name).exists()
-            and (clean / name).read_bytes() == content
-        )
+    for name, path in files.items():
+        content = without_machine(path.read_bytes(), name)
+        is_shared = fault is not CLEAN and (clean / name).read_bytes() == content
         if not is_shared:
             (target / name).write_bytes(content)
 
@@ -74,37 +54,29 @@ def without_machine(content: bytes, name: str) -> bytes:
     return text.encode("utf-8")
 
 
-def packed(data_bin_folder: Path) -> bytes:
-    """Return a data-bin as a compressed archive, the same bytes for the same files."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as members:
-        for path in sorted(data_bin_folder.iterdir()):
-            member = tarfile.TarInfo(f"{DATA_BIN_NAME}/{path.name}")
-            member.size, member.mode = path.stat().st_size, 0o644
-            members.addfile(member, io.BytesIO(path.read_bytes()))
-    return lzma.compress(archive.getvalue(), preset=9)
-
-
 def assemble(name: str, folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -> Path:
-    """Write the folder of a fixture: the files of `clean`, then the fault's own files, with the
-    data-bin unpacked.
-    """
+    """Write the files of `clean` into a new folder, then the fault's own files."""
     folder.mkdir(parents=True)
-    layers = (
-        [fixtures_folder / name]
-        if name == MULTI30K
-        else [fixtures_folder / CLEAN.name, fixtures_folder / name]
-    )
-    for layer in layers:
-        for path in sorted(layer.iterdir()):
-            shutil.copyfile(path, folder / path.name)
-    packed_path = folder / PACKED_NAME
-    with tarfile.open(packed_path) as members:
-        for (
-            member
-        ) in members:  # by hand: `filter` of extractall came with Python 3.11.4, Debian's is older
-            path = folder / member.name
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(cast(IO[bytes], members.extractfile(member)).read())
-    packed_path.unlink()
+    for layer in (CLEAN.name, name):
+        shutil.copytree(fixtures_folder / layer, folder, dirs_exist_ok=True)
     return folder
+
+
+def lay_out(made: Path, folder: Path) -> Path:
+    """Lay assembled files out as the pipeline would have, and return the results folder."""
+    scale = folder / "results" / "demo"
+    decoded = read_record(made / f"{TESTSET}.json", Hypotheses)
+    for verb, source in (("decode", f"{TESTSET}.json"), ("score", "scores.json")):
+        path = scale / verb / SCORED / decoded.average / f"{TESTSET}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made / source, path)
+    trained = msgspec.structs.replace(
+        TRAINED, run=decoded.run, updates=700, log_path=made / "train.log"
+    )
+    write_record(trained, scale / "train" / f"{SCORED}.json")
+    return folder / "results"
+
+
+def results_of(name: str, folder: Path) -> Path:
+    """Return the results folder of a fixture, laid out below a folder."""
+    return lay_out(assemble(name, folder / "made"), folder)

@@ -16,7 +16,7 @@ from aiayn.facts.types import Fact
 from aiayn.spec.system import Overrides
 from analysis.doctor.check_training import check_start
 from analysis.doctor.collect import collect_folder
-from analysis.doctor.diagnoses import make_claim
+from analysis.doctor.diagnose import make_claim
 from analysis.doctor.types import Attending, Case
 from tests.doctor.fixtures import FIXTURES_FOLDER
 
@@ -32,9 +32,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Case:
     path = tmp_path_factory.mktemp("unstarted") / "train.log"
     path.write_bytes(lzma.decompress(BIG.read_bytes()))
     claim = make_claim("big", "multi30k", "big", "multi30k_en_de", Overrides())
-    return collect_folder(
-        path.parent, claim, lambda *sides: {}, hypotheses_path=None, references_path=None
-    )
+    return collect_folder(path.parent, claim)
 
 
 def read_curve(text: str) -> list[tuple[int, float]]:

@@ -3,18 +3,18 @@
 import pytest
 from msgspec.structs import replace
 
-from aiayn.facts.jobs import Training
+from aiayn.facts.jobs import Training, Translation
 from aiayn.facts.types import Section
 from aiayn.known_good.judge import OF_TRANSLATIONS, judge
-from aiayn.known_good.rows import JudgedTraining
+from aiayn.known_good.rows import JudgedTraining, JudgedTranslation
 from aiayn.spec.system import Overrides
 from analysis.doctor.costs import PAPER_CORPORA, add_costs
-from analysis.doctor.diagnose import diagnose
-from analysis.doctor.diagnoses import make_claim
-from analysis.doctor.types import Case, Diagnosis, Reported, Translation
+from analysis.doctor.diagnose import diagnose, make_claim
+from analysis.doctor.types import Case, Diagnosis
 from tests.doctor.threads import CASES, Settings, ThreadCase
 
 IDS = [case.name for case in CASES]
+NAME_BY_METRIC = {"bleu_fairseq": "BLEU4", "bleu_sacre_13a": "BLEU"}
 
 
 def of_settings(settings: Settings, corpus: str) -> Diagnosis:
@@ -31,22 +31,23 @@ def of_settings(settings: Settings, corpus: str) -> Diagnosis:
         facts=list(settings.training),
         target=target,
     )
-    translation = Translation(
-        path="thread",
-        testset="newstest2014",
-        role="test",
-        reported=(Reported("thread", settings.metric, 0.0, ""),),
-        log=settings.log,
+    section = Section(path="thread", program="generate", line=1)
+    section.state("bleu", 0.0)
+    section.state("bleu_name", NAME_BY_METRIC.get(settings.metric, "BLEU4"))
+    section.arguments["tokenizer"] = "moses"  # sacreBLEU's of plain text
+    translation = JudgedTranslation(
+        translation=Translation(section=section), facts=[], target=target
     )
+    is_known = settings.metric != "bleu_tok_compound_split"  # of the printed number itself
     found = {
         "training": judge(settings.training, target.values, ("train",)),
         "translation": judge(settings.translation, target.values_of_role("test"), OF_TRANSLATIONS),
     }
     case = Case(
         claim=claim,
-        scorer=lambda hypotheses, references: {},
         training=judged,
-        translations=(translation,),
+        translations=[translation] * is_known,
+        translation_paths=["thread"],
         problems=found,
     )
     return add_costs(replace(diagnose(case), corpus=corpus))

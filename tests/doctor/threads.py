@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aiayn.facts.symbols import Symbols, symbols_of_spec
-from aiayn.facts.types import Fact, Section, Value
+from aiayn.facts.types import Fact, Value
 from aiayn.spec.system import read_system
 
 EPOCH_TOKENS = 138e6  # target tokens of an epoch of WMT14 En-De: fairseq #512, #1331
@@ -27,15 +27,14 @@ class Expected(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """A training and its translation of the test set, as a thread states them: their facts;
-    `system` is the nearest. `log` is a line of BLEU.
+    """A training and its translation of the test set, as a thread states them: their facts, and
+    the definition of the BLEU; `system` is the nearest.
     """
 
     system: str
     training: tuple[Fact, ...]
     translation: tuple[Fact, ...]
     metric: str
-    log: Section | None
 
 
 class ThreadCase(NamedTuple):
@@ -65,11 +64,10 @@ def settings(
     num_epochs: float | None = None,
     average: int | None = None,
     metric: str = "bleu_tok_compound_split",
-    length_ratio: float | None = None,
     wmt_year: int | None = None,
     **search: Value,
 ) -> Settings:
-    """Return a run of a system, and its translation of the test set; a BLEU line has penalty 1.
+    """Return a run of a system, and its translation of the test set.
 
     `tokens` are the real target tokens of an update, None where the thread does not state them.
     """
@@ -83,13 +81,7 @@ def settings(
     decoded: dict[str, Value] = dict(search)
     if average is not None:
         decoded["average"] = f"last{average}"
-    return Settings(
-        system,
-        facts_of(stated),
-        facts_of(decoded),
-        metric,
-        None if length_ratio is None else log_of(length_ratio),
-    )
+    return Settings(system, facts_of(stated), facts_of(decoded), metric)
 
 
 def facts_of(stated: Mapping[str, Value]) -> tuple[Fact, ...]:
@@ -97,16 +89,6 @@ def facts_of(stated: Mapping[str, Value]) -> tuple[Fact, ...]:
     return tuple(
         Fact(name, value, "thread", 1) for name, value in stated.items() if value is not None
     )
-
-
-def log_of(length_ratio: float) -> Section:
-    """Return the log of fairseq-generate with a line of BLEU."""
-    section = Section(path="thread", program="generate", line=1)
-    section.state("bleu", 0.0)
-    section.state("brevity_penalty", 1.0)
-    section.state("hypothesis_tokens", round(65_000 * length_ratio))
-    section.state("reference_tokens", 65_000)
-    return section
 
 
 _CONTENT = tomllib.loads(Path(__file__).with_name("threads.toml").read_text(encoding="utf-8"))

@@ -1,17 +1,16 @@
-"""Find out why a BLEU is too low: compare a run's log, data-bin and translations with what its
-system should have.
+"""Find out why a BLEU is too low: compare a run's logs and records with what its system should
+have.
 
 WHAT is RUN, a run's name, any unique beginning of it or its folder (default: the newest finished
-run), or FOLDER, the files of any fairseq training: its log, a data-bin, the output of
-fairseq-generate, or plain hypotheses and references. Each finding has its evidence (file, line,
-value, expected value), its cost in BLEU with the source, and the fix. Costs are measured on these
-lines, or published for the run's own corpus and a difference of that size. The highest cost comes
-first. What the run lacks to the printed number is a question for `aiayn explain`.
+run), or FOLDER, the logs of any fairseq training and the output of fairseq-generate. Each finding
+has its evidence (file, line, value, expected value), its cost in BLEU with the source, and the fix.
+Costs are published for the run's own corpus and a difference of that size. The highest cost comes
+first. What the run lacks to the printed number is a question for `aiayn explain`. Whether lines of
+text decide the score is one for `aiayn score`.
 
 Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,9 +26,7 @@ from aiayn.terminal import json_text
 if TYPE_CHECKING:
     from analysis.doctor.types import Diagnosis
 
-EXAMPLE = (
-    "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
-)
+EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de"
 
 
 class Flags:
@@ -43,8 +40,6 @@ class Flags:
     scale: str | None = flag("for FOLDER: demo, multi30k or paper (default: paper)")
     system: str | None = flag("for FOLDER: the system that it should be, such as base")
     corpus: str | None = flag("for FOLDER: the corpus of the training, as wmt14_en_de")
-    hypotheses: Path | None = flag("for FOLDER: translations of the test set", "FILE")
-    references: Path | None = flag("for FOLDER: references of the test set", "FILE")
     configfile: Path | None = flag(
         "the scale's config file, needed if it sets `updates` or `precision`", "FILE"
     )
@@ -71,26 +66,16 @@ def run(args: Flags) -> None:
         raise AiaynError(headline(diagnosis))
 
 
-def _refuse(args: Flags, fields: Sequence[str], place: str) -> None:
-    """Refuse the first of these flags that is given; `place` says what it belongs to, and the next
-    step.
-    """
-    for field in fields:
-        if getattr(args, field) is not None:
-            name = "WHAT" if field == "what" else f"--{field.replace('_', '-')}"
-            raise UsageError(f"{name}: belongs to {place}")
-
-
 def _diagnose_run(args: Flags) -> "Diagnosis":
     from analysis.doctor.collect import list_runs
-    from analysis.doctor.diagnoses import diagnose_run
+    from analysis.doctor.diagnose import diagnose_run
 
     if args.what is not None and "/" in args.what and not Path(args.what).exists():
         raise UsageError(f"{args.what}: no such folder; name one, or a run of `aiayn status`")
     why = f"{args.what or 'the newest run'} is a run, whose records name its system"
-    _refuse(
-        args, ("scale", "system", "corpus", "hypotheses", "references"), f"a FOLDER; {why}; omit it"
-    )
+    for name in ("scale", "system", "corpus"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--{name}: belongs to a FOLDER; {why}; omit it")
     path_by_name = list_runs(args.results)
     name = list(path_by_name)[-1]
     if args.what is not None:
@@ -104,7 +89,7 @@ def _diagnose_run(args: Flags) -> "Diagnosis":
 
 
 def _diagnose_folder(args: Flags, folder: Path) -> "Diagnosis":
-    from analysis.doctor.diagnoses import diagnose_folder, make_claim
+    from analysis.doctor.diagnose import diagnose_folder, make_claim
 
     if args.system is None or args.corpus is None:
         name = "--system" if args.system is None else "--corpus"
@@ -114,9 +99,7 @@ def _diagnose_folder(args: Flags, folder: Path) -> "Diagnosis":
     claim = make_claim(
         str(args.what), args.scale or "paper", args.system, args.corpus, _overrides(args)
     )
-    return diagnose_folder(
-        folder, claim, hypotheses_path=args.hypotheses, references_path=args.references
-    )
+    return diagnose_folder(folder, claim)
 
 
 def _overrides(args: Flags) -> Overrides:

@@ -7,7 +7,7 @@ and says in one line what else it doubts.
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from aiayn.errors import ScoreError
 
-Score = Callable[[int, Sequence[int]], Sequence[float]]  # how well each of some items fits one
 NUM_DECOYS = 19
 MAX_OUT_OF_ORDER = 0.5
 # of the references' share of frequent words; another language's text has 0.13 of it at most
@@ -68,7 +67,7 @@ def check_order(hypotheses: Sequence[str], references: Sequence[str], *, path: s
         )
     elif (
         is_varied(hypotheses, references)
-        and match_lines(hypotheses, references).share > MAX_OUT_OF_ORDER
+        and share_out_of_order(hypotheses, references) > MAX_OUT_OF_ORDER
     ):
         words = (
             "the words are the references', the order of the lines is not: they fit their own"
@@ -115,7 +114,7 @@ def find_doubts(hypotheses: Sequence[str], references: Sequence[str]) -> list[st
             "the translations are upper case, which counts as other words; the definitions that end"
             " with _lc ignore case"
         )
-    elif is_lower_cased(hypotheses, references):
+    elif capitals_share(hypotheses) < MIN_UPPER * capitals_share(references):
         doubts.append(
             "the translations are lower case; the definitions that end with _lc ignore case"
         )
@@ -124,17 +123,12 @@ def find_doubts(hypotheses: Sequence[str], references: Sequence[str]) -> list[st
         doubts.append(
             f"the translations have {num_words:,} words, the references {expected:,}: are they cut?"
         )
-    if find_other_language(hypotheses, references) is not None:
+    if is_other_language(hypotheses, references):
         doubts.append(
             "the translations are not in the references' language: is it the source? Check the"
             " file, and --language-pair"
         )
     return doubts
-
-
-def is_lower_cased(lines: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether a text is lower-cased throughout where another text has capitals."""
-    return capitals_share(lines) < MIN_UPPER * capitals_share(others)
 
 
 def capitals_share(lines: Sequence[str]) -> float:
@@ -144,89 +138,53 @@ def capitals_share(lines: Sequence[str]) -> float:
     return num_capitals / max(1, num_capitals + sum(map(str.islower, text)))
 
 
-def variety(lines: Sequence[str], references: Sequence[str]) -> float:
-    """Return the number of different words over the number in the references."""
-    words, expected = (set(" ".join(text).lower().split()) for text in (lines, references))
-    return len(words) / max(1, len(expected))
-
-
 def is_varied(lines: Sequence[str], references: Sequence[str]) -> bool:
     """Return whether the lines differ as much as those of a model that reads its source."""
-    num_distinct = len(set(lines))
-    return num_distinct >= MIN_DISTINCT * len(lines) and variety(lines, references) >= MIN_VARIETY
+    words, expected = (set(" ".join(text).lower().split()) for text in (lines, references))
+    is_distinct = len(set(lines)) >= MIN_DISTINCT * len(lines)
+    return is_distinct and len(words) >= MIN_VARIETY * max(1, len(expected))
 
 
-def find_other_language(
-    lines: Sequence[str], references: Sequence[str]
-) -> tuple[float, float] | None:
-    """Return the share of the references' most frequent words in each text if the lines are in
-    another language, or None if not, and for short texts and lines that repeat themselves.
+def is_other_language(lines: Sequence[str], references: Sequence[str]) -> bool:
+    """Return whether lines have few of the references' most frequent words. Short texts and lines
+    that repeat themselves are not judged.
     """
     counts, expected = (
         Counter(re.findall(r"[^\W\d_]+", " ".join(text).casefold())) for text in (lines, references)
     )
     if min(counts.total(), expected.total()) < MIN_WORDS or not is_varied(lines, references):
-        return None
+        return False
     frequent = [word for word, _ in expected.most_common(NUM_FREQUENT)]
     share, expected_share = (
         sum(words[word] for word in frequent) / words.total() for words in (counts, expected)
     )
-    return (share, expected_share) if share < MIN_LANGUAGE * expected_share else None
+    return share < MIN_LANGUAGE * expected_share
 
 
-def match_lines(hypotheses: Sequence[str], references: Sequence[str]) -> "Misfit":
-    """Return how many hypotheses fit their own reference no better than other references of about
-    the same length, by words in common.
+def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Return the share of hypotheses that are not in the place of their reference, about 0 to 1.
 
-    The share is 1 for references in random order, and near 0 for a real translation.
+    Each hypothesis is compared with its own reference and with some of about the same length, by
+    words in common. The own reference of a hypothesis that is out of place is a random draw like
+    any of them, so that its rank is uniform. The share is therefore twice the share in the worse
+    half (the estimator of null hypotheses of Storey 2002, with lambda 1/2).
     """
     own_words, words = (
         [set(re.findall(r"\w+", line)) for line in lines] for lines in (hypotheses, references)
     )
-
-    def overlaps(index: int, candidates: Sequence[int]) -> list[float]:
-        first, others = own_words[index], [words[candidate] for candidate in candidates]
-        return [2 * len(first & other) / max(1, len(first) + len(other)) for other in others]
-
     rng = np.random.default_rng(ORDER_SEED)
-    return count_misfits(list(map(len, words)), len(words) // 10, overlaps, rng)
-
-
-class Misfit(NamedTuple):
-    """How many of some items rank in the worse half among decoys.
-
-    The partner of an item that is out of place is a random draw like any decoy, so that its rank is
-    uniform. The share of such items is therefore twice the share in the worse half (the estimator
-    of null hypotheses of Storey 2002, with lambda 1/2).
-    """
-
-    num_worse: int
-    num_items: int
-
-    @property
-    def share(self) -> float:
-        """The share of items that are out of place, about 0 to 1."""
-        return 2 * self.num_worse / max(1, self.num_items)
-
-
-def count_misfits(
-    lengths: npt.ArrayLike, window: int, score: Score, rng: np.random.Generator
-) -> Misfit:
-    """Return how many items rank in the worse half among decoys: items drawn from `window`
-    neighbours by length.
-
-    `score` returns how well each of some items fits the first argument. The first of them is its
-    own. Ties count half.
-    """
-    by_length = np.argsort(lengths, kind="stable")
-    window = min(len(by_length), max(NUM_DECOYS + 1, window))
+    by_length = np.argsort([len(one) for one in words], kind="stable")
+    window = min(len(words), max(NUM_DECOYS + 1, len(words) // 10))
     num_decoys = min(NUM_DECOYS, window - 1)
     num_worse = 0
     for place, index in enumerate(by_length):
         begin = min(max(0, place - window // 2), len(by_length) - window)
         others = begin + rng.choice(window - 1, num_decoys, replace=False)
-        decoys = by_length[others + (others >= place)]  # never the item itself
-        own, *of_decoys = score(int(index), [int(index), *decoys.tolist()])
+        decoys = by_length[others + (others >= place)]  # never the line itself
+        first, fits = own_words[index], []
+        for candidate in (index, *decoys):
+            other = words[candidate]
+            fits.append(2 * len(first & other) / max(1, len(first) + len(other)))
         # A tie is half a rank, as the mean of the signs says.
-        num_worse += np.sign(np.subtract(of_decoys, own)).sum() >= 1
-    return Misfit(num_worse, len(by_length))
+        num_worse += np.sign(np.subtract(fits[1:], fits[0])).sum() >= 1
+    return 2 * num_worse / max(1, len(words))

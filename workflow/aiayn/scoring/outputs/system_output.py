@@ -4,7 +4,7 @@ fairseq-generate and fairseq-interactive.
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -34,19 +34,17 @@ class SystemOutput(NamedTuple):
     has_several: bool = False  # whether sentences occur twice: the log of two decodings
 
 
-def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
+def read_output(path: Path) -> SystemOutput:
     """Return the lines of a file: as they are, the segments of .sgm, or the best hypotheses of a
     generate log.
 
-    A file packed by gzip or xz is unpacked, a byte order mark left out. Lines end at LF alone. With
-    `may_be_blank` all lines may be blank: a model that has hardly been trained, or has diverged,
-    may end every sentence at once.
+    A file packed by gzip or xz is unpacked, a byte order mark left out. Lines end at LF alone.
 
     Raises:
         ScoreError: naming file and line, if it is absent, empty, no UTF-8, or binary.
         FileError: if it is torn, too large, or no regular file.
     """
-    text = read_text(path, may_be_blank=may_be_blank)
+    text = _read_text(path)
     sha256 = hashlib.sha256(text.encode("utf-8")).hexdigest()
     if _SGM.match(text):
         lines = list(read_segments(text, str(path)))
@@ -61,12 +59,7 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     return SystemOutput(str(path), lines, "lines", sha256=sha256)
 
 
-def read_text(path: Path, *, may_be_blank: bool = False) -> str:
-    """Return a file's text.
-
-    Raises:
-        ScoreError, FileError: as `read_output`.
-    """
+def _read_text(path: Path) -> str:
     if not exists(path):
         raise ScoreError(f"{path}: no such file; give one line a segment, UTF-8")
     content = read_bounded(path, MAX_TEXT_BYTES)
@@ -81,7 +74,7 @@ def read_text(path: Path, *, may_be_blank: bool = False) -> str:
             f"{path}:{line}: byte {wrong}, {content[wrong]:#04x}, is not UTF-8 text, one line a"
             " segment; is the file cut or binary? Else convert it: iconv -f ITS_ENCODING -t UTF-8"
         )
-    if not (text if may_be_blank else text.strip()):
+    if not text.strip():
         raise ScoreError(f"{path}: empty; expected one line a segment")
     return text
 
@@ -92,7 +85,15 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
     Raises:
         ScoreError: if sentences are missing before the last one.
     """
-    sentences = generated_sentences(lines)
+    # The first line of each sentence by kind: S source, T target, H hypothesis, D detokenised.
+    sentences: dict[str, dict[int, str]] = {kind: {} for kind in "STHD"}
+    num_printed = 0  # of sources and targets: a decoding prints each once, n-best lists included
+    for line in lines:
+        if found := _SENTENCE.match(line):
+            kind, number, text = found.groups()
+            num_printed += kind in "ST"
+            text = text if kind in "ST" else text.partition("\t")[2]
+            sentences[kind].setdefault(int(number), text)
     targets = sentences["T"]
     chosen = sentences["D"] or sentences["H"] or targets
     missing = sorted(set(range(max(chosen, default=-1) + 1)) - set(chosen))
@@ -103,10 +104,6 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
             " it cut, or of one shard, or were long sentences skipped?"
         )
     numbers = sorted(chosen)
-    # Each decoding prints a sentence's source and target once, n-best lists included.
-    num_printed = sum(
-        found is not None and found[1] in "ST" for found in map(_SENTENCE.match, lines)
-    )
     return SystemOutput(
         place,
         [chosen[number] for number in numbers],
@@ -114,18 +111,6 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
         [targets[number] for number in numbers] if chosen.keys() <= targets.keys() else None,
         has_several=num_printed > len(sentences["S"]) + len(targets),
     )
-
-
-def generated_sentences(lines: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Return the first line of each sentence's number by kind: S source, T target, H hypothesis, D
-    detokenised.
-    """
-    line_by_kind: dict[str, dict[int, str]] = {kind: {} for kind in "STHD"}
-    for line in lines:
-        if found := _SENTENCE.match(line):
-            text = found[3] if found[1] in "ST" else found[3].partition("\t")[2]
-            line_by_kind[found[1]].setdefault(int(found[2]), text)
-    return line_by_kind
 
 
 def check_num_lines(output: SystemOutput, num_references: int, place: str) -> None:
