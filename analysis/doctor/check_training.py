@@ -5,34 +5,31 @@ read the source.
 import math
 from collections.abc import Sequence
 
-from aiayn.facts.derived import dict_of_symbols
 from aiayn.facts.jobs import Training
 from aiayn.facts.statistics import Statistics
 from aiayn.facts.types import whole
 from aiayn.known_good.judge import Problem
-from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from analysis.doctor.check_problems import NO_LOG
-from analysis.doctor.types import Answer, Attending, Case, Cost, make_finding
+from analysis.doctor.types import Answer, Case, Cost, make_finding
 
 NO_VALIDATION = "the log has no validation"
 # A training that fell apart: its last validation is this much (in bits a subword) above its best,
 # as in the published cases (fairseq #515, #1331).
 DIVERGED_BITS = 2.0
-# A decoder that never began to read the source: by a record, each head's entropy over log S and the
-# bits lost without attention (decision 0009, `aiayn.scoring.start`); by a curve, a plateau: the
-# best validation, in bits over log2 of the vocabulary, and its fall over the last third of the
-# updates. These thresholds lie between trainings that started and others in one half of our logs,
-# and hold in the other half (tests/doctor/test_start.py): plateaus at 0.31 that fall by 0.05, while
-# started trainings end below 0.25 or still fall by 0.4. A small or hard text has a plateau as high
-# that is over-fitting: then training is far below it already when it is reached (flores #7, 7.6
-# BLEU: validation at 4.6 bits, training at 2.1; our unstarted big: 4.14 and 3.65). And no such
-# model translates: big had 11.8 BLEU.
+# A decoder that never began to read the source has a plateau: the best validation, in bits over
+# log2 of the vocabulary, and its fall over the last third of the updates. These thresholds lie
+# between trainings that started and others in one half of our logs, and hold in the other half
+# (tests/doctor/test_start.py): plateaus at 0.31 that fall by 0.05, while started trainings end
+# below 0.25 or still fall by 0.4. A small or hard text has a plateau as high that is over-fitting:
+# then training is far below it already when it is reached (flores #7, 7.6 BLEU: validation at 4.6
+# bits, training at 2.1; our unstarted big: 4.14 and 3.65). And no such model translates: big had
+# 11.8 BLEU.
 MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
 MAX_PLATEAU_GAP, MAX_UNSTARTED_BLEU = 1.0, 15.0
 
 
 def _validated(training: Training) -> list[Statistics]:
-    return [one for one in training.dev_validations if one.nll_bits is not None]
+    return [one for one in training.validations if one.nll_bits is not None]
 
 
 def _bits(one: Statistics) -> float:
@@ -59,31 +56,15 @@ def check_divergence(case: Case) -> Answer:
 
 
 def check_start(case: Case) -> Answer:
-    """Check that the decoder began to read the source: by its attention if a record states it, else
-    by the validation curve.
+    """Check that the decoder began to read the source, by the validation curve.
 
     A training with normalisation after each sub-layer may stay for good at what its target language
     alone tells: its loss falls and is flat, no gradient is unusual, and its translations have
     little to do with their source.
     """
-    if case.attending is not None:
-        return _start_by_attention(case.attending)
     if case.training is None:
         return Answer(missing=NO_LOG)
     return _start_by_curve(case, case.training.training)
-
-
-def _start_by_attention(attending: Attending) -> Answer:
-    lowest = [min(heads) for heads in attending.entropies]
-    seen = (
-        "entropy of cross-attention over log S, lowest head a layer:"
-        f" {', '.join(f'{one:.2f}' for one in lowest)}; without attention a subword loses"
-        f" {attending.bits_lost:.2f} bits"
-    )
-    if min(lowest) <= UNIFORM_ENTROPY or attending.bits_lost >= UNIFORM_BITS:
-        return Answer(seen=seen)
-    expected = f"a head below {UNIFORM_ENTROPY}, or {UNIFORM_BITS} bits lost"
-    return _unstarted(Problem("cross-attention", seen, expected, attending.place))
 
 
 def _start_by_curve(case: Case, training: Training) -> Answer:
@@ -104,7 +85,7 @@ def _start_by_curve(case: Case, training: Training) -> Answer:
         return Answer(missing=f"{seen}; no validation before two thirds of the updates")
     fall = min(early) - min(late)
     seen += f", {fall:.2f} below that at two thirds"
-    warmup = dict_of_symbols(training.last).get("warmup_steps")
+    warmup = training.last.symbols.get("warmup_steps")
     is_warm = not isinstance(warmup, int) or begin > warmup
     if not is_warm or level <= MIN_PLATEAU or check_divergence(case).findings:
         return Answer(seen=seen)
@@ -116,7 +97,13 @@ def _start_by_curve(case: Case, training: Training) -> Answer:
             missing=f"{seen}: as high as a plateau, and falling; it may not read its source yet"
         )
     expected = f"at most {MIN_PLATEAU}, or falling by {MAX_PLATEAU_FALL} bits or more"
-    return _unstarted(Problem("validation", seen, expected, case.log_path, known[-1].line))
+    evidence = Problem("validation", seen, expected, case.log_path, known[-1].line)
+    words = (
+        "most of the score: without its source the decoder writes what is likely in its language"
+    )
+    source = "0.0 BLEU for 93.8 in the demo, 11.8 for 34.5 on Multi30k (docs/doctor.md)"
+    cost = Cost(words=words, source=source)
+    return Answer(findings=(make_finding("unstarted", [evidence], cost=cost),))
 
 
 def _sign_of_start(training: Training, known: Sequence[Statistics], best: float) -> str:
@@ -132,14 +119,3 @@ def _sign_of_start(training: Training, known: Sequence[Statistics], best: float)
         trained = f"{later[0].nll_bits:.2f}"
         return f"but training was at {trained} when it came there: it over-fits"
     return ""
-
-
-def _unstarted(evidence: Problem) -> Answer:
-    words = (
-        "most of the score: without its source the decoder writes what is likely in its language"
-    )
-    cost = Cost(
-        words=words,
-        source="0.0 BLEU for 93.8 in the demo, 11.8 for 34.5 on Multi30k (docs/doctor.md)",
-    )
-    return Answer(findings=(make_finding("unstarted", [evidence], cost=cost),))

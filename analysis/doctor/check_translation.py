@@ -5,6 +5,7 @@ their score. The text itself is checked by `aiayn score`.
 from aiayn.facts.types import Section, real
 from aiayn.known_good.judge import Problem
 from aiayn.printed import METRIC_BY_PAIR
+from analysis.doctor.costs import ALIKE
 from analysis.doctor.types import Answer, Case, Cost, Finding, make_finding, outcome_of
 
 # Length ratios at which published replications had a fault: 0.946, 1.062 and 1.138.
@@ -56,7 +57,7 @@ def check_definition(case: Case) -> Answer:
             continue
         # fairseq-generate scores the tokens of its data-bin.
         metric = "bleu_fairseq" if judged.metric == "bleu_as_given" else judged.metric
-        if metric == printed:
+        if printed in (metric, ALIKE.get(metric)):
             seen.append(f"as the printed number: {printed}")
         elif case.claim.is_papers_corpus:
             wrong = Problem("definition of the score", metric, printed, bleu.path, bleu.line)

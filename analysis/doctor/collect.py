@@ -25,12 +25,11 @@ from aiayn.packed import exists, find_packed, glob, modified_seconds
 from aiayn.paths import split_alpha
 from aiayn.records import (
     Hypotheses,
-    PerplexityRecord,
     ScoreRecords,
     TrainRecord,
     read_record,
 )
-from analysis.doctor.types import Attending, Case, Claim
+from analysis.doctor.types import Case, Claim
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 MAX_NOTES = 4  # files that a refusal names
@@ -66,7 +65,6 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
         values = claim.target.values_of_role(claim.role_of(record.testset))
         case.problems["translation"] += judge(facts, values, OF_TRANSLATIONS)
         case.translation_paths.append(str(find_packed(record.path) or record.path))
-    case.attending = _attending(scale_folder, evaluated)
     return case
 
 
@@ -139,16 +137,6 @@ def _facts_of_record(path: Path, record: Hypotheses, scale_folder: Path) -> Iter
         stated["bleu"] = read_record(score_path, ScoreRecords).scores[0].value
     for quantity, value in stated.items():
         yield Fact(quantity, value, str(path), 0)
-
-
-def _attending(scale_folder: Path, evaluated: str) -> Attending | None:
-    """Return the cross-attention statistics of the first perplexity record that has them."""
-    for path in glob(scale_folder, f"perplexity/{evaluated}/last*/*.json"):
-        record = read_record(path, PerplexityRecord)
-        if record.cross_attention_entropy and record.bits_lost_uniform is not None:
-            entropies = tuple(map(tuple, record.cross_attention_entropy))
-            return Attending(str(path), entropies, record.bits_lost_uniform)
-    return None
 
 
 def collect_folder(folder: Path, claim: Claim) -> Case:

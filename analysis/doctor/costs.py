@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 import msgspec
 
 from aiayn.printed import (
-    METRIC_BY_PAIR,
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
     PUBLISHED_FOLDER,
     Text,
@@ -26,7 +25,7 @@ PAPER_CORPORA = {corpus: pair for pair, corpus in PAPER_CORPUS_BY_LANGUAGE_PAIR.
 NUM_FILTERED = 2737.0  # lines of newstest2014 that sacreBLEU calls wmt14
 UNKNOWN_COST = Cost(words="cost unknown: none is published for this corpus, system and size")
 CERTAINTIES = ("", "confirmed", "measured", "suspected", "planted")
-_FAIRSEQ_GAP = {"bleu_fairseq": "bleu_tok_moses"}  # both without compounds split
+ALIKE = {"bleu_fairseq": "bleu_tok_moses"}  # both without compounds split
 Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)?)?$")]
 
 
@@ -160,9 +159,7 @@ def _definition_costs(metric: str, corpus: str) -> list[Cost]:
     """Return each published gap on newstest2014 between the printed number's definition and this
     definition, which reads lower.
     """
-    key = (PAPER_CORPORA.get(corpus), _FAIRSEQ_GAP.get(metric, metric), "newstest2014", "yes")
-    if METRIC_BY_PAIR.get(key[0] or "") == key[1]:
-        return []
+    key = (PAPER_CORPORA.get(corpus), ALIKE.get(metric, metric), "newstest2014", "yes")
     return [
         Cost(low=float(gap.low), high=float(gap.high), certainty="confirmed", source=gap.source)
         for gap in read_gaps()

@@ -12,8 +12,8 @@ from analysis.doctor.types import WORDS_BY_CHECK, Answer, Cost, Diagnosis, Findi
 LABEL = 11  # columns of the labels of a finding
 CHECK_COLUMN = 40
 NEXT_STEP = (
-    "Whether the text of the translations decides their score: `aiayn score`. What a BLEU means next"
-    " to the paper's, without any run: `aiayn explain --bleu 26.9 --system base`."
+    "Whether the text of the translations decides their score: `aiayn score`. What a BLEU means"
+    " next to the paper's, without any run: `aiayn explain --bleu 26.9 --system base`."
 )
 
 

@@ -36,18 +36,6 @@ class Claim(msgspec.Struct, frozen=True):
         return ""
 
 
-class Attending(msgspec.Struct, frozen=True):
-    """Statistics of cross-attention from a record of `perplexity`, see `PerplexityRecord`.
-
-    `entropies` has one value for each decoder layer and head, 1 if the head reads all words of a
-    source alike. `bits_lost` is the loss of a subword in bits if all heads did so.
-    """
-
-    place: str
-    entropies: tuple[tuple[float, ...], ...]
-    bits_lost: float
-
-
 class Case(msgspec.Struct, kw_only=True):
     """The evidence on a claim; None or empty means absent.
 
@@ -61,7 +49,6 @@ class Case(msgspec.Struct, kw_only=True):
     translations: list[JudgedTranslation] = []
     translation_paths: list[str] = []
     problems: dict[str, list[Problem]] = {}
-    attending: Attending | None = None
     not_read: list[str] = []
 
     @property

@@ -8,9 +8,8 @@ fairseq's own BLEU has a different definition.
 from collections.abc import Iterator, Mapping, Sequence
 
 from aiayn.cost import training_flops
-from aiayn.facts.derived import dict_of_symbols
 from aiayn.known_good.judge import Problem
-from aiayn.known_good.rows import AveragedLine, gpu_of
+from aiayn.known_good.rows import AveragedLine
 from aiayn.paths import CellKey
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC, read_cells
 from aiayn.runs.training_state import TrainingState
@@ -44,7 +43,7 @@ MAX_NOTES = 12  # of unusual facts; the table of logs has all
 
 def frame_of_logs(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Frame:
     """Return what logs fill of Tables 2 and 3; what is unusual in their logs is a footnote."""
-    gpus = {gpu_of(judged) for line in lines for judged in line.trainings}
+    gpus = {judged.gpu for line in lines for judged in line.trainings}
     unknown = []
     for gpu in sorted(gpus - {""}):
         if hardware.find_gpu(gpu) is None:
@@ -103,8 +102,8 @@ def _lines_of_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> I
 def _training_cost(line: AveragedLine, hardware: HardwareSpec) -> Number:
     costs = {}
     for judged in line.trainings:
-        name = gpu_of(judged)
-        gpu = hardware.find_gpu(name) if name and judged.fills("cost") else None
+        name = judged.gpu
+        gpu = hardware.find_gpu(name) if name and "cost" in judged.filled else None
         seconds = judged.gpu_seconds
         if gpu is not None and seconds is not None:
             costs[judged.name] = training_flops(seconds, gpu.sustained_flops_per_second.value)
@@ -137,7 +136,7 @@ def _line(
         row=row,
         label=f"logs: {line.target.system}{version}",
         marks=tuple(filter(None, [_mark(line)])),
-        settings=dict(dict_of_symbols(line.trainings[0].training.last)),
+        settings=dict(line.trainings[0].training.last.symbols),
         numbers=dict(numbers),
     )
 
@@ -178,7 +177,7 @@ def _number(
         if value is not None:
             state = TrainingState(status="finished", run=judged.name, update=0, updates=0)
             seed = judged.training.seed
-            hardware = gpu_of(judged)
+            hardware = judged.gpu
             run = Run(corpus="", system=system, seed=seed, hardware=hardware, state=state)
             values.append((run, value))
     return Number(

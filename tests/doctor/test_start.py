@@ -1,5 +1,5 @@
-"""A training that never began to read its source is found by its record or its curve; a training
-that did is never found.
+"""A training that never began to read its source is found by its curve; a training that did is
+never found.
 
 `fixtures/curves.csv` has validation curves (update:bits), of trainings of Multi30k and of public
 threads, and which decoders attend. The thresholds were fixed on every second of Multi30k's.
@@ -17,7 +17,7 @@ from aiayn.spec.system import Overrides
 from analysis.doctor.check_training import check_start
 from analysis.doctor.collect import collect_folder
 from analysis.doctor.diagnose import make_claim
-from analysis.doctor.types import Attending, Case
+from analysis.doctor.types import Case
 from tests.doctor.fixtures import FIXTURES_FOLDER
 
 ROWS = list(csv.DictReader((FIXTURES_FOLDER / "curves.csv").open(encoding="utf-8")))
@@ -64,7 +64,7 @@ def with_curve(case: Case, row: dict[str, str]) -> Case:
     section = replace(
         training.last,
         facts=[Fact("num_types", int(row["vocabulary"]), "train.log", 1)],
-        symbols=[Fact("warmup_steps", int(row["warmup_steps"]), "train.log", 1)],
+        symbols={"warmup_steps": int(row["warmup_steps"])},
     )
     training = replace(training, sections=[section], validations=validations, epochs=epochs)
     return replace(case, training=replace(case.training, training=training))
@@ -86,14 +86,3 @@ def test_big_that_never_attended_is_found_with_what_helps(big: Case) -> None:
         for words in ("lower learning rate", "longer warm-up", "smaller batches", "pre-norm")
     )
     assert finding.evidence[0].line
-
-
-def test_a_record_of_attention_decides_over_the_curve(big: Case) -> None:
-    uniform = Attending("val.json", ((0.999, 0.997), (0.998, 0.999)), 0.01)
-    (finding,) = check_start(replace(big, training=None, attending=uniform)).findings
-    assert finding.evidence[0].path == "val.json"
-    for started in (
-        replace(uniform, bits_lost=1.9),
-        replace(uniform, entropies=((0.99, 0.99), (0.4, 0.99))),
-    ):
-        assert not check_start(replace(big, attending=started)).findings

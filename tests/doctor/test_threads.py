@@ -14,7 +14,6 @@ from analysis.doctor.types import Case, Diagnosis
 from tests.doctor.threads import CASES, Settings, ThreadCase
 
 IDS = [case.name for case in CASES]
-NAME_BY_METRIC = {"bleu_fairseq": "BLEU4", "bleu_sacre_13a": "BLEU"}
 
 
 def of_settings(settings: Settings, corpus: str) -> Diagnosis:
@@ -33,12 +32,12 @@ def of_settings(settings: Settings, corpus: str) -> Diagnosis:
     )
     section = Section(path="thread", program="generate", line=1)
     section.state("bleu", 0.0)
-    section.state("bleu_name", NAME_BY_METRIC.get(settings.metric, "BLEU4"))
-    section.arguments["tokenizer"] = "moses"  # sacreBLEU's of plain text
     translation = JudgedTranslation(
-        translation=Translation(section=section), facts=[], target=target
+        translation=Translation(section=section),
+        facts=[],
+        target=target,
+        metric=settings.metric,
     )
-    is_known = settings.metric != "bleu_tok_compound_split"  # of the printed number itself
     found = {
         "training": judge(settings.training, target.values, ("train",)),
         "translation": judge(settings.translation, target.values_of_role("test"), OF_TRANSLATIONS),
@@ -46,7 +45,7 @@ def of_settings(settings: Settings, corpus: str) -> Diagnosis:
     case = Case(
         claim=claim,
         training=judged,
-        translations=[translation] * is_known,
+        translations=[translation],
         translation_paths=["thread"],
         problems=found,
     )

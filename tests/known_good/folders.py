@@ -78,7 +78,10 @@ def filled(judged: JudgedJobs) -> dict[str, list[str]]:
     """Return which numbers of each log fill a row."""
     numbers: dict[str, list[str]] = {}
     for one in judged.trainings:
-        names = [*one.value_by_metric, *(["cost"] if one.fills("cost") and one.gpu_seconds else [])]
+        names = [
+            *one.value_by_metric,
+            *(["cost"] if "cost" in one.filled and one.gpu_seconds else []),
+        ]
         numbers.setdefault(one.name, []).extend(names)
     for judged_translation in judged.translations:
         if judged_translation.value is not None:

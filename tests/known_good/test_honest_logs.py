@@ -14,6 +14,7 @@ import pytest
 
 from aiayn.facts.arguments import parse_arguments
 from aiayn.facts.derived import counted_parameters
+from aiayn.facts.symbols import symbols_of_start
 from aiayn.facts.types import Section
 from aiayn.known_good.judge import RULES
 from tests.known_good.folders import WHOLE, filled, judge, judge_texts, kept_out_by, training
@@ -75,6 +76,7 @@ def parameters_of(arguments: dict[str, Any]) -> int:
     section = Section(path="", program="train", line=1, arguments=arguments)
     for _ in range(2):
         section.state("num_types", 37_000)
+    section.symbols = symbols_of_start(section)
     return counted_parameters(section) or 0
 
 

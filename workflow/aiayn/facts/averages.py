@@ -34,7 +34,7 @@ def average_of(translation: Translation, training: Training) -> tuple[str, str]:
         return "unknown: several averagings wrote it", "nothing"
     if inputs:
         return _describe(list(inputs.pop()), training), "log"
-    name = posixpath.basename(normal_path(path))
+    name = posixpath.basename(path)
     place = _other_place([path], training)
     if name == LAST_CHECKPOINT or (_CHECKPOINT.fullmatch(name) and _are_last([name], training)):
         return f"last1{place}", "log"
@@ -44,7 +44,7 @@ def average_of(translation: Translation, training: Training) -> tuple[str, str]:
 
 
 def _describe(paths: Sequence[str], training: Training) -> str:
-    names = [posixpath.basename(normal_path(path)) for path in paths]
+    names = [posixpath.basename(path) for path in paths]
     if not names:
         return "unknown"
     if place := _other_place(paths, training):
@@ -61,7 +61,7 @@ def _other_place(paths: Sequence[str], training: Training) -> str:
     """
     save_folders = {save_folder for _, save_folder in training.places}
     for path in paths:
-        folder = posixpath.dirname(normal_path(path)) or "."
+        folder = posixpath.dirname(path) or "."
         if folder != "." and not any(is_same_place(one, folder) for one in save_folders):
             return f" of {folder}"
     return ""

@@ -11,6 +11,7 @@ import posixpath
 import re
 import statistics
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -22,16 +23,13 @@ from aiayn.facts.jobs import (
     LAST_CHECKPOINT,
     Training,
     Translation,
-    clock_seconds,
-    gpu_names,
     is_same_place,
     language_pair_of,
     models_of,
     reach_of,
-    wall_seconds,
 )
 from aiayn.facts.statistics import Statistics
-from aiayn.facts.symbols import OURS_ONLY, is_ours, symbols_of_arguments
+from aiayn.facts.symbols import is_ours
 from aiayn.facts.types import (
     Fact,
     Section,
@@ -58,13 +56,12 @@ _YEAR = re.compile(r"wmt[_-]?(?:20)?(\d\d)(?!\d)", re.IGNORECASE)
 
 def facts_of_training(training: Training) -> list[Fact]:
     """Return all facts of a training: stated, printed, and derived."""
-    facts = training.facts
-    names = {fact.quantity for section in training.sections for fact in symbols_of(section)}
+    facts = list(training.facts)
+    names = {name for section in training.sections for name in section.symbols}
     for section in training.sections:
-        symbols = symbols_of(section)
-        facts += symbols
+        facts += [section.fact(*pair) for pair in section.symbols.items()]
         # What one start states, each start has to state.
-        missing = names - {fact.quantity for fact in symbols}
+        missing = names - section.symbols.keys()
         facts += [section.fact(name, None) for name in sorted(missing) if section.arguments]
     for derive in (_history, _checkpoints, _end, _batches, _speed):
         facts += derive(training)
@@ -82,35 +79,6 @@ def facts_of_translation(translation: Translation) -> list[Fact]:
     for derive in (*_OF_SECTIONS, _search, _score):
         facts += derive(section)
     return [*facts, *_origin(translation)]
-
-
-def symbols_of(section: Section) -> list[Fact]:
-    """Return the paper's symbols of the arguments of one start, which are worked out once.
-
-    Two groups of a config may state different values of an argument: each counts.
-    """
-    if section.symbols is None:
-        first = dict(section.arguments)
-        last = first | {
-            fact.quantity.removeprefix("train."): fact.value
-            for fact in section.facts
-            if fact.quantity.startswith("train.")
-        }
-        found: dict[tuple[str, Value], None] = {}
-        for arguments in (first, last):
-            gpus = whole(section.value("num_gpus"))
-            if gpus is not None:
-                arguments["distributed_world_size"] = gpus
-            found |= dict.fromkeys(symbols_of_arguments(arguments).items())
-        # The updates made are compared, not those planned.
-        others = {"updates", "precision", *(() if is_ours(first) else OURS_ONLY)}
-        section.symbols = [section.fact(*pair) for pair in found if pair[0] not in others]
-    return section.symbols
-
-
-def dict_of_symbols(section: Section) -> dict[str, Value]:
-    """Return the symbols of one start by name, the first value of each."""
-    return {fact.quantity: fact.value for fact in reversed(symbols_of(section))}
 
 
 def _code_of_user(section: Section) -> Iterator[Fact]:
@@ -194,7 +162,7 @@ def _history(training: Training) -> list[Fact]:
             faults.append(section.fact("history", text, section.line_of("resumed_updates")))
         reached, begun = reach_of(section), section.first_time or begun
     best = math.inf
-    for one in training.dev_validations:
+    for one in training.validations:
         best, known = min(best, one.loss_bits or best), one.value_by_name.get("best_loss", best)
         if not faults and known < best - 0.0051:
             text = f"a best loss of {known}, which no validation here has"
@@ -212,7 +180,7 @@ def _history(training: Training) -> list[Fact]:
 
 def _checkpoints(training: Training) -> Iterator[Fact]:
     """Yield saved checkpoints whose folder, name or score is not that of the training."""
-    validation_by_update = {one.update: one for one in training.dev_validations}
+    validation_by_update = {one.update: one for one in training.validations}
     for section in training.sections:
         home = section.save_folder
         saved_by_line: dict[int, dict[str, Value]] = {}
@@ -254,11 +222,11 @@ def _end(training: Training) -> Iterator[Fact]:
     yield last.fact("missing_validations", len(_missing_validations(training)), line)
     smoothed = [one for one in training.validations if one.loss_bits and one.nll_bits]
     is_unsmoothed = smoothed and all(one.loss_bits == one.nll_bits for one in smoothed)
-    if is_unsmoothed and (real(dict_of_symbols(last).get("eps_ls")) or 0.0) > 0:
+    if is_unsmoothed and (real(last.symbols.get("eps_ls")) or 0.0) > 0:
         yield last.fact("unsmoothed_loss", smoothed[-1].loss_bits, smoothed[-1].line)
     if final is not None:
         yield last.fact("final_nll_bits", final.nll_bits, final.line)
-    sizes = [one.target_tokens for one in training.dev_validations if one.target_tokens]
+    sizes = [one.target_tokens for one in training.validations if one.target_tokens]
     if sizes:
         yield last.fact("spread_of_validations", max(sizes) / min(sizes), line)
 
@@ -268,7 +236,7 @@ def _missing_validations(training: Training) -> list[int]:
     arguments = training.arguments
     if arguments.get("disable_validation") is True or not training.validations:
         return []
-    made = {one.update for one in training.dev_validations}
+    made = {one.update for one in training.validations}
     begin = whole(arguments.get("validate_after_updates")) or 0
     due: set[int] = set()
     for key in ("validate_interval_updates", "save_interval_updates"):
@@ -376,7 +344,7 @@ def _samples(section: Section) -> Iterator[Fact]:
 
 def _rates(section: Section) -> Iterator[Fact]:
     """Yield the share of the printed learning rates that are not those of the arguments."""
-    symbols = dict_of_symbols(section)
+    symbols = section.symbols
     peak, warmup = real(symbols.get("peak_learning_rate")), whole(symbols.get("warmup_steps"))
     rates = [one for one in section.samples if "lr" in one.value_by_name]
     if symbols.get("schedule") != "inverse_sqrt" or warmup is None or not peak or not rates:
@@ -407,7 +375,7 @@ def counted_parameters(section: Section) -> int | None:
     """Return the parameters of fairseq's transformer by arguments and dictionaries; None if its
     sizes are not known.
     """
-    symbols = dict_of_symbols(section)
+    symbols = section.symbols
     sizes: dict[str, Any] = {name: whole(symbols.get(name)) for name in SIZES}
     types = [whole(value) or 0 for value in section.values("num_types")[:2]]
     if symbols.get("architecture") != "transformer" or None in sizes.values() or len(types) < 2:
@@ -429,7 +397,7 @@ def _twice(section: Section) -> int:
     """Return the parameters that fairseq 0.12.2 counts twice: its encoder layers hold attention and
     feed-forward a second time, for a faster kernel.
     """
-    symbols = dict_of_symbols(section)
+    symbols = section.symbols
     sizes = [whole(symbols.get(name)) or 0 for name in ("d_model", "d_ff", "num_layers")]
     d_model, d_ff, layers = sizes
     attention = 4 * (d_model * d_model + d_model)
@@ -460,7 +428,7 @@ def _model_of_start(section: Section) -> Iterator[Fact]:
             yield section.fact("parameters_of_arguments", once / counted, line)
     if printed and trained is not None:
         yield section.fact("frozen_parameters", printed - trained, line)
-    symbols = dict_of_symbols(section)
+    symbols = section.symbols
     d_model, d_ff = symbols.get("d_model"), symbols.get("d_ff")
     if d_model is None or d_ff is None or is_ours(section.arguments):
         return
@@ -479,18 +447,24 @@ def _model_of_start(section: Section) -> Iterator[Fact]:
             yield section.fact("other_layers", text, section.line_of(f"layer_{side}"))
 
 
+def _clock_seconds(section: Section) -> float:
+    """Return the seconds from the first time of a section to the last, 0 without times."""
+    if not section.first_time or not section.last_time:
+        return 0.0
+    begin, end = map(datetime.fromisoformat, (section.first_time, section.last_time))
+    return (end - begin).total_seconds()
+
+
 def _costs(section: Section) -> Iterator[Fact]:
     """Yield whether the printed seconds are those of the clock."""
-    done = section.find("done_seconds")
-    if done is None or not section.first_time or not section.last_time:
+    done, clock = section.find("done_seconds"), _clock_seconds(section)
+    if done is None or not clock:
         return
-    walls = [one.value_by_name.get("wall", 0.0) for one in section.epochs.values()]
-    if section.value("resumed_updates"):
-        walls = []  # a later start goes on with the time of those before it
-    clock = max([clock_seconds(section), *walls])
-    if clock:
-        is_wrong = abs(clock - (real(done.value) or 0.0)) > CLOCK_SECONDS + 0.05 * clock
-        yield done._replace(quantity="wrong_clock", value=is_wrong)
+    if not section.value("resumed_updates"):  # a later start goes on with the time of those before
+        walls = [one.value_by_name.get("wall", 0.0) for one in section.epochs.values()]
+        clock = max([clock, *walls])
+    is_wrong = abs(clock - (real(done.value) or 0.0)) > CLOCK_SECONDS + 0.05 * clock
+    yield done._replace(quantity="wrong_clock", value=is_wrong)
 
 
 def _speed(training: Training) -> Iterator[Fact]:
@@ -499,16 +473,26 @@ def _speed(training: Training) -> Iterator[Fact]:
     The speed is the median of the last start's epochs, which include validation and saving, or of
     its lines if no epoch has ended.
     """
-    last, seconds = training.last, wall_seconds(training)
-    if seconds is not None:
-        yield last.fact("wall_seconds", seconds, last.last_line)
-    names = gpu_names(training)
+    last = training.last
+    seconds = [_wall_seconds(section) for section in training.sections]
+    if all(seconds):
+        yield last.fact("wall_seconds", sum(seconds), last.last_line)
+    names = {str(fact.value).strip() for fact in training.facts if fact.quantity == "gpu"}
     if names:
         yield last.fact("gpu_kinds", len(names), last.line_of("gpu"))
     printed = list(last.epochs.values()) or last.samples
     speeds = [one.value_by_name["wps"] for one in printed if one.value_by_name.get("wps")]
     if speeds:
         yield last.fact("speed", statistics.median(speeds), last.last_line)
+
+
+def _wall_seconds(section: Section) -> float:
+    """Return the seconds of a start: as printed at its end, by its clock, or as printed within it;
+    0 without any.
+    """
+    walls = [one.value_by_name.get("wall", 0.0) for one in section.epochs.values()]
+    printed = real(section.value("done_seconds")) or _clock_seconds(section)
+    return printed or max(walls, default=0.0)
 
 
 # Translations
@@ -606,7 +590,7 @@ def _origin(translation: Translation) -> Iterator[Fact]:
         yield from _order_of_time(translation, training)
     pair = language_pair_of([section])
     if pair:
-        yield section.fact("translates", pair == training.language_pair)
+        yield section.fact("translates", pair == language_pair_of(training.sections))
     printed, trained = (
         dict(zip(one.values("language"), one.values("num_types"), strict=False))
         for one in (section, training.last)
@@ -622,7 +606,7 @@ def _order_of_time(translation: Translation, training: Training) -> Iterator[Fac
     Clocks of two hosts may differ, so that the order is known only where no host is stated, or one.
     """
     section, last = translation.section, training.last
-    name = posixpath.basename(normal_path(translation.model_path))
+    name = posixpath.basename(translation.model_path)
     if re.search(r"\d", name) or section.path == last.path:
         return
     hosts = {fact.value for fact in (*training.facts, *section.facts) if fact.quantity == "host"}

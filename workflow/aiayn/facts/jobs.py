@@ -10,9 +10,9 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from aiayn.facts.statistics import Statistics
 from aiayn.facts.types import (
@@ -21,7 +21,6 @@ from aiayn.facts.types import (
     Section,
     Value,
     normal_path,
-    real,
     whole,
 )
 
@@ -30,17 +29,27 @@ DEFAULT_INTERVAL = 1000  # of lines of statistics, in updates: fairseq up to 0.9
 MIN_COMMON = 2  # equal statistics that make one section the copy of another
 
 
-class Training(msgspec.Struct, kw_only=True):
+class Training(msgspec.Struct, frozen=True, kw_only=True):
     """One training with all of its starts, in the order of their updates.
 
-    `facts` are those of all sections. `validations` and `epochs` are those of the weights that the
-    training ended with: a restart discards what came after its checkpoint.
+    `name` is the file that it begins in, with the line if it is not the first section there.
+    `arguments` and `seed` are those of the last start, `facts` those of all. `validations` of the
+    dev set and `epochs` are those of the weights that the training ended with: a restart discards
+    what came after its checkpoint. `final_validation` is at the last update. `places` are the
+    folders of its logs and of their copies, each with the save folder.
     """
 
     sections: list[Section]
+    name: str = ""
+    arguments: dict[str, Value] = {}
+    seed: int | None = None
+    facts: list[Fact] = []
     validations: list[Statistics] = []
     epochs: list[Statistics] = []
+    last_update: int = 0
+    final_validation: Statistics | None = None
     copies: list[str] = []
+    places: set[tuple[str, str]] = set()
 
     @property
     def first(self) -> Section:
@@ -52,78 +61,22 @@ class Training(msgspec.Struct, kw_only=True):
         """The section that the training ended with."""
         return self.sections[-1]
 
-    @property
-    def name(self) -> str:
-        """The file that it begins in, with the line if it is not the first section there."""
-        return name_of(self.first)
 
-    @property
-    def arguments(self) -> dict[str, Value]:
-        """The arguments of the last start."""
-        return self.last.arguments
+class Translation(msgspec.Struct, frozen=True, kw_only=True):
+    """One translation, its training if it is known, and the averagings that made its checkpoint.
 
-    @property
-    def facts(self) -> list[Fact]:
-        """What all of its lines state."""
-        return [fact for section in self.sections for fact in section.facts]
-
-    @property
-    def last_update(self) -> int:
-        """The newest update of any statistics."""
-        return self.last.last_update
-
-    @property
-    def dev_validations(self) -> list[Statistics]:
-        """The validations of the dev set, in the order of their updates."""
-        return [one for one in self.validations if one.subset == self.last.dev_subset]
-
-    @property
-    def final_validation(self) -> Statistics | None:
-        """The validation of the weights that the training ended with."""
-        newest = self.dev_validations[-1:]
-        return newest[0] if newest and newest[0].update == self.last_update else None
-
-    @property
-    def language_pair(self) -> str:
-        """`en-de`, from the arguments or from the order of the dictionaries; '' without either."""
-        return language_pair_of(self.sections)
-
-    @property
-    def seed(self) -> int | None:
-        """The seed, None if the arguments state none."""
-        return whole(self.arguments.get("seed"))
-
-    @property
-    def places(self) -> set[tuple[str, str]]:
-        """The folders of its logs and of its copies, each with the save folder."""
-        files = [section.path for section in self.sections]
-        copies = [path for section in self.sections for path in section.copied_in]
-        return {(posixpath.dirname(path), self.last.save_folder) for path in (*files, *copies)}
-
-
-class Translation(msgspec.Struct, kw_only=True):
-    """One translation, its training if it is known, and the averagings that made its checkpoint."""
+    `name` is the file that it is in, with the line if it is not the first section there.
+    `model_path` is the normal path of the checkpoint, '' if no line states it. `role` is `dev` or
+    `test`, or the subset's own name. `repeats` is the name of an earlier one with the same content.
+    """
 
     section: Section
+    name: str = ""
+    model_path: str = ""
+    role: str = ""
     training: Training | None = None
     averagings: list[Section] = []
     repeats: str = ""
-
-    @property
-    def name(self) -> str:
-        """The file that it is in, with the line if it is not the first section there."""
-        return name_of(self.section)
-
-    @property
-    def model_path(self) -> str:
-        """The checkpoint, '' if no line states it."""
-        return str(self.section.value("model_path") or self.section.arguments.get("path") or "")
-
-    @property
-    def role(self) -> str:
-        """`dev` or `test`, or the subset's own name."""
-        subset = str(self.section.value("subset") or self.section.arguments.get("gen_subset") or "")
-        return "dev" if subset == "valid" else subset
 
 
 class Jobs(msgspec.Struct, kw_only=True):
@@ -164,18 +117,37 @@ def join_jobs(files: Iterable[LogFile]) -> Jobs:
     averagings = [one for one in sections if one.program == "average"]
     trainings = [_joined(group) for group in _grouped(starts)]
     translations: list[Translation] = []
-    for section in sections:
-        if section.program == "generate":
-            translation = Translation(section=section)
-            translation.training = _training_of(translation, trainings)
-            translation.averagings = _averagings_of(translation, averagings)
-            translation.repeats = _repeats(translation, translations)
-            translations.append(translation)
+    for section in _with_files_of_results([one for one in sections if one.program == "generate"]):
+        model_path = section.value("model_path") or section.arguments.get("path") or ""
+        model_path = normal_path(model_path) if model_path else ""
+        training = _training_of(section, model_path, trainings)
+        translation = make_translation(section, training, model_path=model_path)
+        translations.append(
+            replace(
+                translation,
+                averagings=_averagings_of(section, model_path, averagings),
+                repeats=_repeats(translation, translations),
+            )
+        )
     return Jobs(
         file_by_path=file_by_path,
         trainings=trainings,
-        translations=_with_files_of_results(translations),
+        translations=translations,
         averagings=averagings,
+    )
+
+
+def make_translation(
+    section: Section, training: Training | None, *, model_path: str = ""
+) -> Translation:
+    """Return the translation of a section."""
+    subset = str(section.value("subset") or section.arguments.get("gen_subset") or "")
+    return Translation(
+        section=section,
+        name=name_of(section),
+        model_path=model_path,
+        role="dev" if subset == "valid" else subset,
+        training=training,
     )
 
 
@@ -313,28 +285,43 @@ def _joined(sections: list[Section]) -> Training:
             epochs = {number: one for number, one in epochs.items() if one.update <= resumed}
         validations |= section.validations
         epochs |= section.epochs
+    last = sections[-1]
+    of_dev_set = [one for (subset, _), one in validations.items() if subset == last.dev_subset]
+    of_dev_set.sort(key=lambda one: (one.update, one.line))
+    copies = sorted({path for section in sections for path in section.copied_in})
+    paths = [*(section.path for section in sections), *copies]
+    is_final = bool(of_dev_set) and of_dev_set[-1].update == last.last_update
     return Training(
         sections=sections,
-        validations=sorted(validations.values(), key=lambda one: (one.update, one.line)),
+        name=name_of(sections[0]),
+        arguments=last.arguments,
+        seed=whole(last.arguments.get("seed")),
+        facts=[fact for section in sections for fact in section.facts],
+        validations=of_dev_set,
         epochs=sorted(epochs.values(), key=lambda one: (one.epoch, one.line)),
-        copies=sorted({path for section in sections for path in section.copied_in}),
+        last_update=last.last_update,
+        final_validation=of_dev_set[-1] if is_final else None,
+        copies=copies,
+        places={(posixpath.dirname(path), last.save_folder) for path in paths},
     )
 
 
 # Translations
 
 
-def _training_of(translation: Translation, trainings: Sequence[Training]) -> Training | None:
+def _training_of(
+    section: Section, model_path: str, trainings: Sequence[Training]
+) -> Training | None:
     """Return the training that made a translation's checkpoint; None if it cannot be told."""
-    path = translation.section.path
-    model_folder = posixpath.dirname(normal_path(models_of(translation.model_path)[0])) or "."
+    path = section.path
+    model_folder = posixpath.dirname(models_of(model_path)[0]) or "."
     candidates = []
     for training in trainings:
-        if translation.model_path and _has_saved_into(training, model_folder, path):
+        if model_path and _has_saved_into(training, model_folder, path):
             candidates.append(training)
-    if not candidates and not translation.model_path:
-        candidates = [one for one in trainings if _is_above(one, translation.section)][-1:]
-    above = [one for one in candidates if _is_above(one, translation.section)]
+    if not candidates and not model_path:
+        candidates = [one for one in trainings if _is_above(one, section)][-1:]
+    above = [one for one in candidates if _is_above(one, section)]
     if above:
         return above[-1]
     here = posixpath.dirname(path)
@@ -376,16 +363,17 @@ def is_same_place(first: str, second: str) -> bool:
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
 
 
-def _averagings_of(translation: Translation, averagings: Sequence[Section]) -> list[Section]:
+def _averagings_of(
+    section: Section, model_path: str, averagings: Sequence[Section]
+) -> list[Section]:
     """Return the averagings that wrote a translation's checkpoint, only the nearest."""
-    path, section = normal_path(translation.model_path), translation.section
     here = posixpath.dirname(section.path)
     made = []
     for averaging in averagings:
         folder = posixpath.dirname(averaging.path)
         is_around = folder == here or _is_inside(here, folder) or _is_inside(folder, here)
         output = normal_path(str(averaging.value("output") or "").rstrip("."))
-        if is_same_place(output, path) and (is_around or output.startswith("/")):
+        if is_same_place(output, model_path) and (is_around or output.startswith("/")):
             made.append(averaging)
     above = [one for one in made if one.path == section.path and one.line < section.line]
     beside = [one for one in made if posixpath.dirname(one.path) == here]
@@ -393,12 +381,12 @@ def _averagings_of(translation: Translation, averagings: Sequence[Section]) -> l
 
 
 def inputs_of(averaging: Section) -> list[str]:
-    """Return the checkpoints that an averaging read; empty if its line is torn."""
+    """Return the paths of the checkpoints that an averaging read; empty if its line is torn."""
     try:
         inputs = ast.literal_eval(str(averaging.value("inputs")))
     except (ValueError, SyntaxError):
         return []
-    return [str(path) for path in inputs] if isinstance(inputs, list | tuple) else []
+    return list(map(normal_path, inputs)) if isinstance(inputs, list | tuple) else []
 
 
 def _repeats(translation: Translation, earlier: Sequence[Translation]) -> str:
@@ -412,19 +400,18 @@ def _repeats(translation: Translation, earlier: Sequence[Translation]) -> str:
     return ""
 
 
-def _with_files_of_results(translations: list[Translation]) -> list[Translation]:
+def _with_files_of_results(sections: list[Section]) -> list[Section]:
     """Join generate-test.txt, which --results-path wrote, to the log that has its arguments.
 
     fairseq 0.12 prints the score in the file only.
     """
     joined = []
-    for translation in translations:
-        section = translation.section
-        logs = [other for other in translations if _has_results(other.section, section)]
+    for section in sections:
+        logs = [other for other in sections if _has_results(other, section)]
         if section.arguments or len(logs) != 1:
-            joined.append(translation)
+            joined.append(section)
             continue
-        log = logs[0].section
+        log = logs[0]
         if log.value("bleu") is None:
             log.facts += section.facts
         log.num_hypotheses = log.num_hypotheses or section.num_hypotheses
@@ -444,32 +431,3 @@ def _has_results(log: Section, section: Section) -> bool:
     names = ("subset", "bleu", "precisions", "reference_tokens")
     is_scored = log.value("bleu") is not None
     return not is_scored or all(log.value(name) == section.value(name) for name in names)
-
-
-def gpu_names(training: Training) -> list[str]:
-    """Return the names of all GPUs that its lines state, each once."""
-    names = [str(fact.value).strip() for fact in training.facts if fact.quantity == "gpu"]
-    return list(dict.fromkeys(names))
-
-
-def clock_seconds(section: Section) -> float:
-    """Return the seconds from the first time of a section to the last."""
-    begin, end = map(datetime.fromisoformat, (section.first_time, section.last_time))
-    return (end - begin).total_seconds()
-
-
-def wall_seconds(training: Training) -> float | None:
-    """Return the seconds of all starts; None if a start does not state its own."""
-    total = 0.0
-    for section in training.sections:
-        seconds = real(section.value("done_seconds"))
-        if seconds is None and section.first_time and section.last_time:
-            seconds = clock_seconds(section)
-        if not seconds:
-            printed = [one.value_by_name.get("wall") for one in section.epochs.values()]
-            walls = [wall for wall in printed if wall]
-            seconds = walls[-1] if walls else seconds
-        if seconds is None:
-            return None
-        total += seconds
-    return total

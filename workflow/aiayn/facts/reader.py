@@ -15,6 +15,7 @@ from aiayn.data.text.detokenise import PIECE_PATTERN
 from aiayn.facts.arguments import Arguments, is_open, parse_arguments
 from aiayn.facts.foreign import find_foreign_form
 from aiayn.facts.statistics import UPDATE, Statistics, is_whole, parse_statistics
+from aiayn.facts.symbols import symbols_of_start
 from aiayn.facts.templates import read_templates
 from aiayn.facts.text import LogText
 from aiayn.facts.types import (
@@ -22,6 +23,7 @@ from aiayn.facts.types import (
     Program,
     Refusal,
     Section,
+    normal_path,
 )
 
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
@@ -371,8 +373,13 @@ class _Reader:
             section.form = "config" if arguments.is_config else form
             section.arguments = arguments.by_key()
             section.digest = arguments.digest
+            stated = section.arguments
+            section.save_folder = normal_path(stated.get("save_dir") or "checkpoints")
+            section.dev_subset = str(stated.get("valid_subset") or "valid").split(",")[0]
             for key, value in arguments.pairs:
                 section.state(f"{program}.{key}", value)
+                if value != stated[key] and not key.startswith("distributed_"):
+                    section.state("conflict", f"{key} is {stated[key]} and {value}")
             self._keep_time(section, line)
         return section
 
@@ -404,6 +411,8 @@ class _Reader:
             self._close_pending(is_forced=True)
         for section in self.sections:
             _parse_samples(section)
+            if section.program == "train":
+                section.symbols = symbols_of_start(section)
         # Cut arguments without anything below them are a refusal, and not a training.
         self.sections = [
             one for one in self.sections if one.arguments or one.facts or _has_any(one)

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.cost import target_tokens_per_full_update
+from aiayn.facts.types import Section
 from aiayn.facts.types import Value as Argument
 from aiayn.printed import read_rows
 from aiayn.schedule import learning_rate
@@ -92,6 +93,19 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
     if training.schedule == "equation_3":
         symbols["peak_learning_rate"] = _peak_of_equation_3(training.d_model, training.warmup_steps)
     return {name: symbols[name] for name in SYMBOL_RULES if name in symbols}
+
+
+def symbols_of_start(section: Section) -> dict[str, Argument]:
+    """Return the symbols of one start of a training. The number of GPUs that it prints counts, and
+    the updates that it made are compared, not those planned.
+    """
+    arguments = dict(section.arguments)
+    printed = section.value("num_gpus")
+    if printed is not None:
+        arguments["distributed_world_size"] = printed
+    others = {"updates", *(() if is_ours(arguments) else OURS_ONLY)}
+    symbols = symbols_of_arguments(arguments)
+    return {name: value for name, value in symbols.items() if name not in others}
 
 
 def symbols_of_arguments(arguments: Mapping[str, Argument]) -> Symbols:

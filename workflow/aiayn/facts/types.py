@@ -4,7 +4,6 @@ The perplexity of Table 3 is 2 to the `nll_bits` of a validation. Line numbers c
 feeds alone.
 """
 
-import functools
 import posixpath
 from typing import Literal, NamedTuple
 
@@ -42,7 +41,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     next_step: str = "copy the log again"
 
 
-class Section(msgspec.Struct, kw_only=True, dict=True):
+class Section(msgspec.Struct, kw_only=True):
     """The lines from one start of a program to the next: its arguments, the facts that it prints,
     and a summary of the lines that repeat.
 
@@ -50,9 +49,10 @@ class Section(msgspec.Struct, kw_only=True, dict=True):
     0.10, up to 0.12 and the fork). `arguments` has the first value of each key, and `digest` covers
     all of them. `validations` are by subset and update, `epochs` by number. Every `sample_step`-th
     line within an epoch is kept in `sampled_lines`, and becomes one of `samples` at the end of the
-    file. `num_mentioned` counts the facts about lines that may be many.
-    `symbols` is filled by `derived.py` when it is first needed. `first_time` and `last_time` are
-    ISO times without zone, '' without.
+    file. `num_mentioned` counts the facts about lines that may be many. `symbols` are the paper's,
+    of a training's arguments. `dev_subset` is the one whose perplexity counts, the first of
+    `--valid-subset`. `save_folder` is that of `--save-dir`, as it is stated. `first_time`
+    and `last_time` are ISO times without zone, '' without.
     """
 
     path: str
@@ -80,17 +80,9 @@ class Section(msgspec.Struct, kw_only=True, dict=True):
     num_marked: int = 0
     cut_line: int | None = None
     copied_in: list[str] = []
-    symbols: list[Fact] | None = None
-
-    @functools.cached_property
-    def save_folder(self) -> str:
-        """The folder of `--save-dir`, as it is stated: fairseq's default is `checkpoints`."""
-        return normal_path(self.arguments.get("save_dir") or "checkpoints")
-
-    @property
-    def dev_subset(self) -> str:
-        """The subset whose perplexity counts: the first of `--valid-subset`."""
-        return str(self.arguments.get("valid_subset") or "valid").split(",")[0]
+    symbols: dict[str, Value] = {}
+    save_folder: str = "checkpoints"
+    dev_subset: str = "valid"
 
     def find(self, quantity: str) -> Fact | None:
         """Return the newest fact about a quantity, None if no line states it."""

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from aiayn.facts.derived import facts_of_training, facts_of_translation
-from aiayn.facts.jobs import Jobs, Training, Translation, gpu_names
-from aiayn.facts.symbols import is_ours, symbols_of_arguments
+from aiayn.facts.jobs import Jobs, Training, Translation, make_translation
+from aiayn.facts.symbols import is_ours
 from aiayn.facts.types import Fact, Section, perplexity_of, real, whole
 from aiayn.known_good.judge import OF_TRAININGS, OF_TRANSLATIONS, Problem, find_row, judge
 from aiayn.known_good.table import ANY
@@ -38,7 +38,9 @@ VERSION_BY_FORM = {
 class JudgedTranslation(msgspec.Struct, kw_only=True):
     """A translation with its facts, and the problems and notes of its BLEU.
 
-    `problems` include those of its training, `owner`. Without a training there is no row.
+    `problems` include those of its training, `owner`. Without a training there is no row. `metric`
+    is the definition of its BLEU, `bleu` its value in percent, and `value` that value if it fills
+    its row.
     """
 
     translation: Translation
@@ -46,43 +48,37 @@ class JudgedTranslation(msgspec.Struct, kw_only=True):
     target: Target | None
     owner: "JudgedTraining | None" = None
     problems: list[Problem] = []
+    metric: str = ""
+    bleu: float | None = None
+    value: float | None = None
 
     @property
     def name(self) -> str:
         """The place of its log."""
         return self.translation.name
 
-    @property
-    def bleu(self) -> float | None:
-        """Its BLEU in percent, whether it fills or not."""
-        return real(self.translation.section.value("bleu"))
-
-    @property
-    def value(self) -> float | None:
-        """Its BLEU in percent if it fills its row."""
-        has_row = self.owner is not None and self.owner.row is not None
-        is_kept_out = any(one.keeps_out for one in self.problems)
-        return self.bleu if has_row and not is_kept_out else None
-
-    @property
-    def metric(self) -> str:
-        """The definition of its BLEU."""
-        return metric_of(self.translation.section)
-
 
 class JudgedTraining(msgspec.Struct, kw_only=True):
     """A training with its facts, the target that it is compared with, and its problems and notes.
 
-    The target is its row if it `has_row`, else the nearest. `events` come from the attempts.jsonl
-    next to our own log; None for other logs.
+    The target is its row if it `has_row`, else the nearest. `version` is our commit for a run of
+    ours; else fairseq's version, if the log states it. `gpu` is the only kind that the log states.
+    `gpu_seconds` are those of all starts; None where the log does not hold them all. `stated` are
+    its numbers by metric, `value_by_metric` those that fill its row, and `filled` has the numbers
+    of `judge` that fill: `train`, `ppl`, `cost`.
     """
 
     training: Training
     facts: list[Fact]
     target: Target | None
     has_row: bool = False
-    events: list[Event] | None = None
+    version: str = ""
+    gpu: str = ""
+    gpu_seconds: float | None = None
     problems: list[Problem] = []
+    filled: set[str] = set()
+    stated: dict[str, float] = {}
+    value_by_metric: dict[str, float] = {}
     translations: list[JudgedTranslation] = []
 
     @property
@@ -94,54 +90,6 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
     def row(self) -> Target | None:
         """The target whose row it has, None without any."""
         return self.target if self.has_row else None
-
-    @property
-    def version(self) -> str:
-        """Our commit for a run of ours; else fairseq's version, if the log states it."""
-        commits = commits_of(self.events)
-        if commits and is_ours(self.training.arguments):
-            commit, plus, dirty = commits[-1].partition("+")
-            return f"commit {commit[:12]}{plus}{dirty}"
-        return VERSION_BY_FORM[self.training.last.form]
-
-    @property
-    def gpu_seconds(self) -> float | None:
-        """GPU seconds of all starts; None where the log does not hold them all."""
-        if self.events is not None:
-            return summarise_attempts(self.events).gpu_seconds or None
-        seconds, num_gpus = self._known("wall_seconds"), self._known("num_gpus")
-        is_on_cpu = self.training.arguments.get("cpu") is True
-        return None if is_on_cpu or not seconds or not num_gpus else seconds * num_gpus
-
-    def _known(self, quantity: str) -> float | None:
-        """Return the newest number of a quantity, None if no fact states it."""
-        values = [real(fact.value) for fact in self.facts if fact.quantity == quantity]
-        return values[-1] if values else None
-
-    def fills(self, number: str) -> bool:
-        """Return whether the log's value of `train`, `ppl` or `cost` may be shown in its row."""
-        needed = {"row", "train", number}
-        return self.has_row and not any(needed & {*one.keeps_out} for one in self.problems)
-
-    @property
-    def stated(self) -> dict[str, float]:
-        """Its numbers by metric, whether they fill or not."""
-        values = {
-            "steps": self._known("updates") or 0.0,
-            "num_parameters": self._known("model_parameters"),
-            PERPLEXITY_METRIC: perplexity_of(self._known("final_nll_bits")),
-        }
-        return {metric: value for metric, value in values.items() if value is not None}
-
-    @property
-    def value_by_metric(self) -> dict[str, float]:
-        """The numbers that fill its row, by metric."""
-        if not self.fills("train"):
-            return {}
-        values = self.stated
-        if not self.fills("ppl"):
-            values.pop(PERPLEXITY_METRIC, None)
-        return values
 
 
 _Judged = TypeVar("_Judged", JudgedTraining, JudgedTranslation)
@@ -178,24 +126,25 @@ def judge_jobs(
     """
     judged = []
     for training in jobs.trainings:
-        events = None if root is None else _events(training, root)
-        facts = [*facts_of_training(training), *_facts_of_events(training, events)]
-        own_targets = targets if is_claimed else _targets_for(training, targets)
-        target, has_row = find_row(facts, own_targets)
-        one = JudgedTraining(
-            training=training, facts=facts, target=target, has_row=has_row, events=events
-        )
-        judge_training(one)
-        judged.append(one)
+        ours = is_ours(training.arguments)
+        # Only our own trainings are compared with smaller scales.
+        own_targets = [one for one in targets if ours or is_claimed or one.scale == PAPER_SCALE]
+        events = None if root is None or not ours else _events(training, root)
+        judged.append(_first_judged(training, own_targets, events))
     _compare_seeds(judged)
     others: list[JudgedTranslation] = []
     owner_by_training = {id(one.training): one for one in judged}
     validated = [validation_translation(one.training) for one in judged]
     for translation in (*jobs.translations, *filter(None, validated)):
         owner = owner_by_training.get(id(translation.training))
-        target = owner.target if owner else next(iter(targets), None)
-        facts = facts_of_translation(translation)
-        found = JudgedTranslation(translation=translation, facts=facts, target=target, owner=owner)
+        found = JudgedTranslation(
+            translation=translation,
+            facts=facts_of_translation(translation),
+            target=owner.target if owner else next(iter(targets), None),
+            owner=owner,
+            metric=metric_of(translation.section),
+            bleu=real(translation.section.value("bleu")),
+        )
         _judge_translation(found)
         (owner.translations if owner else others).append(found)
     jobs_found = JudgedJobs(jobs=jobs, trainings=judged, others=others)
@@ -203,16 +152,39 @@ def judge_jobs(
     return jobs_found
 
 
-def _targets_for(training: Training, targets: Sequence[Target]) -> list[Target]:
-    """Return the targets of a training: only our own trainings are compared with smaller scales."""
-    ours = is_ours(training.arguments)
-    return [target for target in targets if ours or target.scale == PAPER_SCALE]
+def _first_judged(
+    training: Training, targets: Sequence[Target], events: list[Event] | None
+) -> JudgedTraining:
+    """Return a training with its facts, row and problems, before it is compared with others."""
+    commits = commits_of(events)
+    facts = [*facts_of_training(training), *_facts_of_commits(training, commits)]
+    target, has_row = find_row(facts, targets)
+    judged = JudgedTraining(training=training, facts=facts, target=target, has_row=has_row)
+    judged.version = VERSION_BY_FORM[training.last.form]
+    if commits:
+        commit, plus, dirty = commits[-1].partition("+")
+        judged.version = f"commit {commit[:12]}{plus}{dirty}"
+    gpus = {str(fact.value).strip() for fact in facts if fact.quantity == "gpu"}
+    judged.gpu = gpus.pop() if len(gpus) == 1 else ""
+    newest = {fact.quantity: real(fact.value) for fact in facts}
+    values = {
+        "steps": newest.get("updates") or 0.0,
+        "num_parameters": newest.get("model_parameters"),
+        PERPLEXITY_METRIC: perplexity_of(newest.get("final_nll_bits")),
+    }
+    judged.stated = {metric: value for metric, value in values.items() if value is not None}
+    seconds, num_gpus = newest.get("wall_seconds"), newest.get("num_gpus")
+    if events is not None:
+        judged.gpu_seconds = summarise_attempts(events).gpu_seconds or None
+    elif seconds and num_gpus and training.arguments.get("cpu") is not True:
+        judged.gpu_seconds = seconds * num_gpus
+    judge_training(judged)
+    return judged
 
 
 def _events(training: Training, root: Path) -> list[Event] | None:
     folder = (root / training.last.path).parent
-    has_events = is_ours(training.arguments) and is_file(folder / ATTEMPTS_NAME)
-    return read_events(folder) if has_events else None
+    return read_events(folder) if is_file(folder / ATTEMPTS_NAME) else None
 
 
 def commits_of(events: list[Event] | None) -> list[str]:
@@ -221,39 +193,43 @@ def commits_of(events: list[Event] | None) -> list[str]:
     return list(dict.fromkeys(started))
 
 
-def _facts_of_events(training: Training, events: list[Event] | None) -> Iterator[Fact]:
+def _facts_of_commits(training: Training, commits: Sequence[str]) -> Iterator[Fact]:
     """Yield what the record of the attempts states."""
-    path, line = training.last.path, training.last.line
-    commits = commits_of(events)
     if commits:
-        yield Fact("num_commits", len(commits), path, line)
+        yield training.last.fact("num_commits", len(commits))
     for commit in commits:
         if commit.endswith("+dirty"):
-            yield Fact("dirty_commit", commit, path, line)
+            yield training.last.fact("dirty_commit", commit)
 
 
 def judge_training(judged: JudgedTraining) -> None:
-    """Find the problems and notes of a training's facts."""
-    speeds = _published_speeds(judged.training, judged.target) or (ANY, ANY)
+    """Find the problems and notes of a training's facts, and which of its numbers fill."""
+    speeds = _published_speeds(judged) or (ANY, ANY)
     values = {} if judged.target is None else dict(judged.target.values)
     values |= zip(("slowest_speed", "fastest_speed"), speeds, strict=True)
     judged.problems = judge(judged.facts, values, OF_TRAININGS)
+    kept_out = {number for problem in judged.problems for number in problem.keeps_out}
+    judged.filled = set()
+    if judged.has_row and not kept_out & {"row", "train"}:
+        judged.filled = {"train", "ppl", "cost"} - kept_out
+    judged.value_by_metric = dict(judged.stated) if judged.filled else {}
+    if "ppl" not in judged.filled:
+        judged.value_by_metric.pop(PERPLEXITY_METRIC, None)
 
 
-def _published_speeds(training: Training, target: Target | None) -> tuple[float, float] | None:
+def _published_speeds(judged: JudgedTraining) -> tuple[float, float] | None:
     """Return the slowest and the fastest published speed of the target's model on a training's
     card, with its precision and batch; None if none is published.
     """
-    names, section = gpu_names(training), training.last
+    section = judged.training.last
     num_gpus = whole(section.value("num_gpus"))
     tokens = whole(section.arguments.get("max_tokens"))
-    stated = str(symbols_of_arguments(section.arguments).get("precision"))
-    precision = PRECISION_BY_NAME.get(stated)
-    model = "" if target is None else MODEL_BY_SYSTEM.get(target.system, "")
-    if len(names) != 1 or not num_gpus or not tokens or not model or not precision:
+    precision = PRECISION_BY_NAME.get(str(section.symbols.get("precision")))
+    model = "" if judged.target is None else MODEL_BY_SYSTEM.get(judged.target.system, "")
+    if not judged.gpu or not num_gpus or not tokens or not model or not precision:
         return None
     return published_range(
-        names[0], num_gpus=num_gpus, precision=precision, model=model, tokens_per_gpu=tokens
+        judged.gpu, num_gpus=num_gpus, precision=precision, model=model, tokens_per_gpu=tokens
     )
 
 
@@ -266,6 +242,9 @@ def _judge_translation(judged: JudgedTranslation) -> None:
         [one for one in owner.problems if {"row", "train"} & {*one.keeps_out}] if owner else []
     )
     judged.problems = [*found, *(one for one in inherited if one not in found)]
+    has_row = owner is not None and owner.has_row
+    is_kept_out = any(one.keeps_out for one in judged.problems)
+    judged.value = judged.bleu if has_row and not is_kept_out else None
 
 
 # Several seeds
@@ -273,7 +252,7 @@ def _judge_translation(judged: JudgedTranslation) -> None:
 
 def _compare_seeds(judged: Sequence[JudgedTraining]) -> None:
     """Add what is wrong with a training next to others: its seed, or its losses, are another's."""
-    whole = [one for one in judged if one.fills("train")]
+    whole = [one for one in judged if "train" in one.filled]
 
     def seed_of(one: JudgedTraining) -> object:
         target = one.target
@@ -286,7 +265,7 @@ def _compare_seeds(judged: Sequence[JudgedTraining]) -> None:
 
 def _losses(judged: JudgedTraining) -> object:
     """Return the losses of all validations; None if there are fewer than two."""
-    validations = judged.training.dev_validations
+    validations = judged.training.validations
     if len(validations) < 2:
         return None
     return tuple(one.losses for one in validations)
@@ -322,8 +301,7 @@ def _compare_translations(found: JudgedJobs) -> None:
 
     def score_of(judged: JudgedTranslation) -> object:
         section = judged.translation.section
-        is_kept_out = any(one.keeps_out for one in judged.problems)
-        if judged.owner is None or section.value("precisions") is None or is_kept_out:
+        if judged.value is None or section.value("precisions") is None:
             return None
         return tuple(map(section.value, names))
 
@@ -371,7 +349,7 @@ def average_trainings(trainings: Sequence[JudgedTraining]) -> list[AveragedLine]
     """Return the lines of all trainings that fill a row, in the order of their logs."""
     groups: dict[tuple[str, str], list[JudgedTraining]] = {}
     for judged in trainings:
-        if judged.target is not None and judged.fills("train"):
+        if judged.target is not None and "train" in judged.filled:
             groups.setdefault((judged.target.name, judged.version), []).append(judged)
     lines = []
     for (_, version), members in groups.items():
@@ -434,7 +412,8 @@ def validation_translation(training: Training) -> Translation | None:
     for key in ("eval_bleu_detok", "eval_tokenized_bleu"):
         section.arguments[key] = arguments.get(key)
     folder = re.sub(r"/+$", "", str(arguments.get("save_dir") or "checkpoints"))
-    section.state("model_path", f"{folder}/checkpoint_last.pt")
+    model_path = f"{folder}/checkpoint_last.pt"
+    section.state("model_path", model_path)
     section.state("subset", "valid")
     section.state("bleu_name", VALIDATION_BLEU)
     section.state("bleu", bleu)
@@ -442,10 +421,4 @@ def validation_translation(training: Training) -> Translation | None:
         section.state("conflict", "a BLEU although eval_bleu is False")
     dev = training.last.value(f"pairs_{training.last.dev_subset}")
     section.state("num_sentences", dev)
-    return Translation(section=section, training=training)
-
-
-def gpu_of(judged: JudgedTraining) -> str:
-    """Return the GPU that a log states, '' without any or with several kinds."""
-    names = gpu_names(judged.training)
-    return names[0] if len(names) == 1 else ""
+    return make_translation(section, training, model_path=model_path)
