@@ -2,8 +2,10 @@
 way of asking.
 """
 
+import functools
 import itertools
 import math
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -132,30 +134,28 @@ def test_every_beam_size_finds_what_the_reference_finds(beam_size: int, stop: st
     assert unequal(found, search_by_reference(model, dictionary, decoding, sources)) == []
 
 
-def build(name: str, folder: Path) -> Any:
-    """Return a model of a fairseq architecture, with noise on its parameters, and its dictionary."""
+@functools.cache
+def build(name: str) -> Any:
+    """Return a model of a fairseq architecture, with noise on its parameters, and its dictionary.
+
+    No search changes a model: all tests share it, because fairseq takes 0.2 s to read its flags.
+    """
     training = msgspec.structs.replace(TINY, **CHANGES[name])
-    flags = train_flags(
-        training,
-        write_dictionaries(folder, is_joint=True),
-        seed=1,
-        save_folder=str(folder),
-        device="cpu",
-    )
-    cfg = compat.training_config(flags)
-    torch.manual_seed(1)
-    task = tasks.setup_task(cfg.task)
-    return randomise(task.build_model(cfg.model)).eval(), task.target_dictionary
+    with tempfile.TemporaryDirectory() as folder:
+        data = write_dictionaries(Path(folder), is_joint=True)
+        flags = train_flags(training, data, seed=1, save_folder=folder, device="cpu")
+        cfg = compat.training_config(flags)
+        torch.manual_seed(1)
+        task = tasks.setup_task(cfg.task)
+        return randomise(task.build_model(cfg.model)).eval(), task.target_dictionary
 
 
 @every_stop
 @pytest.mark.parametrize(
     "name", ["fairseq_transformer", "fairseq_transformer_pre_norm", "lstm", "fconv"]
 )
-def test_every_architecture_of_fairseqs_decodes_as_with_the_reference(
-    name: str, stop: str, tmp_path: Path
-) -> None:
-    model, dictionary = build(name, tmp_path)
+def test_every_architecture_of_fairseqs_decodes_as_with_the_reference(name: str, stop: str) -> None:
+    model, dictionary = build(name)
     sources = make_sources(num_symbols=len(dictionary))
     # fairseq's own transformer is searched as ours.
     expected = TransformerSteps if name.startswith("fairseq_transformer") else FairseqSteps
@@ -168,8 +168,8 @@ def test_every_architecture_of_fairseqs_decodes_as_with_the_reference(
 
 @every_stop
 @pytest.mark.parametrize("name", ["base", "fairseq_transformer", "lstm", "fconv"])
-def test_what_else_is_in_a_batch_changes_nothing(name: str, stop: str, tmp_path: Path) -> None:
-    model, dictionary = build(name, tmp_path)
+def test_what_else_is_in_a_batch_changes_nothing(name: str, stop: str) -> None:
+    model, dictionary = build(name)
     sources, decoding = make_sources((1, 3, 7, 12, 40), len(dictionary)), searched_as(stop=stop)
     together = search(model, sources, decoding, len(dictionary))
     for source, found in zip(sources, together, strict=True):
