@@ -2,14 +2,18 @@
 late.
 """
 
+import subprocess
+import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+import torch
 from fairseq.optim.lr_scheduler.inverse_square_root_schedule import (
     InverseSquareRootSchedule,
 )
 
-from aiayn.train.optimiser import Equation3, Equation3Config
+from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig, Equation3, Equation3Config
 
 D_MODEL, WARMUP_STEPS, NUM_STEPS = 512, 4000, 10_000
 
@@ -70,3 +74,44 @@ def test_an_epochs_end_does_not_touch_the_rate() -> None:
     cfg = Equation3Config(warmup_updates=WARMUP_STEPS, schedule_d_model=D_MODEL, lr=[1.0])
     schedule = Equation3(cfg, RateKeeper())
     assert schedule.step_update(99) == schedule.step(epoch=1, val_loss=5.0) == written_out(100)
+
+
+def our_adam(parameters: list[torch.nn.Parameter]) -> Any:
+    """Return the optimizer that our fairseq optimizer steps."""
+    return AiaynAdam(AiaynAdamConfig(lr=[0.01]), parameters).optimizer
+
+
+def torchs_adam(parameters: list[torch.nn.Parameter]) -> torch.optim.Adam:
+    """Return torch's own with the same settings."""
+    return torch.optim.Adam(parameters, lr=0.01, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+
+def after_updates(adam: Callable[[list[torch.nn.Parameter]], Any]) -> dict[str, torch.Tensor]:
+    """Return a parameter and its moments after four updates; the moments are saved and loaded
+    before the third.
+    """
+    parameter = torch.nn.Parameter(torch.arange(1.0, 7.0))
+    optimizer = adam([parameter])
+    for update in range(4):
+        if update == 2:
+            optimizer.load_state_dict(optimizer.state_dict())
+        optimizer.zero_grad()
+        parameter.square().sum().backward()
+        optimizer.step()
+    return {"parameter": parameter.detach(), **optimizer.state_dict()["state"][0]}
+
+
+def test_our_adam_is_torchs_to_the_bit() -> None:
+    ours, torchs = after_updates(our_adam), after_updates(torchs_adam)
+    assert ours.keys() == torchs.keys()
+    for name, tensor in ours.items():
+        assert torch.equal(tensor, torchs[name]), name
+
+
+def test_no_update_loads_torchs_compiler() -> None:
+    script = (
+        "import sys, aiayn.train.plugin;"  # before fairseq, of which it then imports little
+        " from tests.engine.test_learning_rate import after_updates, our_adam;"
+        " after_updates(our_adam); sys.exit('torch._dynamo' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

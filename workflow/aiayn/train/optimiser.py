@@ -2,6 +2,7 @@
 (3), exactly.
 """
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,20 @@ class AiaynAdamConfig(FairseqDataclass):  # type: ignore[misc]
     lr: list[float] = II("optimization.lr")  # noqa: RUF009 -- a string that omegaconf looks up
 
 
+class EagerAdam(torch.optim.Adam):
+    """torch.optim.Adam, bit for bit, without torch's compiler.
+
+    torch wraps these methods for `torch.compile`, which no training uses. The first call of a
+    wrapped method imports the compiler, which takes a second of each training.
+    """
+
+    step = torch.no_grad()(inspect.unwrap(torch.optim.Adam.step))
+    add_param_group = inspect.unwrap(torch.optim.Adam.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.Adam.zero_grad)
+    state_dict = inspect.unwrap(torch.optim.Adam.state_dict)
+    load_state_dict = inspect.unwrap(torch.optim.Adam.load_state_dict)
+
+
 @register_optimizer("aiayn_adam", dataclass=AiaynAdamConfig)
 class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
     """torch.optim.Adam, whose epsilon is added after the correction of bias, as in Kingma and Ba's
@@ -35,7 +50,7 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
 
     def __init__(self, cfg: AiaynAdamConfig, params: Any) -> None:
         super().__init__(cfg)
-        self._optimizer = torch.optim.Adam(params, **self.optimizer_config)
+        self._optimizer = EagerAdam(params, **self.optimizer_config)
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> torch.Tensor:
         """Return the gradient's norm, on the CPU: fairseq asks whether it is finite before each
