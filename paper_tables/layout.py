@@ -22,8 +22,8 @@ md, tex, csv and html. A table with rows of a single kind is declared as fields,
 and the function that makes its cell. Other tables give the cells of each row by column name.
 `paper_tables.rounding` makes the text of numbers. `tables.ours.complete` makes notes and signatures
 of the numbers. Numbers have a mark if they were measured under other conditions than the paper's.
-`compact` is the last step: it drops empty columns, leaves one mark in a row and finds the best
-values.
+`compact` is the last step: it drops empty columns, leaves one mark in a row, finds the best
+values, and gives headings and notes the names for people.
 
 A new table of a single kind of rows, here the runs of a frame:
 
@@ -53,6 +53,7 @@ import pandas as pd
 
 from aiayn.printed import PAPER_SCALE, PublishedCell, printed_number
 from paper_tables.frame import Number
+from paper_tables.names import with_names
 
 DASH = "\u2013"
 MARK_BY_SCALE = {
@@ -339,6 +340,7 @@ def compact(table: Table) -> Table:
     Columns of ours without content are dropped. If the table has any number of ours, so are columns
     that only hold states (missing, not run); a note names them. A scale's mark is shown once a row.
     A note on a mark that went with its column stays, without the mark. The best values are found.
+    Caption, headings and notes have names for people.
     """
     cells = table.cells.assign(table=table.name)
     has_number = cells.numbers.map(bool).astype(bool)
@@ -348,22 +350,29 @@ def compact(table: Table) -> Table:
     columns, waiting = [], []
     for column in table.columns:
         is_filled = has_content & (cells.column == column.name)
+        named = replace(column, group=with_names(column.group), heading=with_names(column.heading))
         if cells.empty or column.side != "ours":
-            columns.append(column)
+            columns.append(named)
         elif is_filled.any() and has_any_of_ours and is_waiting[is_filled].all():
-            waiting.append(f"{column.group} {column.heading}".strip())
+            waiting.append(f"{named.group} {named.heading}".strip())
         elif is_filled.any():
-            columns.append(column)
+            columns.append(named)
     order = {column.name: index for index, column in enumerate(columns)}
     cells = cells[cells.column.isin(order)].assign(place=cells.column.map(order))
     cells = cells.sort_values(["position", "place"], kind="stable").drop(columns="place")
     cells = _with_best(columns, _marked_once(cells))
     marks, notes = set(cells.marks.explode()), []
     for note in table.notes:
-        notes.append(note if note.mark in marks else replace(note, mark=""))
+        notes.append(Note(with_names(note.text), note.mark if note.mark in marks else ""))
     if waiting:
         notes.append(Note(f"Left out, as no number of ours is in them: {'; '.join(waiting)}."))
-    return replace(table, columns=tuple(columns), cells=cells, notes=tuple(notes))
+    return replace(
+        table,
+        caption=with_names(table.caption),
+        columns=tuple(columns),
+        cells=cells,
+        notes=tuple(notes),
+    )
 
 
 def _marked_once(cells: pd.DataFrame) -> pd.DataFrame:

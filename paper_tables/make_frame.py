@@ -375,7 +375,7 @@ def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> list[Line]:
             line = Line(
                 table=3,
                 row=cell.row,
-                label=f"ours: {key.system}",
+                label=f"{key.system}, ours",
                 marks=number.marks,
                 settings=msgspec.structs.asdict(frame.system_by_name[key.system].training),
                 numbers={},

@@ -1,4 +1,4 @@
-"""Names systems for people: `table3_a_h1` is "one head"."""
+"""Names systems, corpora and test sets for people: `table3_a_h1` is "one head"."""
 
 import functools
 import re
@@ -8,45 +8,47 @@ import msgspec
 
 from aiayn.printed import PUBLISHED_FOLDER, read_rows
 
+# A word with an underscore between blanks or brackets, punctuation apart: no path and no file.
+KEY = re.compile(r"(?<![^\s(])\w+_\w+(?=[,;.:)']*(?:s?\s|$))")
 
-class SystemName(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The name of a system, and in words what it has instead of base's, or '' for base itself."""
 
-    system: str
+class Name(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The name of a system, a corpus or a test set. `change` says in words what a system has
+    instead of base's; it is '' for anything else.
+    """
+
+    key: str
     name: str
     change: str
 
 
 @functools.cache
-def _names() -> dict[str, SystemName]:
-    rows = read_rows(PUBLISHED_FOLDER / "names.csv", SystemName)
-    return {name.system: name for _, name in rows}
+def _names() -> dict[str, Name]:
+    return {name.key: name for _, name in read_rows(PUBLISHED_FOLDER / "names.csv", Name)}
 
 
-def name_of_system(system: str) -> str:
-    """Return the name of a system for people. Its own name, without underscores, if it has no
-    other.
-    """
-    known = _names().get(system)
-    return known.name if known else system.replace("_", " ")
+def name_of_key(key: str) -> str:
+    """Return the name for people. It is the key without underscores if there is no other name."""
+    known = _names().get(key)
+    return known.name if known else key.replace("_", " ")
 
 
 def change_of_system(system: str) -> str:
     """Return in words what a system has instead of base's."""
     known = _names().get(system)
-    return known.change if known else name_of_system(system)
+    return known.change if known else name_of_key(system)
 
 
 def with_names(text: str) -> str:
-    """Return a text with the names for people in place of systems' own names that are whole words
-    with an underscore: "table3_a_h4 minus base" becomes "four heads minus base".
+    """Return a text with names for people in place of keys that are whole words with an underscore:
+    "table3_a_h4 minus base" becomes "four heads minus base".
     """
 
     def name(word: re.Match[str]) -> str:
         known = _names().get(word[0])
         return known.name if known else word[0]
 
-    return re.sub(r"(?<!\S)\w+_\w+(?![^\s,;.])", name, text)
+    return KEY.sub(name, text)
 
 
 def joined(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from aiayn.scoring.scores import BITS_METRIC
 from analysis.conclusions.answers import Answer
 from analysis.conclusions.scale_contrasts import PrintedContrast, draw_contrasts
 from paper_tables.frame import Frame
-from paper_tables.names import change_of_system, joined, name_of_system
+from paper_tables.names import change_of_system, joined, name_of_key
 from paper_tables.render.picture import Kind, Picture, PictureLine, place_lines
 from paper_tables.rounding import rounded
 
@@ -97,7 +97,7 @@ def _details(contrasts: Sequence[PrintedContrast]) -> str:
             num_open += 1
         else:
             names = names_by_answer[contrast.answered.answer]
-            names.append(name_of_system(contrast.row_name))
+            names.append(name_of_key(contrast.row_name))
     sentences = []
     for answer, (for_one, for_several) in WORDS_BY_ANSWER.items():
         names = names_by_answer[answer]

@@ -32,7 +32,7 @@ from aiayn.spec.system import SCALES
 from paper_tables.layout import Table, compact
 from paper_tables.logs.frame import frame_of_logs
 from paper_tables.logs.tables import lay_out_first_look, lay_out_logs
-from paper_tables.names import name_of_system
+from paper_tables.names import name_of_key
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.report import TITLE, Origin, Statement, render_page
@@ -216,7 +216,7 @@ def _sentence(judged: JudgedJobs, lines: Sequence[AveragedLine], recorded: Colle
     if len(recorded) == num_trainings and num_trainings:
         return f"{num_logs:,} logs of {num_trainings:,} trainings, whose records fill the tables."
     num_averaged = sum(len(line.trainings) for line in lines)
-    rows = list(dict.fromkeys(name_of_system(line.target.system) for line in lines))
+    rows = list(dict.fromkeys(name_of_key(line.target.system) for line in lines))
     words = f"{num_logs:,} logs read: {num_averaged:,} of {num_trainings:,} trainings fill"
     if not rows:
         return f"{words} a row of the paper; each log has its reason below."

@@ -23,7 +23,7 @@ from paper_tables.layout import (
     label,
     row_of,
 )
-from paper_tables.names import name_of_system
+from paper_tables.names import name_of_key
 from paper_tables.rounding import BLEU, rounded
 
 MAX_FIRST_LOOK = 20  # lines of the first screen
@@ -111,7 +111,7 @@ def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
         num_differences = sum("row" in found.keeps_out for found in one.problems)
         if one.row is None and num_differences > MAX_NEAR:
             target = None
-        row = "no row" if target is None else name_of_system(target.system)
+        row = "no row" if target is None else name_of_key(target.system)
         if target is not None and one.row is None:
             row = f"no row; nearest is {row}"
         # What fills, each with the printed number of the same quantity. Without any, the printed

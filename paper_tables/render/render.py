@@ -73,7 +73,10 @@ def one_line(text: str) -> str:
 
 
 def plain_text(cell: ShownCell) -> str:
-    """Return a cell as one line of text, with marks in brackets after the part they belong to."""
+    """Return a cell as one line of text, with marks in brackets after the part they belong to.
+
+    Keys stay keys, because programs read the CSV.
+    """
     if cell.kind == "spanned":
         return "(spanned)"
     pieces = []
@@ -81,6 +84,11 @@ def plain_text(cell: ShownCell) -> str:
         marks = map("[{}]".format, line.marks)
         pieces.append(" ".join(filter(None, (line.text, line.spread, *marks))))
     return " / ".join(pieces)
+
+
+def _named_text(cell: ShownCell) -> str:
+    """Return a cell as one line of text, with names for people if it names something."""
+    return with_names(plain_text(cell)) if cell.kind == "label" else plain_text(cell)
 
 
 def _plain_heading(column: Column) -> str:
@@ -117,7 +125,7 @@ def _latex_number(line: Any) -> str:
     if line.kind == "formula":
         formula = line.text.replace(" * ", r"\cdot ").replace("log_k", r"\log_k")
         return f"${formula}$"
-    number = escape_latex(line.text)
+    number = escape_latex(with_names(line.text) if line.kind == "label" else line.text)
     if line.kind in ("printed", "ours"):
         power = r"{\\boldmath$\1\\cdot10^{\2}$}" if line.is_best else r"$\1\\cdot10^{\2}$"
         number, num_powers = POWER_OF_TEN.subn(power, number)
@@ -162,7 +170,8 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
         "tex_heading": _latex_heading,
         "tex_path": _latex_path,
         "one_line": one_line,
-        "plain": plain_text,
+        "named_cell": _named_text,
+        "named": with_names,
         "plain_heading": _plain_heading,
         "html_number": _html_number,
         "html_heading": _html_heading,

@@ -28,7 +28,7 @@ from paper_tables.layout import (
     anchor_of,
     grid,
 )
-from paper_tables.names import name_of_system
+from paper_tables.names import name_of_key, with_names
 from paper_tables.render.chapters import CHAPTERS, place_of_figure, place_of_table
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.picture import Picture
@@ -114,7 +114,7 @@ def render_report(
     else:
         sentence = f"No results yet at scale {frame.scale}: {counts}."
     if not num_finished:
-        lead.append(f"Every value below is printed, none is ours; {command}.")
+        lead.append(f"Every value below is printed. No value of ours is here yet; {command}.")
     warnings = [*_banners(frame.scale, origin), *banners]
     return render_page(
         f"{TITLE}, scale {frame.scale}",
@@ -348,7 +348,7 @@ def _facts(frame: Frame) -> list[Statement]:
     systems_by_corpus: dict[str, dict[str, None]] = {}
     corpora_by_system: dict[str, list[str]] = {}
     for corpus, system in frame.runs_by_system:
-        systems_by_corpus.setdefault(corpus, {})[name_of_system(system)] = None
+        systems_by_corpus.setdefault(corpus, {})[name_of_key(system)] = None
         corpora_by_system.setdefault(system, []).append(corpus)
     num_finished = sum(run.state.status == "finished" for run in frame.runs)
     facts = [Statement(f"{num_finished} of {len(frame.runs)} trainings finished.", "#runs")]
@@ -358,7 +358,7 @@ def _facts(frame: Frame) -> list[Statement]:
     for run in frame.runs:
         state = run.state
         if state.status != "finished":
-            name = name_of_system(run.system)
+            name = name_of_key(run.system)
             if len(corpora_by_system[run.system]) > 1:  # else two runs would have one name
                 name += f" {_pair_words(frame, run.corpus)}"
             name += f" seed {run.seed}"
@@ -386,7 +386,10 @@ def _pair_words(frame: Frame, corpus: str) -> str:
 
 
 def _corpus_words(frame: Frame, corpus: str) -> str:
-    """Return a corpus in words: its languages, and what its text is."""
+    """Return a corpus in words: its name for people, or its languages and what its text is."""
+    name = with_names(corpus)
+    if name != corpus:
+        return name
     return f"{_pair_words(frame, corpus)} ({frame.corpora[corpus].description})"
 
 

@@ -22,7 +22,6 @@ from paper_tables.layout import (
     label,
     printed_rows,
 )
-from paper_tables.names import name_of_system
 from paper_tables.rounding import SEEDS_WORDS
 from paper_tables.tables.ours import complete
 from paper_tables.tables.parameters import counted_rows, in_words, parameter_notes
@@ -67,7 +66,7 @@ def lay_out_table3(frame: Frame) -> Table:
     printed = read_table(3)
     ours: dict[str, dict[str, Cell]] = {}
     for cell in printed:
-        ours[cell.row] = {"system": label(name_of_system(cell.row))}
+        ours[cell.row] = {"system": label(cell.row)}
     for row in counted:
         sizes = in_words(row.vocabulary_sizes)
         ours[row.system.name]["vocabulary_sizes"] = Cell(sizes)
@@ -117,8 +116,7 @@ def table3_columns() -> tuple[Column, ...]:
 def _settings(line: Line) -> dict[str, Sequence[Cell]]:
     """Return the cells with the name of a line and the hyper-parameters that were really used."""
     cells: dict[str, Sequence[Cell]] = {
-        "system": [label(f"{name_of_system(line.row)}, ours", *line.marks)],
-        "label": [label(line.label)],
+        "system": [label(line.label, *line.marks)],
     }
     for column, name in SYMBOL_BY_COLUMN.items():
         cells[column] = [Cell(str(line.settings.get(name, DASH)), "ours", line.marks)]

@@ -37,7 +37,9 @@ def table(output: Path, name: str, scale: str = "demo") -> list[dict[str, str]]:
 
 
 def dev_row(output: Path, system: str) -> dict[str, str]:
-    return next(row for row in table(output, "table3") if row["label"] == f"ours: {system}")
+    return next(
+        row for row in table(output, "table3") if row["system"].startswith(f"{system}, ours")
+    )
 
 
 def training_path(site: Site, system: str, seed: int) -> Path:

@@ -206,7 +206,7 @@ def test_each_number_of_ours_opens_its_run_commit_seed_hardware_and_signature(
     of_bleu = [
         one
         for one in opened
-        if "<b>bleu_tok_compound_split of base, demo_en_de, demo_test, last5</b>" in one
+        if "<b>bleu_tok_compound_split of base, Demo En-De, demo_test, last5</b>" in one
     ]
     assert len(of_bleu) == 1
     assert f'<a href="#run-{train.run}">' in of_bleu[0]
@@ -335,7 +335,7 @@ def test_a_failed_run_is_named_with_its_reason(tmp_path: Path) -> None:
         r'<a href="#run-demo_en_fr-big_enfr-seed2-[^"]*">Failed: big, En-Fr seed 2 at update 42',
         page,
     )
-    assert "demo_en_fr big_enfr seed 2: failed at update 42 of 3,000; out of memory." in page
+    assert "Demo En-Fr big, En-Fr seed 2: failed at update 42 of 3,000; out of memory." in page
 
 
 def test_a_column_of_words_is_read_from_the_left_and_one_of_numbers_is_not() -> None:
