@@ -334,6 +334,11 @@ def printed_rows(
     return cell_frame(rows)
 
 
+def cells_of_tables(tables: Iterable[Table]) -> pd.DataFrame:
+    """Return the frame of all cells of some tables, as they are shown."""
+    return pd.concat([table.cells for table in tables], ignore_index=True)
+
+
 def compact(table: Table) -> Table:
     """Return the table as it is shown.
 

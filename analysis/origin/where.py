@@ -1,21 +1,26 @@
 """Shows where a table's cell comes from: the sources of its number in the frame of a scale.
 
-A cell of ours is `table:row:column`: `table2:base:bleu_en_de`, or a row of replications.csv
-(`replications:<row>:value`). The page's popovers answer the same for all tables. A score of a
-released model is `released:wmt16.en-de:<metric>`.
+A cell of ours is `table:row:column`: `table2:base:bleu_en_de`, a row of replications.csv
+(`replications:<row>:value`), or any other cell with a number of ours, by the frame that all tables
+are made of. A cell with a difference has two numbers. The page's popovers answer the same. A score
+of a released model is `released:wmt16.en-de:<metric>`.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pandas as pd
 
 from aiayn.errors import UsageError, did_you_mean
 from aiayn.paths import CellKey
 from aiayn.printed import EDITION_WORDS, PAPER_SCALE
 from aiayn.released import read_released_records
 from aiayn.terminal import entries, sections, table, titled
-from paper_tables.frame import Frame
+from paper_tables.frame import Frame, Number
+from paper_tables.layout import cells_of_tables
+from paper_tables.render.tables import lay_out_tables
 from paper_tables.rounding import rounded
 
 RELEASED_PREFIX = "released:"
@@ -64,22 +69,42 @@ def named_cells(frame: Frame) -> dict[str, NamedCell]:
     return found
 
 
-def find_cell(name: str, cell_by_name: Mapping[str, NamedCell]) -> NamedCell:
-    """Return the cell of a name.
+def numbers_by_cell(cells: pd.DataFrame) -> dict[str, list[Number]]:
+    """Return our numbers in every cell that has any, by the cell's name."""
+    found: dict[str, list[Number]] = {}
+    line: Any
+    for line in cells.itertuples():
+        if line.numbers:
+            numbers = found.setdefault(f"{line.table}:{line.row}:{line.column}", [])
+            numbers += [number for number in line.numbers if number not in numbers]
+    return found
+
+
+def find_sources(name: str, frame: Frame) -> list[CellSources]:
+    """Return the sources of a cell: of a printed one, or of each number of ours in any other.
 
     Raises:
-        UsageError: if the cell does not exist; the error gives similar names.
+        UsageError: if the cell does not exist; the error gives similar names. Also if the scale
+            does not run the system of a printed cell on its corpus.
     """
-    if name not in cell_by_name:
-        hint = did_you_mean(name, cell_by_name, "see `aiayn where --list`", most=3)
+    printed = named_cells(frame)
+    if name in printed:
+        return [sources_of_printed(frame, printed[name])]
+    found = numbers_by_cell(cells_of_tables(lay_out_tables(frame)))
+    if name not in found:
+        hint = did_you_mean(name, [*printed, *found], "see `aiayn where --list`", most=3)
         raise UsageError(
             f"cell {name!r}: expected table:row:column, as table2:base:bleu_en_de; {hint}"
         )
-    return cell_by_name[name]
+    answers = []
+    for number in found[name]:
+        cell = NamedCell(name=name, key=number.key, metric=number.metric, printed_by_edition={})
+        answers.append(sources_of_number(frame, cell, number))
+    return answers
 
 
-def read_sources(frame: Frame, cell: NamedCell) -> CellSources:
-    """Return the sources of a cell of a scale.
+def sources_of_printed(frame: Frame, cell: NamedCell) -> CellSources:
+    """Return the sources of our number for a printed one, and which trainings have no value.
 
     Raises:
         UsageError: if the scale does not run the cell's system on its corpus.
@@ -91,7 +116,17 @@ def read_sources(frame: Frame, cell: NamedCell) -> CellSources:
             f" {frame.scale}; name another --scale, or add the system to the scale's sheet"
             " of trainings"
         )
-    sources, missing = [], []
+    seeds_with_value = {run.seed for run, _ in number.values}
+    missing = []
+    for run in frame.runs_by_system[cell.key.corpus, cell.key.system]:
+        if run.seed not in seeds_with_value:
+            missing.append(f"seed {run.seed}: {run.state.reason or 'no value'}")
+    return msgspec.structs.replace(sources_of_number(frame, cell, number), missing=missing)
+
+
+def sources_of_number(frame: Frame, cell: NamedCell, number: Number) -> CellSources:
+    """Return the runs behind a number of a cell, each with its value."""
+    sources = []
     for run, value in number.values:
         sources.append(
             Source(
@@ -102,16 +137,12 @@ def read_sources(frame: Frame, cell: NamedCell) -> CellSources:
                 hardware=run.hardware,
             )
         )
-    seeds_with_value = {source.seed for source in sources}
-    for run in frame.runs_by_system[cell.key.corpus, cell.key.system]:
-        if run.seed not in seeds_with_value:
-            missing.append(f"seed {run.seed}: {run.state.reason or 'no value'}")
     return CellSources(
         cell=cell,
         scale=frame.scale,
         signatures=number.signatures,
         sources=tuple(sources),
-        missing=missing,
+        missing=[],
     )
 
 

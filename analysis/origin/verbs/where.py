@@ -1,6 +1,7 @@
 """Show where a cell of a table comes from: value, run, commit and hardware of each seed.
 
-CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all cells.
+CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all printed
+cells. Row and column of any other table are those of its CSV, and a difference has two numbers.
 released:wmt16.en-de:bleu_sacre_13a is a score of `aiayn evaluate --released`.
 Without --results, and without results of the scale in results/, it is the shipped numbers'.
 """
@@ -32,9 +33,8 @@ def run(args: Flags) -> None:
     """Print where the cell comes from, or the names of all cells."""
     from analysis.origin.where import (
         RELEASED_PREFIX,
-        find_cell,
+        find_sources,
         named_cells,
-        read_sources,
         render_list,
         render_released,
         render_sources,
@@ -61,9 +61,12 @@ def run(args: Flags) -> None:
             end="",
         )
         return
-    sources = read_sources(frame, find_cell(args.cell, cell_by_name))
-    print(json_text(sources) if args.json else render_sources(sources), end="")
-    if not sources.sources:
+    answers = find_sources(args.cell, frame)
+    if args.json:
+        print(json_text(answers[0] if len(answers) == 1 else answers), end="")
+    else:
+        print("\n".join(map(render_sources, answers)), end="")
+    if not any(answer.sources for answer in answers):
         raise RecordError(
             f"{results / scale.scale}: no run has this number;"
             f" {workflow_command(scale.scale, configfile)}; a number that is shipped: `{EXAMPLE}`"
