@@ -6,6 +6,7 @@ import json
 import re
 import zipfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -63,10 +64,20 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def again(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the files made from only the folder."""
+    """Return the files made from only the folder, without figures, which take a third of the time
+    and are not compared.
+    """
     output = tmp_path_factory.mktemp("again")
-    assert make_tables_from_logs([measured], output).faults == ()
+    with mock.patch("paper_tables.render.draw.has_figures", return_value=False):
+        assert make_tables_from_logs([measured], output).faults == ()
     return output / measured.name
+
+
+@pytest.mark.slow
+def test_the_figures_of_its_logs_are_drawn(measured: Path, tmp_path: Path) -> None:
+    """tests/figures guards the figures of logs, and the page below those of runs."""
+    make_tables_from_logs([measured], tmp_path)
+    assert list((tmp_path / "figures").glob("*.svg"))
 
 
 def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(
