@@ -51,20 +51,18 @@ FIX_OF_STATEMENT = "read the line; `aiayn tables --from-logs` sets the number ap
 
 def check_training(case: Case) -> Answer:
     """Report the problems of the training's log."""
-    return _answer(case, ["training"], NO_LOG if case.training is None else "")
+    return _answer(case, "training", NO_LOG if case.training is None else "")
 
 
 def check_translation(case: Case) -> Answer:
     """Report the problems of translations: average, search, test set, and statements of a log."""
-    return _answer(
-        case, ["translation", "validation"], "" if case.translation_paths else NO_TRANSLATIONS
-    )
+    return _answer(case, "translation", "" if case.translation_paths else NO_TRANSLATIONS)
 
 
-def _answer(case: Case, subjects: Sequence[str], missing: str) -> Answer:
+def _answer(case: Case, subject: str, missing: str) -> Answer:
     """Return the outcome of a check. A quantity that is not stated was not checked."""
-    findings = [one for subject in subjects for one in _findings(case, subject)]
-    unstated = unstated_quantities(case, subjects[0])
+    findings = _findings(case, subject)
+    unstated = unstated_quantities(case, subject)
     if findings:
         return Answer(findings=tuple(findings))
     if missing or unstated:
@@ -72,19 +70,15 @@ def _answer(case: Case, subjects: Sequence[str], missing: str) -> Answer:
     return Answer(seen="each fact is allowed")
 
 
-def number_of(subject: str, problem: Problem) -> str:
+def number_of(problem: Problem) -> str:
     """Return the number that a problem keeps out, '' for the BLEU of a test set."""
-    if subject == "validation":
-        return "the BLEU of a validation"
     return {"ppl": "the perplexity", "cost": "the training cost"}.get(problem.keeps_out[0], "")
 
 
 def unstated_quantities(case: Case, subject: str, number: str = "") -> list[str]:
     """Return the quantities that a number needs and that nothing states."""
     unstated = [one for one in case.problems.get(subject, ()) if not one.is_stated]
-    return list(
-        dict.fromkeys(one.quantity for one in unstated if number_of(subject, one) == number)
-    )
+    return list(dict.fromkeys(one.quantity for one in unstated if number_of(one) == number))
 
 
 def shorten(names: Sequence[str], limit: int = 6) -> str:
@@ -97,7 +91,7 @@ def _findings(case: Case, subject: str) -> list[Finding]:
     by_number: dict[str, list[Problem]] = {}
     for one in case.problems.get(subject, ()):
         if one.is_stated and one.keeps_out:
-            by_number.setdefault(number_of(subject, one), []).append(one)
+            by_number.setdefault(number_of(one), []).append(one)
     findings = []
     for number, problems in by_number.items():
         names = {one.quantity for one in problems}

@@ -16,7 +16,6 @@ from aiayn.facts.reader import read_log
 from aiayn.facts.types import Fact, LogFile, Value
 from aiayn.known_good.judge import OF_TRANSLATIONS, judge
 from aiayn.known_good.rows import (
-    VALIDATION_BLEU,
     JudgedJobs,
     JudgedTraining,
     judge_jobs,
@@ -165,19 +164,16 @@ def _case_of_logs(claim: Claim, files: Sequence[LogFile], left_out: Sequence[Lef
     judged = judge_jobs(join_jobs(files), [claim.target], Path(), is_claimed=True)
     training = training_in(claim.name, judged)
     case = Case(claim=claim, training=training, not_read=list(_not_read(files, left_out)))
-    case.problems = {"training": [], "translation": [], "validation": []}
+    case.problems = {"training": [], "translation": []}
     if training is not None:
         case.problems["training"] = training.problems
     for one in judged.translations:
-        is_validation = one.translation.section.value("bleu_name") == VALIDATION_BLEU
-        subject = "validation" if is_validation else "translation"
         # Those of its training are there already.
-        case.problems[subject] += [
+        case.problems["translation"] += [
             problem for problem in one.problems if problem.keeps_out in ((), OF_TRANSLATIONS)
         ]
-        if not is_validation:
-            case.translations.append(one)
-            case.translation_paths.append(one.translation.section.path)
+        case.translations.append(one)
+        case.translation_paths.append(one.translation.section.path)
     return case
 
 

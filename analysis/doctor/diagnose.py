@@ -103,12 +103,12 @@ def notes_of(case: Case) -> tuple[str, ...]:
     """
     notes = list(case.not_read)
     unstated: dict[str, list[str]] = {}
-    for subject, problems in case.problems.items():
+    for problems in case.problems.values():
         for one in problems:
             if not one.keeps_out:
                 notes.append(f"Note: {one.text}.")
             elif not one.is_stated:
-                number = check_problems.number_of(subject, one)
+                number = check_problems.number_of(one)
                 unstated.setdefault(number, []).append(one.quantity)
     unstated.pop("", None)  # a BLEU's are a part of the answer
     for number, quantities in unstated.items():

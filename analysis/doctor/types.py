@@ -40,8 +40,8 @@ class Case(msgspec.Struct, kw_only=True):
     """The evidence on a claim; None or empty means absent.
 
     `translations` are those of logs, and `translation_paths` has also those of records. `problems`
-    has what the judge found in the `training`, in each `translation`, and in the `validation` of
-    --eval-bleu. `not_read` has a sentence for each file that could not be read.
+    has what the judge found in the `training` and in each `translation`. `not_read` has a sentence
+    for each file that could not be read.
     """
 
     claim: Claim

@@ -22,16 +22,11 @@ METRIC_BY_COLUMN = {
     "ppl_dev": PERPLEXITY_METRIC,
     "params": "num_parameters",
 }
-DEFINITION_NOTES = (
-    (
-        "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as they stand, compounds"
-        " unsplit. On text that was tokenised differently it is a different number. fairseq's"
-        " length penalty is n^alpha, not GNMT's ((5 + n) / 6)^alpha."
-    ),
-    (
-        "bleu_sacre_13a_of_detokenised: sacreBLEU 13a of --eval-bleu, hypothesis and reference both"
-        " detokenised from the data's tokens; bleu_sacre_on_tokens: the same on tokens."
-    ),
+DEFINITION_NOTE = (
+    "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as they stand, compounds"
+    " unsplit. On text that was tokenised differently it is a different number. fairseq's length"
+    " penalty is n^alpha, not GNMT's ((5 + n) / 6)^alpha. bleu_sacre_on_tokens: sacreBLEU 13a on"
+    " tokens."
 )
 CORPUS_NOTE = (
     "That a training read WMT14's text no log can prove: its numbers of pairs and types, and of"
@@ -50,7 +45,7 @@ def frame_of_logs(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Fram
             unknown.append(
                 f"{gpu}: not in hardware.yaml, so no cost; add its sustained rate there."
             )
-    notes = [*DEFINITION_NOTES, *_notes(lines)]
+    notes = [DEFINITION_NOTE, *_notes(lines)]
     if any(line.target.scale == PAPER_SCALE for line in lines):
         notes.append(CORPUS_NOTE)
     return Frame(

@@ -19,6 +19,7 @@ from tests.known_good.folders import (
     filled,
     judge_base,
     judge_texts,
+    noted,
     problems_of,
     training,
     translation,
@@ -422,22 +423,13 @@ def test_43_the_text_of_a_different_year_and_other_dictionaries(tmp_path: Path) 
     assert "g.log" not in filled(judged)
 
 
-def with_bleu(text: TrainingText, value: str = "25.80", **arguments: object) -> str:
-    stated: dict[str, object] = {"eval_bleu": True, "eval_bleu_remove_bpe": "@@ "}
-    changed = text.changed(**(stated | arguments))
-    return re.sub(r"(valid on 'valid' subset.*ppl [\d.]+)", rf"\1 | bleu {value}", changed.text())
-
-
-def test_44_validation_bleu_needs_the_search_and_the_dev_set_of_the_paper(tmp_path: Path) -> None:
-    good = '{"beam": 4, "lenpen": 0.6}'
-    judged = judge_base(tmp_path / "a", a=with_bleu(BASE, eval_bleu_args=good), av="", g="")
-    assert [one.value for one in judged.translations] == [25.8]
-    short = '{"beam": 4, "lenpen": 0.6, "max_len_b": 10}'
-    judged = judge_base(tmp_path / "b", a=with_bleu(BASE, eval_bleu_args=short), av="", g="")
-    assert "limit_of_20_tokens" in {one.quantity for one in judged.translations[0].problems}
-    large = replace(BASE, num_valid_pairs=39_414)
-    judged = judge_base(tmp_path / "c", a=with_bleu(large, eval_bleu_args=good), av="", g="")
-    assert "num_scored" in {one.quantity for one in judged.translations[0].problems}
+def test_44_the_bleu_of_a_validation_fills_no_row_and_is_a_note(tmp_path: Path) -> None:
+    search = {"eval_bleu": True, "eval_bleu_args": '{"beam": 4, "lenpen": 0.6}'}
+    text = BASE.changed(**search).text()
+    text = re.sub(r"(valid on 'valid' subset.*ppl [\d.]+)", r"\1 | bleu 25.80", text)
+    judged = judge_base(tmp_path, a=text, av="", g="")
+    assert filled(judged) == {"a.log": WHOLE}
+    assert noted(training(judged)) == {"validation_bleu"}
 
 
 @pytest.mark.parametrize("limits", [

@@ -226,6 +226,10 @@ def _end(training: Training) -> Iterator[Fact]:
         yield last.fact("unsmoothed_loss", smoothed[-1].loss_bits, smoothed[-1].line)
     if final is not None:
         yield last.fact("final_nll_bits", final.nll_bits, final.line)
+        if "bleu" in final.value_by_name:
+            yield last.fact("validation_bleu", final.value_by_name["bleu"], final.line)
+            if training.arguments.get("eval_bleu") is False:
+                yield last.fact("conflict", "a BLEU although eval_bleu is False", final.line)
     sizes = [one.target_tokens for one in training.validations if one.target_tokens]
     if sizes:
         yield last.fact("spread_of_validations", max(sizes) / min(sizes), line)

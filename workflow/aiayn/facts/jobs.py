@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec.structs import replace
 
 from aiayn.facts.statistics import Statistics
 from aiayn.facts.types import (
@@ -121,12 +120,16 @@ def join_jobs(files: Iterable[LogFile]) -> Jobs:
         model_path = section.value("model_path") or section.arguments.get("path") or ""
         model_path = normal_path(model_path) if model_path else ""
         training = _training_of(section, model_path, trainings)
-        translation = make_translation(section, training, model_path=model_path)
+        subset = str(section.value("subset") or section.arguments.get("gen_subset") or "")
         translations.append(
-            replace(
-                translation,
+            Translation(
+                section=section,
+                name=name_of(section),
+                model_path=model_path,
+                role="dev" if subset == "valid" else subset,
+                training=training,
                 averagings=_averagings_of(section, model_path, averagings),
-                repeats=_repeats(translation, translations),
+                repeats=_repeats(section, model_path, training, translations),
             )
         )
     return Jobs(
@@ -134,20 +137,6 @@ def join_jobs(files: Iterable[LogFile]) -> Jobs:
         trainings=trainings,
         translations=translations,
         averagings=averagings,
-    )
-
-
-def make_translation(
-    section: Section, training: Training | None, *, model_path: str = ""
-) -> Translation:
-    """Return the translation of a section."""
-    subset = str(section.value("subset") or section.arguments.get("gen_subset") or "")
-    return Translation(
-        section=section,
-        name=name_of(section),
-        model_path=model_path,
-        role="dev" if subset == "valid" else subset,
-        training=training,
     )
 
 
@@ -389,13 +378,16 @@ def inputs_of(averaging: Section) -> list[str]:
     return list(map(normal_path, inputs)) if isinstance(inputs, list | tuple) else []
 
 
-def _repeats(translation: Translation, earlier: Sequence[Translation]) -> str:
+def _repeats(
+    section: Section, model_path: str, training: Training | None, earlier: Sequence[Translation]
+) -> str:
     """Return the earlier translation that has the same content in a different place, '' without."""
-    facts = [(fact.quantity, fact.value) for fact in translation.section.facts]
+    if section.value("bleu") is None or not model_path:
+        return ""
+    facts = [(fact.quantity, fact.value) for fact in section.facts]
     for other in earlier:
-        is_scored = translation.section.value("bleu") is not None and translation.model_path
         same = [(fact.quantity, fact.value) for fact in other.section.facts]
-        if is_scored and facts == same and other.training is translation.training:
+        if facts == same and other.training is training:
             return other.name
     return ""
 

@@ -4,16 +4,14 @@ One training is one seed. Trainings of one row and version are averaged if their
 translation needs what its training needs.
 """
 
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from aiayn.facts.derived import facts_of_training, facts_of_translation
-from aiayn.facts.jobs import Jobs, Training, Translation, make_translation
+from aiayn.facts.jobs import Jobs, Training, Translation
 from aiayn.facts.symbols import is_ours
 from aiayn.facts.types import Fact, Section, perplexity_of, real, whole
 from aiayn.known_good.judge import OF_TRAININGS, OF_TRANSLATIONS, Problem, find_row, judge
@@ -24,7 +22,6 @@ from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
 from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, summarise_attempts
 from aiayn.speeds import PRECISION_BY_NAME, published_range
 
-VALIDATION_BLEU = "validation BLEU"  # the name of a BLEU that --eval-bleu printed
 # The published model with which the speed of a system is compared; none for other sizes.
 MODEL_BY_SYSTEM = {"base": "base", "big": "big", "big_enfr": "big"}
 VERSION_BY_FORM = {
@@ -134,8 +131,7 @@ def judge_jobs(
     _compare_seeds(judged)
     others: list[JudgedTranslation] = []
     owner_by_training = {id(one.training): one for one in judged}
-    validated = [validation_translation(one.training) for one in judged]
-    for translation in (*jobs.translations, *filter(None, validated)):
+    for translation in jobs.translations:
         owner = owner_by_training.get(id(translation.training))
         found = JudgedTranslation(
             translation=translation,
@@ -371,10 +367,6 @@ def metric_of(section: Section) -> str:
     arguments, name = section.arguments, section.value("bleu_name") or "BLEU4"
     if name == "BLEU4":
         return "bleu_as_given"
-    if name == VALIDATION_BLEU:
-        is_joined = arguments.get("eval_bleu_detok") not in (None, "space")
-        is_joined = is_joined and not arguments.get("eval_tokenized_bleu")
-        return "bleu_sacre_13a_of_detokenised" if is_joined else "bleu_sacre_on_tokens"
     is_joined = bool(arguments.get("tokenizer")) or arguments.get("bpe") in (
         "sentencepiece",
         "gpt2",
@@ -382,43 +374,3 @@ def metric_of(section: Section) -> str:
     is_13a = arguments.get("sacrebleu_tokenizer") in (None, "13a")
     is_13a = is_13a and not arguments.get("sacrebleu_lowercase")
     return "bleu_sacre_13a" if is_joined and is_13a else "bleu_sacre_on_tokens"
-
-
-def validation_translation(training: Training) -> Translation | None:
-    """Return the BLEU of `--eval-bleu` at the last update as a translation of the dev set; None
-    without it.
-    """
-    arguments, final = training.arguments, training.final_validation
-    bleu = None if final is None else final.value_by_name.get("bleu")
-    if final is None or bleu is None:
-        return None
-    text = str(arguments.get("eval_bleu_args") or "{}")
-    try:
-        search = json.loads(text)
-    except (ValueError, RecursionError):
-        search = None
-    if not isinstance(search, dict):
-        search = {"eval_bleu_args": text}  # an argument that no search has
-    # What fairseq's validation uses if the arguments do not state it.
-    stated: dict[str, Any] = {"beam": 1, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200}
-    stated |= search
-    stated["remove_bpe"] = arguments.get("eval_bleu_remove_bpe")
-    path = training.last.path
-    section = Section(path=path, program="generate", line=final.line, last_line=final.line)
-    for key, value in stated.items():
-        plain = value if isinstance(value, bool | int | float | str | None) else json.dumps(value)
-        section.arguments[key] = plain
-        section.state(f"generate.{key}", plain)
-    for key in ("eval_bleu_detok", "eval_tokenized_bleu"):
-        section.arguments[key] = arguments.get(key)
-    folder = re.sub(r"/+$", "", str(arguments.get("save_dir") or "checkpoints"))
-    model_path = f"{folder}/checkpoint_last.pt"
-    section.state("model_path", model_path)
-    section.state("subset", "valid")
-    section.state("bleu_name", VALIDATION_BLEU)
-    section.state("bleu", bleu)
-    if arguments.get("eval_bleu") is False:
-        section.state("conflict", "a BLEU although eval_bleu is False")
-    dev = training.last.value(f"pairs_{training.last.dev_subset}")
-    section.state("num_sentences", dev)
-    return make_translation(section, training, model_path=model_path)
