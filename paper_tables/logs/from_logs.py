@@ -6,7 +6,7 @@ and why.
 
 import logging
 import posixpath
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,8 +15,7 @@ from aiayn.errors import RecordError
 from aiayn.facts.jobs import join_jobs
 from aiayn.facts.listing import LeftOut, Listing, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
-from aiayn.facts.types import Fact, LogFile
-from aiayn.known_good.judge import Problem, judge
+from aiayn.facts.types import LogFile
 from aiayn.known_good.rows import (
     AveragedLine,
     JudgedJobs,
@@ -26,7 +25,6 @@ from aiayn.known_good.rows import (
 )
 from aiayn.known_good.targets import read_targets
 from aiayn.provenance import commit_label, utc_now
-from aiayn.records import TrainRecord
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import SCALES
 from paper_tables.layout import Table, compact
@@ -71,17 +69,10 @@ def make_page_of_logs(
     root, files, left_out = _read_files(listing_by_folder)
     _require_logs(listing_by_folder, files, left_out, recorded_by_scale)
     judged = judge_jobs(join_jobs(files), read_targets(SCALES, config_folder), root)
-    recorded_by_name = _recorded_by_name(judged.trainings, recorded_by_scale)
-    alone = [training for training in judged.trainings if training.name not in recorded_by_name]
+    scale_by_name = _scale_by_name(judged.trainings, recorded_by_scale)
+    alone = [training for training in judged.trainings if training.name not in scale_by_name]
     lines = average_trainings(alone)
-    scale_by_name: dict[str, str] = {}
-    contradictions: dict[str, list[Problem]] = {}
-    for one in judged.trainings:
-        if one.name in recorded_by_name:
-            scale_by_name[one.name], train = recorded_by_name[one.name]
-            found = judge(_contradictions(one, train), {}, ("train",))
-            contradictions[one.name] = [problem for problem in found if problem.is_stated]
-    tables = [lay_out_logs(judged, scale_by_name, contradictions, left_out)]
+    tables = [lay_out_logs(judged, scale_by_name, left_out)]
     if alone or not recorded_by_scale:
         frame = frame_of_logs(lines, read_hardware(config_folder / "hardware.yaml"))
         tables = [lay_out_table2(frame), lay_out_table3(frame), *tables]
@@ -105,7 +96,7 @@ def make_page_of_logs(
     page_path = output_folder / (REPORT_NAME if is_first_page else LOGS_PAGE_NAME)
     page_text = render_page(
         f"{TITLE}, from logs: {', '.join(map(_name, listing_by_folder))}",
-        _sentence(judged, lines, recorded_by_name),
+        _sentence(judged, lines, scale_by_name),
         tables,
         figures,
         Origin(made=utc_now(), commit=commit_label(), so_far=False),
@@ -149,23 +140,21 @@ def _require_logs(
     )
 
 
-def _recorded_by_name(
+def _scale_by_name(
     trainings: Sequence[JudgedTraining], recorded_by_scale: Mapping[str, RecordedResults]
-) -> dict[str, tuple[str, TrainRecord]]:
-    """Return the scale and the record of each training that has a record, by the name of its
-    log.
-    """
-    record_by_run: dict[str, tuple[str, TrainRecord]] = {}
+) -> dict[str, str]:
+    """Return the scale of each training that has a record, by the name of its log."""
+    scale_by_run: dict[str, str] = {}
     for scale, recorded in recorded_by_scale.items():
         for train in recorded.results.train_by_key.values():
-            record_by_run[train.run] = scale, train
-    recorded_by_name = {}
+            scale_by_run[train.run] = scale
+    scale_by_name = {}
     for judged in trainings:
         path = judged.training.first.path
         run = posixpath.basename(posixpath.dirname(path))  # a run's folder has its name
-        if run in record_by_run:
-            recorded_by_name[judged.name] = record_by_run[run]
-    return recorded_by_name
+        if run in scale_by_run:
+            scale_by_name[judged.name] = scale_by_run[run]
+    return scale_by_name
 
 
 def _read_files(
@@ -196,18 +185,6 @@ def judged_folder(folder: Path) -> JudgedJobs:
     """Return all jobs below a folder, with their rows and problems."""
     root, files, _ = _read_files({folder: list_folder(folder)})
     return judge_jobs(join_jobs(files), read_targets(SCALES), root)
-
-
-def _contradictions(judged: JudgedTraining, train: TrainRecord) -> Iterator[Fact]:
-    """Yield the numbers of updates and of parameters in which a run's record and log differ."""
-    section = judged.training.last
-    recorded = {"steps": train.updates, "num_parameters": train.num_parameters}
-    for metric, number in recorded.items():
-        logged = judged.stated.get(metric, number)
-        if logged != number:
-            name = "updates" if metric == "steps" else "parameters"
-            text = f"{number:,} {name} of {train.run}; the log has {int(logged):,}"
-            yield section.fact("record", text, section.last_line)
 
 
 def _sentence(judged: JudgedJobs, lines: Sequence[AveragedLine], recorded: Collection[str]) -> str:

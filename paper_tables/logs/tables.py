@@ -35,14 +35,13 @@ MAX_DIFFERENCES = 6  # from a row, that are named
 def lay_out_logs(
     judged: JudgedJobs,
     scale_by_name: Mapping[str, str],
-    contradictions: Mapping[str, Sequence[Problem]],
     left_out: Sequence[LeftOut] = (),
 ) -> Table:
     """Return the table of the logs: what each is, its row or the nearest, what it fills, and what
     not and why.
 
     Files that are not logs, or not read, come last. A log in `scale_by_name` is that of a run of
-    ours whose records are in the tables of that scale. `contradictions` to the records are by name.
+    ours whose records are in the tables of that scale.
     """
     columns = (
         Column("file", "File", side="label"),
@@ -61,7 +60,7 @@ def lay_out_logs(
         fills, apart = _numbers(one)
         if one.name in scale_by_name:
             fills = f"the tables of scale {scale_by_name[one.name]}, by its records"
-        why = _why(apart, [*contradictions.get(one.name, ()), *one.problems])
+        why = _why(apart, one.problems)
         row = _log_row(one.name, describe_training(one.training), _row_words(one), fills, why)
         rows.append((one.name, row))
         for copy in one.training.copies:
