@@ -39,8 +39,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 def pytest_collection() -> Generator[None, object, object]:
     """Import the tests without garbage collection, and leave out of later ones what they imported.
 
-    Imports leave no garbage, but half a million objects to look through: collecting all tests took
-    10 CPU seconds with it, and takes 6 without it, in each process.
+    Imports leave no garbage, but many objects to look through: with it collecting all tests took
+    10 CPU seconds in each process, without it 6.
     """
     gc.disable()
     try:

@@ -23,7 +23,6 @@ from unittest import mock
 import fairseq_cli.train
 import msgspec
 import torch
-import torch._dynamo  # which each rank would import
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.trainer import Trainer
 

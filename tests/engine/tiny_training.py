@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import torch
-import torch._dynamo  # torch.optim imports it at the first update: each fork would, for a second
 
 from aiayn.launch.driver import drive
 from aiayn.paths import average_record, corpus_record, train_record
