@@ -169,7 +169,7 @@ class Table:
 
     `signatures` are (metric, test set, signature) of every number of ours in it. The page shows the
     columns in `first` at once, by default the first five, and the others when a reader asks for
-    them. If there is a `summary`, it shows only this line until a reader opens the table.
+    them.
     """
 
     name: str
@@ -179,7 +179,6 @@ class Table:
     cells: pd.DataFrame
     notes: tuple[Note, ...] = ()
     signatures: tuple[tuple[str, str, str], ...] = ()
-    summary: str = ""
     first: tuple[str, ...] = ()
 
 

@@ -42,14 +42,10 @@ from paper_tables.render.drawn import DrawnFigure
 INK = "#1d2733"
 # Okabe and Ito (2008), without black and yellow, which vanish on a dark and on a light page.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-OURS, PRINTED, WARNING = PALETTE[0], INK, PALETTE[1]
+WARNING = PALETTE[1]
 FAINT = 0.55  # opacity of less important text
 WIDTH = 350  # of a plot without its axis; with the axis about 420
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
-ROW_HEIGHT = 17
-LABEL_WIDTH = 128  # width of the names to the left of a plot
-OURS_NAME, PRINTED_NAME = "ours", "printed"
-SIGNED = "datum.value > 0 ? '+' + format(datum.value, '~g') : format(datum.value, '~g')"
 ADAPTING_STYLE = (
     "<style>svg.figure{color:#1d2733}"
     "@media (prefers-color-scheme: dark){svg.figure{color:#e8ecf1}}"
@@ -156,13 +152,6 @@ def _style() -> dict[str, Any]:
         "point": {"size": 55, "strokeWidth": 1.8},
         "line": {"strokeWidth": 1.8},
     }
-
-
-def axis_of_names(width: int) -> alt.Axis:
-    """Return the axis of names to the left of a plot; all plots of a figure have the same width."""
-    return alt.Axis(
-        domain=False, ticks=False, labelPadding=8, grid=False, minExtent=width, maxExtent=width
-    )
 
 
 def round_ticks(low: float, high: float) -> list[float]:

@@ -74,19 +74,12 @@ class ShownTable(NamedTuple):
     rows: list[tuple[Any, list[ShownCell]]]
     more: set[str]
     words: set[str]
-    summary: str
     lead: str
     rest: list[str]
     empty: str
     asides: dict[str, list[str]]
     legends: list[Note]
     notes: list[Note]
-    signatures: tuple[tuple[str, str, str], ...]
-
-    @property
-    def num_more(self) -> int:
-        """The number of columns behind the switch."""
-        return len(self.more)
 
 
 def render_report(
@@ -151,10 +144,12 @@ def render_page(
     first_tables: Sequence[Table] = (),
     facts: Sequence[Statement] = (),
     command: str = FROM_LOGS_COMMAND,
+    has_buttons: bool = True,
 ) -> str:
     """Return a page: a sentence, the picture or the first tables, facts, then chapters.
 
-    `command` says how a table without any value gets its values.
+    `command` says how a table without any value gets its values. Our numbers are buttons that open
+    their runs, unless `has_buttons` is false.
     """
     placed = sorted(tables, key=lambda table: place_of_table(table.name))
     anchors: set[str] = set()
@@ -173,7 +168,7 @@ def render_page(
         first_tables=[show_table(table, "") for table in first_tables],
         facts=facts,
         chapters=_chapters(placed, figures or (), command),
-        origins=Origins(),
+        origins=Origins() if has_buttons else None,
         anchors=anchors,
         made=origin.made if origin else "",
         commit=origin.commit if origin else "",
@@ -182,24 +177,8 @@ def render_page(
 
 def render_table_page(table: Table) -> str:
     """Return a table as a page of its own, with all its rows."""
-    shown = show_table(replace(table, cells=table.cells.assign(reason="")), "")
-    return render_html(
-        "page.html.j2",
-        title=TITLE,
-        short_title="",
-        policy=POLICY,
-        sentence=table.title,
-        lead=(),
-        banners=(),
-        picture=None,
-        first_tables=[shown],
-        facts=(),
-        chapters=(),
-        origins=None,
-        anchors=set(),
-        made="",
-        commit="",
-    )
+    whole = replace(table, cells=table.cells.assign(reason=""))
+    return render_page(TITLE, table.title, (), (), None, first_tables=[whole], has_buttons=False)
 
 
 def _chapters(
@@ -301,14 +280,12 @@ def show_table(table: Table, command: str) -> ShownTable:
         rows=rows,
         more=set(names) - set(first[:NUM_FIRST_COLUMNS]),
         words=_columns_of_words(table.columns, rows),
-        summary=table.summary,
         lead=lead,
         rest=rest,
         empty=empty,
         asides=asides,
         legends=[note for note in table.notes if note.mark],
         notes=[note for note in table.notes if not note.mark],
-        signatures=table.signatures,
     )
 
 

@@ -130,6 +130,16 @@ def test_names_stay_text_in_every_format() -> None:
         assert "u202e" in text  # spelt out
 
 
+def test_formats_for_people_have_names_and_the_csv_has_keys() -> None:
+    cells = cell_frame([row_of({"row": label("table3_a_h1, ours"), "ours": Cell("1", "ours")})])
+    note = Note("Left out: base on multi30k_en_de (table3_a_h4); see runs/multi30k_en_de/log.")
+    table = compact(replace(SMALL, cells=cells, notes=(note,)))
+    for text in (render_markdown(table), render_latex(table), render_table_page(table)):
+        assert "one head, ours" in text
+        assert "base on Multi30k En-De (four heads); see runs/multi30k" in text.replace("\\", "")
+    assert '"table3_a_h1, ours"' in render_csv(table)
+
+
 def test_the_best_value_is_found_by_number_not_by_text() -> None:
     """9.999 and 10.001 are both shown as 10.00; only the larger is the best."""
     columns = (Column("row", "row", side="label"), Column("x", "x", side="ours", better="higher"))

@@ -262,7 +262,7 @@ def test_five_columns_are_shown_and_the_others_are_behind_a_switch_without_a_scr
     assert "<script" not in page
     assert show_table(replace(table, columns=columns[:5], first=("one",)), "").more == set()
     few = show_table(SMALL, "")
-    assert few.num_more == 0
+    assert few.more == set()
     assert "checkbox" not in page_of_table(SMALL)
 
 

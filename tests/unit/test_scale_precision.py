@@ -163,7 +163,7 @@ def test_tables_say_which_systems_were_trained_in_another_precision(tmp_path: Pa
     found = notes_of(tables_of(site), "Trained in bf16")
     assert set(found) == {"table2", "table3", "verdicts"}
     assert found["table3"][0].startswith(
-        "Trained in bf16, unlike in the paper: base, table3_c_n2, big."
+        "Trained in bf16, unlike in the paper: base, 2 layers, big."
     )
     plain = make_site(tmp_path / "plain")
     write_everything(plain, hardware=EIGHT_P100)
