@@ -23,6 +23,7 @@ from unittest import mock
 import fairseq_cli.train
 import msgspec
 import torch
+import torch._dynamo  # TorchDispatchMode imports it: each rank would
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.trainer import Trainer
 
