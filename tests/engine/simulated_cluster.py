@@ -1,6 +1,6 @@
 """Simulates drivers, a queue, nodes, locks and a clock around one run: a seed is one schedule.
 
-The product's own code runs: `drive`, `RunFolder`, the locks, and rank 0's control code (`RankZero`).
+The product's own code runs: `drive`, `RunFolder`, the locks, and rank 0's control code (`RankTraining`).
 Slurm, the locks of the file system and the training between two checkpoints are models. Each
 driver, rank and heartbeat is a thread, but only one runs at a time: a pause hands over to whoever
 is due next. So a schedule repeats exactly by its number.
@@ -38,7 +38,7 @@ from aiayn.train import train as train_module
 from aiayn.train.rank_lock import BusyRunError
 from aiayn.train.ranks import Rank, RankGroup, any_rank_stopped
 from aiayn.train.request import StopFlag, TrainingRequest
-from aiayn.train.train import RankZero, StopTraining
+from aiayn.train.train import RankTraining, StopTraining
 from tests.records_factory import TRAINED
 from tests.unit.test_launch import make_request
 
@@ -479,14 +479,14 @@ class _SimulatedSlurm(Launcher):
         return "scancel"
 
 
-class _SimulatedRank(RankZero):
+class _SimulatedRank(RankTraining):
     """Rank 0 with its own control code; its training only counts updates and saves."""
 
     def __init__(self, simulation: Simulation, rank: Rank, stop: StopFlag) -> None:
         super().__init__(simulation.request, rank, RankGroup(rank, ["n"], None), stop, "cpu")
         self._simulation = simulation
 
-    def train_with_fairseq(self, start: Any) -> None:
+    def train_with_fairseq(self, full_path: str) -> None:
         with self._simulation.writing():
             for update in range(self.started.update + 1, UPDATES + 1):
                 self._simulation.look_for_two_writers()

@@ -29,7 +29,7 @@ from aiayn.runs import attempts
 from aiayn.runs.locks import is_held
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
-from aiayn.train.ranks import Rank, Start, joined_ranks
+from aiayn.train.ranks import Rank, joined_ranks
 from aiayn.train.rendezvous import Invitation, is_peer_loss, joined_store
 from aiayn.train.request import StopFlag, StopTraining
 from aiayn.train.train import train_rank
@@ -396,7 +396,7 @@ def test_a_heartbeat_that_fails_once_is_followed_by_others(
         wait_until(lambda: path.stat().st_mtime > 0, 5, "another heartbeat")
 
 
-def start_in_child(folder: Path, starts: list[Start | None], late_seconds: float = 0.0) -> int:
+def start_in_child(folder: Path, starts: list[str | None], late_seconds: float = 0.0) -> int:
     """Be rank 1 of a job in a fork; its exit code is 0 if it gets these starts, 2 on a LaunchError
     naming rank 0.
     """
@@ -422,10 +422,10 @@ RANK_0 = Rank(rank=0, world_size=2, job="7", local_rank=0)
 
 
 def test_rank_0_does_not_end_before_the_others_know_that_nothing_is_left(tmp_path: Path) -> None:
-    child = start_in_child(tmp_path, [Start(is_needed=False)], late_seconds=0.5)
+    child = start_in_child(tmp_path, [None], late_seconds=0.5)
     with joined_ranks(RunFolder(tmp_path), RANK_0, "cpu") as group:
         began = time.monotonic()
-        group.broadcast_start(Start(is_needed=False))
+        group.broadcast_start(None)
         assert time.monotonic() - began > 0.2
         assert exit_code(child) == 0
 

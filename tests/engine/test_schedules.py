@@ -11,7 +11,7 @@ import pytest
 
 from aiayn.runs.locks import take_lock
 from aiayn.train import rank_lock
-from aiayn.train.train import RankZero
+from aiayn.train.train import RankTraining
 from tests.engine.simulated_cluster import Locks, Simulation
 
 KINDS: tuple[Locks, ...] = ("work", "of one host", "fail")
@@ -66,7 +66,7 @@ def test_a_rank_that_wakes_up_beside_its_successor_saves_nothing(
 
 
 def test_a_rank_that_does_not_look_whose_run_it_is_is_found(tmp_path: Path) -> None:
-    with mock.patch.object(RankZero, "require_own_attempt", return_value=None):
+    with mock.patch.object(RankTraining, "require_own_attempt", return_value=None):
         assert stray_writes(tmp_path, "fail", range(NUM_QUICK)) != []
 
 

@@ -20,7 +20,7 @@ from aiayn.errors import LaunchError
 from aiayn.launch.slurm.job import own_address
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.network import choose_interface, node_address
-from aiayn.train.ranks import Rank, Start, joined_ranks
+from aiayn.train.ranks import Rank, joined_ranks
 from tests.engine.pretended_node import enter_namespace
 from tests.engine.test_rendezvous import listening
 from tests.forks import fork
@@ -39,13 +39,12 @@ def meet(folder: Path, index: int, node: str) -> None:
     address = node_address(ADDRESSES[1 - index])
     rank = Rank(rank=index, world_size=2, job="7", local_rank=0, node_address=address)
     with joined_ranks(RunFolder(folder), rank, "cpu") as group:
-        start = Start(is_needed=True, full_path="full_7.pt")
-        received = group.broadcast_start(start if index == 0 else None)
+        full_path = group.broadcast_start("full_7.pt" if index == 0 else None)
         total = torch.full((3,), float(index + 1))
         torch.distributed.all_reduce(total)
         addresses = sorted({address for address, _ in listening()})
         torch.distributed.barrier()
-    answer = [received.full_path, total.tolist(), addresses]
+    answer = [full_path, total.tolist(), addresses]
     (folder / f"{index}.json").write_text(json.dumps(answer), encoding="utf-8")
 
 

@@ -51,15 +51,6 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     node_address: str | None = None
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """Where all ranks begin: at a full checkpoint or from nothing; `is_needed` is False if the run
-    is complete.
-    """
-
-    is_needed: bool
-    full_path: str | None = None
-
-
 class MissingRankError(RuntimeError):
     """Ranks, as `rank 1 of 8 on n1`, that did not take part in a collective in time."""
 
@@ -84,19 +75,21 @@ class RankGroup:
         """Return a rank with its host."""
         return f"rank {index} of {self.rank.world_size} on {self.hosts[index]}"
 
-    def broadcast_start(self, start: Start | None = None) -> Start:
-        """Return rank 0's `start` on every rank; the other ranks pass None. This is a collective.
+    def broadcast_start(self, full_path: str | None = None) -> str | None:
+        """Return on every rank the full checkpoint that rank 0 passes, where the training begins.
+
+        It is '' to begin from nothing, and None if the run is complete. What other ranks pass does
+        not count. This is a collective.
 
         Raises:
-            LaunchError: if rank 0 broadcasts none within START_SECONDS.
+            LaunchError: if rank 0 does not broadcast within START_SECONDS.
             RuntimeError: an `is_peer_loss` error, if rank 0's process has ended.
         """
         if self._control is None:
-            assert start is not None, "rank 0 passes one"
-            return start
-        starts = [start]
+            return full_path
+        paths = [full_path]
         try:
-            torch.distributed.broadcast_object_list(starts, src=0, group=self._control)
+            torch.distributed.broadcast_object_list(paths, src=0, group=self._control)
         except RuntimeError as error:
             if is_peer_loss(error):
                 raise
@@ -105,11 +98,11 @@ class RankGroup:
                 f" {self.name(0)} within {START_SECONDS:.0f} s; rank 0 hangs, or the file system of"
                 " its checkpoints; look at its log in the run's folder `submitit`"
             ) from error
-        assert starts[0] is not None, "rank 0 passes one"
-        if not starts[0].is_needed:  # rank 0, whose process holds the store, must not end first
+        if paths[0] is None:
+            # All ranks end now. Rank 0, whose process holds the store, must not end first.
             with contextlib.suppress(RuntimeError):
                 self._barrier(_FINAL_BARRIER_SECONDS)
-        return starts[0]
+        return paths[0]
 
     def gather(self, text: str, *, within_seconds: float) -> list[str]:
         """Return every rank's `text`, in the order of ranks.

@@ -38,7 +38,6 @@ from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
 from aiayn.train.ranks import (
     Rank,
     RankGroup,
-    Start,
     any_rank_stopped,
     joined_ranks,
     new_training_group,
@@ -72,43 +71,46 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
             require_promised_gpus(request)
             require_precision(request, rank.local_rank, device)
             group = stack.enter_context(joined_ranks(request.folder, rank, device, stop))
-        if rank.rank == 0:
-            RankZero(request, rank, group, stop, device).run()
-        else:
-            with rank_error_recorded(request.folder, rank):
-                RankTraining(request, rank, group, stop, device).run()
+        RankTraining(request, rank, group, stop, device).run()
 
 
 class RankTraining:
-    """The training of one rank, a worker unless it is `RankZero`. `device` is `cpu` or `cuda`, as
-    found here.
+    """The training of one rank. `device` is `cpu` or `cuda`, as found here.
+
+    Only rank 0 holds the run's lock, finds the checkpoint to resume from, writes checkpoints and
+    records the attempt.
     """
+
+    # Rank 0 sets these when it prepares its attempt. Other ranks do not have them.
+    started: Started
+    torn_paths: list[Path]
+    input_sha256_by_path: dict[PurePath, str]
 
     def __init__(
         self, request: TrainingRequest, rank: Rank, group: RankGroup, stop: StopFlag, device: str
     ) -> None:
-        self.request, self.rank, self.group, self.stop, self.device = (
-            request,
-            rank,
-            group,
-            stop,
-            device,
-        )
+        self.request = request
+        self.rank = rank
+        self.group = group
+        self.stop = stop
+        self.device = device
         self.folder = request.folder
 
     def run(self) -> None:
-        """Check this rank's node, and train from the checkpoint that rank 0 broadcasts."""
-        start = self.group.broadcast_start()
-        if start.is_needed:
+        """Train, if the run is not done, from the checkpoint that rank 0 broadcasts."""
+        if self.rank.rank == 0:
+            self._run_rank_zero()
+            return
+        with rank_error_recorded(self.folder, self.rank):
+            full_path = self.group.broadcast_start()
+            if full_path is None:
+                return
             check_node(self.group, self.device)
             with contextlib.suppress(StopTraining):
-                self.train_with_fairseq(start)
+                self.train_with_fairseq(full_path)
 
-    def require_own_attempt(self) -> None:
-        """Rank 0's: it writes for all ranks."""
-
-    def train_with_fairseq(self, start: Start) -> None:
-        """Train from a start."""
+    def train_with_fairseq(self, full_path: str) -> None:
+        """Train from a full checkpoint, or from nothing if its path is ''."""
         import fairseq_cli.train
         from fairseq.distributed import utils as distributed_utils
 
@@ -140,38 +142,26 @@ class RankTraining:
         if self.rank.world_size > 1:
             # fairseq would make this group itself, with NCCL's own time-out.
             distributed_utils.get_global_group._global_group = new_training_group()
-        flags += ["--restore-file", start.full_path] if start.full_path else []
+        if full_path:
+            flags += ["--restore-file", full_path]
         with keeper.closed_at_end():
             distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)
 
-
-class RankZero(RankTraining):
-    """The training of rank 0, which holds the run's lock, finds the checkpoint to resume from,
-    records the attempt.
-    """
-
-    started: Started
-    torn_paths: list[Path]
-    input_sha256_by_path: dict[PurePath, str]
-
-    def run(self) -> None:
-        """Train under the run's lock, if the run is not done.
-
-        Work that may take minutes precedes the broadcast, because the check's time-outs begin
-        there.
-        """
+    def _run_rank_zero(self) -> None:
+        """Train under the run's lock, if the run is not done."""
         with contextlib.ExitStack() as stack:
             with rank_error_recorded(self.folder, self.rank):
                 stack.enter_context(rank_lock(self.folder, self.stop))
                 is_done = self.folder.is_done()
-                start = self.group.broadcast_start(
-                    Start(is_needed=False) if is_done else self._prepare_attempt()
-                )
+                # What may take minutes comes before the broadcast: the time-outs of the node check
+                # begin there.
+                full_path = None if is_done else self._prepare_attempt()
+                self.group.broadcast_start(full_path)
             if not is_done:
-                self._attempt(start)
+                self._attempt(full_path)
 
     def require_own_attempt(self) -> None:
-        """Require that the run is still this process's: its attempt is the newest, and is open.
+        """Require of rank 0, which writes for all ranks, that its attempt is the newest and open.
 
         A machine that stood still longer than the heartbeat's time-out may go on beside a
         successor.
@@ -179,7 +169,7 @@ class RankZero(RankTraining):
         Raises:
             BusyRunError: if another process has closed the attempt.
         """
-        if self.folder.open_attempt() != self.started:
+        if self.rank.rank == 0 and self.folder.open_attempt() != self.started:
             raise BusyRunError(
                 f"{self.folder}: attempt {self.started.attempt} on {self.started.host} was closed"
                 " by another process, as it gave no heartbeat; nothing more is written here, and"
@@ -197,11 +187,11 @@ class RankZero(RankTraining):
         self.require_own_attempt()
         self.folder.end_attempt(outcome=outcome, reason=reason, update=update, time=time)
 
-    def _prepare_attempt(self) -> Start:
-        """Clean up after earlier attempts, record the start, and return where training begins: at a
-        checkpoint, or not.
+    def _prepare_attempt(self) -> str | None:
+        """Clean up after earlier attempts, record the start, and return the checkpoint where
+        training begins.
 
-        It is not needed if that checkpoint is the last.
+        It is '' without a checkpoint, and None if that checkpoint is the last.
         """
         folder = self.folder
         folder.checkpoints_path.mkdir(parents=True, exist_ok=True)
@@ -224,11 +214,14 @@ class RankZero(RankTraining):
             update=update,
         )
         folder.append_event(self.started)
-        is_needed = not _is_finished(full_path, self.request)
-        return Start(is_needed=is_needed, full_path=str(full_path) if full_path else None)
+        if _is_finished(full_path, self.request):
+            return None
+        return str(full_path or "")
 
-    def _attempt(self, start: Start) -> None:
-        """Run one attempt and record its end."""
+    def _attempt(self, full_path: str | None) -> None:
+        """Run one attempt and record its end. Without a path all updates are made: only the record
+        is missing.
+        """
         folder = self.folder
         try:
             with _log_added(folder.log_path):
@@ -236,10 +229,10 @@ class RankZero(RankTraining):
                     logger.warning(
                         f"{torn_path}: torn; resuming from update {self.started.update} instead"
                     )
-                if start.is_needed:
+                if full_path is not None:
                     check_node(self.group, self.device)
                     self._require_same_machine()
-                    self.train_with_fairseq(start)
+                    self.train_with_fairseq(full_path)
             ended = utc_now()
             record = make_record(
                 self.request,
