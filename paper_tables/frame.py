@@ -14,7 +14,7 @@ import msgspec
 from aiayn.paths import CellKey
 from aiayn.printed import COMPARED_AVERAGE, COMPARED_ROLE
 from aiayn.records import BaselineRecords, TrainRecord, read_trained
-from aiayn.runs.training_state import TrainingState
+from aiayn.runs.status import RunStatus
 from aiayn.scoring.verdict import Corrected, Verdict
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.sheet import SheetRow
@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A training that the scale asks for, or that a log describes.
 
-    `state.run` is the name of the run, or the path of the log. `train` is the record of a training
+    `status.run` is the name of the run, or the path of the log. `train` is the record of a training
     that is finished under the present spec; None otherwise, and for a log. `commit` and `hardware`
     are '' where they are not recorded. `bits_by_update` are bits a subword on dev from the run's
     log; they are empty without the log.
@@ -35,7 +35,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     corpus: str
     system: str
     seed: int | None
-    state: TrainingState
+    status: RunStatus
     train: TrainRecord | None = None
     commit: str = ""
     hardware: str = ""
@@ -49,8 +49,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def word(self) -> str:
         """Why the training has no number, in a word or two."""
-        if self.state.status != "finished":
-            return self.state.status
+        if self.status.state != "finished":
+            return self.status.state
         return "not scored"
 
 

@@ -28,8 +28,8 @@ values, and gives headings and notes the names for people.
 A new table of a single kind of rows, here the runs of a frame:
 
     fields = (
-        label_field("run", "run", lambda run: run.state.run),
-        our_field("updates", "updates", lambda run: Cell(f"{run.state.update:,}", "ours")),
+        label_field("run", "run", lambda run: run.status.run),
+        our_field("updates", "updates", lambda run: Cell(f"{run.status.update:,}", "ours")),
     )
     Table(
         name="updates",
@@ -142,7 +142,7 @@ def row_of(
                     "column": column,
                     "is_best": False,
                     "seeds": tuple(run.seed for run in runs),
-                    "runs": tuple(run.state.run for run in runs),
+                    "runs": tuple(run.status.run for run in runs),
                     "definition": tuple(number.metric for number in cell.numbers),
                     "source": tuple(text for number in cell.numbers for text in number.signatures),
                     "side": side,

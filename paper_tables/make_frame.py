@@ -94,9 +94,9 @@ def make_frame(results: ScaleResults) -> Frame:
     later_keys = {training.key for training in experiment.later_trainings}
     runs: list[Run] = []
     later_runs: list[Run] = []
-    for key, state in results.state_by_key.items():
+    for key, status in results.status_by_key.items():
         corpus, system, seed = key
-        run = Run(corpus=corpus, system=system, seed=seed, state=state)
+        run = Run(corpus=corpus, system=system, seed=seed, status=status)
         train = results.train_by_key.get(key)
         if train is not None:
             run = msgspec.structs.replace(

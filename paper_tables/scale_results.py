@@ -42,7 +42,8 @@ from aiayn.records import (
     require_files,
 )
 from aiayn.runs.queue import Queues
-from aiayn.runs.training_state import TrainingKey, TrainingState, read_run_states, recorded_state
+from aiayn.runs.status import RunStatus
+from aiayn.runs.training_state import TrainingKey, recorded_status, unrecorded_statuses
 from aiayn.scoring.scores import (
     collect_scores,
     read_trainings,
@@ -89,7 +90,7 @@ class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
     experiment: Experiment
     scores: pd.DataFrame
     train_by_key: dict[TrainingKey, TrainRecord]
-    state_by_key: dict[TrainingKey, TrainingState]
+    status_by_key: dict[TrainingKey, RunStatus]
     baseline_records: list[BaselineRecords]
     binarized_by_corpus: dict[str, BinarizedCorpus]
     hardware: HardwareSpec
@@ -133,23 +134,23 @@ def gather_results(
     found = read_trainings(keys, results_folder, scale.scale, runs_folder)
     spec_by_key = {key: experiment.system_by_name[key[1]].training for key in keys}
     unrecorded = {key: spec for key, spec in spec_by_key.items() if key not in found}
-    state_by_run = read_run_states(unrecorded, runs_folder, queues)
-    state_by_key = {}
+    status_by_run = unrecorded_statuses(unrecorded, runs_folder, queues)
+    status_by_key = {}
     for key, spec in spec_by_key.items():
-        state = recorded_state(found[key], spec) if key in found else state_by_run[key]
-        if state.status == "outdated" and not so_far:
+        status = recorded_status(found[key], spec) if key in found else status_by_run[key]
+        if status.state == "outdated" and not so_far:
             raise TableError(
-                f"{state.run}: {state.reason}, or add --so-far to make tables without it"
+                f"{status.run}: {status.reason}, or add --so-far to make tables without it"
             )
-        state_by_key[key] = state
+        status_by_key[key] = status
     folder_by_key = dict.fromkeys(keys, results_folder)
-    return _gather(experiment, found, state_by_key, folder_by_key, [results_folder], so_far=so_far)
+    return _gather(experiment, found, status_by_key, folder_by_key, [results_folder], so_far=so_far)
 
 
 def _gather(
     experiment: Experiment,
     found: Mapping[TrainingKey, TrainRecord],
-    state_by_key: dict[TrainingKey, TrainingState],
+    status_by_key: dict[TrainingKey, RunStatus],
     folder_by_key: Mapping[TrainingKey, Path],
     folders: Sequence[Path],
     *,
@@ -165,7 +166,7 @@ def _gather(
     scale = experiment.scale.scale
     train_by_key = {}
     for key, train in found.items():
-        if state_by_key[key].status == "finished":
+        if status_by_key[key].state == "finished":
             train_by_key[key] = train
 
     def is_trusted(evaluation: Evaluation, scores: ScoreRecords) -> bool:
@@ -205,7 +206,7 @@ def _gather(
         experiment=experiment,
         scores=scores,
         train_by_key=train_by_key,
-        state_by_key=state_by_key,
+        status_by_key=status_by_key,
         baseline_records=baseline_records,
         binarized_by_corpus=binarized_by_corpus,
         hardware=read_hardware(config_folder / "hardware.yaml"),
@@ -245,16 +246,16 @@ def gather_from_records(
     experiment = expand(scale_spec, rows, config_folder)
     systems = _as_trained(experiment, found)
     experiment = msgspec.structs.replace(experiment, system_by_name=systems)
-    state_by_key: dict[TrainingKey, TrainingState] = {}
+    status_by_key: dict[TrainingKey, RunStatus] = {}
     asked = {}
     for training in experiment.trainings:
         key, spec = training.key, systems[training.system].training
-        state_by_key[key] = TrainingState(
-            status="missing", run="", update=0, updates=spec.updates, reason="no record of it"
+        status_by_key[key] = RunStatus(
+            state="missing", run="", update=0, updates=spec.updates, reason="no record of it"
         )
         if key in found:
             asked[key] = found[key]
-            state_by_key[key] = recorded_state(found[key], spec)
+            status_by_key[key] = recorded_status(found[key], spec)
     faults = []
     for key, train in trained.items():
         if key not in found:
@@ -262,13 +263,13 @@ def gather_from_records(
                 f"seed {train.seed} is a probe's (decisions {PROBE_DECISIONS}), and enters no table"
             )
             next_step = "train it with a seed of the tables"
-        elif key not in state_by_key:
+        elif key not in status_by_key:
             message = (
                 f"no sheet of scale {scale} lists {train.system} on {train.corpus}, seed"
                 f" {train.seed}"
             )
             next_step = f"add it to the sheet {SHEET_NAME} next to the results"
-        elif state_by_key[key].status == "outdated":
+        elif status_by_key[key].state == "outdated":
             message = (
                 f"{train.run} was trained under another spec than other runs of {train.system}"
             )
@@ -281,7 +282,7 @@ def gather_from_records(
     results = _gather(
         experiment,
         asked,
-        state_by_key,
+        status_by_key,
         folder_by_key,
         results_folders,
         so_far=True,

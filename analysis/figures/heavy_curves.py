@@ -22,7 +22,7 @@ from aiayn.facts.types import LogFile
 from aiayn.known_good.rows import AveragedLine
 from aiayn.packed import exists
 from aiayn.runs.attempts import LOG_NAME
-from aiayn.runs.names import split_run_name
+from aiayn.runs.names import training_of
 from analysis.figures.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
 from paper_tables.frame import Frame
 from paper_tables.render.figure import (
@@ -105,15 +105,15 @@ def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None)
     if path_by_run is None:
         path_by_run = {}
         for run in cells.runs:
-            path = Path(cells.runs_folder) / run.state.run / LOG_NAME
+            path = Path(cells.runs_folder) / run.status.run / LOG_NAME
             if run.train and exists(run.train.log_path):
                 path = run.train.log_path
-            if run.state.run and path.exists():
-                path_by_run[run.state.run] = path
+            if run.status.run and path.exists():
+                path_by_run[run.status.run] = path
     has_one_corpus = len({run.corpus for run in cells.runs}) == 1
     curves = []
     for run in cells.runs:
-        name, series = run.state.run, run.system
+        name, series = run.status.run, run.system
         if not has_one_corpus:
             series += f", {cells.corpora[run.corpus].language_pair}"
         if name in path_by_run:
@@ -180,8 +180,10 @@ def _series_of_path(path: str) -> tuple[str, int | None]:
 
     The last folder of its path is the run's name if the run is ours.
     """
-    parts = split_run_name(Path(path).parent.name)
-    return (f"{parts.system}, {parts.corpus}", parts.seed) if parts else (path, None)
+    training = training_of(Path(path).parent.name)
+    if training is None:
+        return path, None
+    return f"{training.system}, {training.corpus}", training.seed
 
 
 def _read(path: Path, log_file: LogFile | None) -> list[tuple[Training, list[CurvePoint]]]:

@@ -120,7 +120,7 @@ def sources_of_printed(frame: Frame, cell: NamedCell) -> CellSources:
     missing = []
     for run in frame.runs_by_system[cell.key.corpus, cell.key.system]:
         if run.seed not in seeds_with_value:
-            missing.append(f"seed {run.seed}: {run.state.reason or 'no value'}")
+            missing.append(f"seed {run.seed}: {run.status.reason or 'no value'}")
     return msgspec.structs.replace(sources_of_number(frame, cell, number), missing=missing)
 
 
@@ -130,7 +130,7 @@ def sources_of_number(frame: Frame, cell: NamedCell, number: Number) -> CellSour
     for run, value in number.values:
         sources.append(
             Source(
-                run=run.state.run,
+                run=run.status.run,
                 seed=run.seed,
                 value=rounded(value, number.metric),
                 commit=run.commit,

@@ -121,7 +121,7 @@ def pack_scale(
         scale, results_folder, so_far=True, queues=QUEUES, config_folder=config_folder
     )
     if not results.train_by_key:
-        states = Counter(state.status for state in results.state_by_key.values())
+        states = Counter(status.state for status in results.status_by_key.values())
         counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
         raise RecordError(
             f"{results_folder / scale.scale}: no finished training of this config ({counted});"
@@ -181,7 +181,7 @@ def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, Trai
 
 def _missing(results: ScaleResults) -> list[TrainingKey]:
     """Return the requested trainings that are not finished."""
-    return [key for key in results.state_by_key if key not in results.train_by_key]
+    return [key for key in results.status_by_key if key not in results.train_by_key]
 
 
 def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
@@ -198,12 +198,12 @@ def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> 
 def _summary(
     results: ScaleResults, folder: Path, target: Path, num_kept: int, num_translations: int
 ) -> Packed:
-    missing = [f"{_name(key)}: {results.state_by_key[key].status}" for key in _missing(results)]
+    missing = [f"{_name(key)}: {results.status_by_key[key].state}" for key in _missing(results)]
     return Packed(
         folder=target,
         num_runs=len(results.train_by_key),
         num_kept=num_kept,
-        num_asked=len(results.state_by_key),
+        num_asked=len(results.status_by_key),
         num_translations=num_translations,
         num_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         missing=tuple(missing),
@@ -216,7 +216,7 @@ def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[st
     for path in glob(earlier, "train/*/*/seed*.json"):
         if not exists(folder / path.relative_to(earlier)):
             key = (path.parts[-3], path.parts[-2], int(path.stem.removeprefix("seed")))
-            is_asked = key in results.state_by_key
+            is_asked = key in results.status_by_key
             reason = "another spec or other data" if is_asked else "not asked for"
             yield f"{_name(key)}: {reason}"
     for path in sorted(earlier.glob("models/*")):

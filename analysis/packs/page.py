@@ -28,7 +28,7 @@ def write_page_of_pack(pack_folder: Path, page_path: Path) -> None:
     for run in frame.runs:
         log_path = find_packed(run.train.log_path) if run.train else None
         if log_path is not None:
-            log_path_by_run[run.state.run] = log_path
+            log_path_by_run[run.status.run] = log_path
     with tempfile.TemporaryDirectory() as folder:
         no_attention = None  # in a pack
         figures = draw_figures("scale_figures", Path(folder), frame, log_path_by_run, no_attention)

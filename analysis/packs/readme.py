@@ -137,7 +137,7 @@ def _hardware(train: TrainRecord) -> str:
 def _missing(recorded: RecordedResults) -> str:
     """Return the requested trainings that are missing, by system."""
     seeds_by_system: dict[tuple[str, str], list[int]] = {}
-    for corpus, system, seed in recorded.results.state_by_key:
+    for corpus, system, seed in recorded.results.status_by_key:
         if (corpus, system, seed) not in recorded.results.train_by_key:
             seeds_by_system.setdefault((corpus, system), []).append(seed)
     if not seeds_by_system:

@@ -12,7 +12,7 @@ from aiayn.known_good.judge import Problem
 from aiayn.known_good.rows import AveragedLine
 from aiayn.paths import CellKey
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC, read_cells
-from aiayn.runs.training_state import TrainingState
+from aiayn.runs.status import RunStatus
 from aiayn.spec.hardware import HardwareSpec
 from paper_tables.frame import Frame, Line, Number, Run
 from paper_tables.layout import MARK_BY_SCALE
@@ -170,10 +170,10 @@ def _number(
     for judged in line.trainings:
         value = value_by_name.get(judged.name)
         if value is not None:
-            state = TrainingState(status="finished", run=judged.name, update=0, updates=0)
+            status = RunStatus(state="finished", run=judged.name)
             seed = judged.training.seed
             hardware = judged.gpu
-            run = Run(corpus="", system=system, seed=seed, hardware=hardware, state=state)
+            run = Run(corpus="", system=system, seed=seed, hardware=hardware, status=status)
             values.append((run, value))
     return Number(
         key=CellKey(

@@ -95,7 +95,7 @@ def render_report(
     extra. Without an `origin` the same numbers give the same bytes.
     """
     picture = picture_of(frame)
-    num_finished = sum(run.state.status == "finished" for run in frame.runs)
+    num_finished = sum(run.status.state == "finished" for run in frame.runs)
     counts = f"{num_finished} of {len(frame.runs)} trainings are finished"
     command = workflow_command(frame.scale, CONFIG_FOLDER / f"{frame.scale}.yaml")
     lead = []
@@ -247,7 +247,7 @@ class Origins:
             if number.values:
                 values = [(rounded(value, number.metric), run) for run, value in number.values]
                 opened.append(Opened(number.quantity, values, number.signatures))
-                runs = tuple(run.state.run for run, _ in number.values)
+                runs = tuple(run.status.run for run, _ in number.values)
                 key.append((number.key, number.metric, number.settings, runs))
         if not opened:
             return 0
@@ -327,25 +327,25 @@ def _facts(frame: Frame) -> list[Statement]:
     for corpus, system in frame.runs_by_system:
         systems_by_corpus.setdefault(corpus, {})[name_of_key(system)] = None
         corpora_by_system.setdefault(system, []).append(corpus)
-    num_finished = sum(run.state.status == "finished" for run in frame.runs)
+    num_finished = sum(run.status.state == "finished" for run in frame.runs)
     facts = [Statement(f"{num_finished} of {len(frame.runs)} trainings finished.", "#runs")]
     for corpus, systems in systems_by_corpus.items():
         facts.append(Statement(f"{_corpus_words(frame, corpus)}: {_named(systems)}."))
-    names_by_status: dict[str, list[str]] = {}
+    names_by_state: dict[str, list[str]] = {}
     for run in frame.runs:
-        state = run.state
-        if state.status != "finished":
+        status = run.status
+        if status.state != "finished":
             name = name_of_key(run.system)
             if len(corpora_by_system[run.system]) > 1:  # else two runs would have one name
                 name += f" {_pair_words(frame, run.corpus)}"
             name += f" seed {run.seed}"
-            if state.update:
-                name += f" at update {state.update:,} of {state.updates:,}"
-            names_by_status.setdefault(state.status, []).append(name)
-            if state.status == "failed" and state.run:
-                facts.append(Statement(f"Failed: {name}.", f"#{anchor_of(state.run)}"))
-    for status, names in names_by_status.items():
-        facts.append(Statement(f"{len(names)} {status}: {_named(names)}."))
+            if status.update:
+                name += f" at update {status.update:,} of {status.updates:,}"
+            names_by_state.setdefault(status.state, []).append(name)
+            if status.state == "failed" and status.run:
+                facts.append(Statement(f"Failed: {name}.", f"#{anchor_of(status.run)}"))
+    for state, names in names_by_state.items():
+        facts.append(Statement(f"{len(names)} {state}: {_named(names)}."))
     num_asked = sum(len(frame.runs_by_system[key.corpus, key.system]) for key in frame.keys)
     scored: set[tuple[CellKey, int | None]] = set()
     for (key, _), number in frame.numbers.items():

@@ -69,7 +69,7 @@ def make_tables(
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
     report_path = folder / REPORT_NAME
     write_text(render_report(frame, tables, origin, figures), report_path)
-    num_finished = sum(run.state.status == "finished" for run in frame.runs)
+    num_finished = sum(run.status.state == "finished" for run in frame.runs)
     return Rendered(report_path, tables, num_finished, len(frame.runs))
 
 

@@ -94,19 +94,19 @@ def lay_out_runs(frame: Frame) -> Table:
         our_field(
             "updates",
             "updates",
-            lambda run: Cell(f"{run.state.update:,} of {run.state.updates:,}", "ours"),
+            lambda run: Cell(f"{run.status.update or 0:,} of {run.status.updates:,}", "ours"),
         ),
         our_field("wall_seconds", "wall seconds", _seconds_cell),
     ]
     runs = (*frame.runs, *frame.later_runs)
-    if any(run.state.run for run in runs):  # before the first training has begun none has a name
+    if any(run.status.run for run in runs):  # before the first training has begun none has a name
         fields += [
             label_field("hardware", "hardware", lambda run: run.hardware),
             label_field("commit", "commit", lambda run: run.commit),
-            label_field("run", "run", lambda run: run.state.run),
+            label_field("run", "run", lambda run: run.status.run),
         ]
-    if any(run.state.reason for run in runs):
-        fields.append(label_field("reason", "why not finished", lambda run: run.state.reason))
+    if any(run.status.reason for run in runs):
+        fields.append(label_field("reason", "why not finished", lambda run: run.status.reason))
     if any(run.train and run.train.remarks for run in runs):
         fields.append(
             label_field("remarks", "remarks", lambda run: run.train.remarks if run.train else "")
@@ -117,13 +117,13 @@ def lay_out_runs(frame: Frame) -> Table:
         caption=f"The trainings of scale {frame.scale}, and the state of each.",
         columns=columns_of(fields),
         cells=rows_of(
-            fields, runs, anchor=lambda run: anchor_of(run.state.run) if run.state.run else ""
+            fields, runs, anchor=lambda run: anchor_of(run.status.run) if run.status.run else ""
         ),
     )
 
 
 def _state_cell(run: Run) -> Cell:
-    return Cell(run.state.status, "ours" if run.state.status == "finished" else "state")
+    return Cell(run.status.state, "ours" if run.status.state == "finished" else "state")
 
 
 def _seconds_cell(run: Run) -> Cell:

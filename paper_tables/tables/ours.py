@@ -122,9 +122,9 @@ def state_notes(frame: Frame, systems: Collection[tuple[str, str]]) -> list[Note
     """Return a note for each unfinished training of these systems: its state, and the reason."""
     notes = []
     for run in frame.runs:
-        state = run.state
-        if (run.corpus, run.system) in systems and state.status != "missing" and state.reason:
+        status = run.status
+        if (run.corpus, run.system) in systems and status.state != "missing" and status.reason:
             name = f"{run.corpus} {run.system} seed {run.seed}"
-            progress = f"{state.status} at update {state.update:,} of {state.updates:,}"
-            notes.append(Note(f"{name}: {progress}; {state.reason}."))
+            progress = f"{status.state} at update {status.update or 0:,} of {status.updates:,}"
+            notes.append(Note(f"{name}: {progress}; {status.reason}."))
     return notes

@@ -19,11 +19,11 @@ from aiayn.runs.attempts import (
 )
 from aiayn.runs.locks import is_held
 from aiayn.runs.log import read_log_tail, read_max_update
-from aiayn.runs.names import split_run_name
+from aiayn.runs.names import training_of
 from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status import RunStatus, list_run_folders, read_statuses
 from aiayn.runs.status_text import format_duration, render_status, render_statuses
-from aiayn.runs.training_state import TrainingKey, read_run_states
+from aiayn.runs.training_state import TrainingKey, unrecorded_statuses
 from aiayn.spec.system import read_system
 from aiayn.terminal import WIDTH
 from tests.fake_slurm import FakeSlurm
@@ -74,26 +74,25 @@ def test_the_tables_say_what_status_says_of_every_run(runs: Path, slurm: FakeSlu
     training = read_system("base", "demo").training
     statuses: dict[TrainingKey, list[RunStatus]] = {}
     for status in read_statuses(list_run_folders(runs), QUEUES):
-        if parts := split_run_name(status.run):
-            key = (parts.corpus, parts.system, parts.seed)
-            statuses.setdefault(key, []).append(status)
+        if training_in_name := training_of(status.run):
+            statuses.setdefault(training_in_name.key, []).append(status)
     assert len(statuses) > 8
     num_calls = len(slurm.calls("squeue"))
-    states = read_run_states(dict.fromkeys(statuses, training), runs, QUEUES)
+    status_by_key = unrecorded_statuses(dict.fromkeys(statuses, training), runs, QUEUES)
     assert len(slurm.calls("squeue")) == num_calls + 1
-    for key, state in states.items():
+    for key, status in status_by_key.items():
         words = {"not recorded" if run.state == "done" else run.state for run in statuses[key]}
-        assert state.status in words, key
-        assert state.run in [run.run for run in statuses[key]]
-    assert len({state.status for state in states.values()}) > 5
+        assert status.state in words, key
+        assert status.run in [run.run for run in statuses[key]]
+    assert len({status.state for status in status_by_key.values()}) > 5
 
 
 def test_a_training_that_never_began_is_missing(runs: Path) -> None:
     key = ("demo_en_de", "base", 1)
     training = read_system("base", "demo").training
     make_run(runs, "demo_en_de-base-seed10-0a1b2c3d", events=[started(1, 0)])
-    state = read_run_states({key: training}, runs, QUEUES)[key]
-    assert (state.status, state.run, state.reason) == ("missing", "", "not begun")
+    status = unrecorded_statuses({key: training}, runs, QUEUES)[key]
+    assert (status.state, status.run, status.reason) == ("missing", "", "not begun")
 
 
 def test_of_two_runs_of_a_training_the_newer_one_counts_unless_the_older_is_alive(
@@ -109,12 +108,12 @@ def test_of_two_runs_of_a_training_the_newer_one_counts_unless_the_older_is_aliv
     )
     newer = "demo_en_de-base-seed1-00000000"
     make_run(runs, newer, events=[started(1, 20), ended(1, 25, "failed", reason="no space")])
-    state = read_run_states({key: training}, runs, QUEUES)[key]
-    assert (state.run, state.status, state.reason) == (newer, "failed", "no space")
+    status = unrecorded_statuses({key: training}, runs, QUEUES)[key]
+    assert (status.run, status.state, status.reason) == (newer, "failed", "no space")
     slurm.put("22", "RUNNING", older.name, node="n1")
-    state = read_run_states({key: training}, runs, QUEUES)[key]
-    assert (state.run, state.status, state.update) == (older.name, "running", 3)
-    assert state.reason == "job 22 on n1"
+    status = unrecorded_statuses({key: training}, runs, QUEUES)[key]
+    assert (status.run, status.state, status.update) == (older.name, "running", 3)
+    assert status.reason == "job 22 on n1"
 
 
 def test_local_runs_ask_no_queue(runs: Path, slurm: FakeSlurm) -> None:

@@ -3,31 +3,21 @@
 import re
 from collections.abc import Iterable
 
-import msgspec
-
 from aiayn.errors import RecordError
+from aiayn.spec.sheet import Training
 
 # As `aiayn.spec.system.run_name` makes them: corpus, system, seed, 8 digits of the digest of what
 # decides the tensors.
-_RUN_NAME = re.compile(
-    r"(?P<corpus>[^-]+)-(?P<system>.+)-seed(?P<seed>\d+)-(?P<digest8>[0-9a-f]{8})"
-)
+_RUN_NAME = re.compile(r"(?P<corpus>[^-]+)-(?P<system>.+)-seed(?P<seed>\d+)-[0-9a-f]{8}")
 _ENDS_IN_SEED = re.compile(r"-seed\d+$")
 
 
-class RunNameParts(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a run's name."""
-
-    corpus: str
-    system: str
-    seed: int
-    digest8: str
-
-
-def split_run_name(run: str) -> RunNameParts | None:
-    """Return the parts of a run's name, or None for a name of another form."""
+def training_of(run: str) -> Training | None:
+    """Return the training that a run's name says, or None for a name of another form."""
     match = _RUN_NAME.fullmatch(run)
-    return msgspec.convert(match.groupdict(), RunNameParts, strict=False) if match else None
+    if match is None:
+        return None
+    return Training(corpus=match["corpus"], system=match["system"], seed=int(match["seed"]))
 
 
 def meant_runs(run: str, names: Iterable[str]) -> list[str]:

@@ -32,8 +32,22 @@ from aiayn.runs.queue import JobQueue, QueuedJob, QueueError, Queues
 from aiayn.runs.run_folder import RunFolder, SubmittedJob, job_without_attempt
 from aiayn.spec.system import IS_CHECKOUT
 
+# The last four are of a training of a sheet, by its record: under the present spec, under another
+# spec, of a done run without a record, and without any run.
 State = Literal[
-    "queued", "running", "stopped", "failed", "lost", "cancelled", "done", "unknown", "damaged"
+    "queued",
+    "running",
+    "stopped",
+    "failed",
+    "lost",
+    "cancelled",
+    "done",
+    "unknown",
+    "damaged",
+    "finished",
+    "outdated",
+    "not recorded",
+    "missing",
 ]
 ALIVE_STATES: tuple[State, ...] = ("queued", "running")
 _FRESH_SECONDS = (

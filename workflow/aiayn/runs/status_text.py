@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from aiayn.runs.attempts import Event, Started
-from aiayn.runs.names import split_run_name
+from aiayn.runs.names import training_of
 from aiayn.runs.status import RunStatus
 from aiayn.terminal import entries, sections, table, wrapped
 
@@ -131,22 +131,20 @@ def _order(status: RunStatus) -> tuple[str, str, int]:
     """Return what runs are sorted by. Seed 10 comes after seed 9, names of another form come
     last.
     """
-    parts = split_run_name(status.run)
-    return (parts.corpus, parts.system, parts.seed) if parts else ("~", status.run, 0)
+    training = training_of(status.run)
+    return training.key if training else ("~", status.run, 0)
 
 
 def _corpus(status: RunStatus) -> str:
-    parts = split_run_name(status.run)
-    return parts.corpus if parts else "(other names)"
+    training = training_of(status.run)
+    return training.corpus if training else "(other names)"
 
 
 def _short_name(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
     """Return a run's name, without its digest unless another run differs only in that."""
-    parts = split_run_name(status.run)
-    short = status.run.removesuffix(f"-{parts.digest8}") if parts else status.run
-    return (
-        short if sum(other.run.startswith(f"{short}-") for other in statuses) == 1 else status.run
-    )
+    short = status.run.rpartition("-")[0] if training_of(status.run) else status.run
+    num_alike = sum(other.run.startswith(f"{short}-") for other in statuses)
+    return short if num_alike == 1 else status.run
 
 
 def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
