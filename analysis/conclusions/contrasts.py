@@ -86,7 +86,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     `lowest_entropy` is the lowest entropy over log S of all layers and heads. It and `bits_lost`
     are None where they were not recorded. `bits_by_update` holds the validations on dev. It is
-    empty without a log.
+    empty without a log. `device` is the name of the GPU that it was trained on, or CPU.
     """
 
     value: float
@@ -95,6 +95,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
     bits_lost: float | None = None
     bits_by_update: Mapping[int, float] = {}
     updates: int = 0
+    device: str = "CPU"
 
     @property
     def has_started(self) -> bool | None:

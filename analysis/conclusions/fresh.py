@@ -30,9 +30,10 @@ from analysis.conclusions.answers import (
     estimate_difference,
     estimate_welch,
 )
+from analysis.conclusions.contrasts import SeedRun, started_runs
 from analysis.conclusions.rates import PRINTED_RATE, RateProbes
 from analysis.conclusions.runs import seed_runs
-from paper_tables.frame import Frame, Run
+from paper_tables.frame import Frame
 from paper_tables.rounding import BITS, rounded
 
 SHEET_PATH = CONFIG_FOLDER / "trainings" / "attention.tsv"
@@ -116,22 +117,7 @@ HEADS_OR_D_K = {
 }
 
 
-class FreshRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished training with a fresh seed.
-
-    `bits` is the mean of the last three validations, `last_bits` the last validation. `device` is
-    the kind of device that it was trained on.
-    """
-
-    seed: int
-    bits: float
-    last_bits: float
-    device: str
-    bits_by_update: Mapping[int, float] = {}
-    has_started: bool | None = None
-
-
-RunsBySystem = Mapping[str, Sequence[FreshRun]]
+RunsBySystem = Mapping[str, Sequence[SeedRun]]
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,39 +135,26 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     holm_within: float | None = None
 
 
-def fresh_runs(frame: Frame) -> dict[str, list[FreshRun]]:
+def fresh_runs(frame: Frame) -> dict[str, list[SeedRun]]:
     """Return the finished runs with fresh seeds on the En-De corpus, by system and in order of
-    seed.
+    seed. Their value is the mean of the last three validations.
     """
     corpus = frame.corpus_by_pair["en-de"]
-    found: dict[str, dict[int, FreshRun]] = {}
+    run_by_seed_by_system: dict[str, dict[int, SeedRun]] = {}
     for numbers in (frame.numbers, frame.later_numbers):
         for (key, metric), number in numbers.items():
             is_dev = (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, "dev")
             if not is_dev or metric != BITS_METRIC:
                 continue
-            devices = {run.seed: _device(run) for run, _ in number.values}
             for run in seed_runs(frame, number, numbers):
                 bits = run.mean_of_last
-                if run.seed < FIRST_FRESH_SEED or bits is None:
-                    continue
-                found.setdefault(key.system, {})[run.seed] = FreshRun(
-                    seed=run.seed,
-                    bits=bits,
-                    last_bits=run.bits_by_update[max(run.bits_by_update)],
-                    device=devices[run.seed],
-                    bits_by_update=run.bits_by_update,
-                    has_started=run.has_started,
-                )
+                if run.seed >= FIRST_FRESH_SEED and bits is not None:
+                    run_by_seed = run_by_seed_by_system.setdefault(key.system, {})
+                    run_by_seed[run.seed] = msgspec.structs.replace(run, value=bits)
     return {
-        system: sorted(by_seed.values(), key=lambda run: run.seed)
-        for system, by_seed in found.items()
+        system: sorted(run_by_seed.values(), key=lambda run: run.seed)
+        for system, run_by_seed in run_by_seed_by_system.items()
     }
-
-
-def _device(run: Run) -> str:
-    """Return the kind of device of a training: the name of the GPU, or CPU."""
-    return run.train.hardware.gpu if run.train and run.train.hardware.num_gpus else "CPU"
 
 
 def missing_trainings(family: Family, runs_by_system: RunsBySystem) -> dict[str, list[int]]:
@@ -195,14 +168,14 @@ def missing_trainings(family: Family, runs_by_system: RunsBySystem) -> dict[str,
 
 def compare_family(family: Family, runs_by_system: RunsBySystem) -> list[Compared]:
     """Return every contrast of a family by the rule of decision 0013, in the family's order."""
-    runs: dict[str, list[FreshRun]] = {}
+    runs: dict[str, list[SeedRun]] = {}
     for system, seed in family.trainings:
         asked = [run for run in runs_by_system.get(system, ()) if run.seed == seed]
         runs.setdefault(system, []).extend(asked)
-    started = {system: _started(system_runs) for system, system_runs in runs.items()}
+    started = {system: started_runs(system_runs) for system, system_runs in runs.items()}
     values = {}
     for system, system_runs in started.items():
-        values[system] = [run.bits for run in system_runs]
+        values[system] = [run.value for run in system_runs]
     own = pool_sd({REFERENCE_SYSTEM: values[REFERENCE_SYSTEM]}, with_bartlett=False)
     others = {system: bits for system, bits in values.items() if system != REFERENCE_SYSTEM}
     pooled = pool_sd(others, with_bartlett=False)
@@ -217,10 +190,6 @@ def compare_family(family: Family, runs_by_system: RunsBySystem) -> list[Compare
     if missing_trainings(family, runs_by_system):
         return compared
     return _answer(compared, runs)
-
-
-def _started(runs: Sequence[FreshRun]) -> list[FreshRun]:
-    return [run for run in runs if run.has_started is not False]
 
 
 def _problem(contrast: Contrast, runs_by_system: RunsBySystem) -> str:
@@ -253,9 +222,7 @@ def _estimate(
     return estimate_welch(difference, numbers, pooled, own)
 
 
-def _answer(
-    compared: Sequence[Compared], runs_by_system: Mapping[str, Sequence[FreshRun]]
-) -> list[Compared]:
+def _answer(compared: Sequence[Compared], runs_by_system: RunsBySystem) -> list[Compared]:
     """Return the contrasts of a finished family with their answers.
 
     A contrast with a run that did not start is not answered, and has no part in the correction.
@@ -265,7 +232,7 @@ def _answer(
     for index, line in enumerate(compared):
         for system in (line.contrast.system, line.contrast.control):
             runs = runs_by_system[system]
-            num_unstarted = len(runs) - len(_started(runs))
+            num_unstarted = len(runs) - len(started_runs(runs))
             if num_unstarted:
                 unstarted[index] = f"{system} did not start ({num_unstarted} of {len(runs)})"
         if line.estimate is not None and index not in unstarted:
@@ -313,9 +280,9 @@ def heads_sentence(compared: Sequence[Compared]) -> str:
     return HEADS_OR_D_K[is_lower[MORE_D_K], is_lower[FEWER_HEADS]]
 
 
-def final_bits(runs: Sequence[FreshRun]) -> float:
+def final_bits(runs: Sequence[SeedRun]) -> float:
     """Return the mean over runs of the bits at the last validation."""
-    return statistics.mean(run.last_bits for run in runs)
+    return statistics.mean(run.bits_by_update[max(run.bits_by_update)] for run in runs)
 
 
 def updates_until(bits_by_update: Mapping[int, float], target_bits: float) -> float | None:

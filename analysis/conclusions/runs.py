@@ -56,6 +56,7 @@ def seed_runs(frame: Frame, number: Number, numbers: Numbers | None = None) -> l
                 bits_lost=bits_lost.get(run.seed),
                 bits_by_update=run.bits_by_update,
                 updates=run.train.updates,
+                device=run.train.hardware.gpu or "CPU",
             )
             runs.append(seed)
     return runs

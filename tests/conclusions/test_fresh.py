@@ -11,6 +11,7 @@ from aiayn.paths import train_record
 from aiayn.records import TrainRecord, read_record, write_record
 from aiayn.spec.system import CONFIG_FOLDER, read_scale, read_system
 from analysis.conclusions import fresh
+from analysis.conclusions.contrasts import SeedRun
 from analysis.conclusions.fresh import (
     FCONV,
     FEWER_HEADS,
@@ -20,7 +21,6 @@ from analysis.conclusions.fresh import (
     MORE_D_K,
     RECURRENCE,
     Family,
-    FreshRun,
     better_rate_sentence,
     compare_family,
     heads_sentence,
@@ -50,16 +50,19 @@ FAMILIES = (RECURRENCE, HEADS, MODEL_READINGS)
 BASE = [2.50, 2.52, 2.48, 2.51, 2.49, 2.50]
 
 
-def runs_of(*bits: float, device: str = "CPU", unstarted: int = 0) -> list[FreshRun]:
+def runs_of(*bits: float, device: str = "CPU", unstarted: int = 0) -> list[SeedRun]:
     """Return runs with seeds 21, 22 and so on; the first `unstarted` did not start."""
-    return [
-        FreshRun(seed=21 + index, bits=value, last_bits=value, device=device,
-                 has_started=index >= unstarted)
-        for index, value in enumerate(bits)
-    ]  # fmt: skip
+    runs = []
+    for index, value in enumerate(bits):
+        entropy = 1.0 if index < unstarted else 0.5
+        run = SeedRun(
+            value=value, seed=21 + index, device=device, lowest_entropy=entropy, bits_lost=0.0
+        )
+        runs.append(run)
+    return runs
 
 
-def recurrence(lstm: list[FreshRun], fconv: list[FreshRun]) -> list[fresh.Compared]:
+def recurrence(lstm: list[SeedRun], fconv: list[SeedRun]) -> list[fresh.Compared]:
     return compare_family(RECURRENCE, {"base": runs_of(*BASE), LSTM: lstm, FCONV: fconv})
 
 
@@ -146,7 +149,7 @@ def test_one_seed_on_a_side_and_two_kinds_of_device_have_a_sentence_and_no_numbe
 
 
 def test_seeds_that_the_decision_does_not_name_are_left_out() -> None:
-    extra = FreshRun(seed=29, bits=9.0, last_bits=9.0, device="CPU")
+    extra = SeedRun(seed=29, value=9.0)
     lstm, _ = recurrence([*runs_of(2.70, 2.71, 2.72), extra], runs_of(2.6, 2.61, 2.62))
     assert lstm.estimate is not None
     assert lstm.estimate.difference == pytest.approx(0.21)

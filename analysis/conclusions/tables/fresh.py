@@ -15,7 +15,7 @@ from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.verdict import ALPHA, PooledSd, pool_sd
 from aiayn.spec.system import read_system
 from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Estimate, estimate_difference
-from analysis.conclusions.contrasts import started_runs
+from analysis.conclusions.contrasts import SeedRun, started_runs
 from analysis.conclusions.fresh import (
     FIRST_FRESH_SEED,
     H4,
@@ -26,7 +26,6 @@ from analysis.conclusions.fresh import (
     Compared,
     Contrast,
     Family,
-    FreshRun,
     RunsBySystem,
     better_rate_sentence,
     compare_family,
@@ -95,7 +94,7 @@ class Line(NamedTuple):
     frame: Frame
     system: str
     compared: Compared | None
-    runs: Sequence[FreshRun]
+    runs: Sequence[SeedRun]
 
 
 def lay_out_recurrence(frame: Frame) -> Table | None:
@@ -295,7 +294,7 @@ def _corpus(frame: Frame) -> str:
     return frame.corpus_by_pair["en-de"]
 
 
-def _runs_of(frame: Frame, family: Family) -> dict[str, list[FreshRun]]:
+def _runs_of(frame: Frame, family: Family) -> dict[str, list[SeedRun]]:
     """Return the fresh runs, by system; empty unless a system of the family has one."""
     if frame.scale != SCALE:
         return {}
@@ -339,7 +338,7 @@ def _contrast_fields() -> list[Field[Line]]:
         words_field(
             "bits",
             "bits, mean of the last three validations",
-            lambda line: over_seeds([run.bits for run in line.runs], BITS),
+            lambda line: over_seeds([run.value for run in line.runs], BITS),
         ),
         our_field("difference", "difference in bits", _difference_cell),
         words_field("answer", "answer", _answer_words),
