@@ -16,10 +16,10 @@ def did_you_mean(unknown: str, known: Iterable[str], otherwise: str = "", *, mos
     `otherwise`.
     """
     names = list(known)
-    near = [name for name in names if unknown and name.startswith(unknown)]
-    if not 0 < len(near) <= 3:  # a beginning of many names says little
-        near = difflib.get_close_matches(unknown, names, n=most)
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
+    near_names = [name for name in names if unknown and name.startswith(unknown)]
+    if not 0 < len(near_names) <= 3:  # a beginning of many names says little
+        near_names = difflib.get_close_matches(unknown, names, n=most)
+    return f"did you mean {' or '.join(map(repr, near_names))}?" if near_names else otherwise
 
 
 _CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*@", re.IGNORECASE)

@@ -71,8 +71,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def num_models(self, corpus: str, system: str) -> int:
         """Return how many checkpoints a training keeps: the most that are averaged, 20 for big."""
-        own = (e for e in self.evaluations if (e.corpus, e.system) == (corpus, system))
-        return max(num_averaged(evaluation.average) for evaluation in own)
+        own_evaluations = (e for e in self.evaluations if (e.corpus, e.system) == (corpus, system))
+        return max(num_averaged(evaluation.average) for evaluation in own_evaluations)
 
     def evaluations_of_training(self, corpus: str, system: str, seed: int) -> list[Evaluation]:
         """Return the evaluations of a training."""

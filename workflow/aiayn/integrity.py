@@ -117,8 +117,8 @@ def _changed_inputs(path: Path, record: Record, root: Path, done: set[Path]) -> 
 def _problem(path: Path, sha256: str) -> str:
     """Return how a file, a checkpoint or a data-bin fails to match its recorded digest, else ''."""
     if path.is_dir():
-        found = data_bin_digest(data_bin_files(path))
-        return "" if found == sha256 else f"digest {found}, its record says {sha256}"
+        found_digest = data_bin_digest(data_bin_files(path))
+        return "" if found_digest == sha256 else f"digest {found_digest}, its record says {sha256}"
     if path.suffix != ".pt" or not path.exists():
         return file_problem(path, sha256)
     from aiayn.train.checkpoints import checkpoint_problem

@@ -92,16 +92,20 @@ def _find_archive(path: Path) -> tuple[_Archive, str] | None:
 
 def _packed_names(folder: Path) -> set[str]:
     """Return the names that a folder has in an archive, or empty if it is not in one."""
-    found = _find_archive(folder)
-    return set() if found is None else found[0].names_by_folder.get(found[1], set())
+    archive_and_name = _find_archive(folder)
+    return (
+        set()
+        if archive_and_name is None
+        else archive_and_name[0].names_by_folder.get(archive_and_name[1], set())
+    )
 
 
 def is_file(path: Path) -> bool:
     """Return whether a path is a file, on the disk or in an archive."""
     if path.is_file():
         return True
-    found = None if path.exists() else _find_archive(path)
-    return found is not None and found[1] in found[0].files
+    archive_and_name = None if path.exists() else _find_archive(path)
+    return archive_and_name is not None and archive_and_name[1] in archive_and_name[0].files
 
 
 def is_dir(path: Path) -> bool:
@@ -116,10 +120,10 @@ def exists(path: Path) -> bool:
 
 def modified_seconds(path: Path) -> float:
     """Return the time of a file's last change; for a file in an archive, that of the archive."""
-    found = None if path.exists() else _find_archive(path)
-    if found is None:
+    archive_and_name = None if path.exists() else _find_archive(path)
+    if archive_and_name is None:
         return path.stat().st_mtime
-    return Path(str(found[0].zip_file.filename)).stat().st_mtime
+    return Path(str(archive_and_name[0].zip_file.filename)).stat().st_mtime
 
 
 def list_names(folder: Path) -> list[str]:
@@ -193,9 +197,11 @@ def open_unpacked(path: Path) -> BinaryIO:
             UNPACK_ERRORS.
         FileError: for a named pipe, which may have no writer, a socket or a device.
     """
-    found = None if os.path.lexists(path) else _find_archive(path)
-    if found is not None and found[1] in found[0].files:
-        return _unpacked(cast(BinaryIO, found[0].zip_file.open(found[1])), path)
+    archive_and_name = None if os.path.lexists(path) else _find_archive(path)
+    if archive_and_name is not None and archive_and_name[1] in archive_and_name[0].files:
+        return _unpacked(
+            cast(BinaryIO, archive_and_name[0].zip_file.open(archive_and_name[1])), path
+        )
     mode = path.stat().st_mode
     is_open_pipe = stat.S_ISFIFO(mode) and str(path).startswith(_OPEN_PIPES)
     # A folder is left to `open`, whose error says so.
@@ -268,10 +274,12 @@ def file_problem(path: Path, sha256: str) -> str:
     if found_path is None:
         return NO_FILE
     try:
-        found = unpacked_sha256(found_path)
+        found_sha256 = unpacked_sha256(found_path)
     except (*UNPACK_ERRORS, OSError) as error:
         return f"cannot be read: {error}"
-    return "" if sha256 in ("", found) else f"sha256 {found}, its record says {sha256}"
+    return (
+        "" if sha256 in ("", found_sha256) else f"sha256 {found_sha256}, its record says {sha256}"
+    )
 
 
 def unpacked_sha256(path: Path) -> str:

@@ -204,19 +204,19 @@ def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
             if header != expected_header:
                 raise TableError(f"{path}:1: header is {header}; expected {expected_header}")
             for values in reader:
-                place = f"{path}:{reader.line_num}"
+                location = f"{path}:{reader.line_num}"
                 value_by_field = dict(zip(header, values, strict=False))
                 if len(values) != len(header):
                     raise TableError(
-                        f"{place}: {len(values)} fields; expected {len(header)}; quote a value that"
-                        " holds a comma"
+                        f"{location}: {len(values)} fields; expected {len(header)}; quote a value"
+                        " that holds a comma"
                     )
                 try:  # not strict: a CSV file holds strings only
                     row = msgspec.convert(value_by_field, row_type, strict=False)
-                    placed_rows.append((place, row))
+                    placed_rows.append((location, row))
                 except msgspec.ValidationError as error:
                     hint = "published/README.md says what is allowed"
-                    raise TableError(f"{place}: {error}, in {value_by_field}; {hint}") from error
+                    raise TableError(f"{location}: {error}, in {value_by_field}; {hint}") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise TableError(
             f"{path}: not a readable UTF-8 CSV file ({error}); restore it from the repository"
@@ -318,9 +318,9 @@ def _evaluations_by_system() -> dict[tuple[str, str], set[tuple[str, str]]]:
 def require_unique(placed_keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
     """Refuse a key that an earlier line already has."""
     place_by_key: dict[tuple[str, ...], str] = {}
-    for place, key in placed_keys:
-        earlier_place = place_by_key.setdefault(key, place)
-        if earlier_place != place:
+    for location, key in placed_keys:
+        earlier_place = place_by_key.setdefault(key, location)
+        if earlier_place != location:
             raise TableError(
-                f"{place}: {', '.join(filter(None, key))} is also at {earlier_place}; delete one"
+                f"{location}: {', '.join(filter(None, key))} is also at {earlier_place}; delete one"
             )

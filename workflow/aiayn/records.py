@@ -582,9 +582,9 @@ def _encode_path(folder: Path, path: Any) -> str:
     """
     if not isinstance(path, PurePath):
         raise NotImplementedError(f"records cannot hold a {type(path).__name__}")
-    target, origin, here = (os.path.abspath(file) for file in (path, folder, "."))
+    target, origin, working_folder = (os.path.abspath(file) for file in (path, folder, "."))
     shared = os.path.commonpath([target, origin])
-    if shared not in (origin, here) and Path(here).is_relative_to(shared):
+    if shared not in (origin, working_folder) and Path(working_folder).is_relative_to(shared):
         return target
     relative = os.path.relpath(target, origin)
     if relative.split(os.sep)[0] in (os.curdir, os.pardir):

@@ -39,8 +39,8 @@ def run(args: Flags) -> None:
     require_few_pairs(raw.pair_by_split["train"].num_lines, raw.corpus)
     corpus = read_corpus(raw.corpus)
     if args.testset not in raw.pair_by_split:
-        known = ", ".join(raw.pair_by_split)
-        raise CorpusError(f"{args.raw}: no test set {args.testset!r}; {raw.corpus} has {known}")
+        testsets = ", ".join(raw.pair_by_split)
+        raise CorpusError(f"{args.raw}: no test set {args.testset!r}; {raw.corpus} has {testsets}")
 
     def sides(split: str) -> list[list[str]]:
         paths = unchanged_paths(raw.pair_by_split[split])

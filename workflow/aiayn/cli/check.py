@@ -29,6 +29,6 @@ def run(args: Flags) -> int:
     for fault in check_folder(folder, counts, with_scores=args.scores):
         print(fault)
         num_faults += 1
-    compared = ", ".join(f"{number:,} {what}" for what, number in sorted(counts.items()) if number)
+    compared = ", ".join(f"{number:,} {noun}" for noun, number in sorted(counts.items()) if number)
     print(f"{folder}: {num_faults} differ or are gone; compared: {compared or 'nothing'}")
     return 1 if num_faults else 0

@@ -122,12 +122,12 @@ def run(args: Flags) -> None:
         EvaluationError: naming the evaluations that failed, after the others were made.
     """
     train = read_train_record(args.train, args.runs_folder)
-    words = list(dict.fromkeys([*args.decode, *(args.perplexity or ())]))
-    _check_names(args, train, words)
+    evaluation_names = list(dict.fromkeys([*args.decode, *(args.perplexity or ())]))
+    _check_names(args, train, evaluation_names)
     paths: list[Path] = []
     message_by_word: dict[str, str] = {}
-    for average in dict.fromkeys(word.partition("/")[0] for word in words):
-        of_average = [word for word in words if word.startswith(f"{average}/")]
+    for average in dict.fromkeys(word.partition("/")[0] for word in evaluation_names):
+        of_average = [word for word in evaluation_names if word.startswith(f"{average}/")]
         averaged = _average_part(args, train, average)
         parts_by_word = {word: list(_parts(args, train, word, averaged)) for word in of_average}
         with _noted(message_by_word, of_average):
@@ -145,7 +145,7 @@ def run(args: Flags) -> None:
     if message_by_word:
         messages = "; ".join(dict.fromkeys(message_by_word.values()))
         raise EvaluationError(
-            f"{args.record}: not written, because {len(message_by_word)} of {len(words)}"
+            f"{args.record}: not written, because {len(message_by_word)} of {len(evaluation_names)}"
             f" evaluations failed ({', '.join(message_by_word)}); the others are made, and the same"
             f" command makes what is missing: {messages}"
         )
@@ -198,14 +198,16 @@ def _parts(args: Flags, train: TrainRecord, word: str, averaged: Part) -> Iterat
         role="",  # decides which tables use it, and no path
         language_pair="",
     )
-    place = partial(evaluation_record, args.record.parents[4], args.scale, evaluation=evaluation)
+    record_path = partial(
+        evaluation_record, args.record.parents[4], args.scale, evaluation=evaluation
+    )
     on_testset = (averaged.path, args.binarized, testset)
     translate = partial(decode_testset, device=args.device, threads=args.threads)
     measure = partial(measure_testset, device=args.device, threads=args.threads)
     if word in args.decode:
         decoding = read_system(train.system, args.scale).decoding
         signature = searched_as(decoding, testset).signature
-        path = place(verb="decode")
+        path = record_path(verb="decode")
         yield Part(
             "decode",
             path,
@@ -215,7 +217,7 @@ def _parts(args: Flags, train: TrainRecord, word: str, averaged: Part) -> Iterat
             lambda record: record.signature == signature,
         )
     if word in (args.perplexity or ()):
-        path = place(verb="perplexity")
+        path = record_path(verb="perplexity")
         yield Part(
             "perplexity",
             path,
@@ -224,7 +226,7 @@ def _parts(args: Flags, train: TrainRecord, word: str, averaged: Part) -> Iterat
             partial(measure, *on_testset, path),
         )
     if word in args.decode:
-        inputs, path = (place(verb="decode"), args.raw), place(verb="score")
+        inputs, path = (record_path(verb="decode"), args.raw), record_path(verb="score")
         yield Part("score", path, ScoreRecords, inputs, partial(score_run, *inputs, path))
 
 

@@ -46,24 +46,24 @@ class VerbParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and what to type instead, and end with exit code 2."""
         sentence, advice = message.removeprefix("argument "), f"see `{self.prog} --help`"
-        words = re.findall(r"\S+", message.partition(": ")[2])
+        arguments = re.findall(r"\S+", message.partition(": ")[2])
         if message.startswith("the following arguments are required"):
             actions = {title: action for action in self._actions for title in _titles(action)}
-            missing = [title.rstrip(",") for title in words]
+            missing = [title.rstrip(",") for title in arguments]
             sentence = "; ".join(f"{title} is missing ({actions[title].help})" for title in missing)
             advice = f"for example: {self.example}"
         elif names := re.fullmatch(r"one of the arguments (.*) is required", message):
             sentence = f"one of {', '.join(names[1].split())} is missing"
             advice = f"for example: {self.example}"
         elif message.startswith("unrecognized arguments"):
-            known = [title for action in self._actions for title in action.option_strings]
-            hint = did_you_mean(words[0], known, advice)
-            kind = "no such flag" if words[0].startswith("-") else "one value too many"
-            sentence, advice = f"{words[0]}: {kind}", hint
+            choices = [title for action in self._actions for title in action.option_strings]
+            hint = did_you_mean(arguments[0], choices, advice)
+            kind = "no such flag" if arguments[0].startswith("-") else "one value too many"
+            sentence, advice = f"{arguments[0]}: {kind}", hint
         elif choice := re.fullmatch(r"(.*): invalid choice: (.*) \(choose from (.*)\)", sentence):
-            known = choice[3].replace("'", "").split(", ")  # Python 3.11 quotes them
-            sentence = f"{choice[1]}: {choice[2]}; expected one of {', '.join(known)}"
-            advice = did_you_mean(choice[2].strip("'"), known, advice)
+            choices = choice[3].replace("'", "").split(", ")  # Python 3.11 quotes them
+            sentence = f"{choice[1]}: {choice[2]}; expected one of {', '.join(choices)}"
+            advice = did_you_mean(choice[2].strip("'"), choices, advice)
         print(
             f"{coloured(self.prog, 'red', sys.stderr)}: {sentence}; {advice}",
             file=sys.stderr,

@@ -52,8 +52,8 @@ def _count_words(lines: Sequence[str], index_by_word: Mapping[str, int]) -> scip
     """Return each line's counts of known words, shape (num_lines, num_words)."""
     row_starts, word_indices = [0], []
     for line in lines:
-        words = _WORD.findall(line.lower())
-        word_indices += [index_by_word[word] for word in words if word in index_by_word]
+        source_words = _WORD.findall(line.lower())
+        word_indices += [index_by_word[word] for word in source_words if word in index_by_word]
         row_starts.append(len(word_indices))
     counts = scipy.sparse.csr_array(
         (np.ones(len(word_indices)), word_indices, row_starts),

@@ -117,6 +117,8 @@ class BatchSearch:
             "1 token or more with stop fairseq",
         )
         self.max_length_B = torch.tensor(self.max_lengths, device=device)
+        # The best score that an unfinished hypothesis can still reach divides by the penalty of the
+        # longest translation, end of sentence included.
         bound_penalties = [length_penalty(decoding, length + 1) for length in self.max_lengths]
         self.bound_penalty_B = torch.tensor(bound_penalties, device=device)
         # The remaining sentences, by their index in the whole batch.
@@ -148,6 +150,8 @@ class BatchSearch:
         """
         step = 0
         while True:
+            # One step: extend all hypotheses, let some end, drop done sentences, go on with the
+            # rest.
             candidates = self._candidates(step)
             is_ending_BC = candidates.symbol_BC.eq(self.end) & candidates.log_probability_BC.ne(
                 -torch.inf
@@ -174,18 +178,21 @@ class BatchSearch:
         nats_NIJ = nats_NV.view(len(nats_NV), BLOCK_SIZE, -1)
         num_blocks = nats_NIJ.shape[2]
         highest_BKJ = nats_NIJ.amax(dim=1).view(num_sentences, num_beams, -1)
+        # Adding the hypothesis' own sum makes the maxima of all beams of a sentence comparable.
         highest_BQ = (highest_BKJ + self.log_probability_BK[..., None]).flatten(1)  # Q = K * J
         num_candidates = 2 * self.beam_size
         flat_index_BC = highest_BQ.topk(
             min(num_candidates, highest_BQ.shape[1]), sorted=False
         ).indices
         beam_BC, block_BC = flat_index_BC // num_blocks, flat_index_BC % num_blocks
+        # From a beam within its sentence to a row of the batch.
         row_BC = beam_BC + torch.arange(num_sentences, device=beam_BC.device)[:, None] * num_beams
         nats_BCI = (
             nats_NIJ[row_BC, :, block_BC] + self.log_probability_BK.gather(1, beam_BC)[..., None]
         )
         best_BC, flat_index_BC = nats_BCI.flatten(1).topk(num_candidates)
         chosen_BC, in_block_BC = flat_index_BC // BLOCK_SIZE, flat_index_BC % BLOCK_SIZE
+        # Undo the layout of the blocks: symbol i of block j is number j + i J.
         symbol_BC = in_block_BC * num_blocks + block_BC.gather(1, chosen_BC)
         return _Candidates(
             log_probability_BC=best_BC,
@@ -204,14 +211,18 @@ class BatchSearch:
         if num_filling:
             logits_NV = functional.pad(logits_NV, (0, num_filling))
         logits_NV[:, self.steps.num_symbols :] = -torch.inf
+        # Only the second step has more rows than the first: each sentence grows to `beam_size`
+        # rows.
         if len(self.nats_NV) < len(logits_NV):
             self.nats_NV = torch.empty_like(logits_NV)
         nats_NV = torch.log_softmax(logits_NV, 1, out=self.nats_NV[: len(logits_NV)])
         nats_NV[:, self.padding] = -torch.inf
+        # fairseq never ends a translation before its first word. tensor2tensor may.
         if step == 0 and not self.may_be_empty:
             nats_NV[:, self.end] = -torch.inf
         if step >= min(self.max_lengths):
             num_beams = self.log_probability_BK.shape[1]
+            # A sentence at its maximal length can only end. Others in the batch may go on.
             is_longest_N1 = self.max_length_B.le(step).repeat_interleave(num_beams)[:, None]
             is_word_V = torch.arange(nats_NV.shape[1], device=nats_NV.device).ne(self.end)
             nats_NV.masked_fill_(is_longest_N1 & is_word_V, -torch.inf)
@@ -227,6 +238,7 @@ class BatchSearch:
         is_among_first_C = (
             torch.arange(is_ending_BC.shape[1], device=is_ending_BC.device) < self.beam_size
         )
+        # fairseq counts endings in the order of the candidates, and stops counting at `beam_size`.
         num_after_BC = self.num_ended_B[:, None] + (is_ending_BC & is_among_first_C).cumsum(dim=1)
         self.num_ended_B = num_after_BC[:, -1]
         self._keep_best(
@@ -260,10 +272,12 @@ class BatchSearch:
         ended_B, candidate_B = candidates.log_probability_BC.masked_fill(
             ~is_ending_BC, -torch.inf
         ).max(dim=1)
+        # The penalty counts the end of sentence, as fairseq and tensor2tensor both do.
         score_B = ended_B / length_penalty(self.decoding, step + 1)
         is_better_B = score_B.gt(finished.score_B)
         beam_B = candidates.beam_BC.gather(1, candidate_B[:, None])[:, 0]
         token_BT = self.token_BKT[torch.arange(len(beam_B), device=beam_B.device), beam_B, 1:]
+        # Earlier endings are shorter than those of this step.
         best_BT = functional.pad(
             finished.token_BT, (0, token_BT.shape[1] - finished.token_BT.shape[1])
         )

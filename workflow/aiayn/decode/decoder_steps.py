@@ -82,6 +82,7 @@ class _Linear:
         is_float = weight.dtype == torch.float32 and weight.device.type == "cpu"
         if not is_float or weight.numel() < LEAST_PACKED:
             return
+        # The packed product is private to torch. Trust it only after one product agrees.
         row = weight[:1].contiguous()  # any input of this width
         try:
             self.packed_weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
@@ -114,6 +115,7 @@ class _Attention(NamedTuple):
 
 
 def _weights_of(attention: MultiHeadAttention, *, is_self: bool) -> _Attention:
+    # The scale goes into the query's weights once, so that no step multiplies scores by it.
     scale = attention.scale
     if attention.score == "temperature":
         scale /= float(attention.temperature)
@@ -186,6 +188,7 @@ class TransformerSteps:
         memory_BSM, padding_mask_BS = memory["memory_BSM"], memory["padding_mask_BS"]
         self.num_sentences = len(source_BS)
         self.padding_mask_B11S = (
+            # Batches of one length need no mask. This asks the device once for each batch.
             padding_mask_BS[:, None, None] if bool(padding_mask_BS.any()) else None
         )
         self.source_keys, self.source_values = [], []
@@ -195,6 +198,7 @@ class TransformerSteps:
             k_BSP, v_BSR = torch.split(
                 packed_BSP, [self.num_heads * self.d_k, self.num_heads * self.d_v], dim=-1
             )
+            # Laid out for the product of each step: one transposition here saves one at every step.
             k_BHDS = self._heads(k_BSP).permute(0, 2, 3, 1).contiguous()
             v_BHSE = self._heads(v_BSR).transpose(1, 2).contiguous()
             self.source_keys.append(k_BHDS)
@@ -286,6 +290,7 @@ class TransformerSteps:
             ]
             if self.padding_mask_B11S is not None:
                 self.padding_mask_B11S = self.padding_mask_B11S.index_select(0, sentence_B)
+        # The encoder's output belongs to sentences, the caches belong to rows: both shrink, apart.
         self.num_rows = len(row_N)
         # The next step needs room for another token. Only the first step's buffers have fewer rows
         # than `row_N`.

@@ -32,6 +32,7 @@ def begun_from(
     Raises:
         ConfigError: if the earlier training has another model, seed or data, or is not shorter.
     """
+    # The name contains the digest of spec, seed and data, so one comparison checks them all.
     expected = run_name(
         corpus=request.corpus,
         system=str(request.begins_from),

@@ -141,8 +141,8 @@ def _set_aside(folder: RunFolder, clock: Clock) -> None:
         has_open_attempt and folder.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS, clock)
     ):
         raise LaunchError(f"{folder}: a job is training this run; end it before `--fresh`")
-    kept = (folder.driver_lock_path.name, "aside-")
-    old = [path for path in folder.path.iterdir() if not path.name.startswith(kept)]
+    kept_prefixes = (folder.driver_lock_path.name, "aside-")
+    old = [path for path in folder.path.iterdir() if not path.name.startswith(kept_prefixes)]
     if old:
         numbers = [int(path.name.removeprefix("aside-")) for path in folder.path.glob("aside-*")]
         aside_path = folder.path / f"aside-{1 + max(numbers, default=0)}"
@@ -205,6 +205,7 @@ class _Driver:
         request, folder = self._request, self._folder
         num_jobs = num_without_progress = 0
         while True:
+            # What this job did is what the folder has in addition when it ended.
             update_before, num_events = folder.newest_update(), len(folder.events())
             end = self._supervise_job(num_earlier_jobs=num_jobs)
             new_events = folder.events()[num_events:]
@@ -214,6 +215,8 @@ class _Driver:
                 0 if folder.newest_update() > update_before else num_without_progress + 1
             )
             self._require_that_a_job_may_follow(new_events, end, num_without_progress)
+            # Slurm may start one job several times. Each start counts towards the cluster's
+            # maximum.
             num_jobs += max(1, sum(isinstance(event, Started) for event in new_events))
             if limit := self._launcher.limit_reached(num_jobs):
                 raise RunError(
@@ -247,6 +250,7 @@ class _Driver:
         run, folder, where = self._request.run, self._folder, self._progress()
         last = new_events[-1] if new_events else None
         ended = last if isinstance(last, Ended) else None
+        # A recorded end already has the reason. Without it, a rank's own file is all there is.
         rank_error = next(iter(folder.rank_errors()), "") if ended is None else ""
         reason = ended.reason if ended else "no reason recorded"
         follows = what_follows(
@@ -285,8 +289,8 @@ class _Driver:
                 filter(None, [f"{jobs} ended without a new checkpoint", last_job, end.advice])
             )
             raise self._failure(problem, output)
-        words = f"job {end.job} {end.words}" if end.words else "job ended early"
-        logger.info(f"{run}: its {words} ({reason}); resuming from {where}")
+        end_of_job = f"job {end.job} {end.words}" if end.words else "job ended early"
+        logger.info(f"{run}: its {end_of_job} ({reason}); resuming from {where}")
 
     def _supervise_job(self, *, num_earlier_jobs: int) -> JobEnd:
         """Wait until the job that trains this run has ended or the run is done. Submit a job if
@@ -332,17 +336,17 @@ class _Driver:
             except QueueError as error:
                 if self._folder.is_done():
                     return []
-                asked = self._launcher.asked
+                queue_command = self._launcher.asked
                 if not self._launcher.is_here():
                     raise LaunchError(
-                        f"{self._request.run}: no {asked} on PATH: this machine has no"
+                        f"{self._request.run}: no {queue_command} on PATH: this machine has no"
                         f" {self._launcher.title}; run the command on a login node, or train here:"
                         " `--launcher local`"
                     ) from error
                 reason = error.reason.splitlines()[0]
                 self._log_change(
-                    f"{asked} does not answer: {reason}; the state of its job is unknown: asking"
-                    " again"
+                    f"{queue_command} does not answer: {reason}; the state of its job is unknown:"
+                    " asking again"
                 )
                 self._pause(self._launcher.poll_seconds)
 
@@ -475,16 +479,18 @@ class _Driver:
         events = folder.events()
         jobs = folder.jobs()
         is_of_queue = bool(jobs) and jobs[-1].launcher == self._launcher.name
-        asked = self._launcher.asked if is_of_queue else ""
-        own = [job for job in queued if job.trains_in(folder.path)]
-        known = gather_evidence(folder, events, jobs, asked, own, has_driver=False)
+        queue_command = self._launcher.asked if is_of_queue else ""
+        jobs_of_run = [job for job in queued if job.trains_in(folder.path)]
+        evidence = gather_evidence(
+            folder, events, jobs, queue_command, jobs_of_run, has_driver=False
+        )
         has_open_attempt = bool(events) and isinstance(events[-1], Started)
-        if not (may_begin or has_open_attempt or known.has_rank):
+        if not (may_begin or has_open_attempt or evidence.has_rank):
             return False
         is_beating = folder.is_heartbeat_advancing(
             HEARTBEAT_TIMEOUT_SECONDS, self._clock, self._end_if_interrupted
         )
-        state, _ = judge_state(msgspec.structs.replace(known, is_beating=is_beating))
+        state, _ = judge_state(msgspec.structs.replace(evidence, is_beating=is_beating))
         return state == "running" and not folder.is_done()
 
     def _log_state(self, queued: QueuedJob) -> None:

@@ -139,10 +139,10 @@ def require_own_code(code_folder: str | None) -> None:
     Raises:
         LaunchError: naming both.
     """
-    here = Path(aiayn.__file__).resolve()
-    if code_folder is not None and not here.is_relative_to(Path(code_folder).resolve()):
+    imported_path = Path(aiayn.__file__).resolve()
+    if code_folder is not None and not imported_path.is_relative_to(Path(code_folder).resolve()):
         raise LaunchError(
-            f"{platform.node()}: aiayn was imported from {here.parent}, expected from"
+            f"{platform.node()}: aiayn was imported from {imported_path.parent}, expected from"
             f" {code_folder}, the copy of the code that this run was submitted with; let PYTHONPATH"
             " reach Python in the container (pyxis: `srun_options: {container-env: PYTHONPATH}`,"
             " Apptainer: `--env PYTHONPATH=$PYTHONPATH`), and mount the runs folder there"

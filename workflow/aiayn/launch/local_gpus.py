@@ -35,11 +35,13 @@ def take_gpus(gpus: Sequence[Gpu], num_gpus: int, folder: RunFolder) -> list[Gpu
             f"{folder.run}: {num_gpus} ranks, but this machine has {len(gpus)} GPUs that may be"
             f" used; take --num-ranks {len(gpus)}, or look at CUDA_VISIBLE_DEVICES"
         )
-    own = str(folder.path.absolute())
+    own_folder = str(folder.path.absolute())
     notes_folder().mkdir(mode=0o700, exist_ok=True)
     with (notes_folder() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        give_back([gpu for gpu in gpus if _noted_folder(gpu) == own])  # of its earlier driver
+        give_back(
+            [gpu for gpu in gpus if _noted_folder(gpu) == own_folder]
+        )  # of its earlier driver
         run_by_gpu = {gpu: _run_on(gpu) for gpu in gpus}
         free = [gpu for gpu, run in run_by_gpu.items() if not run]
         if len(free) < num_gpus:
@@ -51,7 +53,7 @@ def take_gpus(gpus: Sequence[Gpu], num_gpus: int, folder: RunFolder) -> list[Gpu
                 is_passing=True,
             )
         for gpu in free[:num_gpus]:
-            _note_path(gpu).write_text(own, encoding="utf-8")
+            _note_path(gpu).write_text(own_folder, encoding="utf-8")
     return free[:num_gpus]
 
 

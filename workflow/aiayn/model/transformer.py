@@ -125,6 +125,7 @@ class Encoder(_Stack):
         """
         padding_mask_BS = source_BS.eq(self.padding_index)
         x_BSM = self._embed(source_BS, padding_mask_BS)
+        # One mask for all layers: made once, because each layer's attention adds it to its scores.
         additive_mask_B11S = additive_mask(padding_mask_BS, x_BSM.dtype)
         weights = []
         for layer in self.layers:
@@ -219,6 +220,7 @@ class Transformer(nn.Module):
             else _make_embedding(cfg, num_source_symbols, padding_index)
         )
         output = nn.Linear(cfg.d_model, num_target_symbols, bias=False)
+        # Section 3.4 shares this matrix with the embedding. Untied, it needs weights of its own.
         if cfg.share_embeddings == "none":
             is_xavier = cfg.initialisation == "xavier"
             initialise_embedding(
@@ -230,6 +232,7 @@ class Transformer(nn.Module):
             make_encoder(cfg, source_embedding, padding_index),
             make_decoder(cfg, target_embedding, padding_index, output),
         )
+        # Embeddings were initialised above, before they were tied; this leaves them alone.
         initialise(model, cfg.initialisation)
         if cfg.positions == "learned":
             for stack in (model.encoder, model.decoder):

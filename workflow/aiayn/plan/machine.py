@@ -94,17 +94,17 @@ def machine_of_gpus(
     it.
     """
     key = hardware.find_name(name)
-    known: dict[str, Any] = {"rate_by_precision": {}}
+    figures: dict[str, Any] = {"rate_by_precision": {}}
     if key is not None:
         spec = hardware.gpu_by_name[key]
-        known = {
+        figures = {
             "rate_by_precision": spec.rate_by_precision,
             "memory_bytes_per_second": spec.memory_bytes_per_second,
             "dollars_per_hour": spec.dollars_per_hour,
             "watts": spec.watts,
         }
         if spec.link_bytes_per_second is not None and num_nodes == 1:
-            known["link"] = spec.link_bytes_per_second
+            figures["link"] = spec.link_bytes_per_second
     return Machine(
         gpu=key or name,
         num_devices=num_gpus,
@@ -112,7 +112,7 @@ def machine_of_gpus(
         num_nodes=num_nodes,
         chosen_by=chosen_by,
         cluster=cluster,
-        **known,
+        **figures,
     )
 
 

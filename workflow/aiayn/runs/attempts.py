@@ -104,6 +104,7 @@ def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> 
     for event, following in zip(events, [*events[1:], None], strict=False):
         if isinstance(event, Started):
             num_attempts += 1
+            # A start that another start follows was closed nowhere: how long it ran is not known.
             end = until if following is None else None
             if isinstance(following, Ended):
                 end = following.time
@@ -156,6 +157,7 @@ def append_json_line(path: Path, value: object) -> None:
         lines.seek(0)
         text = lines.read()
         if text and not text.endswith(b"\n"):
+            # A crash tore this line. Appended to it, the next event would be lost as well.
             lines.truncate(text.rfind(b"\n") + 1)
         lines.write(msgspec.json.encode(value) + b"\n")
         lines.flush()

@@ -108,14 +108,17 @@ class _Cancellation:
                 f"{self._run}: {queue.asked} does not answer; nothing was done, repeat the command"
                 " when it does"
             )
-        own = tuple(job.job for job in alive if job.trains_in(self._folder.path))
-        if own and len(own) < len(alive):
-            others = ", ".join(f"{job.job} ({job.script})" for job in alive if job.job not in own)
+        own_jobs = tuple(job.job for job in alive if job.trains_in(self._folder.path))
+        if own_jobs and len(own_jobs) < len(alive):
+            others = ", ".join(
+                f"{job.job} ({job.script})" for job in alive if job.job not in own_jobs
+            )
             raise StateError(
                 f"{self._run}: {queue.title} jobs {others} have the same name, but train in another"
-                f" folder; end the job of this run by its number: {queue.cancel_command(jobs=own)}"
+                " folder; end the job of this run by its number:"
+                f" {queue.cancel_command(jobs=own_jobs)}"
             )
-        return bool(own)
+        return bool(own_jobs)
 
     def _is_unlocked(self) -> bool:
         return not is_held(self._folder.lock_path)

@@ -88,6 +88,7 @@ def read_log_tail(path: Path) -> LogTail | None:
 
 
 def _newest_statistics(lines: list[str]) -> dict[str, Any]:
+    # Statistics above the newest settings are those of an earlier attempt.
     for text in reversed(lines):
         if _ATTEMPT_BEGINS in text:
             break

@@ -24,10 +24,10 @@ def meant_runs(run: str, names: Iterable[str]) -> list[str]:
     """Return the names that `run` is or begins. One that ends in a seed means it: `-seed1` begins
     no run of seed 10.
     """
-    known = sorted(names)
+    sorted_names = sorted(names)
     beginning = f"{run}-" if _ENDS_IN_SEED.search(run) else run
-    return [name for name in known if name == run] or [
-        name for name in known if name.startswith(beginning)
+    return [name for name in sorted_names if name == run] or [
+        name for name in sorted_names if name.startswith(beginning)
     ]
 
 
@@ -40,10 +40,10 @@ def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> st
         RecordError: if no run or several runs match, or two have the same name; it lists the
         candidates.
     """
-    known = sorted(names)
-    meant = meant_runs(run, known)
+    sorted_names = sorted(names)
+    meant = meant_runs(run, sorted_names)
     if len(meant) == 1:
         return meant[0]
     problem = "is the beginning of more than one run" if meant else unknown
-    listed = "\n  ".join(meant or known) or "none"
+    listed = "\n  ".join(meant or sorted_names) or "none"
     raise RecordError(f"{place}: {run} {problem}; candidates:\n  {listed}")

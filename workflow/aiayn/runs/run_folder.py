@@ -231,6 +231,7 @@ class RunFolder:
 
     def rank_errors(self) -> list[str]:
         """Return the recorded errors of the ranks, the earliest first, without tracebacks."""
+        # The first error is the cause. Later ranks mostly report that a connection was closed.
         paths = sorted(self.path.glob(_ERROR_PATTERN), key=lambda path: path.stat().st_mtime_ns)
         return [
             path.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]

@@ -138,8 +138,8 @@ def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
                 except QueueError:
                     jobs_by_launcher[launcher] = None
             queued = jobs_by_launcher.get(launcher)
-            own = queued and [job for job in queued if job.trains_in(path)]
-            statuses.append(_status_of(folder, jobs, queues.get(launcher), own))
+            jobs_of_run = queued and [job for job in queued if job.trains_in(path)]
+            statuses.append(_status_of(folder, jobs, queues.get(launcher), jobs_of_run))
         except (AiaynError, OSError) as error:
             statuses.append(
                 RunStatus(run=path.name, state="damaged", reason=str(error), run_folder=str(path))
@@ -166,17 +166,17 @@ def _status_of(
             f"{folder}: no attempt and no job in it; if this is not a run, move the folder out of"
             " the runs folder"
         )
-    known = gather_evidence(
+    evidence = gather_evidence(
         folder, events, jobs, queue.asked if queue else "", queued, has_driver=bool(has_driver)
     )
     state: State
-    state, reason = ("done", "") if done else judge_state(known)
-    until = known.now if state == "running" else known.last_activity
+    state, reason = ("done", "") if done else judge_state(evidence)
+    until = evidence.now if state == "running" else evidence.last_activity
     last_began = max((event.time for event in events if isinstance(event, Started)), default="")
     costs = summarise_attempts(events, until=max(until, last_began) if until else None)
     saved = folder.newest_update()
     loss_bits = log.loss_bits if log is not None else None
-    output_path = folder.output_path(known.newer_job.job) if known.newer_job else None
+    output_path = folder.output_path(evidence.newer_job.job) if evidence.newer_job else None
     return RunStatus(
         run=folder.run,
         state=state,
@@ -192,22 +192,24 @@ def _status_of(
         run_folder=str(folder),
         log_path=str(find_packed(folder.log_path) or ""),
         output_path=str(output_path) if output_path and output_path.exists() else "",
-        **_place(known, state),
+        **_place(evidence, state),
         **_progress(folder, state, saved, events, log, done),
     )
 
 
-def _place(known: "Evidence", state: State) -> dict[str, Any]:
+def _place(evidence: "Evidence", state: State) -> dict[str, Any]:
     """Return job and host: from the queue if that has an alive job, else from the run's files."""
     alive = [
-        job for job in known.queued or [] if job.is_alive and (job.node or state != "running")
+        job for job in evidence.queued or [] if job.is_alive and (job.node or state != "running")
     ]  # else not running
     if alive:
         shown = next((job for job in alive if job.node), alive[0])
         return {"job": shown.job, "host": shown.node, "time_left": shown.time_left}
-    if starting := known.newer_job:
-        return {"job": starting.job, "host": "" if known.asked else starting.host}
-    newest = next((event for event in reversed(known.events) if isinstance(event, Started)), None)
+    if starting := evidence.newer_job:
+        return {"job": starting.job, "host": "" if evidence.asked else starting.host}
+    newest = next(
+        (event for event in reversed(evidence.events) if isinstance(event, Started)), None
+    )
     return {"job": newest.job, "host": newest.host} if newest else {}
 
 
@@ -348,7 +350,7 @@ def gather_evidence(
     )
 
 
-def judge_state(known: Evidence) -> tuple[State, str]:
+def judge_state(evidence: Evidence) -> tuple[State, str]:
     """Return the state of a run that is not done, and the reason.
 
     The queue of its launcher (if the launcher has a queue) comes first, then rank 0's heartbeat or
@@ -357,54 +359,62 @@ def judge_state(known: Evidence) -> tuple[State, str]:
     A queue that does not answer does not mean that a job has ended. Ended jobs are shown for a
     while. A controller that is killed forgets the jobs of its last seconds, which continue.
     """
-    asked, job = known.asked, known.jobs[-1].job if known.jobs else ""
-    last = known.events[-1] if known.events else None
-    is_silent, is_new = known.queued is None, known.newer_job is not None
-    alive = [queued for queued in known.queued or [] if queued.is_alive]
+    queue_command, job = evidence.asked, evidence.jobs[-1].job if evidence.jobs else ""
+    last = evidence.events[-1] if evidence.events else None
+    is_silent, is_new = evidence.queued is None, evidence.newer_job is not None
+    alive = [queued for queued in evidence.queued or [] if queued.is_alive]
     if alive:
         return _judge_alive(
-            known, next((queued for queued in alive if queued.state == "running"), alive[0])
+            evidence, next((queued for queued in alive if queued.state == "running"), alive[0])
         )
     rules: list[tuple[bool, State, str]] = []  # the first that holds
-    if not asked:
+    if not queue_command:
         rules = [
-            (known.is_training, "running", ""),
-            (known.has_driver and not known.has_ended, "queued", "starting"),
-            (known.unseen != "", "unknown", known.unseen),
+            (evidence.is_training, "running", ""),
+            (evidence.has_driver and not evidence.has_ended, "queued", "starting"),
+            (evidence.unseen != "", "unknown", evidence.unseen),
         ]
-    elif known.is_training:
+    elif evidence.is_training:
         rules = [
-            (True, "running", f"{asked} does not {'answer' if is_silent else 'know of its job'}")
+            (
+                True,
+                "running",
+                f"{queue_command} does not {'answer' if is_silent else 'know of its job'}",
+            )
         ]
     elif not (
-        known.has_ended and isinstance(last, Ended) and last.outcome == "failed"
+        evidence.has_ended and isinstance(last, Ended) and last.outcome == "failed"
     ):  # after which no job starts
-        endings = [queued.ending for queued in known.queued or [] if queued.job == job]
+        endings = [queued.ending for queued in evidence.queued or [] if queued.job == job]
         forgotten, age_seconds = (
-            f"{asked} does not know of job {job}",
-            seconds_between(known.jobs[-1].time, known.now),
+            f"{queue_command} does not know of job {job}",
+            seconds_between(evidence.jobs[-1].time, evidence.now),
         )
         young = f"{forgotten}, which was submitted {age_seconds:.0f} s ago"
         is_young = is_new and age_seconds <= _FRESH_SECONDS
         rules = [
-            (is_silent, "unknown", f"{asked} does not answer; job {job} may wait, run or be gone"),
+            (
+                is_silent,
+                "unknown",
+                f"{queue_command} does not answer; job {job} may wait, run or be gone",
+            ),
             ("cancelled" in endings, "cancelled", f"job {job} was cancelled"),
             (not endings and is_young, "unknown", young),
             (
-                not endings and not is_new and known.unseen != "",
+                not endings and not is_new and evidence.unseen != "",
                 "unknown",
-                f"{forgotten}; {known.unseen}",
+                f"{forgotten}; {evidence.unseen}",
             ),
-            (known.has_driver, "queued", "its driver is about to submit a job"),
+            (evidence.has_driver, "queued", "its driver is about to submit a job"),
         ]
     for holds, state, reason in rules:
         if holds:
             return state, reason
     if is_new:
-        error = f"job {job}, before it began an attempt: {known.rank_error}"
+        error = f"job {job}, before it began an attempt: {evidence.rank_error}"
         return (
             ("failed", error)
-            if known.rank_error
+            if evidence.rank_error
             else ("lost", f"job {job} ended before it began an attempt")
         )
     if last is None:
@@ -412,17 +422,17 @@ def judge_state(known: Evidence) -> tuple[State, str]:
     if isinstance(last, Ended):
         return last.outcome, last.reason
     # With a rank's error, rank 0 was killed before it recorded its end.
-    return ("failed", known.rank_error) if known.rank_error else ("lost", LOST_REASON)
+    return ("failed", evidence.rank_error) if evidence.rank_error else ("lost", LOST_REASON)
 
 
-def _judge_alive(known: Evidence, shown: QueuedJob) -> tuple[State, str]:
+def _judge_alive(evidence: Evidence, shown: QueuedJob) -> tuple[State, str]:
     """Return the state of a run from its job in the queue. A running job comes before others."""
     if shown.state == "running":
         return "running", shown.reason
     reason = shown.reason + (", waits for a person" if shown.is_stuck else "")
-    if known.has_rank:  # of a job that the queue lost and started again, or of an earlier job
+    if evidence.has_rank:  # of a job that the queue lost and started again, or of an earlier job
         return (
             "running",
-            f"though {known.asked} shows job {known.jobs[-1].job} as waiting: {reason}",
+            f"though {evidence.asked} shows job {evidence.jobs[-1].job} as waiting: {reason}",
         )
     return "queued", reason

@@ -149,7 +149,9 @@ def pool_sd(
         return None
     sds = [statistics.stdev(values) for values in groups]
     degrees_of_freedom = sum(len(values) - 1 for values in groups)
+    # Weighted by degrees of freedom: a system with many seeds knows its spread better.
     squares = math.fsum((len(values) - 1) * sd**2 for values, sd in zip(groups, sds, strict=True))
+    # Bartlett's statistic takes the logarithm of each sd, so no sd may be 0.
     can_test = with_bartlett and len(groups) > 1 and min(sds) > 0
     return PooledSd(
         sd=math.sqrt(squares / degrees_of_freedom),
@@ -191,16 +193,19 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
     undecided = Verdict(outcome=Outcome.UNDECIDED, num_seeds=num_seeds, reason=TOO_FEW_SEEDS)
     if num_seeds == 0:
         return undecided
-    own = pool_sd({"own": values})
-    pooled = pooled if pooled is not None else own
+    own_pooled = pool_sd({"own": values})
+    pooled = pooled if pooled is not None else own_pooled
     mean = statistics.mean(values)
     difference = mean - printed
     undecided = msgspec.structs.replace(undecided, mean=mean, difference=difference, pooled=pooled)
     if pooled is None:
         return undecided
-    is_own_larger = own is not None and own.sd > pooled.sd * (1 + ROUNDING)
-    judging = own if own is not None and is_own_larger else pooled
+    # A system that spreads more than the others must not borrow their smaller sd. Values that are
+    # equal but for rounding do not count as larger.
+    is_own_larger = own_pooled is not None and own_pooled.sd > pooled.sd * (1 + ROUNDING)
+    judging = own_pooled if own_pooled is not None and is_own_larger else pooled
     degrees_of_freedom = judging.degrees_of_freedom
+    # The printed number is one more run. Its variance adds to that of our mean, hence 1 + 1 / n.
     _, predicted = reaches(judging.sd * math.sqrt(1 + 1 / num_seeds), degrees_of_freedom)
     undecided = msgspec.structs.replace(
         undecided,
@@ -215,8 +220,10 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
     standard_error = judging.sd / math.sqrt(num_seeds)
     reach, half_width = reaches(standard_error, degrees_of_freedom)
     outcome = outcome_of(distance, reach, half_width)
+    # What the pooled sd alone would have said, for readers who doubt the own sd.
     pooled_reaches = reaches(pooled.sd / math.sqrt(num_seeds), pooled.degrees_of_freedom)
     p_above = tail(distance, standard_error, degrees_of_freedom)
+    # Doubled below: the interval is two-sided, so a number may be outside on either side.
     p_outside = tail(distance - MARGIN_BLEU, standard_error, degrees_of_freedom)
     return msgspec.structs.replace(
         undecided,
@@ -273,10 +280,11 @@ def fewest_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) 
 
     The df grow with the seeds. Returns None if MAX_SEEDS_ADVISED seeds do not decide.
     """
+    # The df that do not come from this system. Its own grow with each further seed.
     others_df = pooled.degrees_of_freedom - (num_seeds - 1)
 
-    def decides(wanted: int) -> bool:
-        reach, half_width = reaches(pooled.sd / math.sqrt(wanted), others_df + wanted - 1)
+    def decides(number: int) -> bool:
+        reach, half_width = reaches(pooled.sd / math.sqrt(number), others_df + number - 1)
         return outcome_of(abs(difference), reach, half_width) is not Outcome.UNDECIDED
 
     numbers = range(max(MIN_SEEDS, num_seeds), MAX_SEEDS_ADVISED + 1)

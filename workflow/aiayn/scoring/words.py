@@ -37,12 +37,12 @@ def fairseq_words(line: str, *, is_reference: bool) -> list[str]:
     `<pad>` is trimmed at the beginning, `<pad>` and `</s>` at the end. The list is never empty: an
     empty line keeps its `</s>`.
     """
-    words, begin = [*line.split(), "</s>"], 0
-    while words[begin] == "<pad>":
+    pieces, begin = [*line.split(), "</s>"], 0
+    while pieces[begin] == "<pad>":
         begin += 1
-    while len(words) > begin + 1 and words[-1] in ("<pad>", "</s>"):
-        words.pop()
+    while len(pieces) > begin + 1 and pieces[-1] in ("<pad>", "</s>"):
+        pieces.pop()
     return [
         _UNKNOWN_IN_REFERENCE if is_reference and word == "<unk>" else word
-        for word in words[begin:]
+        for word in pieces[begin:]
     ]

@@ -178,8 +178,8 @@ def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
 
 def join_sheets(first: Sequence[SheetRow], second: Sequence[SheetRow]) -> list[SheetRow]:
     """Return the rows of `first`, then the trainings that only `second` has."""
-    others = set(list_trainings(second)).difference(list_trainings(first))
-    return [*first, *_with_trainings(second, others)]
+    new_trainings = set(list_trainings(second)).difference(list_trainings(first))
+    return [*first, *_with_trainings(second, new_trainings)]
 
 
 def _with_trainings(rows: Iterable[SheetRow], trainings: set[Training]) -> list[SheetRow]:

@@ -218,8 +218,8 @@ def _explain(
     for key in value if type_by_key else ():
         if key not in type_by_key:
             location = document.location(f"{path}.{key}" if path else key)
-            known = list(type_by_key)
-            hint = did_you_mean(key, known, f"known keys: {', '.join(known)}")
+            keys = list(type_by_key)
+            hint = did_you_mean(key, keys, f"known keys: {', '.join(keys)}")
             return f"{location}: unknown key {key!r}; {hint}"
     location = document.location(path)
     if missing := _MISSING_FIELD.search(message):

@@ -80,8 +80,8 @@ def _find_workflow() -> Path:
     """
     if IS_CHECKOUT:
         return _FOLDERS[3]
-    here = Path.cwd()
-    for folder in (here, *here.parents):
+    working_folder = Path.cwd()
+    for folder in (working_folder, *working_folder.parents):
         if (folder / "workflow" / "config" / "paper.yaml").is_file():
             return folder
     return PACKED_WORKFLOW
@@ -196,14 +196,16 @@ def overridden(system: SystemSpec, overrides: Overrides) -> SystemSpec:
 def _read_inheriting(name: str, folder: Path, kind: str) -> Document:
     """Return the keys of a system or corpus, over the keys that it inherits."""
     documents = [read_document(folder / f"{name}.yaml")]
-    own, names = documents[0], [name]
+    own_document, names = documents[0], [name]
     while (base_name := documents[-1].values.get("inherits")) is not None:
-        place = documents[-1].location("inherits")
+        location = documents[-1].location("inherits")
         if not isinstance(base_name, str):
-            raise ConfigError(f"{place}: inherits is {base_name!r}; expected the name of a {kind}")
+            raise ConfigError(
+                f"{location}: inherits is {base_name!r}; expected the name of a {kind}"
+            )
         if base_name in names:
             raise ConfigError(
-                f"{place}: inherits in a circle: {' -> '.join([*names, base_name])}; remove"
+                f"{location}: inherits in a circle: {' -> '.join([*names, base_name])}; remove"
                 " `inherits` from the base"
             )
         names.append(base_name)
@@ -211,12 +213,17 @@ def _read_inheriting(name: str, folder: Path, kind: str) -> Document:
             documents.append(read_document(folder / f"{base_name}.yaml"))
         except ConfigError as error:
             raise ConfigError(
-                f"{place}: inherits {base_name!r}, which cannot be read: {error}"
+                f"{location}: inherits {base_name!r}, which cannot be read: {error}"
             ) from error
     for key in ("name", "description"):  # are never inherited
-        own.require(key, key in own.values, own.values.get(key), f"a {key} in its own file")
-    written = own.values["name"]
-    own.require("name", written == name, written, f"{name!r}, the name of the file")
+        own_document.require(
+            key,
+            key in own_document.values,
+            own_document.values.get(key),
+            f"a {key} in its own file",
+        )
+    written = own_document.values["name"]
+    own_document.require("name", written == name, written, f"{name!r}, the name of the file")
     return functools.reduce(overlay, reversed(documents))
 
 

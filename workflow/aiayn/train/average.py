@@ -31,6 +31,7 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
     dtype_by_name: dict[str, torch.dtype] = {}
     num_models = 0
     for model in models:
+        # Names, shapes and ties are those of the first model. All others must agree with it.
         if not num_models:
             first_name_by_name = first_names(model)
             shapes = {name: tensor.shape for name, tensor in model.items()}
@@ -42,11 +43,13 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
                 "the checkpoints belong to different models; name checkpoints of one training"
             )
         for name, total in sums.items():
+            # In float64: twenty float32 values would be rounded at each addition.
             total.add_(model[name])
         num_models += 1
     del model  # frees its file's pages, before the means need memory
     means: dict[str, torch.Tensor] = {}
     for name in list(sums):
+        # Each sum is freed as its mean is made, so that both are never in memory in full.
         means[name] = (sums.pop(name) / num_models).to(dtype_by_name[name])
     return {name: means[first] for name, first in first_name_by_name.items()}
 
@@ -68,13 +71,14 @@ def average_checkpoints(train: TrainRecord, *, last: int, record_path: Path) -> 
             model of the record.
     """
     if not 1 <= last <= len(train.models):
-        kept = [model.update for model in train.models]
+        saved_updates = [model.update for model in train.models]
         raise CheckpointError(
             f"{train.run}: the last {last} checkpoints are to be averaged, the run kept"
-            f" {len(kept)} ({kept}); lower `average`, or train again with `aiayn train --fresh"
-            " --num-models N`"
+            f" {len(saved_updates)} ({saved_updates}); lower `average`, or train again with"
+            " `aiayn train --fresh --num-models N`"
         )
     chosen = train.models[-last:]
+    # Only the last model has a digest in the record. The checksums of the others are checked below.
     require_recorded(chosen[-1].path, train)
     means = average_tensors(
         load_checkpoint(model.path, is_checked=True)["model"] for model in chosen

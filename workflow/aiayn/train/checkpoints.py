@@ -102,6 +102,7 @@ class CheckpointKeeper:
             SpaceError, OSError: if the previous write failed, as in `save_whole`.
             BusyRunError: if another process has taken the run over.
         """
+        # A collective where the optimiser's state is sharded, so every rank must reach it.
         trainer.consolidate_optimizer()
         if not trainer.should_save_checkpoint_on_current_rank:
             return
@@ -109,6 +110,8 @@ class CheckpointKeeper:
         state = trainer.state_dict()
         progress = {"train_iterator": epoch_itr.state_dict(), "val_loss": valid_loss}
         state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
+        # A full checkpoint is written each time, to resume from. A model is kept only where one is
+        # due.
         is_kept = self.is_due(num_updates) or (
             self.save_interval_updates is None and epoch_itr.end_of_epoch()
         )
@@ -116,6 +119,7 @@ class CheckpointKeeper:
             dictionary_sha256s(trainer.task) if is_kept or num_updates == self.updates else None
         )
         self.wait()
+        # After the wait, because another process may have taken the run over meanwhile.
         self._before_write()
         self._writing = self._writer.submit(
             self._write, self._copier.copy(state), num_updates, dictionaries
@@ -131,8 +135,10 @@ class CheckpointKeeper:
             model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
             save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
         save_whole(state, checkpoint_path(self.folder, "full", num_updates))
+        # Old files go last: at every moment a whole checkpoint to resume from is on the disk.
         for path in list_checkpoints(self.folder, "model")[: -self.num_models]:
             path.unlink()
+        # A second full checkpoint is for a torn first. After the last update nothing resumes.
         num_kept = 1 if num_updates == self.updates else FULL_CHECKPOINTS_KEPT
         for path in list_checkpoints(self.folder, "full")[:-num_kept]:
             path.unlink()
@@ -346,8 +352,10 @@ def checkpoint_problem(path: Path, sha256: str) -> str:
     """
     if not is_whole(path):
         return "torn: its bytes are not as written"
-    found = tensors_sha256(load_checkpoint(path)["model"])
-    return "" if sha256 in ("", found) else f"tensors {found}, its record says {sha256}"
+    found_sha256 = tensors_sha256(load_checkpoint(path)["model"])
+    return (
+        "" if sha256 in ("", found_sha256) else f"tensors {found_sha256}, its record says {sha256}"
+    )
 
 
 def require_recorded(path: Path, record: CheckpointRecord | TrainRecord) -> None:

@@ -253,6 +253,8 @@ def _optimiser_flags(training: TrainingSpec) -> list[str]:
             "warmup-updates": training.warmup_steps,
         }
     elif training.schedule == "constant":
+        # fairseq's own schedules, for probes of other rates and for recipes of others. Here `lr` is
+        # the peak, while equation (3) has its own.
         values |= {"lr": training.peak_learning_rate, "lr-scheduler": "fixed"}
     else:
         values |= {
@@ -272,6 +274,8 @@ def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list
     (`AiaynTranslationTask.get_batch_iterator`). A GPU has its batches made, and moved to
     pinned memory, ahead of time by other processes. The batches are the same.
     """
+    # An update is always `batches_per_update` batches of the paper's size, however many ranks there
+    # are: with fewer ranks each accumulates several, with more ranks several share one.
     ranks_per_batch = max(1, num_ranks // training.batches_per_update)
     sharing = ["--ranks-per-batch", str(ranks_per_batch)] if ranks_per_batch > 1 else []
     return [
@@ -297,6 +301,7 @@ def _saving_flags(training: TrainingSpec) -> list[str]:
     updates.
     """
     is_by_epoch = training.save_interval_updates is None
+    # fairseq saves and validates at ends of epochs, unless told that an epoch is never due.
     num_epochs = "1" if is_by_epoch else str(10**9)  # never
     flags = ["--save-interval", num_epochs, "--validate-interval", num_epochs]
     if not is_by_epoch:

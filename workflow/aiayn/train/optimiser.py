@@ -74,6 +74,7 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
     @property
     def optimizer_config(self) -> dict[str, Any]:
         """Return Adam's arguments, which replace the arguments in a checkpoint."""
+        # fairseq's configuration has a list of rates, one for each epoch.
         lr = self.cfg.lr if isinstance(self.cfg.lr, float) else self.cfg.lr[0]
         betas = (self.cfg.adam_beta_1, self.cfg.adam_beta_2)
         return {

@@ -56,6 +56,7 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
     """
     path, stop = folder.lock_path, stop or StopFlag()
     with path.open("a") as lock, contextlib.ExitStack() as claims:
+        # None: this file system has no locks at all. False: another process holds this lock.
         is_taken = take_lock(lock, "two jobs of one run")
         if is_taken is None:
             claims.callback(_claim_run(folder, stop).release)
@@ -67,6 +68,7 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
         is_over = threading.Event()
 
         def touch_lock() -> None:
+            # A network file system may refuse one touch. The next one is a few seconds away.
             while not is_over.wait(HEARTBEAT_SECONDS):
                 with contextlib.suppress(OSError):
                     os.utime(path)
@@ -90,6 +92,7 @@ def _claim_run(folder: RunFolder, stop: StopFlag) -> Claim:
         BusyRunError: if another process trains this run, or claims it at the same time.
     """
     claim, begun = Claim(folder.lock_path), folder.open_attempt()
+    # A released claim leaves no holder, but its attempt may still be open on the disk.
     holder = claim.holder() or (begun.host if begun else "")
     if holder:
         is_here = holder == platform.node()

@@ -266,8 +266,8 @@ class RankTraining:
         """
         if not is_peer_loss(error):
             return "failed", describe_rank_error(0, error)
-        others = self.folder.rank_errors()
-        if self.stop.signal_number is not None and not others:
+        errors_of_others = self.folder.rank_errors()
+        if self.stop.signal_number is not None and not errors_of_others:
             return (
                 "stopped",
                 (
@@ -276,7 +276,7 @@ class RankTraining:
                 ),
             )
         lost = f"another rank was killed: {describe_error(error).partition('. ')[0]}"
-        return ("failed", others[0]) if others else ("lost", lost)
+        return ("failed", errors_of_others[0]) if errors_of_others else ("lost", lost)
 
     def _require_same_machine(self) -> None:
         """Require the kind of device that the run began on."""

@@ -89,14 +89,14 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
             )
         self.model.module.sample_size = sample_size
         weight = 0 if ignore else 1
-        own = {}
+        own_log = {}
         for name in logging_outputs[0]:
-            own[name] = weight * sum(output[name] for output in logging_outputs)
+            own_log[name] = weight * sum(output[name] for output in logging_outputs)
         # fairseq multiplies the gradients by the number of ranks over this sample size, that is by
         # 1: `FlatGradients` has already divided them.
         world_size = float(self.data_parallel_world_size)
         num_failures, train_seconds = others
-        return [own], (world_size, num_failures, train_seconds * world_size)
+        return [own_log], (world_size, num_failures, train_seconds * world_size)
 
     def _check_grad_norms(self, grad_norm: Tensor) -> None:
         """Leave the comparison of the ranks' norms to `share_log`, which precedes a checkpoint."""
@@ -129,8 +129,8 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         own_norms = torch.zeros(len(updates), world_size, dtype=torch.float64)
         own_norms[:, self.data_parallel_rank] = torch.stack([norm for _, norm in updates])
         values: list[Any] = []
-        for own, _ in updates:
-            values += own.values()
+        for own_log, _ in updates:
+            values += own_log.values()
         on_device = [value for value in values if torch.is_tensor(value)]
         numbers = [value for value in values if not torch.is_tensor(value)]
         sums = torch.cat([own_norms.flatten(), torch.tensor(numbers, dtype=torch.float64)])
@@ -149,10 +149,10 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         was_training = criterion.training
         criterion.train()
         with metrics.aggregate("train_inner"):
-            for own, grad_norm in updates:
+            for own_log, grad_norm in updates:
                 output = {
                     name: next(next_on_device if torch.is_tensor(value) else next_number)
-                    for name, value in own.items()
+                    for name, value in own_log.items()
                 }
                 super()._reduce_and_log_stats([output], output["sample_size"], grad_norm)
         criterion.train(was_training)

@@ -60,7 +60,9 @@ def make_record(
         raise CheckpointError(
             f"{folder}: trained, but its last checkpoints are gone; start again with `--fresh`"
         )
+    # What only the task knows, such as target tokens, is in the state that it saves.
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
+    # The digest of the record must be of bytes that were read back, not of those in memory.
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
     summary = summarise_attempts(request.folder.events(), until=until)
     provenance = gather_provenance(command=request.command)

@@ -131,5 +131,5 @@ def _parameters(folder: RunFolder) -> torch.Tensor:
 
 def _difference(first: RunFolder, second: RunFolder) -> float:
     """Return the relative difference of two trainings' parameters."""
-    one, other = _parameters(first), _parameters(second)
-    return float((one - other).norm() / one.norm())
+    first_parameters, second_parameters = _parameters(first), _parameters(second)
+    return float((first_parameters - second_parameters).norm() / first_parameters.norm())

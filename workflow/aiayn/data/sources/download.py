@@ -168,10 +168,10 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
         WrongFileError: naming the file, or its URL, and the actual and the expected value.
         FileNotFoundError: if the file does not exist.
     """
-    place, num_bytes = url or path, path.stat().st_size
+    source, num_bytes = url or path, path.stat().st_size
     if published.num_bytes not in (None, num_bytes):
         raise WrongFileError(
-            f"{place}: {num_bytes} bytes, expected {published.num_bytes}: not the published file"
+            f"{source}: {num_bytes} bytes, expected {published.num_bytes}: not the published file"
         )
     algorithm, _, expected = published.checksum.partition(":")
     digest = sha256 = file_sha256(path)
@@ -184,12 +184,12 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
             digest = hashlib.file_digest(content, weak).hexdigest()
     if digest != expected:
         raise WrongFileError(
-            f"{place}: {algorithm} {digest}, expected {expected}: not the published file, or"
+            f"{source}: {algorithm} {digest}, expected {expected}: not the published file, or"
             " damaged in transfer"
         )
     if algorithm != "sha256":
         checked = f"checked by {algorithm} only"
-        _LOG.warning("%s: %s; %d bytes, sha256 %s", place, checked, num_bytes, sha256)
+        _LOG.warning("%s: %s; %d bytes, sha256 %s", source, checked, num_bytes, sha256)
     return FoundFile(path, url, num_bytes, sha256, algorithm)
 
 

@@ -177,16 +177,16 @@ def files_of(
     """Return the files that hold an archive's text, in order of trial. The mirror comes first."""
     on_mirror, public = [], []
     for packed in archive.file_by_format.values():
-        for place, path in packed.path_by_place.items():
+        for mirror_name, path in packed.path_by_place.items():
             file = PublishedFile(
                 name=packed.name,
-                url=f"{source.base_url_by_place[place].rstrip('/')}/{path}",
+                url=f"{source.base_url_by_place[mirror_name].rstrip('/')}/{path}",
                 num_bytes=packed.num_bytes,
                 checksum=packed.checksum,
             )
             public.append(file)
             if mirror is not None:
-                url = f"{mirror.rstrip('/')}/{place}/{path}"
+                url = f"{mirror.rstrip('/')}/{mirror_name}/{path}"
                 on_mirror.append(msgspec.structs.replace(file, url=url))
     return [*on_mirror, *public]
 

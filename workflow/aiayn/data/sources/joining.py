@@ -55,8 +55,8 @@ def append_archive(
 def _append_lines(stream: BinaryIO, into: BinaryIO) -> int:
     """Write a member's lines and return how many."""
     num_lines, block = 0, b""
-    while read := stream.read(_BLOCK_BYTES):
-        block = read
+    while next_block := stream.read(_BLOCK_BYTES):
+        block = next_block
         num_lines += block.count(b"\n")
         into.write(block)
     if block and not block.endswith(b"\n"):

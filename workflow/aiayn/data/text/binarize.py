@@ -93,9 +93,9 @@ def binarize_corpus(
             }
             sides_by_split[split] = sides
             work = EncodingWork(dict(encoder_by_language))
-            what = f"binarize {split} of {spec.name}"
+            title = f"binarize {split} of {spec.name}"
             for chunk in map_chunks(
-                work, unchanged_paths(pair), num_processes=num_processes, what=what
+                work, unchanged_paths(pair), num_processes=num_processes, what=title
             ):
                 for language, side in chunk.items():
                     sides[language].append(side)

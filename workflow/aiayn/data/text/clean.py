@@ -105,19 +105,19 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
     assert spec.clean is not None  # clean_corpus has refused the others
     num_dropped_by_reason = dict.fromkeys(REASONS, 0)
     digests = []
-    kept: tuple[list[bytes], list[bytes]] = ([], [])
+    kept_lines: tuple[list[bytes], list[bytes]] = ([], [])
     sides = (map(preprocessor(spec.tokenise, k), chunk.lines(k)) for k in spec.languages)
     for source, target in zip(*sides, strict=True):
         reason = reason_to_drop(source, target, spec.clean)
         if reason is not None:
             num_dropped_by_reason[reason] += 1
             continue
-        kept[0].append(f"{source}\n".encode())
-        kept[1].append(f"{target}\n".encode())
+        kept_lines[0].append(f"{source}\n".encode())
+        kept_lines[1].append(f"{target}\n".encode())
         if spec.clean.deduplicate:  # a line holds no other LF, so no two pairs give the same bytes
-            pair = kept[0][-1] + kept[1][-1]
+            pair = kept_lines[0][-1] + kept_lines[1][-1]
             digests.append(hashlib.blake2b(pair, digest_size=_DIGEST_BYTES).digest())
-    lines_by_language = dict(zip(spec.languages, kept, strict=True))
+    lines_by_language = dict(zip(spec.languages, kept_lines, strict=True))
     return CleanedChunk(lines_by_language, digests, num_dropped_by_reason)
 
 

@@ -86,8 +86,8 @@ def count_lines(path: Path) -> int:
     """Return the number of lines. A last line without LF counts."""
     num_lines, block = 0, b""
     with open_bytes(path) as content:
-        while read := content.read(_BLOCK_BYTES):
-            block = read
+        while next_block := content.read(_BLOCK_BYTES):
+            block = next_block
             num_lines += block.count(b"\n")
     return num_lines + (block != b"" and not block.endswith(b"\n"))
 
