@@ -1,10 +1,7 @@
-"""Turns three files of published data about the paper's numbers into typed, checked rows.
+"""Turns `published/gaps.csv`, the differences between two definitions of BLEU, into checked rows.
 
-They are described in published/README.md and read as strictly as the paper's own files:
-
-* `gaps.csv`: the difference between two definitions of BLEU on the same system output;
-* `reference_replications.csv`: what others measured for base and big, in their definition;
-* `causes.csv`: reasons why a replication is below (or above) the paper, with their cost in BLEU.
+published/README.md describes the file. It is read as strictly as the paper's own files. Wings that
+have published data of their own use the types here.
 """
 
 from decimal import Decimal
@@ -71,79 +68,6 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return Decimal(self.low), Decimal(self.high)
 
 
-class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published number for base or big.
-
-    Empty `training_data` means WMT14. Any other empty field was not stated.
-    """
-
-    name: Text
-    who: Text
-    system: SystemName
-    language_pair: LanguagePair
-    testset: Testset
-    value: Bleu
-    metric: Definition
-    definition: Text
-    training_data: str
-    steps: str
-    batch: str
-    hardware: str
-    note: str
-    source: Text
-
-    @property
-    def conditions(self) -> str:
-        """Steps, batch and hardware in words, or empty if nothing is stated."""
-        steps = (
-            f"{self.steps} steps"
-            if self.steps and not self.steps.endswith("epochs")
-            else self.steps
-        )
-        return ", ".join(filter(None, (steps, self.batch, self.hardware)))
-
-    @property
-    def remarks(self) -> str:
-        """Other training data, and the note, or empty without either."""
-        trained_on = f"trained on {self.training_data}" if self.training_data else ""
-        return "; ".join(filter(None, (trained_on, self.note)))
-
-
-class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a number is below the paper's (`lowers`) or above (`raises`), and the cost in BLEU.
-
-    Empty `language_pair`, `systems` and `metrics` mean: any. `command` is a command of this
-    project, or empty.
-    """
-
-    rank: Text
-    cause: Text
-    direction: Literal["lowers", "raises"]
-    cost_low: LowCost
-    cost_high: HighCost
-    language_pair: Literal["en-de", "en-fr", ""]
-    systems: Literal["base", "big", ""]
-    metrics: str
-    evidence: Text
-    source: Text
-    check: Text
-    command: str
-
-    @property
-    def cost(self) -> tuple[Decimal, Decimal]:
-        """Smallest and largest published cost in BLEU, never negative. `all` is every point."""
-        high = MAX_BLEU if self.cost_high == WHOLE_SCORE else Decimal(self.cost_high)
-        return Decimal(self.cost_low), high
-
-    def applies_to(self, language_pair: str, system: str, metric: str) -> bool:
-        """Return whether the cause can hold for a number of this kind."""
-        return (
-            self.language_pair in ("", language_pair)
-            and self.systems in ("", system)
-            and (not self.metrics or not counted_alike(metric).isdisjoint(self.metrics.split()))
-        )
-
-
 def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
     """Return every published gap between a paper-style definition and another, in file order.
 
@@ -152,7 +76,7 @@ def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
     """
     placed = read_rows(folder / "gaps.csv", PublishedGap)
     for place, gap in placed:
-        _check_order(*gap.bounds, place)
+        require_order(*gap.bounds, place)
     require_unique(
         (place, (gap.source, gap.who, gap.language_pair, gap.testset, gap.definition_to))
         for place, gap in placed
@@ -160,36 +84,11 @@ def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
     return [gap for _, gap in placed]
 
 
-def read_reference_replications(folder: Path = PUBLISHED_FOLDER) -> list[ReferenceReplication]:
-    """Return every published replication of base and big, in file order.
+def require_order(low: Decimal, high: Decimal, place: str) -> None:
+    """Refuse a range with its larger bound first.
 
     Raises:
-        TableError: the file is malformed, or a name is repeated.
+        TableError: with `place`, file and line.
     """
-    placed = read_rows(folder / "reference_replications.csv", ReferenceReplication)
-    require_unique((place, (replication.name,)) for place, replication in placed)
-    return [replication for _, replication in placed]
-
-
-def read_causes(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCause]:
-    """Return every published cause with its cost, the highest rank first.
-
-    Raises:
-        TableError: the file is malformed, a cause is repeated, or a metric is unknown.
-    """
-    placed = read_rows(folder / "causes.csv", PublishedCause)
-    for place, cause in placed:
-        _check_order(*cause.cost, place)
-        if unknown := set(cause.metrics.split()) - set(METRICS):
-            raise TableError(
-                f"{place}: metrics has {min(unknown)!r}; expected some of {', '.join(METRICS)}"
-            )
-    require_unique(
-        (place, (cause.rank, cause.language_pair, cause.systems)) for place, cause in placed
-    )
-    return [cause for _, cause in placed]
-
-
-def _check_order(low: Decimal, high: Decimal, place: str) -> None:
     if low > high:
         raise TableError(f"{place}: from {low} to {high}; expected the smaller bound first")

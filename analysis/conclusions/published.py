@@ -4,8 +4,10 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.printed import PUBLISHED_FOLDER, Edition, Text, read_rows
+from aiayn.printed import Edition, Text, read_rows
 from analysis.conclusions.answers import Relation
+
+DATA_FOLDER = Path(__file__).parent  # README.md there describes the files
 
 
 class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,7 +40,7 @@ class PublishedFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     place: Text
 
 
-def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusion]:
+def read_conclusions(folder: Path = DATA_FOLDER) -> list[PublishedConclusion]:
     """Return what sections 5.4, 6.1 and 6.2 conclude from pairs of printed cells.
 
     The list was fixed before any training.
@@ -47,7 +49,7 @@ def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusio
     return [conclusion for _, conclusion in rows]
 
 
-def read_findings(folder: Path = PUBLISHED_FOLDER) -> dict[str, PublishedFinding]:
+def read_findings(folder: Path = DATA_FOLDER) -> dict[str, PublishedFinding]:
     """Return what others found, by row of Table 3."""
     rows = read_rows(folder / "elsewhere.csv", PublishedFinding)
     return {finding.row: finding for _, finding in rows}

@@ -4,7 +4,7 @@ the same definition, the nearest published replications, and what to check next.
 No number is converted into another. The printed number keeps its own definition (section 6.1 for
 Table 2, 6.2 for Table 3). Published gaps between that definition and the question's give a range,
 and the number in question is compared with the range. Every gap, replication and cause carries its
-source (published/README.md).
+source (README.md next to this file, and published/README.md).
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,16 +30,13 @@ from aiayn.printed import (
 from aiayn.released import read_released_records
 from aiayn.scoring.definitions import METRICS
 from aiayn.terminal import command_lines, sections, table, titled, wrapped
-from paper_tables.published_data import (
-    MAX_BLEU,
+from analysis.reported.published import (
     PublishedCause,
-    PublishedGap,
     ReferenceReplication,
-    counted_alike,
     read_causes,
-    read_gaps,
     read_reference_replications,
 )
+from paper_tables.published_data import MAX_BLEU, PublishedGap, counted_alike, read_gaps
 
 # The filtered set is the full set without 266 lines.
 PRINTED_TESTSET_BY_TESTSET = {"newstest2014_filtered": "newstest2014"}
@@ -162,8 +159,8 @@ def explain(
     gaps, other_gaps = _find_gaps(question, folder)
     readings = [_make_reading(question, join, gaps, folder) for join in joins]
     direction, amount = _find_amount(question, readings)
-    causes, is_amount_matched = _find_causes(question, direction, amount, folder)
-    near, num_elsewhere = _find_replications(question, folder)
+    causes, is_amount_matched = _find_causes(question, direction, amount)
+    near, num_elsewhere = _find_replications(question)
     caveats = _find_caveats(question, joins, gaps)
     if metric is None:
         caveats.insert(0, ASSUMED)
@@ -346,14 +343,13 @@ def _find_causes(
     question: Question,
     direction: str,
     amount: tuple[Decimal, Decimal] | None,
-    folder: Path,
 ) -> tuple[list[PublishedCause], bool]:
     """Return the causes of the amount by rank, and whether their costs match it up to SEED_NOISE.
 
     Without a match the nearest causes are returned. A low number has the causes of rank `L` first.
     """
     low_causes, causes = [], []
-    for cause in read_causes(folder):
+    for cause in read_causes():
         if not cause.applies_to(question.language_pair, question.system, question.metric):
             continue
         if cause.rank.startswith(LOW_RANK):
@@ -393,10 +389,10 @@ def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> 
     return msgspec.structs.replace(cause, command=command)
 
 
-def _find_replications(question: Question, folder: Path) -> tuple[list[NearReplication], int]:
+def _find_replications(question: Question) -> tuple[list[NearReplication], int]:
     """Return the comparable replications, the nearest first, and the number of all others."""
     near, num_elsewhere = [], 0
-    for replication in [*read_reference_replications(folder), *_decoded_here()]:
+    for replication in [*read_reference_replications(), *_decoded_here()]:
         if (replication.system, replication.language_pair) != (
             question.system,
             question.language_pair,

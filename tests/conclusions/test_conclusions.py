@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from aiayn.paths import evaluation_record, train_record
-from aiayn.printed import PUBLISHED_FOLDER, read_rows
+from aiayn.printed import read_rows
 from aiayn.records import PerplexityRecord, read_record, write_record
-from analysis.conclusions.published import PublishedFinding, read_conclusions
+from analysis.conclusions.published import DATA_FOLDER, PublishedFinding, read_conclusions
 from analysis.conclusions.scale_contrasts import draw_contrasts
 from analysis.conclusions.tables.conclusions import lay_out_conclusions
 from paper_tables.layout import Table
@@ -102,7 +102,7 @@ def test_a_base_that_did_not_start_refuses_the_scale(tmp_path: Path) -> None:
 def test_every_row_of_a_primary_contrast_has_what_others_found() -> None:
     rows = [
         finding.row
-        for _, finding in read_rows(PUBLISHED_FOLDER / "elsewhere.csv", PublishedFinding)
+        for _, finding in read_rows(DATA_FOLDER / "elsewhere.csv", PublishedFinding)
     ]
     assert len(rows) == len(set(rows))
     assert set(rows) == {one.row for one in read_conclusions() if one.column == "ppl_dev"}

@@ -17,7 +17,7 @@ from aiayn.printed import PUBLISHED_FOLDER
 from aiayn.scoring.definitions import METRICS
 from aiayn.terminal import WIDTH
 from analysis.reported.explain import ASSUMED, SEED_NOISE, Explanation, explain, render_explanation
-from paper_tables.published_data import read_causes
+from analysis.reported.published import read_causes
 
 
 def ask(

@@ -3,12 +3,8 @@
 import string
 from decimal import Decimal
 
-from aiayn.printed import PUBLISHED_FOLDER
-from paper_tables.published_data import (
-    read_causes,
-    read_gaps,
-    read_reference_replications,
-)
+from analysis.reported.published import DATA_FOLDER, read_causes, read_reference_replications
+from paper_tables.published_data import read_gaps
 
 
 def test_a_gap_is_between_two_definitions_and_holds_its_own_printed_pair() -> None:
@@ -22,7 +18,7 @@ def test_a_gap_is_between_two_definitions_and_holds_its_own_printed_pair() -> No
 
 
 def test_every_replication_was_checked_and_german_alone_has_compounds() -> None:
-    assert "unverified" not in (PUBLISHED_FOLDER / "reference_replications.csv").read_text(
+    assert "unverified" not in (DATA_FOLDER / "reference_replications.csv").read_text(
         encoding="utf-8"
     )
     for one in read_reference_replications():

@@ -47,9 +47,9 @@ def read_commands(text: str) -> Iterator[str]:
             yield command
 
 
-OF_A_WING = {  # which may be absent
-    **dict.fromkeys(("gaps", "reference_replications", "causes"), "paper_tables.published_data"),
-    "conclusions": "analysis.conclusions.published",
+READER_BY_FILE = {  # of files that `aiayn.printed` does not read
+    "gaps": "paper_tables.published_data",
+    **dict.fromkeys(("reference_replications", "causes"), "analysis.reported.published"),
 }
 
 
@@ -61,8 +61,7 @@ def read_printed(path: Path) -> None:
         getattr(reader, "cache_clear", lambda: None)()
     if path.stem.startswith("table"):
         printed.read_table(int(path.stem.removeprefix("table")), path.parent)
-    elif module := OF_A_WING.get(path.stem):
-        pytest.importorskip(module.rpartition(".")[0])
+    elif module := READER_BY_FILE.get(path.stem):
         load(f"{module}:read_{path.stem}")(path.parent)
     else:
         getattr(printed, f"read_{path.stem}")(path.parent)
@@ -174,7 +173,7 @@ def check_transcript(
     assert asked or any(command.startswith("read ") for command in commands), (
         f"{path}: no command of ours"
     )
-    for name in ("workflow", "paper_tables"):
+    for name in ("workflow", "paper_tables", "analysis"):
         (tmp_path / name).symlink_to(CHECKOUT / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

@@ -1,0 +1,132 @@
+"""Turns the wing's two files of published data into typed, checked rows: what others measured for
+base and big, and why a replication misses the paper's numbers.
+
+README.md next to the files describes them. They are read as strictly as the paper's own files.
+"""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from aiayn.errors import TableError
+from aiayn.printed import LanguagePair, Text, read_rows, require_unique
+from aiayn.scoring.definitions import METRICS
+from paper_tables.published_data import (
+    MAX_BLEU,
+    WHOLE_SCORE,
+    Bleu,
+    Definition,
+    HighCost,
+    LowCost,
+    SystemName,
+    Testset,
+    counted_alike,
+    require_order,
+)
+
+DATA_FOLDER = Path(__file__).parent
+
+
+class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A published number for base or big.
+
+    Empty `training_data` means WMT14. Any other empty field was not stated.
+    """
+
+    name: Text
+    who: Text
+    system: SystemName
+    language_pair: LanguagePair
+    testset: Testset
+    value: Bleu
+    metric: Definition
+    definition: Text
+    training_data: str
+    steps: str
+    batch: str
+    hardware: str
+    note: str
+    source: Text
+
+    @property
+    def conditions(self) -> str:
+        """Steps, batch and hardware in words, or empty if nothing is stated."""
+        steps = (
+            f"{self.steps} steps"
+            if self.steps and not self.steps.endswith("epochs")
+            else self.steps
+        )
+        return ", ".join(filter(None, (steps, self.batch, self.hardware)))
+
+    @property
+    def remarks(self) -> str:
+        """Other training data, and the note, or empty without either."""
+        trained_on = f"trained on {self.training_data}" if self.training_data else ""
+        return "; ".join(filter(None, (trained_on, self.note)))
+
+
+class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a number is below the paper's (`lowers`) or above (`raises`), and the cost in BLEU.
+
+    Empty `language_pair`, `systems` and `metrics` mean: any. `command` is a command of this
+    project, or empty.
+    """
+
+    rank: Text
+    cause: Text
+    direction: Literal["lowers", "raises"]
+    cost_low: LowCost
+    cost_high: HighCost
+    language_pair: Literal["en-de", "en-fr", ""]
+    systems: Literal["base", "big", ""]
+    metrics: str
+    evidence: Text
+    source: Text
+    check: Text
+    command: str
+
+    @property
+    def cost(self) -> tuple[Decimal, Decimal]:
+        """Smallest and largest published cost in BLEU, never negative. `all` is every point."""
+        high = MAX_BLEU if self.cost_high == WHOLE_SCORE else Decimal(self.cost_high)
+        return Decimal(self.cost_low), high
+
+    def applies_to(self, language_pair: str, system: str, metric: str) -> bool:
+        """Return whether the cause can hold for a number of this kind."""
+        return (
+            self.language_pair in ("", language_pair)
+            and self.systems in ("", system)
+            and (not self.metrics or not counted_alike(metric).isdisjoint(self.metrics.split()))
+        )
+
+
+def read_reference_replications(folder: Path = DATA_FOLDER) -> list[ReferenceReplication]:
+    """Return every published replication of base and big, in file order.
+
+    Raises:
+        TableError: the file is malformed, or a name is repeated.
+    """
+    placed = read_rows(folder / "reference_replications.csv", ReferenceReplication)
+    require_unique((place, (replication.name,)) for place, replication in placed)
+    return [replication for _, replication in placed]
+
+
+def read_causes(folder: Path = DATA_FOLDER) -> list[PublishedCause]:
+    """Return every published cause with its cost, the highest rank first.
+
+    Raises:
+        TableError: the file is malformed, a cause is repeated, or a metric is unknown.
+    """
+    placed = read_rows(folder / "causes.csv", PublishedCause)
+    for place, cause in placed:
+        require_order(*cause.cost, place)
+        if unknown := set(cause.metrics.split()) - set(METRICS):
+            raise TableError(
+                f"{place}: metrics has {min(unknown)!r}; expected some of {', '.join(METRICS)}"
+            )
+    require_unique(
+        (place, (cause.rank, cause.language_pair, cause.systems)) for place, cause in placed
+    )
+    return [cause for _, cause in placed]
