@@ -15,7 +15,7 @@ import msgspec
 
 from aiayn.launch.driver import drive
 from aiayn.launch.local import LocalLauncher
-from aiayn.runs.attempts import RANK_LOCK_NAME, Ended, Outcome, Started, read_events
+from aiayn.runs.attempts import RANK_LOCK_NAME, AttemptOutcome, Ended, Started, read_events
 from aiayn.runs.clock import STEP_SECONDS, Clock
 from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.cluster import ClusterSpec
@@ -132,7 +132,7 @@ class DrivenRun:
         """Leave a full checkpoint, as far as a driver looks."""
         (self.folder / "checkpoints" / f"full_{update:08d}.pt").touch()
 
-    def stop(self, outcome: Outcome, reason: str = "", *, update: int = 0) -> None:
+    def stop(self, outcome: AttemptOutcome, reason: str = "", *, update: int = 0) -> None:
         """Let rank 0 begin an attempt and record its end."""
         self.start()
         if update:

@@ -8,10 +8,10 @@ import numpy as np
 
 from aiayn.data.text.binarize import EncodingWork, SideOfChunk
 from aiayn.data.text.chunks import Chunk
-from aiayn.data.text.encoder import Encoder
+from aiayn.data.text.encoder import LineEncoder
 
 
-def encoded_side(encoder: Encoder, lines: Sequence[str]) -> SideOfChunk:
+def encoded_side(encoder: LineEncoder, lines: Sequence[str]) -> SideOfChunk:
     """Return lines as one side of a chunk."""
     text = "".join(f"{line}\n" for line in lines).encode()
     with tempfile.NamedTemporaryFile() as content:
@@ -21,7 +21,7 @@ def encoded_side(encoder: Encoder, lines: Sequence[str]) -> SideOfChunk:
         return EncodingWork({"en": encoder})(chunk)["en"]
 
 
-def encoded_lines(encoder: Encoder, lines: Sequence[str]) -> list[str]:
+def encoded_lines(encoder: LineEncoder, lines: Sequence[str]) -> list[str]:
     """Return each line's symbols, separated by blanks; each line ends in `</s>`."""
     side = encoded_side(encoder, lines)
     ends = np.cumsum(side.lengths)[:-1]

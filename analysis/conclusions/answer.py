@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from aiayn.printed import PAPER_SCALE
 from aiayn.scoring.scores import BITS_METRIC
-from analysis.conclusions.answers import Answer
+from analysis.conclusions.answers import ContrastAnswer
 from analysis.conclusions.scale_contrasts import PrintedContrast, draw_contrasts
 from paper_tables.frame import Frame
 from paper_tables.names import change_of_system, joined, name_of_key
@@ -14,28 +14,31 @@ from paper_tables.render.picture import Kind, Picture, PictureLine, place_lines
 from paper_tables.rounding import rounded
 
 UNIT = "difference to base, bits a subword"
-KIND_BY_ANSWER: dict[Answer, Kind] = {
-    Answer.AS_PRINTED: "same",
-    Answer.REVERSED: "other",
-    Answer.DIFFERS: "other",
-    Answer.ABSENT: "none",
-    Answer.TOO_SMALL: "none",
-    Answer.UNDECIDED: "open",
+KIND_BY_ANSWER: dict[ContrastAnswer, Kind] = {
+    ContrastAnswer.AS_PRINTED: "same",
+    ContrastAnswer.REVERSED: "other",
+    ContrastAnswer.DIFFERS: "other",
+    ContrastAnswer.ABSENT: "none",
+    ContrastAnswer.TOO_SMALL: "none",
+    ContrastAnswer.UNDECIDED: "open",
 }
 # A sentence about the rows with an answer, for one row and for several. It agrees with names of
 # either number, such as "one head" and "learned positions".
 WORDS_BY_ANSWER = {
-    Answer.REVERSED: ("The effect of {} is reversed.", "The effects of {} are reversed."),
-    Answer.DIFFERS: (
+    ContrastAnswer.REVERSED: ("The effect of {} is reversed.", "The effects of {} are reversed."),
+    ContrastAnswer.DIFFERS: (
         "The effect of {} differs from what is printed.",
         "The effects of {} differ from what is printed.",
     ),
-    Answer.ABSENT: ("The effect of {} is absent.", "The effects of {} are absent."),
-    Answer.TOO_SMALL: (
+    ContrastAnswer.ABSENT: ("The effect of {} is absent.", "The effects of {} are absent."),
+    ContrastAnswer.TOO_SMALL: (
         "The effect of {} is too small to tell.",
         "The effects of {} are too small to tell.",
     ),
-    Answer.UNDECIDED: ("The effect of {} is undecided.", "The effects of {} are undecided."),
+    ContrastAnswer.UNDECIDED: (
+        "The effect of {} is undecided.",
+        "The effects of {} are undecided.",
+    ),
 }
 SCALE_WORDS = {"demo": "the demo", "multi30k": "Multi30k", PAPER_SCALE: "the paper"}
 
@@ -83,14 +86,14 @@ def _sentence(contrasts: Sequence[PrintedContrast], scale: str) -> str:
     num_same = 0
     for contrast in contrasts:
         if contrast.answered is not None:
-            num_same += contrast.answered.answer is Answer.AS_PRINTED
+            num_same += contrast.answered.answer is ContrastAnswer.AS_PRINTED
     counts = f"{num_same} of the paper's {len(contrasts)} conclusions show"
     return f"At the scale of {SCALE_WORDS[scale]}, {counts}."
 
 
 def _details(contrasts: Sequence[PrintedContrast]) -> str:
     """Return a sentence for each answer other than as printed, with the names of its rows."""
-    names_by_answer: dict[Answer, list[str]] = {answer: [] for answer in Answer}
+    names_by_answer: dict[ContrastAnswer, list[str]] = {answer: [] for answer in ContrastAnswer}
     num_open = 0
     for contrast in contrasts:
         if contrast.answered is None:

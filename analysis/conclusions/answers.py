@@ -33,7 +33,7 @@ MARGIN_OF_ABSENCE = 0.05
 Relation = Literal["above", "below", "equivalent"]
 
 
-class Answer(StrEnum):
+class ContrastAnswer(StrEnum):
     """The six answers, in the order that pages list them."""
 
     AS_PRINTED = "as printed"
@@ -92,7 +92,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     bits. The second is corrected for the number of these contrasts.
     """
 
-    answer: Answer
+    answer: ContrastAnswer
     estimate: Estimate
     is_within_margin: bool
     holm_difference: float
@@ -135,19 +135,21 @@ def estimate_welch(
     )
 
 
-def answer_contrast(relation: Relation, printed_effect: float, estimate: Estimate) -> Answer:
+def answer_contrast(
+    relation: Relation, printed_effect: float, estimate: Estimate
+) -> ContrastAnswer:
     """Return the answer of one contrast. Effect and estimate are in bits a subword."""
     is_within = estimate.p_within(MARGIN_OF_ABSENCE) < ALPHA
     if not estimate.includes(0.0):
         if relation == "equivalent":
-            return Answer.DIFFERS
+            return ContrastAnswer.DIFFERS
         is_as_printed = (estimate.difference > 0) == (relation == "above")
-        return Answer.AS_PRINTED if is_as_printed else Answer.REVERSED
+        return ContrastAnswer.AS_PRINTED if is_as_printed else ContrastAnswer.REVERSED
     if not is_within:
-        return Answer.UNDECIDED
+        return ContrastAnswer.UNDECIDED
     if relation == "equivalent":
-        return Answer.AS_PRINTED
-    return Answer.TOO_SMALL if estimate.includes(printed_effect) else Answer.ABSENT
+        return ContrastAnswer.AS_PRINTED
+    return ContrastAnswer.TOO_SMALL if estimate.includes(printed_effect) else ContrastAnswer.ABSENT
 
 
 def answer_family(asked: Mapping[str, tuple[Relation, float, Estimate]]) -> dict[str, Answered]:

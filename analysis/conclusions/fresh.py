@@ -45,7 +45,7 @@ BETTER_RATE_BITS = 0.020  # by more than this, a better rate of base is said nex
 UNDECIDED = "undecided"
 
 
-class Contrast(NamedTuple):
+class FreshContrast(NamedTuple):
     """A question of the decision: a system minus its control, and what was predicted."""
 
     system: str
@@ -58,10 +58,10 @@ class Contrast(NamedTuple):
         return f"{self.system} minus {self.control}"
 
 
-class Family(NamedTuple):
+class FreshFamily(NamedTuple):
     """Contrasts that Holm's correction joins, and the sheet's rows of the trainings for them."""
 
-    contrasts: tuple[Contrast, ...]
+    contrasts: tuple[FreshContrast, ...]
     rows: tuple[SheetRow, ...]
 
     @property
@@ -85,25 +85,25 @@ def _rows_for(family: str) -> tuple[SheetRow, ...]:
 LSTM, FCONV = "rate_fourfold_lstm", "rate_eightfold_fconv"
 # The speed of an update does not depend on the rate, and was measured for the systems without one.
 TIMED_AS = {REFERENCE_SYSTEM: REFERENCE_SYSTEM, LSTM: "lstm", FCONV: "fconv"}
-RECURRENCE = Family(
-    (Contrast(LSTM, predicted="higher"), Contrast(FCONV, predicted="higher")),
+RECURRENCE = FreshFamily(
+    (FreshContrast(LSTM, predicted="higher"), FreshContrast(FCONV, predicted="higher")),
     _rows_for("recurrence"),
 )
 H1, H4 = "table3_a_h1", "table3_a_h4"
 MORE_D_K, FEWER_HEADS = "cross_h8_dk32", "cross_h4_dk16"
-HEADS = Family(
+HEADS = FreshFamily(
     (
-        Contrast(MORE_D_K, predicted="lower (about -0.06)"),
-        Contrast(FEWER_HEADS, predicted="not lower"),
-        Contrast(H4),
-        Contrast(H1),
-        Contrast(H1, H4),
+        FreshContrast(MORE_D_K, predicted="lower (about -0.06)"),
+        FreshContrast(FEWER_HEADS, predicted="not lower"),
+        FreshContrast(H4),
+        FreshContrast(H1),
+        FreshContrast(H1, H4),
     ),
     _rows_for("heads"),
 )
 _READING_ROWS = _rows_for("readings")
-MODEL_READINGS = Family(
-    tuple(Contrast(row.system) for row in _READING_ROWS if row.system != REFERENCE_SYSTEM),
+MODEL_READINGS = FreshFamily(
+    tuple(FreshContrast(row.system) for row in _READING_ROWS if row.system != REFERENCE_SYSTEM),
     _READING_ROWS,
 )
 # What the decision says of the crossing systems, by whether each of the two is lower.
@@ -120,14 +120,14 @@ HEADS_OR_D_K = {
 RunsBySystem = Mapping[str, Sequence[SeedRun]]
 
 
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedContrast(msgspec.Struct, frozen=True, kw_only=True):
     """A contrast with its numbers: without an estimate, `problem` says why.
 
     `answer` is '' until all trainings of the family have ended. The p-values are corrected by Holm
     within the family.
     """
 
-    contrast: Contrast
+    contrast: FreshContrast
     estimate: Estimate | None = None
     problem: str = ""
     answer: str = ""
@@ -157,7 +157,7 @@ def fresh_runs(frame: Frame) -> dict[str, list[SeedRun]]:
     }
 
 
-def missing_trainings(family: Family, runs_by_system: RunsBySystem) -> dict[str, list[int]]:
+def missing_trainings(family: FreshFamily, runs_by_system: RunsBySystem) -> dict[str, list[int]]:
     """Return the seeds of a family's trainings that have not ended, by system."""
     missing: dict[str, list[int]] = {}
     for system, seed in family.trainings:
@@ -166,7 +166,7 @@ def missing_trainings(family: Family, runs_by_system: RunsBySystem) -> dict[str,
     return missing
 
 
-def compare_family(family: Family, runs_by_system: RunsBySystem) -> list[Compared]:
+def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[ComparedContrast]:
     """Return every contrast of a family by the rule of decision 0013, in the family's order."""
     runs: dict[str, list[SeedRun]] = {}
     for system, seed in family.trainings:
@@ -183,16 +183,16 @@ def compare_family(family: Family, runs_by_system: RunsBySystem) -> list[Compare
     for contrast in family.contrasts:
         problem = _problem(contrast, started)
         if problem or pooled is None:
-            compared.append(Compared(contrast=contrast, problem=problem))
+            compared.append(ComparedContrast(contrast=contrast, problem=problem))
         else:
             estimate = _estimate(contrast, values, pooled, own)
-            compared.append(Compared(contrast=contrast, estimate=estimate))
+            compared.append(ComparedContrast(contrast=contrast, estimate=estimate))
     if missing_trainings(family, runs_by_system):
         return compared
     return _answer(compared, runs)
 
 
-def _problem(contrast: Contrast, runs_by_system: RunsBySystem) -> str:
+def _problem(contrast: FreshContrast, runs_by_system: RunsBySystem) -> str:
     """Return why a contrast has no number, in one sentence; '' if it has one."""
     devices: set[str] = set()
     for system in (contrast.system, contrast.control):
@@ -208,7 +208,7 @@ def _problem(contrast: Contrast, runs_by_system: RunsBySystem) -> str:
 
 
 def _estimate(
-    contrast: Contrast,
+    contrast: FreshContrast,
     values: Mapping[str, Sequence[float]],
     pooled: PooledSd,
     own: PooledSd | None,
@@ -222,7 +222,9 @@ def _estimate(
     return estimate_welch(difference, numbers, pooled, own)
 
 
-def _answer(compared: Sequence[Compared], runs_by_system: RunsBySystem) -> list[Compared]:
+def _answer(
+    compared: Sequence[ComparedContrast], runs_by_system: RunsBySystem
+) -> list[ComparedContrast]:
     """Return the contrasts of a finished family with their answers.
 
     A contrast with a run that did not start is not answered, and has no part in the correction.
@@ -266,7 +268,7 @@ def _answer_words(estimate: Estimate, holm_difference: float, holm_within: float
     return f"equal within {MARGIN_OF_ABSENCE}" if is_within else UNDECIDED
 
 
-def heads_sentence(compared: Sequence[Compared]) -> str:
+def heads_sentence(compared: Sequence[ComparedContrast]) -> str:
     """Return what decision 0013 says of the two crossing systems; '' until both are answered.
 
     An undecided system counts as not lower.

@@ -17,8 +17,8 @@ from aiayn.printed import METRIC_BY_PAIR, PERPLEXITY_METRIC
 from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.verdict import ALPHA, holm_adjusted, pool_sd
 from analysis.conclusions.answers import (
-    Answer,
     Answered,
+    ContrastAnswer,
     Relation,
     answer_family,
     estimate_difference,
@@ -125,7 +125,7 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
         """The primary contrasts by each of the six answers. Two further lists hold those without an
         answer.
         """
-        answers: dict[str, list[PrintedContrast]] = {str(answer): [] for answer in Answer}
+        answers: dict[str, list[PrintedContrast]] = {str(answer): [] for answer in ContrastAnswer}
         answers |= {NOT_ANSWERED: [], NOT_MEASURED: []}
         for contrast in self.primary:
             if contrast.answered is not None:

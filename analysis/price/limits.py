@@ -11,7 +11,7 @@ from aiayn.spec.system import SystemSpec
 from aiayn.train.fairseq_args import refuse_untrainable
 
 
-class Jobs(msgspec.Struct, frozen=True):
+class SlurmJobs(msgspec.Struct, frozen=True):
     """The Slurm jobs of a training, in words. `advice` is '' if their cluster's file allows so
     many.
     """
@@ -50,7 +50,7 @@ def cluster_file(cluster: ClusterSpec) -> str:
     return f"workflow/config/clusters/{cluster.name}.yaml"
 
 
-def count_jobs(cluster: ClusterSpec, system: str, hours: float) -> Jobs:
+def count_jobs(cluster: ClusterSpec, system: str, hours: float) -> SlurmJobs:
     """Return the jobs, one after the other, that train a system for so long. Starting and saving
     are not counted.
     """
@@ -65,4 +65,4 @@ def count_jobs(cluster: ClusterSpec, system: str, hours: float) -> Jobs:
     advice = ""
     if number > cluster.max_num_jobs:
         advice = f"raise max_num_jobs or time_limit_minutes in {cluster_file(cluster)}"
-    return Jobs(number, words, advice)
+    return SlurmJobs(number, words, advice)

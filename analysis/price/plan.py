@@ -31,13 +31,13 @@ from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.training import Precision, TrainingSpec
 from analysis.price.data import PlannedCorpus, plan_corpus
 from analysis.price.history import Ratios, predict_scaled, read_ratios
-from analysis.price.limits import Jobs, count_jobs, why_unsupported
+from analysis.price.limits import SlurmJobs, count_jobs, why_unsupported
 from analysis.price.published import Anchor, hours_on_papers_gpus, nearest_anchors
 
 NUM_NODE_GPUS = 8  # a plan compares 8 GPUs and 1 GPU a training on this node
 
 
-class Cost(msgspec.Struct, frozen=True, kw_only=True):
+class TrainingCost(msgspec.Struct, frozen=True, kw_only=True):
     """What trainings take: hours one after the other, hours of a GPU or core, money, energy, or
     None where not known.
     """
@@ -48,7 +48,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     kilowatt_hours: float | None
 
 
-def cost_of(hours: float, machine: Machine) -> Cost:
+def cost_of(hours: float, machine: Machine) -> TrainingCost:
     """Return the cost of hours on a machine: only its devices, at their full draw."""
     device_hours, price, watts = (
         hours * machine.num_devices,
@@ -57,7 +57,7 @@ def cost_of(hours: float, machine: Machine) -> Cost:
     )
     dollars = device_hours * price.value if price else None
     kilowatt_hours = device_hours * watts.value / 1000 if watts else None
-    return Cost(
+    return TrainingCost(
         hours=hours,
         device_hours=device_hours,
         dollars=dollars,
@@ -65,7 +65,7 @@ def cost_of(hours: float, machine: Machine) -> Cost:
     )
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
     """What the trainings of a system on a corpus take on a machine, one training a seed.
 
     `speed`, bytes and `counted_flops` (all operations of its updates) count for one training,
@@ -82,7 +82,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     flops_per_token: float
     counted_flops: float
     speed: Speed
-    cost: Cost | None
+    cost: TrainingCost | None
     device_memory_bytes: int
     run_bytes: int
     averages_bytes: int
@@ -116,10 +116,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     scale: str
     machine: Machine
-    trainings: list[Row]
-    cost: Cost | None
+    trainings: list[PlanRow]
+    cost: TrainingCost | None
     hours_by_gpus: dict[int, float]
-    jobs: Jobs | None
+    jobs: SlurmJobs | None
     times_as_fast: dict[Precision, float]
     on_papers_gpus: dict[str, Hours | None]
     anchors: list[Anchor]
@@ -167,7 +167,7 @@ def make_plan(
     for training in experiment.trainings:
         seeds_of.setdefault((training.corpus, training.system), []).append(training.seed)
 
-    def plan_rows(chosen: Machine) -> list[Row]:
+    def plan_rows(chosen: Machine) -> list[PlanRow]:
         rows = []
         for (name, system), seeds in seeds_of.items():
             rows.append(_plan_row(system, seeds, experiment, chosen, corpora[name], ratios))
@@ -225,7 +225,7 @@ def _plan_row(
     machine: Machine,
     corpus: PlannedCorpus,
     ratios: Ratios,
-) -> Row:
+) -> PlanRow:
     system = experiment.system_by_name[name]
     training = system.training
     speed = predict_scaled(training, corpus.vocabulary_size, machine, name, ratios)
@@ -236,7 +236,7 @@ def _plan_row(
         largest_batch = join_batches(training, num_batches, parameters).largest
     evaluations = experiment.evaluations_of_training(corpus.corpus, name, seeds[0])
     averages = {evaluation.average for evaluation in evaluations}
-    return Row(
+    return PlanRow(
         corpus=corpus.corpus,
         system=name,
         seeds=seeds,
@@ -257,7 +257,7 @@ def _plan_row(
 
 
 def _times_as_fast(
-    row: Row, training: TrainingSpec, size: int, machine: Machine
+    row: PlanRow, training: TrainingSpec, size: int, machine: Machine
 ) -> dict[Precision, float]:
     """Return how many times as fast as planned a system would be in each precision of the GPU, by
     the formula alone. {} on CPUs and on a GPU that is not known.
@@ -277,7 +277,7 @@ def _can_share_node(experiment: Experiment) -> bool:
     return all(system.training.batches_per_update % NUM_NODE_GPUS == 0 for system in systems)
 
 
-def hours_on_node(rows: Sequence[Row], num_places: int) -> float:
+def hours_on_node(rows: Sequence[PlanRow], num_places: int) -> float:
     """Return when the last training ends if `num_places` trainings run at a time, the longest
     first.
     """

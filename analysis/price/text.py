@@ -13,7 +13,7 @@ from aiayn.plan.prediction import CPU_SHARE, Hours
 from aiayn.spec.hardware import SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
-from analysis.price.plan import NUM_NODE_GPUS, Cost, Plan, Row
+from analysis.price.plan import NUM_NODE_GPUS, Plan, PlanRow, TrainingCost
 from analysis.price.published import PAPER_HOURS, Anchor
 from paper_tables.rounding import rounded
 
@@ -101,7 +101,7 @@ def _training_lines(plan: Plan, num_trainings: int) -> list[str]:
     return table(lines, right=range(2, 9), num_headings=2, num_totals=1)
 
 
-def _cost_cells(cost: Cost | None) -> list[str]:
+def _cost_cells(cost: TrainingCost | None) -> list[str]:
     """Return GPU-hours and dollars, dashes where no hours are predicted."""
     return ["-", "-"] if cost is None else [number(cost.device_hours), number(cost.dollars)]
 
@@ -255,7 +255,7 @@ def _warnings(plan: Plan) -> list[str]:
     return texts
 
 
-def _sizes(row: Row, corpus: PlannedCorpus) -> list[tuple[str, str, str]]:
+def _sizes(row: PlanRow, corpus: PlannedCorpus) -> list[tuple[str, str, str]]:
     dictionaries = "one vocabulary" if corpus.is_joint else "either vocabulary"
     updates = (
         f"{row.updates:,} updates of {row.target_tokens_per_update:,} target tokens, every batch"

@@ -4,7 +4,7 @@ import pytest
 
 from aiayn.scoring.verdict import PooledSd
 from analysis.conclusions.answers import (
-    Answer,
+    ContrastAnswer,
     Estimate,
     Relation,
     answer_contrast,
@@ -42,27 +42,27 @@ def test_an_estimate_has_the_reach_of_the_pooled_sd() -> None:
 @pytest.mark.parametrize(
     ("relation", "printed", "difference", "expected"),
     [
-        ("above", 0.105, 0.10, Answer.AS_PRINTED),
-        ("below", -0.078, -0.17, Answer.AS_PRINTED),
-        ("above", 0.105, -0.04, Answer.REVERSED),
-        ("below", -0.078, 0.04, Answer.REVERSED),
-        ("above", 0.105, 0.006, Answer.ABSENT),  # -0.021 to 0.034 excludes 0.105
-        ("below", -0.012, -0.001, Answer.TOO_SMALL),  # -0.029 to 0.026 includes -0.012
+        ("above", 0.105, 0.10, ContrastAnswer.AS_PRINTED),
+        ("below", -0.078, -0.17, ContrastAnswer.AS_PRINTED),
+        ("above", 0.105, -0.04, ContrastAnswer.REVERSED),
+        ("below", -0.078, 0.04, ContrastAnswer.REVERSED),
+        ("above", 0.105, 0.006, ContrastAnswer.ABSENT),  # -0.021 to 0.034 excludes 0.105
+        ("below", -0.012, -0.001, ContrastAnswer.TOO_SMALL),  # -0.029 to 0.026 includes -0.012
         (
             "above",
             0.045,
             0.0274,
-            Answer.UNDECIDED,
+            ContrastAnswer.UNDECIDED,
         ),  # within the reach, but 0.0274 + 0.0227 is above 0.05
-        ("above", 0.045, 0.0276, Answer.AS_PRINTED),
-        ("equivalent", 0.0, 0.076, Answer.DIFFERS),
-        ("equivalent", 0.0, -0.04, Answer.DIFFERS),
-        ("equivalent", 0.0, 0.01, Answer.AS_PRINTED),
-        ("equivalent", 0.0, 0.0274, Answer.UNDECIDED),
+        ("above", 0.045, 0.0276, ContrastAnswer.AS_PRINTED),
+        ("equivalent", 0.0, 0.076, ContrastAnswer.DIFFERS),
+        ("equivalent", 0.0, -0.04, ContrastAnswer.DIFFERS),
+        ("equivalent", 0.0, 0.01, ContrastAnswer.AS_PRINTED),
+        ("equivalent", 0.0, 0.0274, ContrastAnswer.UNDECIDED),
     ],
 )
 def test_an_answer_follows_from_the_interval_the_printed_effect_and_the_margin(
-    relation: Relation, printed: float, difference: float, expected: Answer
+    relation: Relation, printed: float, difference: float, expected: ContrastAnswer
 ) -> None:
     assert answer_contrast(relation, printed, estimate(difference)) is expected
 
@@ -85,6 +85,6 @@ def test_holm_runs_over_the_differences_and_over_the_equivalences_apart() -> Non
     assert edge.holm_difference == pytest.approx(2 * edge.estimate.p_difference)
     assert found["far"].holm_difference == pytest.approx(3 * found["far"].estimate.p_difference)
     assert found["near"].holm_within == pytest.approx(3 * found["near"].estimate.p_within(0.05))
-    assert (edge.answer, edge.is_within_margin) == (Answer.AS_PRINTED, False)
+    assert (edge.answer, edge.is_within_margin) == (ContrastAnswer.AS_PRINTED, False)
     assert (edge.has_difference_by_holm, found["near"].has_difference_by_holm) == (True, False)
     assert edge.corrected_smallest_margin == edge.estimate.smallest_margin(3)

@@ -101,8 +101,7 @@ def test_a_base_that_did_not_start_refuses_the_scale(tmp_path: Path) -> None:
 
 def test_every_row_of_a_primary_contrast_has_what_others_found() -> None:
     rows = [
-        finding.row
-        for _, finding in read_rows(DATA_FOLDER / "elsewhere.csv", PublishedFinding)
+        finding.row for _, finding in read_rows(DATA_FOLDER / "elsewhere.csv", PublishedFinding)
     ]
     assert len(rows) == len(set(rows))
     assert set(rows) == {one.row for one in read_conclusions() if one.column == "ppl_dev"}

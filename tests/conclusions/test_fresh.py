@@ -20,7 +20,7 @@ from analysis.conclusions.fresh import (
     MODEL_READINGS,
     MORE_D_K,
     RECURRENCE,
-    Family,
+    FreshFamily,
     better_rate_sentence,
     compare_family,
     heads_sentence,
@@ -62,7 +62,7 @@ def runs_of(*bits: float, device: str = "CPU", unstarted: int = 0) -> list[SeedR
     return runs
 
 
-def recurrence(lstm: list[SeedRun], fconv: list[SeedRun]) -> list[fresh.Compared]:
+def recurrence(lstm: list[SeedRun], fconv: list[SeedRun]) -> list[fresh.ComparedContrast]:
     return compare_family(RECURRENCE, {"base": runs_of(*BASE), LSTM: lstm, FCONV: fconv})
 
 
@@ -84,7 +84,7 @@ def test_the_families_are_the_trainings_of_the_config() -> None:
 def test_two_variances_base_and_the_pooled_others() -> None:
     """With a single other system it is Welch's test."""
     lstm = (2.70, 2.76, 2.72)
-    family = Family(RECURRENCE.contrasts[:1], RECURRENCE.rows[:2])
+    family = FreshFamily(RECURRENCE.contrasts[:1], RECURRENCE.rows[:2])
     (line,) = compare_family(family, {"base": runs_of(*BASE), LSTM: runs_of(*lstm)})
     expected = stats.ttest_ind(lstm, BASE, equal_var=False)
     assert line.estimate is not None
@@ -155,7 +155,7 @@ def test_seeds_that_the_decision_does_not_name_are_left_out() -> None:
     assert lstm.estimate.difference == pytest.approx(0.21)
 
 
-def heads(more_d_k: float, fewer_heads: float) -> list[fresh.Compared]:
+def heads(more_d_k: float, fewer_heads: float) -> list[fresh.ComparedContrast]:
     values = {MORE_D_K: more_d_k, FEWER_HEADS: fewer_heads, "table3_a_h4": 2.44, "table3_a_h1": 2.5}
     runs = {name: runs_of(bits - 0.01, bits, bits + 0.01) for name, bits in values.items()}
     return compare_family(HEADS, {"base": runs_of(*BASE), **runs})

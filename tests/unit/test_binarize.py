@@ -26,7 +26,7 @@ from aiayn.data.text.binarize import (
     read_dictionary,
     require_recorded_data_bin,
 )
-from aiayn.data.text.encoder import Encoder, WordEncoder
+from aiayn.data.text.encoder import LineEncoder, WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
 from aiayn.data.text.subword import CodesEncoder, PieceEncoder, learn_codes, learn_pieces
 from aiayn.errors import CorpusError
@@ -61,7 +61,7 @@ def write_text(folder: Path, lines_by_name: dict[str, list[str]]) -> RawCorpus:
     return RawCorpus(provenance=gather_provenance(), corpus="small", pair_by_split=pair_by_split)
 
 
-def joint_words() -> dict[str, Encoder]:
+def joint_words() -> dict[str, LineEncoder]:
     """Return one encoder of words for both languages."""
     return dict.fromkeys(("en", "de"), WordEncoder())
 
@@ -70,7 +70,7 @@ def binarized(
     folder: Path,
     lines_by_name: dict[str, list[str]] = LINES_BY_NAME,
     spec: CorpusSpec = SPEC,
-    encoders: dict[str, Encoder] | None = None,
+    encoders: dict[str, LineEncoder] | None = None,
     num_processes: int = 1,
 ) -> BinarizedCorpus:
     """Binarize text below a folder, by a joint dictionary of words unless encoders are given."""

@@ -22,7 +22,7 @@ import aiayn.runs.run_folder
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import snapshot_folder, take_snapshot
 from aiayn.records import TrainRecord, read_record
-from aiayn.runs.attempts import DONE_NAME, Outcome
+from aiayn.runs.attempts import DONE_NAME, AttemptOutcome
 from aiayn.runs.clock import Clock
 from aiayn.runs.run_folder import RunFolder
 from tests.case_tables import read_cases
@@ -60,7 +60,7 @@ class Happenings:
     def save(self, update: str) -> None:
         self.driven.save(int(update))
 
-    def attempt(self, outcome: Outcome, reason: str, update: str = "0") -> None:
+    def attempt(self, outcome: AttemptOutcome, reason: str, update: str = "0") -> None:
         self.driven.stop(outcome, reason, update=int(update))
 
     def flag(self, name: str, text: str = "") -> None:

@@ -11,7 +11,7 @@ from aiayn.printed import REFERENCE_SYSTEM
 from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd
-from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Answer, Answered
+from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Answered, ContrastAnswer
 from analysis.conclusions.contrasts import (
     DECIDED,
     LATE_SHARE,
@@ -239,7 +239,7 @@ def _answer_cell(contrast: PrintedContrast) -> Cell | None:
         return Cell(NOT_ANSWERED, "state")
     answer = contrast.answered.answer
     text = f"{answer}; still moving" if contrast.is_moving else str(answer)
-    return Cell(text, "state" if answer is Answer.UNDECIDED else "ours")
+    return Cell(text, "state" if answer is ContrastAnswer.UNDECIDED else "ours")
 
 
 def _holm_words(contrast: PrintedContrast, answered: Answered) -> str:

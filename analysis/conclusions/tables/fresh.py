@@ -23,9 +23,9 @@ from analysis.conclusions.fresh import (
     MODEL_READINGS,
     RECURRENCE,
     TIMED_AS,
-    Compared,
-    Contrast,
-    Family,
+    ComparedContrast,
+    FreshContrast,
+    FreshFamily,
     RunsBySystem,
     better_rate_sentence,
     compare_family,
@@ -88,12 +88,12 @@ HEADS_NOTE = (
 )
 
 
-class Line(NamedTuple):
+class ContrastLine(NamedTuple):
     """A contrast, and the fresh runs of its system; base's own line has no contrast."""
 
     frame: Frame
     system: str
-    compared: Compared | None
+    compared: ComparedContrast | None
     runs: Sequence[SeedRun]
 
 
@@ -108,30 +108,30 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
     target = final_bits(base_runs) if base_runs else None
     seconds_by_system = read_seconds_an_update()
 
-    def seconds_of(line: Line) -> list[float]:
+    def seconds_of(line: ContrastLine) -> list[float]:
         """Return the CPU seconds of an update, one value for each round."""
         return seconds_by_system.get(TIMED_AS[line.system], [])
 
-    def updates_of(line: Line) -> list[float]:
+    def updates_of(line: ContrastLine) -> list[float]:
         """Return the update at which each run reaches base's final bits, if it does."""
         if target is None:
             return []
         reached = [updates_until(run.bits_by_update, target) for run in line.runs]
         return [update for update in reached if update is not None]
 
-    def until_words(line: Line) -> str:
+    def until_words(line: ContrastLine) -> str:
         updates = updates_of(line)
         if line.runs and len(updates) == len(line.runs):
             return over_seeds(updates, 0)
         return f"reached by {len(updates)} of {len(line.runs)}" if target is not None else ""
 
-    def seconds_until_words(line: Line) -> str:
+    def seconds_until_words(line: ContrastLine) -> str:
         updates, seconds = updates_of(line), seconds_of(line)
         if not seconds or not updates or len(updates) < len(line.runs):
             return ""
         return rounded(statistics.mean(updates) * statistics.mean(seconds), 0)
 
-    fields: list[Field[Line]] = [
+    fields: list[Field[ContrastLine]] = [
         label_field("system", "system", lambda line: line.system),
         _number_field("params", "params x10^6", "num_parameters"),
         *_contrast_fields(),
@@ -147,7 +147,7 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
         ),
     ]
     better_rate = better_rate_sentence(read_rate_probes(SCALE))
-    lines = [Line(frame, REFERENCE_SYSTEM, None, base_runs)]
+    lines = [ContrastLine(frame, REFERENCE_SYSTEM, None, base_runs)]
     for line in _lines(frame, RECURRENCE, runs):
         compared = line.compared
         if better_rate and compared is not None and compared.answer:
@@ -173,7 +173,7 @@ def lay_out_model_readings(frame: Frame) -> Table | None:
     runs = _runs_of(frame, MODEL_READINGS)
     if not runs:
         return None
-    fields: list[Field[Line]] = [
+    fields: list[Field[ContrastLine]] = [
         label_field("system", "system minus base", lambda line: line.system),
         *_contrast_fields(),
     ]
@@ -196,17 +196,19 @@ def lay_out_heads(frame: Frame) -> Table | None:
     runs = _runs_of(frame, HEADS)
     earlier = _Earlier.of(frame)
     lines = _lines(frame, HEADS, runs)
-    for contrast in map(Contrast, EARLIER_ROWS):
+    for contrast in map(FreshContrast, EARLIER_ROWS):
         if earlier.estimate(contrast, earlier.dev) is not None:
-            lines.append(Line(frame, contrast.system, Compared(contrast=contrast), []))
+            lines.append(
+                ContrastLine(frame, contrast.system, ComparedContrast(contrast=contrast), [])
+            )
     if not runs and not any(earlier.cell(line, earlier.dev) for line in lines):
         return None
 
-    def sizes(line: Line) -> str:
+    def sizes(line: ContrastLine) -> str:
         training = read_system(line.system, SCALE).training
         return f"{training.num_heads}, {training.d_k}, {training.d_v}"
 
-    fields: list[Field[Line]] = [
+    fields: list[Field[ContrastLine]] = [
         label_field("contrast", "contrast", _contrast_name),
         label_field("sizes", "h, d_k, d_v", sizes),
         *(earlier.field(testset) for testset in earlier.testsets),
@@ -261,7 +263,7 @@ class _Earlier(NamedTuple):
         """The first test set; '' without any."""
         return next(iter(self.testsets), "")
 
-    def estimate(self, contrast: Contrast, testset: str) -> Estimate | None:
+    def estimate(self, contrast: FreshContrast, testset: str) -> Estimate | None:
         """Return a contrast on a test set by decision 0009's sd; None without a value or an sd."""
         values, pooled = self.values.get(testset, {}), self.pooled.get(testset)
         row, control = values.get(contrast.system), values.get(contrast.control)
@@ -270,16 +272,16 @@ class _Earlier(NamedTuple):
         difference = statistics.mean(row) - statistics.mean(control)
         return estimate_difference(difference, pooled, len(row), len(control))
 
-    def field(self, testset: str) -> Field[Line]:
+    def field(self, testset: str) -> Field[ContrastLine]:
         """Return the column of a test set."""
         heading = f"seeds below {FIRST_FRESH_SEED}, {testset} (exploratory)"
         return our_field(f"earlier_{testset}", heading, lambda line: self.cell(line, testset))
 
-    def cell(self, line: Line, testset: str) -> Cell | None:
+    def cell(self, line: ContrastLine, testset: str) -> Cell | None:
         """Return a line's contrast on a test set, with the numbers of seeds; blank without a
         value.
         """
-        contrast = Contrast("") if line.compared is None else line.compared.contrast
+        contrast = FreshContrast("") if line.compared is None else line.compared.contrast
         estimate = self.estimate(contrast, testset)
         if estimate is None:
             return None
@@ -294,7 +296,7 @@ def _corpus(frame: Frame) -> str:
     return frame.corpus_by_pair["en-de"]
 
 
-def _runs_of(frame: Frame, family: Family) -> dict[str, list[SeedRun]]:
+def _runs_of(frame: Frame, family: FreshFamily) -> dict[str, list[SeedRun]]:
     """Return the fresh runs, by system; empty unless a system of the family has one."""
     if frame.scale != SCALE:
         return {}
@@ -302,16 +304,16 @@ def _runs_of(frame: Frame, family: Family) -> dict[str, list[SeedRun]]:
     return runs if any(runs.get(system) for system in family.systems) else {}
 
 
-def _lines(frame: Frame, family: Family, runs: RunsBySystem) -> list[Line]:
+def _lines(frame: Frame, family: FreshFamily, runs: RunsBySystem) -> list[ContrastLine]:
     """Return a line for each contrast of a family."""
     lines = []
     for compared in compare_family(family, runs):
         system = compared.contrast.system
-        lines.append(Line(frame, system, compared, runs.get(system, [])))
+        lines.append(ContrastLine(frame, system, compared, runs.get(system, [])))
     return lines
 
 
-def _notes(family: Family, runs: RunsBySystem, *texts: str) -> tuple[Note, ...]:
+def _notes(family: FreshFamily, runs: RunsBySystem, *texts: str) -> tuple[Note, ...]:
     """Return the rule, further texts, and the trainings that are missing."""
     notes = [RULE_NOTE, *filter(None, texts)]
     missing = missing_trainings(family, runs)
@@ -326,11 +328,11 @@ def _notes(family: Family, runs: RunsBySystem, *texts: str) -> tuple[Note, ...]:
     return tuple(map(Note, notes))
 
 
-def _contrast_name(line: Line) -> str:
+def _contrast_name(line: ContrastLine) -> str:
     return line.system if line.compared is None else line.compared.contrast.name
 
 
-def _contrast_fields() -> list[Field[Line]]:
+def _contrast_fields() -> list[Field[ContrastLine]]:
     """Return the columns that all three tables have."""
     return [
         words_field("seeds", "seeds", lambda line: ", ".join(str(run.seed) for run in line.runs)),
@@ -346,7 +348,7 @@ def _contrast_fields() -> list[Field[Line]]:
     ]
 
 
-def _further_bleu_fields(frame: Frame) -> list[Field[Line]]:
+def _further_bleu_fields(frame: Frame) -> list[Field[ContrastLine]]:
     """Return the columns of BLEU on the further test sets of the sheet."""
     keys = [*frame.keys, *(key for key, _ in frame.later_numbers)]
     testsets = dict.fromkeys(key.testset for key in keys if key.role == "further")
@@ -356,10 +358,10 @@ def _further_bleu_fields(frame: Frame) -> list[Field[Line]]:
     ]
 
 
-def _number_field(name: str, heading: str, metric: str, testset: str = "") -> Field[Line]:
+def _number_field(name: str, heading: str, metric: str, testset: str = "") -> Field[ContrastLine]:
     """Return the field of a metric over the fresh seeds; blank without a fresh run."""
 
-    def cell(line: Line) -> Cell | None:
+    def cell(line: ContrastLine) -> Cell | None:
         number = _number(line.frame, line.system, metric, testset)
         return None if number is None else our_cell(number)
 
@@ -386,7 +388,7 @@ def _number(frame: Frame, system: str, metric: str, testset: str = "") -> Number
     return None
 
 
-def _difference_cell(line: Line) -> Cell | None:
+def _difference_cell(line: ContrastLine) -> Cell | None:
     """Return the difference with its interval, or the sentence that says why there is none."""
     if line.compared is None:
         return None
@@ -403,11 +405,11 @@ def _difference_cell(line: Line) -> Cell | None:
     return Cell(text, "ours", row.marks, numbers=(row, control))
 
 
-def _answer_words(line: Line) -> str:
+def _answer_words(line: ContrastLine) -> str:
     return "" if line.compared is None else line.compared.answer
 
 
-def _holm_words(line: Line) -> str:
+def _holm_words(line: ContrastLine) -> str:
     compared = line.compared
     if compared is None or compared.holm_difference is None or compared.holm_within is None:
         return ""

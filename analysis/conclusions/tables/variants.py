@@ -40,7 +40,7 @@ DIFFERENCE_WORDS = (
 )
 
 
-class Compared(NamedTuple):
+class ComparedVariant(NamedTuple):
     """Our results of one system, with the difference to base, the reference."""
 
     frame: Frame
@@ -74,17 +74,17 @@ class Compared(NamedTuple):
         return replace(self.ours(f"{text} (n={len(differences)})"), numbers=numbers)
 
 
-NAME: Field[Compared] = Field(
+NAME: Field[ComparedVariant] = Field(
     Column("system", "", side="label"),
     lambda compared: replace(compared.ours(compared.key.system), kind="label"),
 )
-PARAMETERS: Field[Compared] = our_field(
+PARAMETERS: Field[ComparedVariant] = our_field(
     "params", "params x10^6", lambda compared: compared.metric("num_parameters")
 )
-STEPS: Field[Compared] = our_field(
+STEPS: Field[ComparedVariant] = our_field(
     "train_steps", "train steps", lambda compared: compared.metric("steps")
 )
-QUALITY: tuple[Field[Compared], ...] = (
+QUALITY: tuple[Field[ComparedVariant], ...] = (
     our_field("bleu_dev", "BLEU (dev)", lambda compared: compared.metric(BLEU_METRIC)),
     our_field(
         "bleu_dev_difference", "BLEU difference", lambda compared: compared.difference(BLEU_METRIC)
@@ -93,7 +93,7 @@ QUALITY: tuple[Field[Compared], ...] = (
         "bleu_dev_sacre", "sacreBLEU 13a (dev)", lambda compared: compared.metric(SACRE_METRIC)
     ),
 )
-PERPLEXITY: Field[Compared] = our_field(
+PERPLEXITY: Field[ComparedVariant] = our_field(
     "ppl_dev", "PPL (dev)", lambda compared: compared.metric(PERPLEXITY_METRIC)
 )
 
@@ -102,7 +102,7 @@ def lay_out_variants(frame: Frame) -> Table:
     """Return table `variants`: base, then a row for each variant of the scale's sheet, in its
     order.
     """
-    fields: tuple[Field[Compared], ...] = (
+    fields: tuple[Field[ComparedVariant], ...] = (
         NAME,
         our_field(
             "unlike_base",
@@ -138,19 +138,19 @@ def lay_out_variants(frame: Frame) -> Table:
 def lay_out_architectures(frame: Frame) -> Table:
     """Return table `architectures`: base, then a row for each architecture that is configured."""
 
-    def architecture(compared: Compared) -> Cell:
+    def architecture(compared: ComparedVariant) -> Cell:
         spec = frame.system_by_name[compared.key.system].training
         return compared.ours(
             f"{spec.architecture}, N {spec.num_layers}, d_model {spec.d_model}, d_ff {spec.d_ff}"
         )
 
-    def hardware(compared: Compared) -> Cell:
+    def hardware(compared: ComparedVariant) -> Cell:
         names = sorted({run.hardware for run in frame.trained(compared.key)})
         if not names:
             return replace(compared.ours(DASH), kind="state")
         return compared.ours("; ".join(names))
 
-    fields: tuple[Field[Compared], ...] = (
+    fields: tuple[Field[ComparedVariant], ...] = (
         NAME,
         our_field("architecture", "architecture", architecture),
         PARAMETERS,
@@ -178,7 +178,7 @@ def lay_out_architectures(frame: Frame) -> Table:
     return complete(frame, table)
 
 
-def compared_with_base(frame: Frame, table: str) -> list[Compared]:
+def compared_with_base(frame: Frame, table: str) -> list[ComparedVariant]:
     """Return base and then each system that the sheet lists for a table, or nothing without
     systems, or if base is not run.
     """
@@ -186,7 +186,7 @@ def compared_with_base(frame: Frame, table: str) -> list[Compared]:
     if not systems or (base, "steps") not in frame.numbers:
         return []
     keys = dict.fromkeys([base, *map(frame.compared, systems)])
-    return [Compared(frame, key, base) for key in keys if (key, "steps") in frame.numbers]
+    return [ComparedVariant(frame, key, base) for key in keys if (key, "steps") in frame.numbers]
 
 
 def missing_notes(frame: Frame, table: str) -> list[Note]:

@@ -91,7 +91,7 @@ class Direction(StrEnum):
     NEITHER = "no difference"
 
 
-class Reading(NamedTuple):
+class StudyReading(NamedTuple):
     """One reading of all contrasts: an estimate by row, each against base.
 
     `kind` says what is changed. `holm_by_row` has the p-values of a reading with Holm's correction.
@@ -133,13 +133,15 @@ def read_pooled(
     values: ValuesBySystem,
     rows: Iterable[str],
     place: tuple[str, str] | None = None,
-) -> Reading:
+) -> StudyReading:
     """Return the reading of a quantity by decision 0009's sd, pooled over all systems."""
     pooled = _pooled(values)
-    return Reading(kind, name, _estimates(values, rows, pooled, estimate_difference), place=place)
+    return StudyReading(
+        kind, name, _estimates(values, rows, pooled, estimate_difference), place=place
+    )
 
 
-def read_welch(values: ValuesBySystem, rows: Iterable[str]) -> Reading:
+def read_welch(values: ValuesBySystem, rows: Iterable[str]) -> StudyReading:
     """Return the reading by two variances: base's own, and one pooled over all other systems."""
     others = dict(values)
     own = _pooled({REFERENCE_SYSTEM: others.pop(REFERENCE_SYSTEM, {})})
@@ -148,7 +150,7 @@ def read_welch(values: ValuesBySystem, rows: Iterable[str]) -> Reading:
         assert own is not None  # base with two seeds has an sd
         return estimate_welch(difference, numbers, pooled, own)
 
-    return Reading("variance", "Welch", _estimates(values, rows, _pooled(others), estimate))
+    return StudyReading("variance", "Welch", _estimates(values, rows, _pooled(others), estimate))
 
 
 def _pooled(values: ValuesBySystem) -> PooledSd | None:
@@ -174,14 +176,14 @@ def _estimates(
     return estimates
 
 
-def correct_by_holm(reading: Reading, name: str) -> Reading:
+def correct_by_holm(reading: StudyReading, name: str) -> StudyReading:
     """Return a reading with Holm's correction over all of its contrasts."""
     estimates = reading.estimate_by_row
     p_values = holm_adjusted([estimate.p_difference for estimate in estimates.values()])
     return reading._replace(name=name, holm_by_row=dict(zip(estimates, p_values, strict=True)))
 
 
-def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str]) -> list[Reading]:
+def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str]) -> list[StudyReading]:
     """Return a reading for each seed of base, without that seed."""
     readings = []
     for left_out in values.get(REFERENCE_SYSTEM, {}):
@@ -194,7 +196,7 @@ def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str]) -> list[Reading
     return readings
 
 
-def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
+def make_readings(frame: Frame, rows: Sequence[str]) -> list[StudyReading]:
     """Return all readings of some systems, each against base, on the En-De corpus.
 
     As in decision 0009, runs that are known not to have started are left out.
@@ -238,14 +240,14 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
     return [reading for reading in readings if reading.estimate_by_row]
 
 
-def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
+def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> StudyReading:
     """Return the reading at 16,000 updates, for the rows with such a run next to base's."""
     estimates: dict[str, Estimate] = {}
     for contrast in compare_at_horizon(long_runs(frame)):  # confirmatory seeds come first
         estimate = contrast.estimate(bits_of)
         if contrast.system in rows and estimate is not None:
             estimates.setdefault(contrast.system, estimate)
-    return Reading("updates", f"{HORIZON_UPDATES:,} updates", estimates)
+    return StudyReading("updates", f"{HORIZON_UPDATES:,} updates", estimates)
 
 
 def _keys_by_testset(frame: Frame) -> dict[str, list[CellKey]]:
@@ -295,7 +297,7 @@ def _numbers_on(
     return values
 
 
-def read_training_batches(frame: Frame, rows: Sequence[str]) -> Reading:
+def read_training_batches(frame: Frame, rows: Sequence[str]) -> StudyReading:
     """Return the bits on training batches, for the rows with base's dropout and smoothing.
 
     They are exploratory: neither tested nor counted.
@@ -322,15 +324,15 @@ def lay_out_readings(frame: Frame) -> Table:
     readings = make_readings(frame, rows)
     on_training_batches = read_training_batches(frame, rows)
 
-    def num_other(reading: Reading) -> str:
+    def num_other(reading: StudyReading) -> str:
         if reading is on_training_batches:
             return "not counted"
         return str(sum(differs(reading, contrast) for contrast in answered))
 
-    def contrast_field(contrast: PrintedContrast) -> Field[Reading]:
+    def contrast_field(contrast: PrintedContrast) -> Field[StudyReading]:
         system = contrast.numbers[0].key.system
 
-        def cell(reading: Reading) -> Cell | None:
+        def cell(reading: StudyReading) -> Cell | None:
             estimate = reading.estimate_by_row.get(system)
             if estimate is None:
                 return None
@@ -343,7 +345,7 @@ def lay_out_readings(frame: Frame) -> Table:
 
         return our_field(system, contrast.statement, cell)
 
-    fields: list[Field[Reading]] = [
+    fields: list[Field[StudyReading]] = [
         label_field("kind", "", lambda reading: reading.kind),
         label_field("reading", "", lambda reading: reading.name),
         label_field("num_other", "", num_other),
@@ -353,14 +355,16 @@ def lay_out_readings(frame: Frame) -> Table:
     return _table(frame, "readings", fields, lines)
 
 
-def differs(reading: Reading, contrast: PrintedContrast) -> bool:
+def differs(reading: StudyReading, contrast: PrintedContrast) -> bool:
     """Return whether a reading gives a contrast another direction than the answer's estimate."""
     assert contrast.answered is not None
     own = direction_of(contrast.answered.estimate, is_in_bits=True)
     return reading.direction(contrast.numbers[0].key.system) not in (None, own)
 
 
-def _numbers_of(frame: Frame, contrast: PrintedContrast, reading: Reading) -> tuple[Number, ...]:
+def _numbers_of(
+    frame: Frame, contrast: PrintedContrast, reading: StudyReading
+) -> tuple[Number, ...]:
     """Return the numbers behind a reading: bits on dev, or the same runs in another place."""
     if reading.place is None:
         return contrast.numbers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiayn.cli.flags import CORPUS, flag, positive
 from aiayn.data.text.binarize import binarize_corpus
-from aiayn.data.text.encoder import Encoder, WordEncoder
+from aiayn.data.text.encoder import LineEncoder, WordEncoder
 from aiayn.errors import UsageError
 from aiayn.records import (
     ParallelText,
@@ -54,7 +54,7 @@ def run(args: Flags) -> None:
         else read_record(args.text, ParallelText, "--text")
     )
     records: dict[str, Record] = {"--text": text}
-    encoder_by_language: dict[str, Encoder]
+    encoder_by_language: dict[str, LineEncoder]
     if args.segmented is None:
         # Others have segmented both languages jointly: one encoder and one dictionary for both.
         encoder_by_language = dict.fromkeys(spec.languages, WordEncoder())

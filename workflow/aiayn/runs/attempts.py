@@ -33,7 +33,7 @@ WATCHDOG_REASON = (
 )
 # stopped: it got a signal, and saved; cancelled: the user ended its job before it could save; lost:
 # it was killed.
-Outcome = Literal["done", "failed", "stopped", "cancelled", "lost"]
+AttemptOutcome = Literal["done", "failed", "stopped", "cancelled", "lost"]
 
 
 _Value = TypeVar("_Value")
@@ -66,7 +66,7 @@ class Ended(_Event, frozen=True, kw_only=True, tag="ended"):
     """
 
     update: int
-    outcome: Outcome
+    outcome: AttemptOutcome
     reason: str
     log_tail: list[str]
     energy: Any = msgspec.UNSET  # of older attempts, unused

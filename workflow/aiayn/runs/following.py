@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from aiayn.runs.attempts import Outcome
+from aiayn.runs.attempts import AttemptOutcome
 from aiayn.runs.queue import Ending
 
 MAX_JOBS_WITHOUT_PROGRESS = 3
@@ -25,7 +25,7 @@ class EndedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     ending: Ending | Literal["unknown"] = "unknown"
-    outcome: Outcome | None = None
+    outcome: AttemptOutcome | None = None
     signal: str = ""
     has_error: bool = False
     lacked_something: bool = False

@@ -15,7 +15,7 @@ import torch
 from aiayn.errors import LaunchError
 from aiayn.provenance import utc_now
 from aiayn.records import write_record
-from aiayn.runs.attempts import Outcome, Started
+from aiayn.runs.attempts import AttemptOutcome, Started
 from aiayn.runs.checkpoint_names import update_of
 from aiayn.runs.run_folder import describe_error, describe_rank_error
 from aiayn.train import compat, plugin
@@ -177,7 +177,12 @@ class RankTraining:
             )
 
     def _end_attempt(
-        self, outcome: Outcome, reason: str, *, update: int | None = None, time: str | None = None
+        self,
+        outcome: AttemptOutcome,
+        reason: str,
+        *,
+        update: int | None = None,
+        time: str | None = None,
     ) -> None:
         """Record the end of this attempt.
 
@@ -258,7 +263,7 @@ class RankTraining:
         self._end_attempt("done", "", update=record.updates, time=ended)
         write_record(record, folder.done_path)
 
-    def _classify_failure(self, error: BaseException) -> tuple[Outcome, str]:
+    def _classify_failure(self, error: BaseException) -> tuple[AttemptOutcome, str]:
         """Return outcome and reason of an attempt that an error ended.
 
         The loss of another rank's process is only a symptom: the attempt failed if that rank has

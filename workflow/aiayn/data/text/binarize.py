@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aiayn.data.text.chunks import Chunk, map_chunks
-from aiayn.data.text.encoder import Encoder
+from aiayn.data.text.encoder import LineEncoder
 from aiayn.data.text.index import INDEX_HEADER, INDEX_MAGIC, LENGTH_DTYPE
 from aiayn.data.text.lines import (
     read_lines,
@@ -57,7 +57,7 @@ _BYTES_PER_BLOCK = 1 << 20
 def binarize_corpus(
     spec: CorpusSpec,
     text: ParallelText | RawCorpus,
-    encoder_by_language: Mapping[str, Encoder],
+    encoder_by_language: Mapping[str, LineEncoder],
     *,
     model_paths: Sequence[Path] = (),
     record_path: Path,
@@ -154,7 +154,7 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
     Text repeats its words: 97 % have occurred in earlier chunks. So a process remembers words.
     """
 
-    encoder_by_language: dict[str, Encoder]
+    encoder_by_language: dict[str, LineEncoder]
 
     @functools.cached_property
     def _encode_by_language(self) -> dict[str, Callable[[str], bytes]]:
@@ -188,7 +188,7 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
         return sides
 
 
-def _numbers(encoder: Encoder, word: str) -> bytes:
+def _numbers(encoder: LineEncoder, word: str) -> bytes:
     """Return the numbers of a word's pieces, as bytes of _NUMBER_DTYPE."""
     return np.array(encoder.numbers(word), _NUMBER_DTYPE).tobytes()
 
@@ -219,7 +219,7 @@ class _EncodedSide:
 def _write_data_bin(
     sides_by_split: Mapping[str, Mapping[str, _EncodedSide]],
     stem_by_split: Mapping[str, str],
-    encoder_by_language: Mapping[str, Encoder],
+    encoder_by_language: Mapping[str, LineEncoder],
     folder: Path,
 ) -> None:
     """Write the data-bin of numbered text; languages that share an encoder share a dictionary."""

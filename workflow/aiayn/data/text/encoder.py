@@ -1,12 +1,12 @@
 """Turns lines into numbered pieces: here of published pieces, in `subword` of learnt models."""
 
 
-class Encoder:
+class LineEncoder:
     """Splits lines into words and each word into pieces, numbered in order of occurrence.
 
     An encoder can be pickled. Another method of segmentation is a subclass with `pieces`:
 
-        class CharacterEncoder(Encoder):
+        class CharacterEncoder(LineEncoder):
             def pieces(self, line: str) -> str:
                 return " ".join(line.replace(" ", "_"))
     """
@@ -36,7 +36,7 @@ class Encoder:
         return list(self._number_by_symbol)
 
 
-class WordEncoder(Encoder):
+class WordEncoder(LineEncoder):
     """Encodes text that comes in pieces; as in fairseq, any white space separates pieces."""
 
     def words(self, line: str) -> list[str]:

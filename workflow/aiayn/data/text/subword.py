@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 
-from aiayn.data.text.encoder import Encoder
+from aiayn.data.text.encoder import LineEncoder
 from aiayn.data.text.lines import (
     blocks_of,
     read_lines,
@@ -57,7 +57,7 @@ _WHITE_SPACE = re.compile(r"\s")
 CODES_HEADER = "#version: 0.2"  # older files encode the end of a word as a separate symbol
 
 
-class PieceEncoder(Encoder):
+class PieceEncoder(LineEncoder):
     """Splits lines into pieces by a learnt model.
 
     Splitting word by word is several times as fast as sentencepiece's own way, and gives the same
@@ -103,7 +103,7 @@ class PieceEncoder(Encoder):
         return self._symbols
 
 
-class CodesEncoder(Encoder):
+class CodesEncoder(LineEncoder):
     """Splits lines of tokens by learnt codes: ours, and those of subword-nmt and fastBPE."""
 
     def __init__(self, codes_path: Path) -> None:
