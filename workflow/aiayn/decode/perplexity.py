@@ -60,6 +60,7 @@ def perplexity(
     def length(index: int) -> int:
         return max(len(examples[index]["source"]), len(examples[index]["target"]))
 
+    # Sentences of one length share a batch, which keeps padding low. The sums need no order.
     order = sorted(range(len(examples)), key=length)
     for batch in batch_by_size(order, length, max_tokens=TOKENS_PER_BATCH):
         sample = dataset.collater([examples[index] for index in batch])
@@ -83,6 +84,8 @@ def perplexity(
             ):
                 logits_BTV, _ = model.decoder(input_BT, encoder_out=encoder_out)
             nll_nats += _nll_nats(logits_BTV, target_BT, task.target_dictionary.pad())
+            # A second pass with equal weights: what it costs in bits says whether attention is used
+            # at all.
             if layers:
                 with _hooked(layers, [partial(_read_evenly, visible_BS)] * len(layers)):
                     logits_BTV, _ = model.decoder(input_BT, encoder_out=encoder_out)
@@ -109,6 +112,7 @@ def _cut_example(example: dict[str, Any]) -> dict[str, Any]:
 
 def _nll_nats(logits_BTV: Tensor, target_BT: Tensor, padding_index: int) -> float:
     """Return the sum over target tokens of the negative log-likelihood."""
+    # The sum of a hundred thousand terms in bf16 would lose its digits.
     flat_NV, flat_N = logits_BTV.float().flatten(0, 1), target_BT.flatten()
     return float(
         nn.functional.cross_entropy(flat_NV, flat_N, ignore_index=padding_index, reduction="sum")

@@ -119,6 +119,7 @@ def _driver_lock(
 ) -> Iterator[None]:
     """Let one driver at a time look and submit. The system frees the lock when its process ends."""
     with request.folder.driver_lock_path.open("w") as lock:
+        # A second `snakemake` on the same results is likely: say once what it waits for.
         has_logged = False
         while take_lock(lock, "two drivers of one run") is False:
             if not has_logged:
@@ -144,6 +145,7 @@ def _set_aside(folder: RunFolder, clock: Clock) -> None:
     kept_prefixes = (folder.driver_lock_path.name, "aside-")
     old = [path for path in folder.path.iterdir() if not path.name.startswith(kept_prefixes)]
     if old:
+        # Each fresh start keeps the one before it in a folder of its own.
         numbers = [int(path.name.removeprefix("aside-")) for path in folder.path.glob("aside-*")]
         aside_path = folder.path / f"aside-{1 + max(numbers, default=0)}"
         aside_path.mkdir()
@@ -403,6 +405,8 @@ class _Driver:
                     )
                 self._pause(RESUBMIT_SECONDS if error.is_passing else GRACE_SECONDS)
                 if alive := self._alive_jobs(self._ask_queue()):
+                    # sbatch may fail after the controller has taken the job. Its number is then in
+                    # the queue.
                     job = alive[-1].job
                     recover_submission(folder, job)
                 else:
@@ -442,6 +446,7 @@ class _Driver:
             self._log_change(
                 f"{self._launcher.asked} no longer knows job {job}; looking for a heartbeat"
             )
+            # A job that has not begun may still be loading its libraries, without any heartbeat.
             may_begin = not self._folder.has_attempt(job)
             is_alive = self._is_alive_outside_queue(jobs, may_begin=may_begin)
             if not is_alive and not self._alive_jobs(self._ask_queue()):

@@ -64,6 +64,7 @@ class TrainingJob:
     def _train(self, stop: StopFlag) -> None:
         import submitit
 
+        # submitit knows the place by its variables: Slurm, this machine, or the driver's process.
         environment = submitit.JobEnvironment()
         surroundings = SURROUNDINGS.get(environment.name())
         remote = importlib.import_module(surroundings) if surroundings else None
@@ -101,6 +102,7 @@ class TrainingJob:
             )  # submitit would open a debugger and wait at its prompt
         if remote is None or rank.rank != 0 or stop.agreed is None:
             return
+        # Rank 0 speaks for all: a job that each rank requeued would be requeued several times.
         if remote.is_to_continue(rank.job, stop.agreed):
             job_number = self.request.num_earlier_jobs + num_restarts + 1
             remote.continue_later(self.request, rank.job, job_number)

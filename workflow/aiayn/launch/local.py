@@ -52,6 +52,7 @@ class LocalLauncher(Launcher):
             SubmissionError: if no GPU is free.
             LaunchError: if there are too few GPUs, or a process could not be started.
         """
+        # A training on the CPU must not keep a GPU from another.
         gpus = [] if request.training.device == "cpu" else list_gpus()
         self._gpus = take_gpus(gpus, request.num_ranks, request.folder) if gpus else []
         variables = job_variables(request, is_on_cpu=not gpus)
@@ -145,8 +146,11 @@ def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
     """Give processes that are started in the block these environment variables, and let them ignore
     INT.
     """
+    # submitit has no argument for the environment: its process inherits ours.
     own_value_by_name = {name: os.environ.pop(name, None) for name in variables}
     os.environ.update(variables)
+    # Ctrl-C reaches every process of the terminal. Ignored here, and so by the child: only the
+    # driver acts on it, and sends the job a TERM that it can save at.
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

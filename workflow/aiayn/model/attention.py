@@ -129,6 +129,7 @@ class MultiHeadAttention(nn.Module):
         self.k_proj = nn.Linear(d_model, num_heads * d_k, bias=has_biases)
         self.v_proj = nn.Linear(d_model, num_heads * d_v, bias=has_biases)
         self.out_proj = nn.Linear(num_heads * d_v, d_model, bias=has_biases)
+        # It begins at the paper's own scale, so that this variant starts as base does.
         if score == "temperature":
             self.temperature = nn.Parameter(torch.tensor(math.sqrt(d_k)))
         if score == "additive":
@@ -164,6 +165,7 @@ class MultiHeadAttention(nn.Module):
         is_flag_enough = is_causal and additive_mask_B11K is None and not is_open
         mask = additive_mask_B11K
         if is_causal and not is_flag_enough:
+            # Adding masks combines them: minus infinity hides a key for either reason.
             future_QK = causal_mask(q_BHQD.shape[2], dtype=q_BHQD.dtype, device=q_BHQD.device)
             mask = future_QK if mask is None else mask + future_QK
         weights_BHQK = None

@@ -49,6 +49,7 @@ class _Cancellation:
     def cancel(self) -> str:
         """Cancel it as its state asks, and return what was saved."""
         status, queue = self._status, self._queue
+        # Ending a run that another machine may be training is left to a person.
         if status.state == "unknown":
             is_open = self._folder.open_attempt() is not None
             how = f"; if rank 0 is running, {self._how_to_end()}" if is_open else ""

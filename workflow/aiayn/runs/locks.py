@@ -32,6 +32,8 @@ def is_held(path: Path) -> bool | None:
         return False
     with lock:
         try:
+            # Asking who holds the lock does not take it: a test by taking would keep rank 0 from
+            # starting.
             wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
             kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, wanted))
         except OSError as error:
@@ -88,6 +90,7 @@ class Claim:
         """Create the next claim; return False if another process was faster."""
         number = self._number + 1
         try:
+            # Exclusive creation is atomic on file systems without locks, too.
             with self._path(number).open("x", encoding="utf-8") as claim:
                 claim.write(platform.node())
         except FileExistsError:

@@ -171,6 +171,7 @@ def _status_of(
     )
     state: State
     state, reason = ("done", "") if done else judge_state(evidence)
+    # A run that has ended counts until its last sign of life, not until now.
     until = evidence.now if state == "running" else evidence.last_activity
     last_began = max((event.time for event in events if isinstance(event, Started)), default="")
     costs = summarise_attempts(events, until=max(until, last_began) if until else None)
@@ -223,6 +224,7 @@ def _progress(
 ) -> dict[str, Any]:
     """Return its update, its speed, and the seconds that remain."""
     if done is not None:
+        # A record that was made under a wrong clock may have no seconds.
         speed = done.tokens / done.wall_seconds if done.wall_seconds else None
         return {"update": done.updates, "updates": done.updates, "target_tokens_per_second": speed}
     last = events[-1] if events else None
@@ -362,6 +364,7 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
     queue_command, job = evidence.asked, evidence.jobs[-1].job if evidence.jobs else ""
     last = evidence.events[-1] if evidence.events else None
     is_silent, is_new = evidence.queued is None, evidence.newer_job is not None
+    # A job of the queue outweighs files and locks, which may be those of an earlier job.
     alive = [queued for queued in evidence.queued or [] if queued.is_alive]
     if alive:
         return _judge_alive(
@@ -375,6 +378,7 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
             (evidence.unseen != "", "unknown", evidence.unseen),
         ]
     elif evidence.is_training:
+        # The controller may have lost the job, or does not answer: a heartbeat proves more.
         rules = [
             (
                 True,
@@ -410,6 +414,7 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
     for holds, state, reason in rules:
         if holds:
             return state, reason
+    # A job that ended before rank 0 could begin leaves nothing in attempts.jsonl.
     if is_new:
         error = f"job {job}, before it began an attempt: {evidence.rank_error}"
         return (

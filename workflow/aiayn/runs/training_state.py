@@ -38,6 +38,7 @@ def unrecorded_statuses(
     key_by_folder = {}
     for key in training_by_key:
         corpus, system, seed = key
+        # A training may have several runs: each change of its spec made another name.
         for folder in runs_folder.glob(f"{corpus}-{system}-seed{seed}-*"):
             key_by_folder[str(folder)] = key
     newest: dict[TrainingKey, RunStatus] = {}

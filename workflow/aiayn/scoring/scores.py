@@ -81,6 +81,7 @@ def read_trainings(
         if not exists(path):
             continue
         train = read_train_record(path, runs_folder)
+        # A record that somebody copied to another path would give its numbers to another system.
         recorded_key = (train.corpus, train.system, train.seed)
         if recorded_key != key:
             raise RecordError(

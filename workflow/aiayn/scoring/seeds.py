@@ -28,6 +28,7 @@ class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def t_half_width(values: Sequence[float]) -> float:
     """Return half the width of the two-sided t-interval of the mean of 2 or more values."""
+    # Few seeds: Student's t, with n - 1 degrees of freedom, is much wider than the normal.
     quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
     return quantile * statistics.stdev(values) / math.sqrt(len(values))
 
@@ -60,6 +61,7 @@ def paired_differences(
     Raises:
         ScoreError: if no seed is common.
     """
+    # Seeds that only one side has tell nothing about the difference.
     common = sorted(value_by_seed.keys() & reference_by_seed.keys())
     if not common:
         seeds = f"seeds {sorted(value_by_seed)} and {sorted(reference_by_seed)}"

@@ -20,11 +20,6 @@ def available_device(device: str) -> str:
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
-def limit_threads(num_threads: int) -> None:
-    """Let torch use this number of CPU threads in this process."""
-    torch.set_num_threads(num_threads)
-
-
 def resolve_device(device: str) -> str:
     """Return `cpu` or `cuda` for `auto`.
 

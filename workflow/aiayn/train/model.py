@@ -148,6 +148,7 @@ def _check_dictionaries(
         f"the dictionaries in {data_folder} are not the model's; give the data-bin that it was"
         " trained on"
     )
+    # The number of symbols is compared first: it is known even for models that are not ours.
     rows = tuple(
         len(state["model"][f"{side}.embed_tokens.weight"]) for side in ("encoder", "decoder")
     )

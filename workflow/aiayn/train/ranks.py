@@ -160,6 +160,7 @@ def joined_ranks(
         RANK=str(rank.rank), WORLD_SIZE=str(rank.world_size), LOCAL_RANK=str(rank.local_rank)
     )
     if device == "cuda":
+        # Before any communication: NCCL takes the device that is current then.
         torch.cuda.set_device(rank.local_rank)
     choose_interface(rank.node_address)
     with joined_store(
@@ -211,6 +212,7 @@ def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
     agreed = stop.signal_number
     if rank.world_size > 1:
         device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+        # Signals reach ranks at different updates. A maximum lets all stop after the same one.
         weight = torch.tensor([SIGNALS_BY_WEIGHT.index(agreed)], device=device)
         torch.distributed.all_reduce(weight, op=torch.distributed.ReduceOp.MAX)
         agreed = SIGNALS_BY_WEIGHT[int(weight.item())]

@@ -129,6 +129,7 @@ def joined_store(
     """
     stop = stop or StopFlag()
     deadline = time.monotonic() + JOIN_SECONDS
+    # A job that Slurm starts again has the same number, so an old invitation needs another name.
     invitation_path = path / f"{job}_{num_restarts}_store"  # a restarted job has the same number
     if rank != 0:
         store, invitation = _find_store(invitation_path, job, deadline, stop)
@@ -152,6 +153,7 @@ def _opened_store(address: str | None) -> Iterator[tuple[Store, Invitation]]:
     The folder is on this node, because the file system of the run may have no locks. It is removed
     at the end of the block.
     """
+    # Whoever reaches the port could register as a rank. The key is only in the run's folder.
     key = secrets.token_hex(32)
     if address is not None:
         # torch would listen at all addresses of the node, whatever host it is given.
@@ -172,6 +174,7 @@ def _opened_store(address: str | None) -> Iterator[tuple[Store, Invitation]]:
         _lock_path(folder).open("w") as lock,
     ):
         try:
+            # Held as long as this process lives, so that others notice its end at once.
             take_lock(lock, "a rank from joining a job that has ended")
             store = FileStore(_store_path(folder))
             store.set("aiayn/key", "")  # a file system without locks refuses it
@@ -238,6 +241,7 @@ def _await_all(
 ) -> list[str]:
     """Register this rank, wait until all have registered with the key, and return their hosts."""
     invitation.register(store, rank)
+    # A registration without this job's key does not count, though its name is there.
     keys = [f"{_HOST_KEY}/{index}" for index in range(world_size)]
     while True:
         if store.check(keys):  # one question for all ranks

@@ -68,6 +68,7 @@ class NotedSignal:
     @contextlib.contextmanager
     def installed(self) -> Iterator[Self]:
         """Take over the signals for the length of the block."""
+        # Handlers are given back, because the launcher `debug` trains in the driver's process.
         previous = {number: signal.signal(number, self._note) for number in self.numbers}
         try:
             yield self
@@ -106,5 +107,6 @@ class StopFlag(NotedSignal):
             raise StopTraining
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        # A request to end after a USR2 replaces it, and never the other way round.
         if self.signal_number is None or number != signal.SIGUSR2:
             self.signal_number = signal.Signals(number)

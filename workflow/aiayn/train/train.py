@@ -116,6 +116,7 @@ class RankTraining:
 
         request, training = self.request, self.request.training
         save_folder = self.folder.checkpoints_path
+        # In place of fairseq's saving: a thread writes the copied state while the training goes on.
         keeper = CheckpointKeeper(
             save_folder,
             num_models=request.num_models,
@@ -202,10 +203,12 @@ class RankTraining:
         folder.checkpoints_path.mkdir(parents=True, exist_ok=True)
         remove_partial_files(folder.path)
         remove_partial_files(folder.checkpoints_path)
+        # Errors of an earlier job's ranks would be taken for the cause of this one's end.
         folder.remove_rank_errors()
         self.input_sha256_by_path = hash_inputs(self.request)
         full_path, self.torn_paths = newest_whole_full(folder.checkpoints_path)
         update = update_of(full_path) if full_path else 0
+        # A start without an end is closed here, before the next start, so that hours add up.
         folder.close_lost_attempt(update=update)
         self.started = Started(
             attempt=1 + sum(isinstance(event, Started) for event in folder.events()),
@@ -271,6 +274,7 @@ class RankTraining:
         """
         if not is_peer_loss(error):
             return "failed", describe_rank_error(0, error)
+        # The rank that failed first has recorded why. This one only lost its connection.
         errors_of_others = self.folder.rank_errors()
         if self.stop.signal_number is not None and not errors_of_others:
             return (

@@ -126,11 +126,13 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         if not updates:
             return
         world_size = self.data_parallel_world_size
+        # Each rank fills its own column, so that a sum over ranks shows every norm to all.
         own_norms = torch.zeros(len(updates), world_size, dtype=torch.float64)
         own_norms[:, self.data_parallel_rank] = torch.stack([norm for _, norm in updates])
         values: list[Any] = []
         for own_log, _ in updates:
             values += own_log.values()
+        # Numbers on the GPU are summed there: reading them one by one would wait at each.
         on_device = [value for value in values if torch.is_tensor(value)]
         numbers = [value for value in values if not torch.is_tensor(value)]
         sums = torch.cat([own_norms.flatten(), torch.tensor(numbers, dtype=torch.float64)])
@@ -141,6 +143,7 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         norms, summed_numbers, summed_on_device = torch.split(
             sums.cpu(), [own_norms.numel(), len(numbers), len(on_device)]
         )
+        # Kept logs belong to the updates that have just been made, the newest last.
         first_update = self.get_num_updates() - len(updates) + 1
         _require_equal_norms(norms.view_as(own_norms), first_update, self.get_num_updates())
         next_number, next_on_device = iter(summed_numbers.tolist()), iter(summed_on_device.tolist())

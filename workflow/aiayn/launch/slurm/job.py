@@ -35,6 +35,7 @@ def own_address(environment: Any) -> str | None:
     Raises:
         LaunchError: if no network leads to another node, or its name leads to this one.
     """
+    # Any other node will do: the route to it shows which network the nodes share.
     first, *others = environment.hostnames
     if not others:
         return None

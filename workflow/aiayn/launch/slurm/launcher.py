@@ -86,6 +86,8 @@ class SlurmLauncher(SlurmQueue):
                 executor = _make_executor(request, cluster, folder)
                 return str(executor.submit((job_type or TrainingJob)(request)).job_id)
         except (OSError, RuntimeError) as error:
+            # A full queue or a busy controller may take the same job later. A wrong option never
+            # will.
             is_passing = _PASSING_WORDS.search(str(error)) is not None
             reason = str(error) or "it printed nothing"
             explained = "" if is_passing else explain_refusal(reason, cluster)
@@ -120,6 +122,7 @@ class SlurmLauncher(SlurmQueue):
             "raise memory_gb_per_node in the cluster's file, now"
             f" {'null' if memory_gb is None else memory_gb}"
         )
+        # The next job would end alike, unless a person gives it more memory.
         has_little = queued.ending == "out of memory"
         return JobEnd(
             job=job,
