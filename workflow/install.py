@@ -101,7 +101,8 @@ def install_torch(given_url: str) -> None:
         TORCH_INDEX.exists() and TORCH_INDEX.read_text() == given_url
     )
     settings = pip_settings()
-    url, reason = given_url, "as TORCH_INDEX_URL says"
+    url = given_url
+    reason = "as TORCH_INDEX_URL says"
     if not given_url:
         url, reason = own_torch_index(settings)
     other_url = CPU_INDEX_URL.replace("cpu", "cu126") if url == CPU_INDEX_URL else CPU_INDEX_URL

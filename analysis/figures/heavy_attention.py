@@ -77,7 +77,8 @@ def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
 
 def _pieces(tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
     """Yield each token without subword marks, and whether it continues a word. </s> never does."""
-    tokens, goes_on = list(tokens), False
+    tokens = list(tokens)
+    goes_on = False
     has_marks = any(token.startswith("\u2581") for token in tokens)
     for token in tokens:
         is_special = token.startswith("<") and token.endswith(">")
@@ -231,11 +232,13 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
     heads = sorted(frame["head"].unique())
     # `side` is a matrix's width in pixels: what the labels leave of the figure's width.
     if len(heads) == 1:
-        num_columns, is_named = 1, longest <= MAX_LABELLED
+        num_columns = 1
+        is_named = longest <= MAX_LABELLED
         side = float(WIDTH - 40 if is_named else WIDTH)
         height = side * num_queries / num_keys
     else:
-        num_columns, is_named = 2, longest <= MAX_LABELLED // 2
+        num_columns = 2
+        is_named = longest <= MAX_LABELLED // 2
         side = height = (WIDTH - (110 if is_named else 60)) / 2
     charts = []
     for index, head in enumerate(heads):

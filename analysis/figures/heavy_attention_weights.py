@@ -67,7 +67,8 @@ def attention_weights(
     if not 1 <= layer <= num_layers:
         raise UsageError(f"--layer {layer}: the {stack} has layers 1 to {num_layers}")
     source_S = translator.number(source)
-    dictionary, target_T = translator.task.target_dictionary, None
+    dictionary = translator.task.target_dictionary
+    target_T = None
     if kind != "encoder":
         (hypothesis,) = translator.translate([source_S])
         numbers = [dictionary.symbols.index(piece) for piece in hypothesis.pieces]

@@ -113,7 +113,8 @@ def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None)
     has_one_corpus = len({run.corpus for run in cells.runs}) == 1
     curves = []
     for run in cells.runs:
-        name, series = run.status.run, run.system
+        name = run.status.run
+        series = run.system
         if not has_one_corpus:
             series += f", {cells.corpora[run.corpus].language_pair}"
         if name in path_by_run:
@@ -132,7 +133,8 @@ def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
     """
     curves = []
     for run, path in named_paths:
-        found, (series, seed) = _read(path, None), _series_of_path(str(path))
+        found = _read(path, None)
+        series, seed = _series_of_path(str(path))
         if not found:
             raise RecordError(
                 f"{path}: no training in it; expected a log of fairseq-train or `aiayn train`"
@@ -364,7 +366,8 @@ def _not_finite_marks(not_finite: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
 
 def describe_curves(frame: pd.DataFrame) -> str:
     """Describe the curves: the number of runs and updates, and each series' last dev perplexity."""
-    runs, updates = frame["run"].nunique(), int(frame["update"].max())
+    runs = frame["run"].nunique()
+    updates = int(frame["update"].max())
     words = [f"Curves of {runs} run{'s' if runs > 1 else ''} up to update {updates:,}."]
     dev = frame[(frame["measure"] == PERPLEXITY) & frame["value"].map(math.isfinite)]
     for series in list(dict.fromkeys(dev["series"]))[:MAX_SERIES]:

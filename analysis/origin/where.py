@@ -148,7 +148,8 @@ def sources_of_number(frame: Frame, cell: NamedCell, number: Number) -> CellSour
 
 def render_sources(origin: CellSources) -> str:
     """Return the answer as lines of text."""
-    cell, key = origin.cell, origin.cell.key
+    cell = origin.cell
+    key = origin.cell.key
     note = ""
     if origin.scale != PAPER_SCALE and cell.name.startswith("table"):
         note = f"scale {origin.scale} is not the paper's: no reproduction of the printed number"

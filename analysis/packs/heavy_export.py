@@ -83,7 +83,8 @@ def _facts(
     """Return the record's fields on the run, its languages, its symbols, and the steps from text to
     pieces.
     """
-    dictionary, segmented = task.target_dictionary, finished.segmented
+    dictionary = task.target_dictionary
+    segmented = finished.segmented
     special = (dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.unk())
     steps = {"tokenise": "none", "subword_method": None}
     if segmented is not None:

@@ -342,7 +342,8 @@ class _Packer:
 
     def _pack_evaluation(self, evaluation: Evaluation) -> None:
         key = training_key(evaluation)
-        folder, run = self._folder_of(key), self.results.train_by_key[key].run
+        folder = self._folder_of(key)
+        run = self.results.train_by_key[key].run
         average = average_record(Path(), self.scale, *key, evaluation.average)
         self._copy(average, CheckpointRecord, folder, run=run)
         decoded, scored, perplexity = (

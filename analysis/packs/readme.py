@@ -106,7 +106,8 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _runs(recorded: RecordedResults) -> str:
-    rows, hours = [], 0.0
+    rows = []
+    hours = 0.0
     for _, train in sorted(recorded.results.train_by_key.items()):
         hours += train.wall_seconds / SECONDS_OF_HOUR
         row = (

@@ -58,10 +58,12 @@ def plan_config(
     from analysis.price.system_plan import expand_system
 
     scale = read_changed_scale(args.configfile, args.config)
-    experiment, cluster = read_experiment(scale), read_cluster(args.cluster or scale.cluster)
+    experiment = read_experiment(scale)
+    cluster = read_cluster(args.cluster or scale.cluster)
     if system is not None:
         experiment = expand_system(scale, system)
-    launcher, hardware = choose_launcher(args, scale), read_hardware()
+    launcher = choose_launcher(args, scale)
+    hardware = read_hardware()
     machine = choose_machine(
         cluster,
         hardware,

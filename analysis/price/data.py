@@ -35,16 +35,19 @@ class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_corpus(corpus: CorpusSpec) -> PlannedCorpus:
     """Return what a corpus takes, by its file."""
-    num_pairs, subword = _published_pairs(corpus), corpus.subword
+    num_pairs = _published_pairs(corpus)
+    subword = corpus.subword
     bytes_by_archive: dict[str, int] = {}
     if isinstance(corpus.source, ArchiveSource):
         for archive in corpus.source.joined().values():
             file = archive.first_file
             bytes_by_archive[file.name] = file.num_bytes
     num_lines = 2 * (num_pairs or 0)
-    size, source = UNKNOWN_VOCABULARY_SIZE, "assumed: its text comes in pieces, not yet counted"
+    size = UNKNOWN_VOCABULARY_SIZE
+    source = "assumed: its text comes in pieces, not yet counted"
     if subword is not None:
-        size, source = subword.vocabulary_size, "as its file says"
+        size = subword.vocabulary_size
+        source = "as its file says"
     return PlannedCorpus(
         corpus=corpus.name,
         vocabulary_size=size,

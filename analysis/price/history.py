@@ -31,7 +31,8 @@ def read_ratios(
     ratios: dict[Precision, dict[str, float]] = {}
     for path in sorted(results_folder.glob("*/train/*/*/seed*.json")):
         record = read_record(path, TrainRecord)
-        training, ran_on = read_trained(record), record.hardware
+        training = read_trained(record)
+        ran_on = record.hardware
         device = hardware.find_name(ran_on.gpu) if ran_on.num_gpus else ""
         size = vocabulary_size_by_corpus.get(record.corpus)
         if training is None or size is None or device != machine.gpu:

@@ -50,11 +50,9 @@ class TrainingCost(msgspec.Struct, frozen=True, kw_only=True):
 
 def cost_of(hours: float, machine: Machine) -> TrainingCost:
     """Return the cost of hours on a machine: only its devices, at their full draw."""
-    device_hours, price, watts = (
-        hours * machine.num_devices,
-        machine.dollars_per_hour,
-        machine.watts,
-    )
+    device_hours = hours * machine.num_devices
+    price = machine.dollars_per_hour
+    watts = machine.watts
     dollars = device_hours * price.value if price else None
     kilowatt_hours = device_hours * watts.value / 1000 if watts else None
     return TrainingCost(
@@ -175,7 +173,9 @@ def make_plan(
 
     trainings = plan_rows(machine)
     has_hours = all(row.hours is not None for row in trainings)
-    hours_by_gpus, jobs, anchors = {}, None, []
+    hours_by_gpus = {}
+    jobs = None
+    anchors = []
     if machine.gpu and trainings and has_hours and _can_share_node(experiment):
         for num_gpus in (NUM_NODE_GPUS, 1):
             resized = machine_of_gpus(machine.gpu, num_gpus, 1, hardware, machine.chosen_by)

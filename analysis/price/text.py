@@ -86,7 +86,8 @@ def render_plan(plan: Plan) -> str:
 
 def _training_lines(plan: Plan, num_trainings: int) -> list[str]:
     """Return a row for each system and corpus, and their sums."""
-    device, holder = plan.machine.device, "GPU" if plan.machine.gpu else "rank"
+    device = plan.machine.device
+    holder = "GPU" if plan.machine.gpu else "rank"
     lines = [
         ["", "", "", "updates", "time", f"{device}-h", "US$", "disk GB", "GB a"],
         ["system", "corpus", "seeds", "a run", "a run", "in all", "in all", "in all", holder],
@@ -120,7 +121,10 @@ def _anchor_cells(anchors: Sequence[Anchor]) -> list[list[str]]:
 
 
 def _summary(plan: Plan) -> list[tuple[str, str]]:
-    cost, node, jobs, one_by_one = plan.cost, "", "", "no hours are predicted, see below"
+    cost = plan.cost
+    node = ""
+    jobs = ""
+    one_by_one = "no hours are predicted, see below"
     if cost is not None:
         in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
         one_by_one = f"{in_words} one training after the other"

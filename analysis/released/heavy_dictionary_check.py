@@ -110,7 +110,8 @@ def _token_losses(
     source_V, target_V = shuffled(task.source_dictionary), shuffled(task.target_dictionary)
     losses = []
     for source_S, target_T in zip(sources, targets, strict=True):
-        source_1S, numbers_T = source_V[source_S][None].to(device), target_V[target_T].to(device)
+        source_1S = source_V[source_S][None].to(device)
+        numbers_T = target_V[target_T].to(device)
         # The decoder reads the target shifted right, beginning with the end of sentence.
         input_1T = numbers_T.roll(1)[None]
         model = translator.model

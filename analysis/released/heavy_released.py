@@ -71,7 +71,8 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     """
     released = read_released(args.released)
     source, target = released.language_pair.split("-")
-    folder, archives = args.results / "released" / released.name, choose_archives(None)
+    folder = args.results / "released" / released.name
+    archives = choose_archives(None)
     announce(released, archives)
     dictionaries = [f"dict.{language}.txt" for language in (source, target)]
     stem = f"test.{released.language_pair}"

@@ -391,7 +391,8 @@ def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> 
 
 def _find_replications(question: Question) -> tuple[list[NearReplication], int]:
     """Return the comparable replications, the nearest first, and the number of all others."""
-    near, num_elsewhere = [], 0
+    near = []
+    num_elsewhere = 0
     for replication in [*read_reference_replications(), *_decoded_here()]:
         if (replication.system, replication.language_pair) != (
             question.system,
@@ -533,7 +534,8 @@ def _with_sources(
 def reading_lines(explanation: Explanation) -> list[str]:
     """Return the printed numbers in the question's definition, with the gaps and their sources."""
     metric = explanation.question.metric
-    rows, is_own_definition = [], True
+    rows = []
+    is_own_definition = True
     for reading in explanation.readings:
         printed = f"{reading.printed} {reading.printed_metric}"
         rows.append((EDITION_WORDS[reading.edition], printed, _range_words(reading, metric)))

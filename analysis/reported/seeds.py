@@ -246,7 +246,8 @@ def question_of_folder(
             f"{folder}: records of scale {', '.join(above_by_scale)}; choose a scale with --scale"
         )
     recorded = gather_from_records(scale, [above_by_scale[scale]])
-    frame, metric = make_frame(recorded.results), metric or printed.conditions.metric
+    frame = make_frame(recorded.results)
+    metric = metric or printed.conditions.metric
     corpus = printed.conditions.corpus
     if printed.conditions.scale == PAPER_SCALE:
         corpus = frame.corpus_by_pair[printed.language_pair]
@@ -315,9 +316,11 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedA
         UsageError: if a value is not a BLEU in percent.
     """
     bleu = round(statistics.mean(map(checked_bleu, question.judged)), 2)
-    pooled, sd_from = None, "these values"
+    pooled = None
+    sd_from = "these values"
     if question.given_mean is not None:
-        sd, degrees_of_freedom = question.given_mean.sd, question.given_mean.num_seeds - 1
+        sd = question.given_mean.sd
+        degrees_of_freedom = question.given_mean.num_seeds - 1
         sd_from = f"given: {sd:g}, {degrees_of_freedom} degrees of freedom"
         pooled = PooledSd(
             sd=sd,
@@ -337,7 +340,9 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedA
         is_of_paper = number.conditions.scale == PAPER_SCALE
         public_seeds = seeds_by_public_noise(verdict) if is_of_paper else ""
         judged.append(JudgedNumber(number, verdict, verdict.is_printed_predicted, public_seeds))
-    conditions, evidence, public_spread = question.conditions, None, ""
+    conditions = question.conditions
+    evidence = None
+    public_spread = ""
     if conditions.scale == PAPER_SCALE:
         public_spread = noise_sentence()
         evidence = explain(
@@ -386,7 +391,8 @@ def render_seeds(answer: SeedAnswer) -> str:
 
 def _question_lines(answer: SeedAnswer) -> list[str]:
     """Return the values, their mean and sd, and their conditions."""
-    question, conditions = answer.question, answer.question.conditions
+    question = answer.question
+    conditions = answer.question.conditions
     mean = rounded(statistics.mean(question.judged), conditions.metric)
     values = " ".join(rounded(value, conditions.metric) for value in question.values)
     spread = ""

@@ -212,17 +212,21 @@ def _call(verb: str, parsed: argparse.Namespace) -> int:
         exit_code: int | None = parsed.run_verb(parsed)
         return exit_code or 0
     except AiaynError as error:
-        text, exit_code = str(error), error.exit_code
+        text = str(error)
+        exit_code = error.exit_code
     except ModuleNotFoundError as error:
-        text, exit_code = _explain_missing_package(error, verb), 1
+        text = _explain_missing_package(error, verb)
+        exit_code = 1
         if not text:  # a module of ours: a mistake of the program
             raise
     except KeyboardInterrupt:
-        text, exit_code = "interrupted", EXIT_INTERRUPTED
+        text = "interrupted"
+        exit_code = EXIT_INTERRUPTED
     except OSError as error:
         if isinstance(error, BrokenPipeError) and _is_unread():
             raise
-        text, exit_code = _explain_os_error(error), 1
+        text = _explain_os_error(error)
+        exit_code = 1
     _print_error(f"aiayn {verb}", text)
     return exit_code
 

@@ -38,7 +38,8 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
     A progress bar counts the files. `counts` gets the numbers of what was compared and what was
     not. With `with_scores`, scores are computed again from translations and references.
     """
-    root, done = folder.absolute(), set[Path]()
+    root = folder.absolute()
+    done = set[Path]()
     paths: list[Path] = []
     packs: list[Path] = []
     unread: list[OSError] = []

@@ -26,7 +26,8 @@ def list_gpus() -> list[Gpu]:
     """Return the GPUs and MIG slices that this process may use; CUDA_VISIBLE_DEVICES names them by
     numbers or UUIDs.
     """
-    gpus, slices = [Gpu(*row) for row in query_gpus("index", "uuid", "name")], _mig_slices()
+    gpus = [Gpu(*row) for row in query_gpus("index", "uuid", "name")]
+    slices = _mig_slices()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return slices or gpus  # CUDA does not use a GPU that is in slices as a whole
@@ -42,7 +43,8 @@ def list_gpus() -> list[Gpu]:
 
 def _mig_slices() -> list[Gpu]:
     """Return the MIG slices of all GPUs, which only `nvidia-smi -L` lists, below their GPU."""
-    name, slices = "", []
+    name = ""
+    slices = []
     for line in _ask_nvidia_smi("-L"):
         if gpu := re.match(r"GPU \d+: (.+) \(UUID: ", line):
             name = gpu[1]

@@ -39,7 +39,8 @@ def install_command(extra: str) -> str:
     """
     if IS_CHECKOUT:
         return f"`make {'core' if extra == 'figures' else 'install'}` in the checkout"
-    names, fairseq = [], ""
+    names = []
+    fairseq = ""
     for line in importlib.metadata.requires("aiayn") or []:
         requirement, _, condition = line.partition(";")
         if f'extra == "{extra}"' in condition:
@@ -62,10 +63,8 @@ def workflow_command(scale: str, configfile: Path) -> str:
         return f"`aiayn plan --configfile {shown_path(configfile)}` says what making it takes"
     begin = "it is made by"
     if configfile.is_relative_to(PACKED_WORKFLOW):
-        begin, configfile = (
-            "`aiayn init FOLDER` writes the workflow, and in FOLDER it is made by",
-            configfile.relative_to(PACKED_WORKFLOW),
-        )
+        begin = "`aiayn init FOLDER` writes the workflow, and in FOLDER it is made by"
+        configfile = configfile.relative_to(PACKED_WORKFLOW)
     return f"{begin} `snakemake --profile profiles/local --configfile {shown_path(configfile)}`"
 
 

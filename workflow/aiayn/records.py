@@ -442,7 +442,8 @@ def read_record(path: Path, record_type: type[_AnyRecord], flag: str = "here") -
         RecordError: if the file is absent, torn, changed, of another type or of another schema
             version.
     """
-    expected, content = f"a {record_type.__name__}", b"{}"
+    expected = f"a {record_type.__name__}"
+    content = b"{}"
     try:
         content, _ = read_sealed(path)
         record = msgspec.json.decode(

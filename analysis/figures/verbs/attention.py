@@ -69,11 +69,13 @@ def run(args: Flags) -> None:
             raise UsageError("--checkpoint: expected also --data FOLDER, with its dict.*.txt")
         decoding = read_system("base", "paper").decoding
         translator = Translator(args.checkpoint, args.data, decoding, device=device)
-        run_name, output_folder = args.checkpoint.stem, args.output or Path("results/attention")
+        run_name = args.checkpoint.stem
+        output_folder = args.output or Path("results/attention")
         split: Callable[[str], str] = str  # pieces stay as they are
         if args.bpe_codes is not None:
             task = translator.task
-            symbols, language = task.source_dictionary.symbols, task.cfg.source_lang
+            symbols = task.source_dictionary.symbols
+            language = task.cfg.source_lang
             split, words = foreign_splitter(args.bpe_codes, symbols, language)
             print(f"{args.checkpoint}: {words}", file=sys.stderr)
     else:

@@ -91,7 +91,8 @@ def check_space(
 def _check_disk(needs: Sequence[Need]) -> Check:
     """Check the space of one disk."""
     free_bytes = shutil.disk_usage(_existing(needs[0].folder)).free
-    needed_bytes, parts = 0, []
+    needed_bytes = 0
+    parts = []
     for need in needs:
         needed_bytes += need.num_bytes
         parts.append(f"{need.name} {need.num_bytes / 1e9:,.1f} GB in {need.folder}")
@@ -178,7 +179,8 @@ def check_packages(
         return Check(
             "packages", "FAIL", f"not installed: {', '.join(missing)}", "run `make install`"
         )
-    num_pinned, others = 0, []
+    num_pinned = 0
+    others = []
     for name, pinned in _PIN.findall(constraints_path.read_text(encoding="utf-8")):
         version = installed_version(name)
         if version is None:

@@ -68,7 +68,8 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
     """Return every published file of a corpus. None for text that is shipped with the corpus's
     file.
     """
-    source, needed = corpus.source, []
+    source = corpus.source
+    needed = []
     if isinstance(source, ArchiveSource):
         for name, archive in source.joined().items():
             files = files_of(source, archive, mirror)

@@ -90,7 +90,8 @@ def lay_out_costs(frame: Frame) -> Table:
 
 def _row_of_system(frame: Frame, key: CellKey) -> list[dict[str, Any]]:
     """Return the row of a system."""
-    num_trained, steps = len(frame.trained(key)), frame.numbers[key, "steps"]
+    num_trained = len(frame.trained(key))
+    steps = frame.numbers[key, "steps"]
     num_asked = len(frame.runs_by_system[key.corpus, key.system])
     seeds = Cell(f"{num_trained} of {num_asked}", "ours", steps.marks, numbers=(steps,))
     name = f"{key.corpus} {key.system}"

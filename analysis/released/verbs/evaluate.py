@@ -97,7 +97,8 @@ def run(args: Flags) -> None:
     from aiayn.train.device import resolve_device
     from analysis.released.heavy_dictionary_check import check_by_loss, check_without_references
 
-    decoding, device = search_of(args), resolve_device(args.device)
+    decoding = search_of(args)
+    device = resolve_device(args.device)
     if args.released is not None:
         from analysis.released.heavy_released import evaluate_released
 
@@ -114,7 +115,8 @@ def run(args: Flags) -> None:
     references, place = read_references(args, None) if has_references else ([], "")
     translator = Translator(args.checkpoint, folder, decoding, device=device)
     task = translator.task
-    symbols, has_moses = task.target_dictionary.symbols, False
+    symbols = task.target_dictionary.symbols
+    has_moses = False
     # sentencepiece marks pieces by U+2581, subword-nmt and fastBPE by @@.
     join = join_pieces if any("\u2581" in symbol for symbol in symbols) else remove_marks
     if args.source is None:

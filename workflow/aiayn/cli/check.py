@@ -22,7 +22,8 @@ def run(args: Flags) -> int:
     """Compare, and print what differs and a summary."""
     from aiayn.integrity import check_folder
 
-    folder, counts = args.folder or Path("results"), Counter[str]()
+    folder = args.folder or Path("results")
+    counts = Counter[str]()
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder; name a folder of results or runs")
     num_faults = 0

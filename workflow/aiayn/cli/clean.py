@@ -28,7 +28,8 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Clean and write the record."""
-    raw, corpus = read_record(args.raw, RawCorpus, "--raw"), read_corpus(args.corpus)
+    raw = read_record(args.raw, RawCorpus, "--raw")
+    corpus = read_corpus(args.corpus)
     require_fitting({"--raw": raw}, corpus.name)
     record = clean_corpus(corpus, raw, record_path=args.record, num_processes=args.num_processes)
     write_record(record, args.record)

@@ -226,7 +226,8 @@ def _parts(args: Flags, train: TrainRecord, word: str, averaged: Part) -> Iterat
             partial(measure, *on_testset, path),
         )
     if word in args.decode:
-        inputs, path = (record_path(verb="decode"), args.raw), record_path(verb="score")
+        inputs = (record_path(verb="decode"), args.raw)
+        path = record_path(verb="score")
         yield Part("score", path, ScoreRecords, inputs, partial(score_run, *inputs, path))
 
 

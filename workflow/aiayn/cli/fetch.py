@@ -28,7 +28,8 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Fetch and write the record."""
-    folder, corpus = choose_archives(args.archives_folder), read_corpus(args.corpus)
+    folder = choose_archives(args.archives_folder)
+    corpus = read_corpus(args.corpus)
     write_record(
         fetch_corpus(corpus, mirror=args.mirror, record_path=args.record, archives_folder=folder),
         args.record,

@@ -45,7 +45,8 @@ class VerbParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and what to type instead, and end with exit code 2."""
-        sentence, advice = message.removeprefix("argument "), f"see `{self.prog} --help`"
+        sentence = message.removeprefix("argument ")
+        advice = f"see `{self.prog} --help`"
         arguments = re.findall(r"\S+", message.partition(": ")[2])
         if message.startswith("the following arguments are required"):
             actions = {title: action for action in self._actions for title in _titles(action)}
@@ -59,7 +60,8 @@ class VerbParser(argparse.ArgumentParser):
             choices = [title for action in self._actions for title in action.option_strings]
             hint = did_you_mean(arguments[0], choices, advice)
             kind = "no such flag" if arguments[0].startswith("-") else "one value too many"
-            sentence, advice = f"{arguments[0]}: {kind}", hint
+            sentence = f"{arguments[0]}: {kind}"
+            advice = hint
         elif choice := re.fullmatch(r"(.*): invalid choice: (.*) \(choose from (.*)\)", sentence):
             choices = choice[3].replace("'", "").split(", ")  # Python 3.11 quotes them
             sentence = f"{choice[1]}: {choice[2]}; expected one of {', '.join(choices)}"

@@ -24,6 +24,7 @@ def run(args: Flags) -> None:
     """Learn the pieces and write the record."""
     from aiayn.data.text.subword import segment_corpus
 
-    text, corpus = read_record(args.text, ParallelText, "--text"), read_corpus(args.corpus)
+    text = read_record(args.text, ParallelText, "--text")
+    corpus = read_corpus(args.corpus)
     require_fitting({"--text": text}, corpus.name)
     write_record(segment_corpus(corpus, text, record_path=args.record), args.record)

@@ -43,7 +43,8 @@ def run(args: Flags) -> None:
     from aiayn.decode.decode import Translator
     from aiayn.train.device import resolve_device
 
-    split, join = text_splitter(finished, finished.data.source_language), text_joiner(finished)
+    split = text_splitter(finished, finished.data.source_language)
+    join = text_joiner(finished)
     device = resolve_device(args.device)
     translator = Translator(
         finished.checkpoint, finished.data.folder, finished.decoding, device=device

@@ -101,7 +101,8 @@ class BatchSearch:
         end: int,
     ) -> None:
         self.steps, self.decoding, self.padding, self.end = steps, decoding, padding, end
-        num_sentences, device = len(lengths), source_BS.device
+        num_sentences = len(lengths)
+        device = source_BS.device
         self.beam_size = decoding.beam_size
         # With a beam of 1 both rules are greedy.
         self.is_by_fairseq = decoding.stop == "fairseq" or self.beam_size == 1
@@ -336,7 +337,8 @@ class BatchSearch:
         first_row_B = torch.arange(len(is_ending_BC), device=is_ending_BC.device) * num_beams
         if sentence_B is not None:
             candidates = _Candidates(*(tensor[sentence_B] for tensor in candidates))
-            is_ending_BC, first_row_B = is_ending_BC[sentence_B], first_row_B[sentence_B]
+            is_ending_BC = is_ending_BC[sentence_B]
+            first_row_B = first_row_B[sentence_B]
         candidate_BK = is_ending_BC.byte().sort(dim=1, stable=True).indices[:, : self.beam_size]
         self.log_probability_BK = candidates.log_probability_BC.gather(1, candidate_BK)
         row_N = (candidates.beam_BC.gather(1, candidate_BK) + first_row_B[:, None]).flatten()

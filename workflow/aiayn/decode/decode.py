@@ -79,14 +79,16 @@ class Translator:
                 return self.translate(sources, own_bar)
         sources = [cut_line(source) for source in sources]
         hypothesis_by_line: dict[int, Hypothesis] = {}
-        padding, dictionary = self.task.source_dictionary.pad(), self.task.target_dictionary
+        padding = self.task.source_dictionary.pad()
+        dictionary = self.task.target_dictionary
         tokens_per_batch = TOKENS_PER_BATCH if self.device == "cpu" else TOKENS_PER_BATCH_ELSEWHERE
         for line_indices in _batches(list(map(len, sources)), self.decoding, tokens_per_batch):
             batch = [sources[index] for index in line_indices]
             source_BS = torch.nn.utils.rnn.pad_sequence(
                 batch, batch_first=True, padding_value=padding, padding_side="left"
             ).to(self.device)
-            lengths, end = list(map(len, batch)), dictionary.eos()
+            lengths = list(map(len, batch))
+            end = dictionary.eos()
             search = BatchSearch(
                 self.steps, source_BS, lengths, self.decoding, padding=dictionary.pad(), end=end
             )

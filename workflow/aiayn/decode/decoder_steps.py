@@ -78,7 +78,9 @@ class _Linear:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self.weight, self.bias, self.packed_weight = weight, bias, None
+        self.weight = weight
+        self.bias = bias
+        self.packed_weight = None
         is_float = weight.dtype == torch.float32 and weight.device.type == "cpu"
         if not is_float or weight.numel() < LEAST_PACKED:
             return
@@ -120,7 +122,9 @@ def _weights_of(attention: MultiHeadAttention, *, is_self: bool) -> _Attention:
     if attention.score == "temperature":
         scale /= float(attention.temperature)
     q, k, v, out = attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj
-    query_weights, query_bias, memory_bias = [q.weight * scale], None, None
+    query_weights = [q.weight * scale]
+    query_bias = None
+    memory_bias = None
     if is_self:
         query_weights += [k.weight, v.weight]
     if q.bias is not None:
@@ -162,7 +166,8 @@ class TransformerSteps:
         layers = cast(list[DecoderLayer], decoder.layers)
         self.num_symbols = decoder.output_projection.out_features
         self.max_tokens = decoder.max_positions()
-        self.embedding_VM, self.embed_scale = decoder.embed_tokens.weight, decoder.embed_scale
+        self.embedding_VM = decoder.embed_tokens.weight
+        self.embed_scale = decoder.embed_scale
         self.position_TM = decoder.embed_positions.weight[decoder.embed_positions.offset :]
         self.layers = [
             _Layer(
@@ -174,7 +179,8 @@ class TransformerSteps:
             )
             for layer in layers
         ]
-        self.norm_order, self.last_norm = layers[0].norm_order, decoder.layer_norm
+        self.norm_order = layers[0].norm_order
+        self.last_norm = decoder.layer_norm
         attention = layers[0].self_attn
         self.num_heads, self.d_k, self.d_v = attention.num_heads, attention.d_k, attention.d_v
         num_filling = -self.num_symbols % COLUMN_MULTIPLE
@@ -203,7 +209,8 @@ class TransformerSteps:
             v_BHSE = self._heads(v_BSR).transpose(1, 2).contiguous()
             self.source_keys.append(k_BHDS)
             self.source_values.append(v_BHSE)
-        self.num_steps, self.num_rows = 0, self.num_sentences
+        self.num_steps = 0
+        self.num_rows = self.num_sentences
         self.caches = self._make_caches(FIRST_CAPACITY, self.num_rows)
         self.spare_caches: tuple[Tensor, Tensor] | None = None
 
@@ -250,9 +257,11 @@ class TransformerSteps:
         """Attend from each row's new token to the row's tokens and itself (section 3.2.3).
         Return (N, M).
         """
-        weights, (key_LTNP, value_LTNR) = layer.self_attention, self.caches
+        weights = layer.self_attention
+        key_LTNP, value_LTNR = self.caches
         packed_NQ = weights.query(x_NM)
-        d_p, d_r = key_LTNP.shape[-1], value_LTNR.shape[-1]
+        d_p = key_LTNP.shape[-1]
+        d_r = value_LTNR.shape[-1]
         q_NP, k_NP, v_NR = torch.split(packed_NQ, [d_p, d_p, d_r], dim=-1)
         key_LTNP[index, self.num_steps - 1] = k_NP
         value_LTNR[index, self.num_steps - 1] = v_NR
@@ -266,7 +275,8 @@ class TransformerSteps:
 
     def _attend_to_source(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
         """Attend from each row's new token to its sentence's source. Return (N, M)."""
-        weights, k_BHDS = layer.source_attention, self.source_keys[index]
+        weights = layer.source_attention
+        k_BHDS = self.source_keys[index]
         q_NP = weights.query(x_NM)
         q_BHKD = q_NP.view(self.num_sentences, -1, self.num_heads, self.d_k).transpose(1, 2)
         if weights.additive_HD is None:
@@ -303,7 +313,8 @@ class TransformerSteps:
             torch.index_select(
                 from_LTNX[:, : self.num_steps], 2, row_N, out=into_LTNX[:, : self.num_steps]
             )
-        self.spare_caches, self.caches = self.caches, kept
+        self.spare_caches = self.caches
+        self.caches = kept
 
 
 def _scores(q_NHD: Tensor, k_TNHD: Tensor, additive_HD: Tensor | None) -> Tensor:
@@ -385,7 +396,8 @@ def as_plain_transformer(model: Any) -> Transformer | None:
     plain_model.eval()
     source_BS = torch.arange(padding + 1, len(model.encoder.dictionary))[None, :NUM_PROBE_TOKENS]
     target_BT = torch.arange(padding + 1, len(model.decoder.dictionary))[None, :NUM_PROBE_TOKENS]
-    source_BS, target_BT = source_BS.to(device), target_BT.to(device)
+    source_BS = source_BS.to(device)
+    target_BT = target_BT.to(device)
     length_B = torch.tensor([source_BS.shape[1]], device=device)
     theirs_BTV = model(source_BS, length_B, target_BT)[0]
     is_equal = torch.allclose(plain_model(source_BS, target_BT), theirs_BTV, atol=PROBE_TOLERANCE)

@@ -203,7 +203,8 @@ def _parse_safetensors(content: bytes) -> dict[str, torch.Tensor]:
     tensors = {}
     for name, entry in header.items():
         first, last = entry["data_offsets"]
-        dtype, shape = TORCH_TYPE_BY_NAME[entry["dtype"]], [int(size) for size in entry["shape"]]
+        dtype = TORCH_TYPE_BY_NAME[entry["dtype"]]
+        shape = [int(size) for size in entry["shape"]]
         if not 0 <= first <= last <= len(content) - begin:
             raise ValueError(f"the bytes of {name} are missing")
         if last - first != math.prod(shape) * dtype.itemsize:

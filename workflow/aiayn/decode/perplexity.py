@@ -54,7 +54,10 @@ def perplexity(
     dataset = task.dataset(split)
     layers = _attending_layers(model)
     entropy_sums: list[list[Tensor]] = [[] for _ in layers]
-    nll_nats, uniform_nll_nats, num_tokens, num_attending = 0.0, 0.0, 0, 0
+    nll_nats = 0.0
+    uniform_nll_nats = 0.0
+    num_tokens = 0
+    num_attending = 0
     examples = [_cut_example(dataset[index]) for index in range(len(dataset))]
 
     def length(index: int) -> int:
@@ -113,7 +116,8 @@ def _cut_example(example: dict[str, Any]) -> dict[str, Any]:
 def _nll_nats(logits_BTV: Tensor, target_BT: Tensor, padding_index: int) -> float:
     """Return the sum over target tokens of the negative log-likelihood."""
     # The sum of a hundred thousand terms in bf16 would lose its digits.
-    flat_NV, flat_N = logits_BTV.float().flatten(0, 1), target_BT.flatten()
+    flat_NV = logits_BTV.float().flatten(0, 1)
+    flat_N = target_BT.flatten()
     return float(
         nn.functional.cross_entropy(flat_NV, flat_N, ignore_index=padding_index, reduction="sum")
     )

@@ -208,7 +208,8 @@ class _Driver:
         num_jobs = num_without_progress = 0
         while True:
             # What this job did is what the folder has in addition when it ended.
-            update_before, num_events = folder.newest_update(), len(folder.events())
+            update_before = folder.newest_update()
+            num_events = len(folder.events())
             end = self._supervise_job(num_earlier_jobs=num_jobs)
             new_events = folder.events()[num_events:]
             if folder.is_done():
@@ -249,7 +250,9 @@ class _Driver:
             as it did.
             KeyboardInterrupt: after Ctrl-C.
         """
-        run, folder, where = self._request.run, self._folder, self._progress()
+        run = self._request.run
+        folder = self._folder
+        where = self._progress()
         last = new_events[-1] if new_events else None
         ended = last if isinstance(last, Ended) else None
         # A recorded end already has the reason. Without it, a rank's own file is all there is.
@@ -303,7 +306,8 @@ class _Driver:
             RunError, KeyboardInterrupt: on a signal, at once, while a remote job continues.
         """
         job: str | None = None
-        jobs, attempt = self._ask_queue(), self._folder.open_attempt()
+        jobs = self._ask_queue()
+        attempt = self._folder.open_attempt()
         has_ended = attempt is not None and attempt.job in [
             queued.job for queued in jobs
         ]  # if none is alive
@@ -461,10 +465,8 @@ class _Driver:
         begin = self._clock.now()
         while not self._folder.is_done():
             last = next(reversed(self._folder.events()), None)
-            has_ended, is_done = (
-                isinstance(last, Ended),
-                isinstance(last, Ended) and last.outcome == "done",
-            )
+            has_ended = isinstance(last, Ended)
+            is_done = isinstance(last, Ended) and last.outcome == "done"
             seconds = RECORD_SECONDS if is_done else FILE_DELAY_SECONDS
             if (has_ended and not is_done) or self._clock.now() >= begin + seconds:
                 return
@@ -523,7 +525,8 @@ class _Driver:
         self._clock.pause(seconds, self._end_if_interrupted)
 
     def _end_if_interrupted(self) -> None:
-        run, launcher = self._request.run, self._launcher
+        run = self._request.run
+        launcher = self._launcher
         if launcher.is_remote:
             self._interruption.raise_if_any(
                 f"{run}: its {launcher.title} job continues without this driver; the same command"

@@ -89,7 +89,8 @@ class LocalLauncher(Launcher):
         """
         run = self._folder.run
         if self._job is not None:
-            job, state = str(self._job.job_id), "ended" if self._job.done() else "running"
+            job = str(self._job.job_id)
+            state = "ended" if self._job.done() else "running"
             if state == "ended":
                 self._job = None
                 self._give_gpus_back()

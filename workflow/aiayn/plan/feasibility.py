@@ -58,7 +58,8 @@ def make_request(
         stage_version=STAGE_VERSIONS["train"],
     )
     if data is None:
-        run, pair = f"{run.rpartition('-')[0]}-DIGEST", read_corpus(corpus)
+        run = f"{run.rpartition('-')[0]}-DIGEST"
+        pair = read_corpus(corpus)
         languages = {
             "source_language": pair.source_language,
             "target_language": pair.target_language,
@@ -179,7 +180,8 @@ def check_feasible(
     require_free_space(request.folder.path, needed_bytes, "a run's checkpoints")
     if machine is None:
         return None
-    training, target_size = request.training, data.vocabulary_size_by_language[data.target_language]
+    training = request.training
+    target_size = data.vocabulary_size_by_language[data.target_language]
     speed = predict_speed(training, target_size, machine, system=request.system)
     if speed.formula is None:
         logger.info(f"{request.run}: {speed.no_hours}")

@@ -127,7 +127,8 @@ def machine_of_cluster(
     """Return what a training has on a cluster: `num_gpus` of the kind `gpu`, where they are given,
     else what its file asks for; `default_gpu` is the kind that counts where nothing names it.
     """
-    source, num_nodes = f"cluster {cluster.name}", cluster.num_nodes
+    source = f"cluster {cluster.name}"
+    num_nodes = cluster.num_nodes
     if cluster.gpus_per_node == 0 and gpu is None:
         cores = cluster.num_ranks * cluster.threads_per_rank
         source += f": {cluster.num_ranks} ranks x {cluster.threads_per_rank} core(s), no GPUs"

@@ -27,7 +27,8 @@ def device_memory_bytes(
     On fewer devices than `batches_per_update` batches follow each other, so that the peak is the
     same, except where a GPU joins them.
     """
-    precision, tokens = training.precision, largest_batch * training.max_tokens_per_batch
+    precision = training.precision
+    tokens = largest_batch * training.max_tokens_per_batch
     widths = KEPT_PER_D_MODEL[precision] * training.d_model
     widths += KEPT_PER_D_FF[precision] * training.d_ff
     has_chunks = training.architecture == "transformer"

@@ -243,7 +243,8 @@ def update_terms(
     """Return the terms of an update on a GPU in the best (0) or the worst (1) case. The output has
     `symbols` symbols.
     """
-    precision, ranks = training.precision, machine.num_ranks
+    precision = training.precision
+    ranks = machine.num_ranks
     product_share = FP32_PRODUCT_SHARE if precision == "fp32" else TENSOR_CORE_SHARE
     products_per_second = machine.rate_by_precision[precision].value * product_share[case]
     assert machine.memory_bytes_per_second is not None  # a GPU with rates has it

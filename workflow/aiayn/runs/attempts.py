@@ -100,7 +100,10 @@ def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> 
     """Sum seconds over all attempts. The newest counts until `until` (UTC) while it is open, or not
     at all.
     """
-    num_attempts, num_backward, wall_seconds, gpu_seconds = 0, 0, 0.0, 0.0
+    num_attempts = 0
+    num_backward = 0
+    wall_seconds = 0.0
+    gpu_seconds = 0.0
     for event, following in zip(events, [*events[1:], None], strict=False):
         if isinstance(event, Started):
             num_attempts += 1

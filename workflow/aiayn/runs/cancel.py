@@ -43,7 +43,10 @@ class _Cancellation:
     def __init__(
         self, folder: RunFolder, status: RunStatus, queue: JobQueue | None, timeout_seconds: float
     ) -> None:
-        self._folder, self._status, self._queue, self._run = folder, status, queue, status.run
+        self._folder = folder
+        self._status = status
+        self._queue = queue
+        self._run = status.run
         self._timeout_seconds = timeout_seconds
 
     def cancel(self) -> str:
@@ -74,16 +77,15 @@ class _Cancellation:
             raise StateError(f"{self._run}: {reason}; nothing was done, repeat the command")
         if self._folder.is_done():
             return f"{self._run}: finished before it could be ended; it is done"
-        saved, total = (
-            self._folder.newest_update(),
-            f" of {status.updates:,}" if status.updates else "",
-        )
+        saved = self._folder.newest_update()
+        total = f" of {status.updates:,}" if status.updates else ""
         kept = f"saved at update {saved:,}{total}" if saved else "ended before anything was saved"
         return f"{self._run}: {kept}; the same command, `snakemake` or `aiayn train`, resumes it"
 
     def _how_to_end(self) -> str:
         """Return where a run is running, and the commands that end it there."""
-        host, process = self._status.host or "an unknown machine", self._folder.rank_zero_process()
+        host = self._status.host or "an unknown machine"
+        process = self._folder.rank_zero_process()
         return (
             f"it is on {host}, this is {platform.node()}; there run `aiayn cancel {self._run}`, or"
             f" `kill -TERM {process or 'PROCESS'}` of rank 0: it saves and ends"

@@ -224,7 +224,8 @@ class RunFolder:
 
     def record_rank_error(self, index: int, error: BaseException) -> None:
         """Record a rank's error, with its traceback."""
-        text, trace = describe_rank_error(index, error), "".join(traceback.format_exception(error))
+        text = describe_rank_error(index, error)
+        trace = "".join(traceback.format_exception(error))
         (self.path / f"rank{index}.error").write_text(
             f"{text}\n\n{trace}", encoding="utf-8", newline="\n"
         )
@@ -265,7 +266,8 @@ class RunFolder:
 
         `check` is called while waiting, and may raise to end the wait.
         """
-        before, deadline = self.heartbeat_ns(), clock.now() + seconds
+        before = self.heartbeat_ns()
+        deadline = clock.now() + seconds
         while clock.now() < deadline:
             clock.pause(HEARTBEAT_POLL_SECONDS, check)
             if self.heartbeat_ns() != before:

@@ -158,7 +158,8 @@ def _status_of(
     Raises:
         RecordError: if a file of the run is damaged, or the folder has no files of a run.
     """
-    events, log = folder.events(), read_log_tail(folder.log_path)
+    events = folder.events()
+    log = read_log_tail(folder.log_path)
     done = read_record(folder.done_path, TrainRecord) if folder.is_done() else None
     has_driver = is_held(folder.driver_lock_path)
     if not (events or jobs or done or has_driver or folder.driver_lock_path.exists()):
@@ -361,7 +362,8 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
     A queue that does not answer does not mean that a job has ended. Ended jobs are shown for a
     while. A controller that is killed forgets the jobs of its last seconds, which continue.
     """
-    queue_command, job = evidence.asked, evidence.jobs[-1].job if evidence.jobs else ""
+    queue_command = evidence.asked
+    job = evidence.jobs[-1].job if evidence.jobs else ""
     last = evidence.events[-1] if evidence.events else None
     is_silent, is_new = evidence.queued is None, evidence.newer_job is not None
     # A job of the queue outweighs files and locks, which may be those of an earlier job.
@@ -390,10 +392,8 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
         evidence.has_ended and isinstance(last, Ended) and last.outcome == "failed"
     ):  # after which no job starts
         endings = [queued.ending for queued in evidence.queued or [] if queued.job == job]
-        forgotten, age_seconds = (
-            f"{queue_command} does not know of job {job}",
-            seconds_between(evidence.jobs[-1].time, evidence.now),
-        )
+        forgotten = f"{queue_command} does not know of job {job}"
+        age_seconds = seconds_between(evidence.jobs[-1].time, evidence.now)
         young = f"{forgotten}, which was submitted {age_seconds:.0f} s ago"
         is_young = is_new and age_seconds <= _FRESH_SECONDS
         rules = [

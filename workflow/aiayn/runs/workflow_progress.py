@@ -107,7 +107,8 @@ class WorkflowProgress:
             if job.rule == TRAINING_RULE:
                 line, tenth = self._look_at_training(job, now)
             else:
-                line, tenth = f"{job.rule} {job.label}".strip(), int(now - job.began) // 30
+                line = f"{job.rule} {job.label}".strip()
+                tenth = int(now - job.began) // 30
                 line += f": {format_duration(now - job.began)}"
                 if bar := _BAR.search("".join(last_lines(Path(job.log), 1))):
                     line += f", {bar[1]} done, {bar[2]} left"
@@ -133,7 +134,8 @@ class WorkflowProgress:
         return tenths != self._last_tenths and now - self._last_line >= gap
 
     def _note(self, values: dict[str, Any]) -> None:
-        event, text = values.get("event"), str(values["msg"])
+        event = values.get("event")
+        text = str(values["msg"])
         if event == "job_info" and values["rule_name"] != "all":
             self._job_by_number[values["jobid"]] = RunningJob(
                 rule=values["rule_name"],

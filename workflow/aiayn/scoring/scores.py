@@ -202,7 +202,8 @@ def _lines(
             lines.append((*key, metric, value, signature, sha256, record.run, commit))
 
     if isinstance(record, PerplexityRecord):
-        bits, entropies = math.log2(record.value), record.cross_attention_entropy
+        bits = math.log2(record.value)
+        entropies = record.cross_attention_entropy
         word_bits = bits * record.num_tokens / record.num_words if record.num_words else None
         lowest_entropy = min(map(min, entropies)) if entropies else None
         for metric, value in (

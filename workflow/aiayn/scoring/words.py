@@ -37,7 +37,8 @@ def fairseq_words(line: str, *, is_reference: bool) -> list[str]:
     `<pad>` is trimmed at the beginning, `<pad>` and `</s>` at the end. The list is never empty: an
     empty line keeps its `</s>`.
     """
-    pieces, begin = [*line.split(), "</s>"], 0
+    pieces = [*line.split(), "</s>"]
+    begin = 0
     while pieces[begin] == "<pad>":
         begin += 1
     while len(pieces) > begin + 1 and pieces[-1] in ("<pad>", "</s>"):

@@ -14,7 +14,8 @@ import yaml
 from aiayn.errors import ConfigError, did_you_mean, require_no_password
 from aiayn.packed import read_bounded
 
-MAX_BYTES, MAX_DEPTH = 1 << 20, 50
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 50
 _Spec = TypeVar("_Spec", bound=msgspec.Struct)
 _MISSING_FIELD = re.compile(r"missing required field `(?P<key>[^`]+)`")
 _NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?")

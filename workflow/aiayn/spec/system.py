@@ -196,7 +196,8 @@ def overridden(system: SystemSpec, overrides: Overrides) -> SystemSpec:
 def _read_inheriting(name: str, folder: Path, kind: str) -> Document:
     """Return the keys of a system or corpus, over the keys that it inherits."""
     documents = [read_document(folder / f"{name}.yaml")]
-    own_document, names = documents[0], [name]
+    own_document = documents[0]
+    names = [name]
     while (base_name := documents[-1].values.get("inherits")) is not None:
         location = documents[-1].location("inherits")
         if not isinstance(base_name, str):

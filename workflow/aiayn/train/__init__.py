@@ -41,7 +41,8 @@ class _LeanFairseq(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.loader is None:
             return spec
-        execute, import_module = spec.loader.exec_module, importlib.import_module
+        execute = spec.loader.exec_module
+        import_module = importlib.import_module
 
         def import_wanted(name: str, package: str | None = None) -> ModuleType | None:
             folder, _, module = name.rpartition(".")

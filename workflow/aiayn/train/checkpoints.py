@@ -414,7 +414,8 @@ class StateCopier:
         return copy.deepcopy(state, copy_by_id)
 
     def _copy_storage(self, index: int, storage: torch.UntypedStorage) -> torch.UntypedStorage:
-        is_cuda, num_bytes = storage.device.type == "cuda", storage.nbytes()
+        is_cuda = storage.device.type == "cuda"
+        num_bytes = storage.nbytes()
         if index == len(self._buffers) or self._buffers[index].numel() != num_bytes:
             self._buffers[index : index + 1] = [
                 torch.empty(num_bytes, dtype=torch.uint8, pin_memory=is_cuda)

@@ -33,7 +33,8 @@ class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[m
         """Return the loss, the number of target tokens that its gradient is divided by, and what is
         logged.
         """
-        num_sentences, num_tokens = sample["target"].size(0), sample["ntokens"]
+        num_sentences = sample["target"].size(0)
+        num_tokens = sample["ntokens"]
         loss, nll = model(
             **sample["net_input"],
             target_BT=sample["target"],

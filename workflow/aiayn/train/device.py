@@ -103,13 +103,13 @@ def require_precision(request: TrainingRequest, local_rank: int, device: str) ->
     if training.precision == "fp32":
         return
     if device == "cpu":
-        name, has_all, otherwise = CPU, False, CPU_PRECISIONS
+        name = CPU
+        has_all = False
+        otherwise = CPU_PRECISIONS
     else:
         name = torch.cuda.get_device_name(local_rank)
-        has_all, otherwise = (
-            torch.cuda.get_device_capability(local_rank) >= FIRST_CAPABILITY,
-            PRECISIONS[:1],
-        )
+        has_all = torch.cuda.get_device_capability(local_rank) >= FIRST_CAPABILITY
+        otherwise = PRECISIONS[:1]
     if reason := precision_refusal(training.precision, name, PRECISIONS if has_all else otherwise):
         where = " (`gpu_type: TYPE` in the cluster's file)" if device == "cuda" else ""
         raise ConfigError(f"{request.system}: {reason}{where}")

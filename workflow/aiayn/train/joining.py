@@ -55,7 +55,8 @@ def _join_rows(tensors: list[Tensor], padding_index: int, *, is_left: bool) -> T
     first = 0
     for tensor in tensors:
         # Sources of fairseq are padded on the left, targets on the right: each keeps its side.
-        rows, width = joined[first : first + len(tensor)], tensor.shape[1]
+        rows = joined[first : first + len(tensor)]
+        width = tensor.shape[1]
         columns = slice(widest - width, None) if is_left else slice(0, width)
         rows[:, columns] = tensor
         first += len(tensor)

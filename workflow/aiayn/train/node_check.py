@@ -66,7 +66,8 @@ def check_node(group: RankGroup, device: str) -> None:
     )
     _require_sound(group, device, problem, within_seconds=timeout_seconds)
     if group.rank.world_size > 1:
-        began, sum_seconds = time.monotonic(), timeout_seconds * SUM_FRACTION
+        began = time.monotonic()
+        sum_seconds = timeout_seconds * SUM_FRACTION
         problem = _problem_of(lambda: _check_sum(group.rank, device, sum_seconds), "an all-reduce")
         _require_sound(
             group, device, problem, within_seconds=began + timeout_seconds - time.monotonic()

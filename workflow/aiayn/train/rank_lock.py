@@ -54,7 +54,8 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
         BusyRunError: if another process trains this run.
         StopTraining: if this process gets a signal while it watches a heartbeat.
     """
-    path, stop = folder.lock_path, stop or StopFlag()
+    path = folder.lock_path
+    stop = stop or StopFlag()
     with path.open("a") as lock, contextlib.ExitStack() as claims:
         # None: this file system has no locks at all. False: another process holds this lock.
         is_taken = take_lock(lock, "two jobs of one run")
@@ -91,7 +92,8 @@ def _claim_run(folder: RunFolder, stop: StopFlag) -> Claim:
     Raises:
         BusyRunError: if another process trains this run, or claims it at the same time.
     """
-    claim, begun = Claim(folder.lock_path), folder.open_attempt()
+    claim = Claim(folder.lock_path)
+    begun = folder.open_attempt()
     # A released claim leaves no holder, but its attempt may still be open on the disk.
     holder = claim.holder() or (begun.host if begun else "")
     if holder:

@@ -103,7 +103,8 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         # fairseq keeps iterators from one epoch to the next: a shared iterator is not divided
         # again.
         if num_parts > 1 and "ordered_batches" not in vars(batches):
-            whole, part = batches.ordered_batches, shard_id % num_parts
+            whole = batches.ordered_batches
+            part = shard_id % num_parts
             batches.ordered_batches = lambda *order: [
                 batch[part::num_parts] for batch in whole(*order)
             ]

@@ -114,7 +114,8 @@ class RankTraining:
         import fairseq_cli.train
         from fairseq.distributed import utils as distributed_utils
 
-        request, training = self.request, self.request.training
+        request = self.request
+        training = self.request.training
         save_folder = self.folder.checkpoints_path
         # In place of fairseq's saving: a thread writes the copied state while the training goes on.
         keeper = CheckpointKeeper(

@@ -41,7 +41,8 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         Batch normalisation computes with each batch's own mean. fairseq's models are left as they
         are: an LSTM wants its sentences sorted.
         """
-        cfg, model = self.cfg.model, self.get_model()
+        cfg = self.cfg.model
+        model = self.get_model()
         if not (self.cuda and isinstance(model, AiaynTransformer) and cfg.norm != "batch"):
             return None
         return group_limits(
@@ -60,7 +61,8 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         """
         if self._group_limits is not None and len(samples) > 1 and all(samples):
             groups = choose_groups([shape_of(sample) for sample in samples], self._group_limits)
-            batches, samples = samples, []
+            batches = samples
+            samples = []
             for group in groups:
                 samples.append(self.task.join_batches([batches[index] for index in group]))
             self.task.num_updates_by_groups[len(groups)] += 1
@@ -122,7 +124,8 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         Raises:
             FloatingPointError: on all ranks, if their norms of an update's gradients differ.
         """
-        updates, self._unshared = self._unshared, []
+        updates = self._unshared
+        self._unshared = []
         if not updates:
             return
         world_size = self.data_parallel_world_size

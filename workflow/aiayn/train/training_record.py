@@ -103,7 +103,8 @@ def make_record(
 
 def _num_left_out(request: TrainingRequest) -> int:
     """Return how many training pairs have more tokens than a model or a batch."""
-    data, limit = request.data, min(MAX_POSITIONS, request.training.max_tokens_per_batch)
+    data = request.data
+    limit = min(MAX_POSITIONS, request.training.max_tokens_per_batch)
     languages = (data.source_language, data.target_language)
     return int((pair_lengths(Path(data.folder), "train", languages) > limit).sum())
 

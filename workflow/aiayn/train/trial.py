@@ -106,7 +106,8 @@ def _train_here(request: TrainingRequest, rank: Rank, term_after: int) -> None:
     from fairseq.trainer import Trainer
 
     fairseq_args.NUM_VALIDATIONS = 1  # a few updates need not be validated
-    original, seconds = Trainer.train_step, list[float]()
+    original = Trainer.train_step
+    seconds = list[float]()
 
     def train_step(trainer: Any, *arguments: Any, **named: Any) -> Any:
         begin = time.perf_counter()

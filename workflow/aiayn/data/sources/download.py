@@ -168,7 +168,8 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
         WrongFileError: naming the file, or its URL, and the actual and the expected value.
         FileNotFoundError: if the file does not exist.
     """
-    source, num_bytes = url or path, path.stat().st_size
+    source = url or path
+    num_bytes = path.stat().st_size
     if published.num_bytes not in (None, num_bytes):
         raise WrongFileError(
             f"{source}: {num_bytes} bytes, expected {published.num_bytes}: not the published file"
@@ -205,7 +206,8 @@ def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
     with _locked(folder / f".{published.name}.lock", published.name):
         with contextlib.suppress(FileNotFoundError, WrongFileError):
             return verify_file(folder / published.name, published)  # by another process meanwhile
-        partial_path, url = _partial_path(published, folder), published.url
+        partial_path = _partial_path(published, folder)
+        url = published.url
         _receive(url, partial_path, published.num_bytes)
         try:
             file = verify_file(partial_path, published, url)
@@ -224,7 +226,8 @@ def _receive(url: str, partial_path: Path, num_bytes: int | None) -> None:
     An attempt that brought new bytes is not counted as a failure, so even a server that drops every
     connection is read to the end.
     """
-    num_failures, most_bytes = 0, _num_bytes_of(partial_path)
+    num_failures = 0
+    most_bytes = _num_bytes_of(partial_path)
     while True:
         try:
             _receive_once(url, partial_path, num_bytes)
@@ -301,7 +304,8 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
                 seconds = time.monotonic() - minute_began
                 if seconds >= SPEED_SECONDS:
                     _require_speed(url, position - minute_position, seconds)
-                    minute_position, minute_began = position, time.monotonic()
+                    minute_position = position
+                    minute_began = time.monotonic()
     if expected_bytes is not None and position < expected_bytes:
         raise requests.ConnectionError(
             f"the answer ended after {position} of {expected_bytes} bytes"

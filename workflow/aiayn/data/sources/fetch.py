@@ -62,7 +62,8 @@ def fetch_corpus(
         CorpusError: if the sides of a split differ in their number of lines, or are empty.
         SpaceError: if archives and their text would not fit on the disk.
     """
-    splits, languages = ("train", *spec.testsets), spec.languages
+    splits = ("train", *spec.testsets)
+    languages = spec.languages
     archive_by_name: dict[str, FetchedArchive] = {}
     with replace_outputs_on_success(record_path) as folder:
         if isinstance(spec.source, ShippedSource):
@@ -108,7 +109,8 @@ def _download(
     """
     for split in splits:
         for language, public_file in source.file_by_split[split].items():
-            url, path = file_url(source, public_file, mirror), PurePath(public_file.path)
+            url = file_url(source, public_file, mirror)
+            path = PurePath(public_file.path)
             kept_folder = archives_folder / source.mirror_folder / path.parent
             published = PublishedFile(path.name, url, f"sha256:{public_file.sha256}")
             packed_path = download_file([published], kept_folder).path
@@ -152,7 +154,8 @@ def fetch_archives(
         if not any((archives_folder / file.name).exists() for file in files):
             num_bytes += archive.first_file.num_bytes
     require_free_space(folder, num_bytes, "archives to download and their text")
-    found_by_name, failures = {}, []
+    found_by_name = {}
+    failures = []
     for name, files in files_by_name.items():
         try:  # a failure does not stop the other downloads, which the next fetch finds
             found_by_name[name] = download_file(files, archives_folder)
@@ -195,7 +198,8 @@ def _append(
     name: str, archive: ArchiveSpec, file: FoundFile, into: Mapping[str, BinaryIO]
 ) -> FetchedArchive:
     """Append an archive's sides to the files of their languages, and describe the archive."""
-    began, published = time.monotonic(), archive.num_lines
+    began = time.monotonic()
+    published = archive.num_lines
     num_lines = append_archive(file.path, archive.member_by_language, into)
     if published is None:
         _LOG.warning("%s: its number of pairs is not published; %d were read", name, num_lines)

@@ -54,7 +54,8 @@ def append_archive(
 
 def _append_lines(stream: BinaryIO, into: BinaryIO) -> int:
     """Write a member's lines and return how many."""
-    num_lines, block = 0, b""
+    num_lines = 0
+    block = b""
     while next_block := stream.read(_BLOCK_BYTES):
         block = next_block
         num_lines += block.count(b"\n")

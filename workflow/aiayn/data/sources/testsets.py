@@ -124,13 +124,15 @@ def read_public_testset(
         FetchError: naming what was tried and where a copy may be put.
         CorpusError: if a side does not have the published number of lines.
     """
-    dataset, languages = DATASETS.get(published.sacrebleu_name), language_pair.split("-")
+    dataset = DATASETS.get(published.sacrebleu_name)
+    languages = language_pair.split("-")
     if not isinstance(dataset, FakeSGMLDataset) or language_pair not in dataset.langpairs:
         raise ConfigError(
             f"test set {testset!r}: sacreBLEU has no {published.sacrebleu_name!r} of sgm files for"
             f" {language_pair}; correct sacrebleu_name in the corpus file"
         )
-    place, path = f"test set {testset!r} ({published.sacrebleu_name})", archive_path(published)
+    place = f"test set {testset!r} ({published.sacrebleu_name})"
+    path = archive_path(published)
     plain_folder = path.parents[1] / "plain" / language_pair
     has_plain = set(published.plain_by_language) == set(languages) and (
         mirror is not None or plain_folder.is_dir()

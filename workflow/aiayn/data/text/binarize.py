@@ -84,7 +84,8 @@ def binarize_corpus(
         def temporary_file() -> BinaryIO:
             return opened.enter_context(tempfile.TemporaryFile(dir=folder))
 
-        sides_by_split, num_pairs_by_split = {}, dict.fromkeys(pair_by_split, 0)
+        sides_by_split = {}
+        num_pairs_by_split = dict.fromkeys(pair_by_split, 0)
         num_long_by_split = dict(num_pairs_by_split)
         for split, pair in pair_by_split.items():
             sides = {
@@ -177,7 +178,8 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
             lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // _NUMBER_DTYPE.itemsize + 1
             end = np.array([encoder.end], _NUMBER_DTYPE).tobytes()
             numbers = np.frombuffer(end.join([*rows, b""]), _NUMBER_DTYPE)
-            counts, symbols = np.bincount(numbers), encoder.symbols()
+            counts = np.bincount(numbers)
+            symbols = encoder.symbols()
             occurring = np.flatnonzero(counts)
             table = np.zeros(counts.size, _NUMBER_DTYPE)
             table[occurring] = np.arange(occurring.size)

@@ -84,7 +84,8 @@ def write_lines(lines: Iterable[str], path: Path) -> int:
 
 def count_lines(path: Path) -> int:
     """Return the number of lines. A last line without LF counts."""
-    num_lines, block = 0, b""
+    num_lines = 0
+    block = b""
     with open_bytes(path) as content:
         while next_block := content.read(_BLOCK_BYTES):
             block = next_block

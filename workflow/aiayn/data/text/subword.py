@@ -182,7 +182,8 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     name_by_language = {
         language: JOINT_NAME if subword.joint else language for language in path_by_language
     }
-    suffix, learning_by_model = SUFFIX_BY_METHOD[subword.method], {}
+    suffix = SUFFIX_BY_METHOD[subword.method]
+    learning_by_model = {}
     with replace_outputs_on_success(record_path) as folder:
         for name in dict.fromkeys(name_by_language.values()):
             paths = [
@@ -190,9 +191,11 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
                 for language, path in path_by_language.items()
                 if name_by_language[language] == name
             ]
-            origin, begun_at = " and ".join(map(str, paths)), time.monotonic()
+            origin = " and ".join(map(str, paths))
+            begun_at = time.monotonic()
             num_all = pair.num_lines * len(paths)
-            num_lines, seed = num_all, None
+            num_lines = num_all
+            seed = None
             if subword.method == "sentencepiece":
                 num_lines = min(subword.sample_lines or num_all, num_all)
                 seed = subword.sample_seed if num_lines < num_all else None

@@ -73,7 +73,8 @@ class SlurmLauncher(SlurmQueue):
             SubmissionError: if sbatch fails or gets no answer; look in the queue before submitting
             again.
         """
-        cluster, folder = self._cluster, code_folder or Path()
+        cluster = self._cluster
+        folder = code_folder or Path()
         request = msgspec.structs.replace(
             request,
             max_num_jobs=cluster.max_num_jobs,

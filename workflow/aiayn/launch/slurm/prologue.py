@@ -26,10 +26,8 @@ def prologue_lines(cluster: ClusterSpec, notes_folder: Path) -> list[str]:
     """Return the bash lines that run a cluster's prologue in a job, [] for an empty prologue."""
     if not cluster.prologue:
         return []
-    name, note = (
-        shlex.quote(cluster.name),
-        f'{shlex.quote(str(notes_folder))}/"$SLURM_JOB_ID"{_NOTE_SUFFIX}',
-    )
+    name = shlex.quote(cluster.name)
+    note = f'{shlex.quote(str(notes_folder))}/"$SLURM_JOB_ID"{_NOTE_SUFFIX}'
     lines = [f"rm -f {note}  # of this job before it was requeued", _FAIL]
     for line in map(shlex.quote, map(str.strip, cluster.prologue)):
         lines.append(f"eval {line} || aiayn_fail {name} {note} $? {line}")

@@ -138,7 +138,8 @@ def find_form_fault(
     if missing and _is_raised(match, undone_match, MIN_GAIN_MARKS):
         return FormFault(missing, match, undone_match)
     # Without marks only the blanks are left of the form.
-    match, undone_match = undone_match, word_match(map(_with_blanks, *bare), bare[1])
+    match = undone_match
+    undone_match = word_match(map(_with_blanks, *bare), bare[1])
     if _is_raised(match, undone_match, MIN_GAIN_BLANKS):
         return FormFault("blanks are at other places than in the references", match, undone_match)
     return None
