@@ -170,22 +170,22 @@ def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[Co
     """Return every contrast of a family by the rule of decision 0013, in the family's order."""
     runs: dict[str, list[SeedRun]] = {}
     for system, seed in family.trainings:
-        asked = [run for run in runs_by_system.get(system, ()) if run.seed == seed]
-        runs.setdefault(system, []).extend(asked)
+        family_runs = [run for run in runs_by_system.get(system, ()) if run.seed == seed]
+        runs.setdefault(system, []).extend(family_runs)
     started = {system: started_runs(system_runs) for system, system_runs in runs.items()}
     values = {}
     for system, system_runs in started.items():
         values[system] = [run.value for run in system_runs]
-    own = pool_sd({REFERENCE_SYSTEM: values[REFERENCE_SYSTEM]}, with_bartlett=False)
-    others = {system: bits for system, bits in values.items() if system != REFERENCE_SYSTEM}
-    pooled = pool_sd(others, with_bartlett=False)
+    own_pooled = pool_sd({REFERENCE_SYSTEM: values[REFERENCE_SYSTEM]}, with_bartlett=False)
+    other_values = {system: bits for system, bits in values.items() if system != REFERENCE_SYSTEM}
+    pooled = pool_sd(other_values, with_bartlett=False)
     compared = []
     for contrast in family.contrasts:
         problem = _problem(contrast, started)
         if problem or pooled is None:
             compared.append(ComparedContrast(contrast=contrast, problem=problem))
         else:
-            estimate = _estimate(contrast, values, pooled, own)
+            estimate = _estimate(contrast, values, pooled, own_pooled)
             compared.append(ComparedContrast(contrast=contrast, estimate=estimate))
     if missing_trainings(family, runs_by_system):
         return compared
@@ -229,7 +229,7 @@ def _answer(
 
     A contrast with a run that did not start is not answered, and has no part in the correction.
     """
-    asked = {}
+    estimate_by_index = {}
     unstarted = {}
     for index, line in enumerate(compared):
         for system in (line.contrast.system, line.contrast.control):
@@ -238,19 +238,21 @@ def _answer(
             if num_unstarted:
                 unstarted[index] = f"{system} did not start ({num_unstarted} of {len(runs)})"
         if line.estimate is not None and index not in unstarted:
-            asked[index] = line.estimate
-    p_difference = [estimate.p_difference for estimate in asked.values()]
-    p_within = [estimate.p_within(MARGIN_OF_ABSENCE) for estimate in asked.values()]
-    holm_difference = dict(zip(asked, holm_adjusted(p_difference), strict=True))
-    holm_within = dict(zip(asked, holm_adjusted(p_within), strict=True))
+            estimate_by_index[index] = line.estimate
+    p_difference = [estimate.p_difference for estimate in estimate_by_index.values()]
+    p_within = [estimate.p_within(MARGIN_OF_ABSENCE) for estimate in estimate_by_index.values()]
+    holm_difference = dict(zip(estimate_by_index, holm_adjusted(p_difference), strict=True))
+    holm_within = dict(zip(estimate_by_index, holm_adjusted(p_within), strict=True))
     answered = []
     for index, line in enumerate(compared):
         if index in unstarted:
             answered.append(msgspec.structs.replace(line, answer=unstarted[index]))
-        elif index in asked:
+        elif index in estimate_by_index:
             with_answer = msgspec.structs.replace(
                 line,
-                answer=_answer_words(asked[index], holm_difference[index], holm_within[index]),
+                answer=_answer_words(
+                    estimate_by_index[index], holm_difference[index], holm_within[index]
+                ),
                 holm_difference=holm_difference[index],
                 holm_within=holm_within[index],
             )

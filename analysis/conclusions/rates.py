@@ -55,16 +55,16 @@ def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | No
         return None
     values: dict[tuple[str, float], list[float]] = {}
     updates: int | None = None
-    for place, probe in read_rows(path, RateProbe):
+    for location, probe in read_rows(path, RateProbe):
         if probe.seed < FIRST_PROBE_SEED:
             raise TableError(
-                f"{place}: seed {probe.seed} at {probe.times_peak:g} times the peak; expected a"
+                f"{location}: seed {probe.seed} at {probe.times_peak:g} times the peak; expected a"
                 f" seed of {FIRST_PROBE_SEED} or above"
             )
         if updates not in (None, probe.updates):
             raise TableError(
-                f"{place}: {probe.updates:,} updates; expected {updates:,}, as in the lines above:"
-                " probes are compared after equal numbers of updates"
+                f"{location}: {probe.updates:,} updates; expected {updates:,}, as in the lines"
+                " above: probes are compared after equal numbers of updates"
             )
         updates = probe.updates
         values.setdefault((probe.system, probe.times_peak), []).append(probe.bits)

@@ -16,8 +16,8 @@ def runs_by_system(frame: Frame, judged: Sequence[Number]) -> dict[str, list[See
     """
     kind = _kind(judged[0])
     number_by_system: dict[str, Number] = {}
-    others = [frame.numbers[key, judged[0].metric] for key in frame.keys]
-    for number in (*judged, *others):
+    other_numbers = [frame.numbers[key, judged[0].metric] for key in frame.keys]
+    for number in (*judged, *other_numbers):
         if _kind(number) == kind:
             number_by_system.setdefault(number.key.system, number)
     runs_by_system = {}

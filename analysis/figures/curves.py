@@ -156,8 +156,8 @@ class _Start:
 
 def _time_of(line: bytes) -> str:
     """Return the time printed at the beginning of a line, without zone, or '' if there is none."""
-    found = _TIME.match(line) or _TIME.match(line, 1)
-    return found[1].decode() if found else ""
+    match = _TIME.match(line) or _TIME.match(line, 1)
+    return match[1].decode() if match else ""
 
 
 def _seconds_between(first_line: bytes, last_line: bytes) -> float | None:

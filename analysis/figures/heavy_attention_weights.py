@@ -104,10 +104,10 @@ def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
         partial_path.open("w", encoding="utf-8", newline="\n") as lines,
     ):
         lines.write("\t".join(ATTENTION_COLUMNS) + "\n")
-        same = f"{run}\t{weights.kind}\t{weights.layer}\t{weights.num_layers}"
+        first_columns = f"{run}\t{weights.kind}\t{weights.layer}\t{weights.num_layers}"
         for (head, query, key), weight in np.ndenumerate(weights.weights_HQK):
             tokens = f"{query}\t{weights.queries[query]}\t{key}\t{weights.keys[key]}"
-            lines.write(f"{same}\t{head + 1}\t{tokens}\t{weight:.6g}\n")
+            lines.write(f"{first_columns}\t{head + 1}\t{tokens}\t{weight:.6g}\n")
 
 
 def _observe(

@@ -60,13 +60,13 @@ class CellSources(msgspec.Struct, frozen=True, kw_only=True):
 
 def named_cells(frame: Frame) -> dict[str, NamedCell]:
     """Return every cell by name, in the order of the tables. Both editions are in the same cell."""
-    found: dict[str, NamedCell] = {}
+    cell_by_name: dict[str, NamedCell] = {}
     for cell in frame.cells:
         prefix = f"table{cell.table}" if cell.table.isdigit() else cell.table
         name = f"{prefix}:{cell.row}:{cell.column}"
         named = NamedCell(name=name, key=cell.key, metric=cell.metric, printed_by_edition={})
-        found.setdefault(name, named).printed_by_edition[cell.edition] = cell.printed
-    return found
+        cell_by_name.setdefault(name, named).printed_by_edition[cell.edition] = cell.printed
+    return cell_by_name
 
 
 def numbers_by_cell(cells: pd.DataFrame) -> dict[str, list[Number]]:

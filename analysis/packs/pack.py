@@ -171,12 +171,12 @@ def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, Trai
     scale = results.experiment.scale.scale
     runs_folder = earlier_folder / scale / PACK_RUNS_NAME
     earlier = read_trainings(_missing(results), earlier_folder, scale, runs_folder)
-    kept = {}
+    train_by_key = {}
     for key, train in earlier.items():
         spec = results.experiment.system_by_name[train.system].training
         if is_trained_as(train, spec) and _has_same_data(results, earlier_folder, train.corpus):
-            kept[key] = train
-    return kept
+            train_by_key[key] = train
+    return train_by_key
 
 
 def _missing(results: ScaleResults) -> list[TrainingKey]:

@@ -48,8 +48,8 @@ Laid out like `results/<scale>/`; texts are packed by xz, and neither hosts nor 
 
 def write_tables_of_pack(recorded: RecordedResults, folder: Path) -> None:
     """Write the frames, the tables and the README that follow from a pack's files."""
-    made = make_recorded_tables(recorded, make_frame(recorded.results), folder)
-    tables = [table for table in made if table.name not in ONLY_ON_THE_PAGE]
+    tables_made = make_recorded_tables(recorded, make_frame(recorded.results), folder)
+    tables = [table for table in tables_made if table.name not in ONLY_ON_THE_PAGE]
     write_text(render_readme(recorded, tables), folder / PACK_README_NAME)
 
 

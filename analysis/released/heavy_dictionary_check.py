@@ -56,7 +56,7 @@ def check_by_loss(
         for shuffled in (_unchanged, partial(_shuffled, only_ties=False), ties)
     )
     model, shuffled = float(model_T.mean()), float(shuffled_T.mean())
-    words = (
+    summary = (
         f"loss on {len(lines[0])} lines, nats a token: {model:.2f}; a unigram model of the same"
         f" text {unigram:.2f}; this model with a shuffled dictionary {shuffled:.2f}"
     )
@@ -65,15 +65,15 @@ def check_by_loss(
     if int(is_tied_T.sum()) >= MIN_TIED_TOKENS:
         tied = float(model_T[is_tied_T].mean())
         shuffled_ties = float(shuffled_ties_T[is_tied_T].mean())
-        words += f"; symbols with equal counts {tied:.2f}, shuffled {shuffled_ties:.2f}"
+        summary += f"; symbols with equal counts {tied:.2f}, shuffled {shuffled_ties:.2f}"
         is_wrong |= tied > shuffled_ties - LEAST_HARM_NATS
     if is_wrong:
         raise CheckpointError(
-            f"{place}: this dictionary is not the model's, or the model is not trained: {words};"
+            f"{place}: this dictionary is not the model's, or the model is not trained: {summary};"
             " give the dictionary that came with the model, and data that was made with it"
             " (fairseq-preprocess --srcdict, --tgtdict); --no-warning translates all the same"
         )
-    return words
+    return summary
 
 
 def _unchanged(dictionary: Any) -> Tensor:

@@ -531,8 +531,8 @@ def require_fitting(record_by_flag: Mapping[str, Record], corpus: str = "") -> N
     """
     known_by_flag = {"--corpus": corpus} if corpus else {}
     for flag, record in record_by_flag.items():
-        stated = getattr(record, "corpus", "")
-        known_by_flag[flag] = stated or getattr(record, "run", "").partition("-")[0]
+        corpus_of_record = getattr(record, "corpus", "")
+        known_by_flag[flag] = corpus_of_record or getattr(record, "run", "").partition("-")[0]
         for other in record_by_flag.values():
             for path, sha256 in recorded_files(other).items():
                 if record.provenance.input_sha256_by_path.get(path, sha256) != sha256:

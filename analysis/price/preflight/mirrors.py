@@ -59,8 +59,8 @@ def _check_of(name: str, answers: Sequence[tuple[str, str]]) -> Check:
         )
         evidence = f"{len(absent)} of {len(answers)} files were not found: {'; '.join(absent)}"
         return Check(name, "FAIL", evidence, advice)
-    counts = Counter(place for place, _ in answers)
-    listed = ", ".join(f"{number} {place}" for place, number in counts.items())
+    counts = Counter(source for source, _ in answers)
+    listed = ", ".join(f"{number} {source}" for source, number in counts.items())
     return Check(name, "OK", f"{len(answers)} files: {listed}")
 
 

@@ -110,12 +110,12 @@ def _gather_checks(args: Flags) -> list["Check"]:
             " slurm`"
         )
     num_corpora, num_systems = len(experiment.corpora), len(experiment.system_by_name)
-    read = (
+    evidence_read = (
         f"{experiment.scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster"
         f" {cluster.name}"
     )
     archives = choose_archives(args.archives_folder)
-    checks = [Check("config", "OK", read), *preflight.check_plan(plan)]
+    checks = [Check("config", "OK", evidence_read), *preflight.check_plan(plan)]
     checks += check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives)
     checks += preflight.check_space(
         plan,

@@ -109,18 +109,18 @@ def _make_from_logs(args: Flags, folders: list[Path]) -> None:
         )
     from paper_tables.logs.pages import make_tables_from_logs
 
-    made = make_tables_from_logs(folders, args.output or args.results / "from-logs")
-    for fault in made.faults:
+    pages = make_tables_from_logs(folders, args.output or args.results / "from-logs")
+    for fault in pages.faults:
         print(f"aiayn tables: {fault.text}", file=sys.stderr)
-    for sentence in made.not_read[:MAX_NOT_READ]:
+    for sentence in pages.not_read[:MAX_NOT_READ]:
         print(f"aiayn tables: {sentence}", file=sys.stderr)
-    if len(made.not_read) > MAX_NOT_READ:
-        num_others = len(made.not_read) - MAX_NOT_READ
+    if len(pages.not_read) > MAX_NOT_READ:
+        num_others = len(pages.not_read) - MAX_NOT_READ
         print(
             f"aiayn tables: {num_others:,} more are not read; the table of logs names them",
             file=sys.stderr,
         )
-    _print(args, made.tables, made.summary, made.pages)
+    _print(args, pages.tables, pages.summary, pages.pages)
 
 
 def _print(args: Flags, tables: Sequence["Table"], summary: str, pages: Sequence[Path]) -> None:

@@ -99,10 +99,10 @@ def _chosen_cluster(args: Flags) -> ClusterSpec | None:
 
         return with_node_cpus(read_cluster(args.cluster))
     if args.dry_run:
-        known = ", ".join(CLUSTER_LAUNCHERS)
+        launchers = ", ".join(CLUSTER_LAUNCHERS)
         raise UsageError(
             f"--dry-run with --launcher {args.launcher}, which submits no file; add --launcher"
-            f" {known}"
+            f" {launchers}"
         )
     return None
 

@@ -364,7 +364,7 @@ class _Driver:
             f"{self._request.run}: attached to {self._launcher.title} job {queued.job}, which was"
             " submitted before"
         )
-        if queued.job and queued.job not in [known.job for known in self._folder.jobs()]:
+        if queued.job and queued.job not in [submitted.job for submitted in self._folder.jobs()]:
             recover_submission(self._folder, queued.job)  # its driver was killed before it could
             self._record_job(queued.job)
         return queued.job

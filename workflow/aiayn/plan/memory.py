@@ -33,6 +33,8 @@ def device_memory_bytes(
     widths += KEPT_PER_D_FF[precision] * training.d_ff
     has_chunks = training.architecture == "transformer"
     logits_tokens = min(tokens, LOGITS_TOKENS) if has_chunks else tokens
-    kept = tokens * training.num_layers * widths
-    kept += logits_tokens * KEPT_PER_SYMBOL * target_vocabulary_size
-    return CONTEXT_BYTES + int(BYTES_PER_PARAMETER * (TRAINED_COPIES * num_parameters + kept))
+    kept_numbers = tokens * training.num_layers * widths
+    kept_numbers += logits_tokens * KEPT_PER_SYMBOL * target_vocabulary_size
+    return CONTEXT_BYTES + int(
+        BYTES_PER_PARAMETER * (TRAINED_COPIES * num_parameters + kept_numbers)
+    )

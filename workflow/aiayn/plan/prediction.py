@@ -178,16 +178,18 @@ def read_errors(precision: Precision) -> tuple[Hours | None, str]:
     with RANGES_PATH.open(encoding="utf-8", newline="") as lines:
         rows = {(row["kind"], row["precision"]): row for row in csv.DictReader(lines)}
     row = rows[OWN_KIND, precision]
-    words = (
+    explanation = (
         f"no hours in {precision}: how far this plan errs, by {row['num_systems']} published"
         f" systems of {row['num_code_bases']} code base(s) with such code: "
     )
     if not row["least"]:
-        return None, f"{words}one code base cannot tell"
+        return None, f"{explanation}one code base cannot tell"
     errors = Hours(float(row["least"]), float(row["most"]))
     if errors.most > WIDEST_RANGE * errors.least:
-        words += f"{errors.least:g} to {errors.most:g} times, wider than {WIDEST_RANGE:g} times"
-        return None, words
+        explanation += (
+            f"{errors.least:g} to {errors.most:g} times, wider than {WIDEST_RANGE:g} times"
+        )
+        return None, explanation
     return errors, ""
 
 

@@ -79,8 +79,11 @@ class _Cancellation:
             return f"{self._run}: finished before it could be ended; it is done"
         saved = self._folder.newest_update()
         total = f" of {status.updates:,}" if status.updates else ""
-        kept = f"saved at update {saved:,}{total}" if saved else "ended before anything was saved"
-        return f"{self._run}: {kept}; the same command, `snakemake` or `aiayn train`, resumes it"
+        saved_words = (
+            f"saved at update {saved:,}{total}" if saved else "ended before anything was saved"
+        )
+        resuming = "the same command, `snakemake` or `aiayn train`, resumes it"
+        return f"{self._run}: {saved_words}; {resuming}"
 
     def _how_to_end(self) -> str:
         """Return where a run is running, and the commands that end it there."""
@@ -113,12 +116,12 @@ class _Cancellation:
             )
         own_jobs = tuple(job.job for job in alive if job.trains_in(self._folder.path))
         if own_jobs and len(own_jobs) < len(alive):
-            others = ", ".join(
+            other_jobs = ", ".join(
                 f"{job.job} ({job.script})" for job in alive if job.job not in own_jobs
             )
             raise StateError(
-                f"{self._run}: {queue.title} jobs {others} have the same name, but train in another"
-                " folder; end the job of this run by its number:"
+                f"{self._run}: {queue.title} jobs {other_jobs} have the same name, but train in"
+                " another folder; end the job of this run by its number:"
                 f" {queue.cancel_command(jobs=own_jobs)}"
             )
         return bool(own_jobs)
@@ -131,12 +134,12 @@ class _Cancellation:
         has ended.
         """
         if self._status.host != platform.node():
-            asked = (
+            queue_words = (
                 f"{self._queue.asked} does not know of its job, but rank 0 is running: "
                 if self._queue
                 else ""
             )
-            raise StateError(f"{self._run}: {asked}{self._how_to_end()}")
+            raise StateError(f"{self._run}: {queue_words}{self._how_to_end()}")
         process = None if self._is_unlocked() else self._folder.rank_zero_process()
         if process is None:
             reason = "rank 0 has only just begun; nothing was done, repeat the command"

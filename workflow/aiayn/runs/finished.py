@@ -72,8 +72,8 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
     if run is None and not trained and len(shipped) == 1:
         name = next(iter(shipped))
         logger.info(f"{results_folder}: no finished run yet: this is the shipped model {name}")
-    known = trained if meant_runs(name, trained) else [*trained, *shipped]
-    name = match_run(name, known, place=str(results_folder), unknown="is no finished run")
+    candidates = trained if meant_runs(name, trained) else [*trained, *shipped]
+    name = match_run(name, candidates, place=str(results_folder), unknown="is no finished run")
     if name not in trained:
         return _read_shipped(shipped[name], average)
     train_path, train = trained[name]

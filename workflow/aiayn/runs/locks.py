@@ -34,8 +34,8 @@ def is_held(path: Path) -> bool | None:
         try:
             # Asking who holds the lock does not take it: a test by taking would keep rank 0 from
             # starting.
-            wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, wanted))
+            flock = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, flock))
         except OSError as error:
             if error.errno in _NO_LOCKS:
                 return None

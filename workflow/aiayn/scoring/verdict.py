@@ -342,19 +342,21 @@ def judge_family(verdicts: Sequence[Verdict]) -> Family:
     The tests of equivalence and the tests of being outside the margin are two families, because a
     cell can be wrong in only one of the two ways.
     """
-    judged = [index for index, verdict in enumerate(verdicts) if verdict.p_equivalent is not None]
-    equivalent = holm_adjusted([verdicts[index].p_equivalent or 0.0 for index in judged])
-    outside = holm_adjusted([verdicts[index].p_outside or 0.0 for index in judged])
+    judged_indices = [
+        index for index, verdict in enumerate(verdicts) if verdict.p_equivalent is not None
+    ]
+    equivalent = holm_adjusted([verdicts[index].p_equivalent or 0.0 for index in judged_indices])
+    outside = holm_adjusted([verdicts[index].p_outside or 0.0 for index in judged_indices])
     corrected: list[Corrected | None] = [None] * len(verdicts)
-    for index, p_equivalent, p_outside in zip(judged, equivalent, outside, strict=True):
+    for index, p_equivalent, p_outside in zip(judged_indices, equivalent, outside, strict=True):
         outcome = Outcome.NOT_REPRODUCED if p_outside < ALPHA else Outcome.UNDECIDED
         outcome = Outcome.REPRODUCED if p_equivalent < ALPHA else outcome
         corrected[index] = Corrected(
             p_equivalent=p_equivalent, p_outside=p_outside, outcome=outcome
         )
     return Family(
-        num_judged=len(judged),
-        chance_wrongly_reproduced=chance_of_any(ALPHA, len(judged)),
-        chance_wrongly_not_reproduced=chance_of_any(ALPHA / 2, len(judged)),
+        num_judged=len(judged_indices),
+        chance_wrongly_reproduced=chance_of_any(ALPHA, len(judged_indices)),
+        chance_wrongly_not_reproduced=chance_of_any(ALPHA / 2, len(judged_indices)),
         corrected=tuple(corrected),
     )

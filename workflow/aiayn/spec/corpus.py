@@ -261,9 +261,9 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
 
 def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedCheck) -> None:
     """Check the rules on the archives of a recipe that its types do not express."""
-    known = list(source.archive_by_name)
-    unknown = [name for name in source.archives if name not in known]
-    expected = f"names in archive_by_name: {', '.join(known)}"
+    archive_names = list(source.archive_by_name)
+    unknown = [name for name in source.archives if name not in archive_names]
+    expected = f"names in archive_by_name: {', '.join(archive_names)}"
     check("source.archives", not unknown, unknown, expected)
     languages = sorted(corpus.languages)
     for name, archive in source.archive_by_name.items():

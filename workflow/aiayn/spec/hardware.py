@@ -94,10 +94,10 @@ def precision_refusal(precision: Precision, device: str, available: Collection[P
     """
     if precision in available:
         return ""
-    others = " or ".join(name for name in PRECISIONS if name in available)
+    available_names = " or ".join(name for name in PRECISIONS if name in available)
     return (
         f"precision is {precision}, which {device} does not have ({WHO_HAS_TENSOR_CORES}); take"
-        f" {others}, such as `--config precision=fp32`, or a GPU that has it"
+        f" {available_names}, such as `--config precision=fp32`, or a GPU that has it"
     )
 
 

@@ -165,14 +165,14 @@ def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
         matching = [row for row in rows if name in (row.system, f"{row.corpus}/{row.system}")]
         trainings = set(list_trainings(matching))
         seeds = {training.seed for training in trainings}
-        wanted = set(_parse_seeds(seeds_text, f"only: {word!r}")) if seeds_text else seeds
-        if not matching or not wanted <= seeds:
+        wanted_seeds = set(_parse_seeds(seeds_text, f"only: {word!r}")) if seeds_text else seeds
+        if not matching or not wanted_seeds <= seeds:
             names = [f"{row.corpus}/{row.system}" if "/" in name else row.system for row in rows]
             hint = did_you_mean(name, names, f"rows: {', '.join(dict.fromkeys(names))}")
             if matching:
                 hint = f"its seeds: {', '.join(map(str, sorted(seeds)))}"
             raise ConfigError(f"only: {word!r}: the sheet does not list it; {hint}")
-        selected |= {training for training in trainings if training.seed in wanted}
+        selected |= {training for training in trainings if training.seed in wanted_seeds}
     return _with_trainings(rows, selected)
 
 
@@ -184,12 +184,12 @@ def join_sheets(first: Sequence[SheetRow], second: Sequence[SheetRow]) -> list[S
 
 def _with_trainings(rows: Iterable[SheetRow], trainings: set[Training]) -> list[SheetRow]:
     """Return the rows with the seeds of some trainings, without the rows that have none of them."""
-    kept = []
+    kept_rows = []
     for row in rows:
         listed = [training.seed for training in list_trainings([row]) if training in trainings]
         if listed:
-            kept.append(msgspec.structs.replace(row, seeds=tuple(listed)))
-    return kept
+            kept_rows.append(msgspec.structs.replace(row, seeds=tuple(listed)))
+    return kept_rows
 
 
 def sheet_text(rows: Iterable[SheetRow]) -> str:

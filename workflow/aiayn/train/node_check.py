@@ -78,17 +78,18 @@ def _require_sound(group: RankGroup, device: str, problem: str, *, within_second
     """Gather the problems of all ranks, and raise if any rank has a problem."""
     rank = group.rank
     where = device if device == "cpu" else f"{device}:{rank.local_rank}"
-    own = f"{group.name(rank.rank)} ({where}): {problem}" if problem else ""
+    own_problem = f"{group.name(rank.rank)} ({where}): {problem}" if problem else ""
     try:
         problems = _within(
-            within_seconds + _LEAD_SECONDS, lambda: group.gather(own, within_seconds=within_seconds)
+            within_seconds + _LEAD_SECONDS,
+            lambda: group.gather(own_problem, within_seconds=within_seconds),
         )
     except RuntimeError as error:
         if is_peer_loss(error):
             raise
         missing = error.missing if isinstance(error, MissingRankError) else [group.name(0)]
         problems = [
-            own,
+            own_problem,
             *(
                 f"{name}: no report within {within_seconds:.2g} s; {NODE_ADVICE}"
                 for name in missing

@@ -91,21 +91,21 @@ def refuse_gpu(gpu: str, capability: Capability) -> str:
     """Return the message for a GPU without kernels in the installed torch, with the build that has
     them.
     """
-    words = (
+    problem = (
         f"{gpu} (compute capability {capability[0]}.{capability[1]}): the installed torch has no"
         " kernels for it"
     )
-    return f"{words}; {advise_build(capability)}"
+    return f"{problem}; {advise_build(capability)}"
 
 
 def refuse_driver(driver: int, build: CudaBuild, capability: Capability | None = None) -> str:
     """Return the sentence on a driver that is too old for a build, with the build that it
     supports.
     """
-    words = (
+    problem = (
         f"NVIDIA driver {driver}, but torch for CUDA {build.cuda} needs {build.min_driver} or newer"
     )
-    return f"{words}; {advise_build(capability, driver)}, or have the driver updated"
+    return f"{problem}; {advise_build(capability, driver)}, or have the driver updated"
 
 
 def advise_build(capability: Capability | None = None, driver: int | None = None) -> str:

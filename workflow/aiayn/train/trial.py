@@ -75,7 +75,7 @@ def _train(
     Raises:
         LaunchError: if the training fails.
     """
-    own = msgspec.structs.replace(
+    own_request = msgspec.structs.replace(
         request,
         run=name,
         run_folder=str(request.folder.path / name),
@@ -84,18 +84,18 @@ def _train(
     )
     # Each training has its own rendezvous: a resumed one, too.
     own_rank = msgspec.structs.replace(rank, job=f"{rank.job}-{name}-{term_after}")
-    own.folder.job_files_path.mkdir(parents=True, exist_ok=True)
+    own_request.folder.job_files_path.mkdir(parents=True, exist_ok=True)
     process = multiprocessing.get_context("fork").Process(
-        target=_train_here, args=(own, own_rank, term_after)
+        target=_train_here, args=(own_request, own_rank, term_after)
     )
     process.start()
     process.join()
     if process.exitcode:
         raise LaunchError(
             f"rank {rank.rank}: the training {name} of the trial ended with exit code"
-            f" {process.exitcode}; look at {own.folder.log_path}"
+            f" {process.exitcode}; look at {own_request.folder.log_path}"
         )
-    return own.folder
+    return own_request.folder
 
 
 def _train_here(request: TrainingRequest, rank: Rank, term_after: int) -> None:

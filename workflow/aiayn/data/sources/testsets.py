@@ -47,10 +47,12 @@ def public_references(testset: str, language_pair: str) -> list[str]:
     target_language = target_language_of(language_pair)
     name = SACREBLEU_NAME_BY_TESTSET.get(testset, testset)
     if name not in DATASETS:
-        known = ", ".join([*SACREBLEU_NAME_BY_TESTSET, "and sacreBLEU's own names (wmt17, ...)"])
+        known_names = ", ".join(
+            [*SACREBLEU_NAME_BY_TESTSET, "and sacreBLEU's own names (wmt17, ...)"]
+        )
         raise ScoreError(
             f"test set {testset!r}: not public; give its references with --references FILE"
-            f" (known: {known})"
+            f" (known: {known_names})"
         )
     if language_pair not in DATASETS[name].langpairs:
         raise ScoreError(

@@ -84,8 +84,8 @@ def explain_refusal(reason: str, cluster: ClusterSpec, config_folder: Path = CON
     except ConfigError:  # the file has gone since it was read
         return advice
     requests = []
-    given = [key for key in keys if document.values.get(key) is not None]
-    for key in given or keys:
+    given_keys = [key for key in keys if document.values.get(key) is not None]
+    for key in given_keys or keys:
         value = document.values.get(key)
         # As a person types it in the checkout. Preflight prints it in a narrow column.
         location = document.location(key).removeprefix(f"{CHECKOUT}/")

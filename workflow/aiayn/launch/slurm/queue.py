@@ -208,8 +208,10 @@ def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
     if not queued.words.startswith("PENDING"):
         return ""
     if queued.reason == "Dependency":
-        same = [other for other in alive if other.name == queued.name and other.job != queued.job]
-        others = ", ".join(f"{other.job} ({other.script})" for other in same)
+        namesakes = [
+            other for other in alive if other.name == queued.name and other.job != queued.job
+        ]
+        others = ", ".join(f"{other.job} ({other.script})" for other in namesakes)
         return f"it waits for the end of {others}, of the same name" if others else ""
     matching = (
         advice for pattern, advice in _ADVICE_BY_REASON.items() if re.match(pattern, queued.reason)
