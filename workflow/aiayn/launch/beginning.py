@@ -80,6 +80,7 @@ def place_beginning(request: TrainingRequest) -> None:
             f" {request.beginning.run} again (`aiayn train --fresh`), or copy its checkpoints"
             " folder back"
         )
+    # From here on it is a checkpoint of this run: the loop resumes from it like from its own.
     with replace_on_success(folder.full_path(request.beginning.update)) as partial_path:
         shutil.copyfile(source_path, partial_path)
     logger.info(

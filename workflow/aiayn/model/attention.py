@@ -213,6 +213,8 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Attend step by step, as equation (1) is written, so that the weights can be returned."""
         if self.score == "additive":
+            # Needs memory for D numbers a pair of tokens, where the product of equation (1) needs
+            # one.
             sums_BHQKD = torch.tanh(q_BHQD[:, :, :, None] + k_BHKD[:, :, None])
             scores_BHQK = torch.einsum("bhqkd,hd->bhqk", sums_BHQKD, self.additive)
         else:
@@ -221,6 +223,7 @@ class MultiHeadAttention(nn.Module):
                 scores_BHQK = scores_BHQK / self.temperature
         if mask is not None:
             scores_BHQK = scores_BHQK + mask
+        # The softmax is taken in fp32: weights of three digits would not add up to 1.
         weights_BHQK = scores_BHQK.float().softmax(dim=-1).to(v_BHKE.dtype)
         dropped_BHQK = functional.dropout(weights_BHQK, self.p_drop, self.training)
         return dropped_BHQK @ v_BHKE, weights_BHQK

@@ -39,6 +39,7 @@ def label_smoothed_nll(
     is_token_BT = target_BT.ne(padding_index)
     if num_tokens is None:
         num_tokens = int(is_token_BT.sum())
+    # Padding is left out before the product with V columns, which is a third of base's arithmetic.
     index_N = (
         is_token_BT.flatten().byte().argsort(descending=True, stable=True)[:num_tokens]
     )  # tokens in their order
@@ -74,6 +75,7 @@ class _FusedLoss(torch.autograd.Function):
             if torch.amp.is_autocast_available(device)
             else nullcontext()
         ):
+            # Autocast is off in here: it would cast the sums, which need fp32.
             loss, nll, gradients = _chunked_loss(
                 features_NM.to(dtype),
                 weight_VM.to(dtype),
@@ -92,6 +94,8 @@ class _FusedLoss(torch.autograd.Function):
     def backward(ctx: Any, *gradients_of_outputs: Any) -> tuple[Tensor | None, ...]:
         features_gradient_NM, weight_gradient_VM = ctx.saved_tensors
         gradient_of_loss = gradients_of_outputs[0]
+        # The gradients exist already. They are scaled by what comes in, 1 unless the loss is
+        # scaled.
         return (
             features_gradient_NM * gradient_of_loss,
             weight_gradient_VM * gradient_of_loss,
@@ -110,6 +114,8 @@ def _chunked_loss(
     """
     device = features_NM.device
     sum_dtype = torch.promote_types(weight_VM.dtype, torch.float32)
+    # The loss of a token is -(1 - eps_ls) logp[reference] - other * (the sum of all other logp).
+    # Written with the sum over all symbols, the reference's own share is `extra`.
     other = eps_ls / (weight_VM.shape[0] - 1)  # of each symbol that is not the reference
     extra = 1.0 - eps_ls - other  # of the reference, beyond that
     loss, nll = (torch.zeros((), dtype=sum_dtype, device=device) for _ in range(2))
@@ -124,6 +130,7 @@ def _chunked_loss(
         nll += chunk_nll
         loss += extra * chunk_nll - other * logp_CV.sum()
         if needs_gradient:
+            # The gradient of the logits is the softmax minus the smoothed target, in place of logp.
             gradient_CV = logp_CV.exp_().sub_(other)
             gradient_CV.scatter_add_(
                 1, target_C1, torch.full_like(target_C1, -extra, dtype=sum_dtype)

@@ -142,6 +142,7 @@ class DecoderLayer(_Layer):
             weights.append(weights_BHTT)
             return read_BTM
 
+        # Queries come from the decoder, keys and values from the encoder's output (section 3.2.3).
         def attend_to_source(y_BTM: Tensor) -> Tensor:
             read_BTM: Tensor
             read_BTM, weights_BHTS = self.encoder_attn(

@@ -68,6 +68,7 @@ class BatchNorm(nn.Module):
             if padding_mask_BT is None
             else ~padding_mask_BT
         )
+        # Padding must not enter the means, so the batch is flattened to its visible tokens.
         normalised_NM = functional.batch_norm(
             x_BTM[visible_BT],
             self.running_mean,

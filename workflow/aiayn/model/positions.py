@@ -26,6 +26,7 @@ def sinusoids_in_halves(
 
     `common_attention.py` of v1.0.4, and fairseq's `sinusoidal_positional_embedding.py`.
     """
+    # `half - 1`: the last wavelength is exactly 10000 * 2 pi. The paper's formula stays below it.
     half = d_model // 2
     rate = math.log(10000.0) / max(1, half - 1)
     angles_PI = _angles(num_positions, torch.exp(torch.arange(half, dtype=torch.float64) * -rate))
@@ -54,6 +55,7 @@ class Positions(nn.Module):
         self.make_table = {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoids_in_halves}.get(
             kind
         )
+        # The rows below the offset are never read. fairseq's checkpoints have them.
         num_rows = max_positions + offset
         if self.make_table is None:
             self.weight = nn.Parameter(torch.empty(num_rows, d_model))

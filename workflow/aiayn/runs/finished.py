@@ -78,6 +78,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         return _read_shipped(shipped[name], average)
     train_path, train = trained[name]
     scale = train_path.relative_to(results_folder).parts[0]
+    # Averages of a run are next to each other: any of them leads to the folder.
     folder = average_record(
         results_folder, scale, train.corpus, train.system, train.seed, "last1"
     ).parent
@@ -129,6 +130,8 @@ def _read_shipped(folder: Path, average: str | None) -> FinishedRun:
     corpus = record.run.partition("-")[0]
     return FinishedRun(
         scale=folder.parents[1].name,
+        # A shipped model has no records of stages. Its own record fills the fields that readers
+        # use.
         checkpoint=CheckpointRecord(
             provenance=record.provenance,
             run=record.run,

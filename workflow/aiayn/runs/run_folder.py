@@ -109,6 +109,7 @@ class RunFolder:
 
         The next attempt resumes there.
         """
+        # Names sort by update. Torn files have another suffix.
         paths = list_checkpoints(self.checkpoints_path, "full")
         return update_of(paths[-1]) if paths else 0
 
@@ -180,6 +181,7 @@ class RunFolder:
                 self.log_path.stat().st_mtime, datetime.UTC
             )
             time = max(time, last_written.isoformat(timespec="seconds"))
+        # An abort of NCCL leaves no exception of Python: only the ranks' own output has it.
         reason = WATCHDOG_REASON if self._was_aborted(started.job) else LOST_REASON
         self.end_attempt(update=update, outcome="lost", reason=reason, time=time)
 

@@ -242,6 +242,7 @@ def _progress(
         or log.modified < last.time
     ):
         return progress
+    # An update below the attempt's start is of the attempt before.
     if log.update is None or log.update < last.update:
         return progress
     progress |= {"update": log.update, "target_tokens_per_second": log.target_tokens_per_second}
@@ -329,6 +330,7 @@ def gather_evidence(
     has_driver: bool,
 ) -> Evidence:
     """Return what is known of a run that is not done, from its files, its locks and its queue."""
+    # None on a file system without locks. Then only heartbeats and events can tell.
     has_rank = is_held(folder.lock_path)
     signs = []
     log = read_log_tail(folder.log_path)

@@ -73,6 +73,7 @@ class WorkflowProgress:
         It shows warnings and errors, and how many steps are done at each tenth of them. Snakemake's
         handler has this object among its filters, and calls it.
         """
+        # Snakemake's log records say which jobs begin and end, and how far all is.
         self._note(vars(record))
         # Ctrl-C is the user's wish: what snakemake calls errors then is none, and `stop` says more.
         is_shown = not self._is_interrupted and (self._shows_all or _is_for_terminal(record))

@@ -165,6 +165,7 @@ def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
         matching = [row for row in rows if name in (row.system, f"{row.corpus}/{row.system}")]
         trainings = set(list_trainings(matching))
         seeds = {training.seed for training in trainings}
+        # Without seeds a word selects all seeds of its rows.
         wanted_seeds = set(_parse_seeds(seeds_text, f"only: {word!r}")) if seeds_text else seeds
         if not matching or not wanted_seeds <= seeds:
             names = [f"{row.corpus}/{row.system}" if "/" in name else row.system for row in rows]

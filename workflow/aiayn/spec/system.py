@@ -198,6 +198,7 @@ def _read_inheriting(name: str, folder: Path, kind: str) -> Document:
     documents = [read_document(folder / f"{name}.yaml")]
     own_document = documents[0]
     names = [name]
+    # Each file inherits from one other. The chain ends at a file without `inherits`.
     while (base_name := documents[-1].values.get("inherits")) is not None:
         location = documents[-1].location("inherits")
         if not isinstance(base_name, str):

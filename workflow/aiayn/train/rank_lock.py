@@ -132,6 +132,7 @@ def _require_no_other_rank_zero(folder: RunFolder, stop: StopFlag, *, is_refused
     if not is_refused and (begun is None or is_here):
         return
     where = f"{begun.host}, job {begun.job}" if begun else "an unknown host"
+    # Here the system frees a lock with its process. Elsewhere only a heartbeat shows life.
     if is_here or folder.is_heartbeat_advancing(HEARTBEAT_TIMEOUT_SECONDS, check=stop.raise_if_any):
         raise _busy(folder, where)
     logger.warning(

@@ -66,6 +66,7 @@ def make_record(
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
     summary = summarise_attempts(request.folder.events(), until=until)
     provenance = gather_provenance(command=request.command)
+    # Only a GPU has several kernels of attention to choose from.
     kernels = ""
     if started.device == "cuda":
         kernels = _describe_kernels(request.training, state.get("num_updates_by_groups", {}))
