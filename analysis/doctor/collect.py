@@ -82,7 +82,7 @@ def _logs_of_run(train: TrainRecord) -> list[LogFile]:
         files.append(read_log(path, str(path)))
     for file in files:
         for section in file.sections:
-            section.arguments["save_dir"] = f"/{train.run}"
+            section.save_folder = f"/{train.run}"
     return files
 
 
