@@ -21,7 +21,7 @@ IS_SUPPORTED = import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYT
 NEXT_STEP = load a module that has one, or name one: make $(or $(firstword $(MAKECMDGOALS)),demo) PYTHON=python3.12
 
 .PHONY: core install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden report bench mutants \
-    requirements gpu-kit test-gpu-kit doctor-faults clean
+    requirements gpu-kit test-gpu-kit clean
 
 core: $(CORE_STAMP)
 	@echo "next: source $(BIN)/activate"
@@ -143,10 +143,6 @@ gpu-kit: install
 # That folder made and run on this machine's CPU, as on one without a network: six minutes.
 test-gpu-kit: install
 	$(BIN)/python -m pytest -m slow tests/gpu
-
-# Trains base of the demo with each planted fault, keeps the fixtures that tests/doctor reads, and writes its table.
-doctor-faults: install
-	$(BIN)/python -m tests.doctor.plant_faults
 
 clean:
 	rm -rf $(VENV) results logs benchmarks .snakemake *.egg-info

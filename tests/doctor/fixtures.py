@@ -1,57 +1,22 @@
-"""Keeps what the doctor reads of a planted run as a fixture, and lays a fixture out as the pipeline
-would have.
+"""Lays what the doctor reads of a planted run out as the pipeline would have.
 
-`fixtures/clean` has a log and two records. A fault's folder holds the files that differ. A fixture
-does not name the machine on which it was made. `fixtures/clean_multi30k` is the log of a base of
-Multi30k with `updates: 500`.
+`fixtures/clean` has a log and two records of base at the scale of the demo. A fault's folder holds
+the files that differ: they were made by the pipeline with the fault in it, without the name of the
+machine. `fixtures/clean_multi30k` is the log of a base of Multi30k with `updates: 500`.
 """
 
-import json
-import re
 import shutil
 from pathlib import Path
 
 import msgspec
 
-from aiayn.records import Hypotheses, TrainRecord, read_record, write_record
-from tests.doctor.faults import CLEAN, Fault
-from tests.doctor.planting import RESULTS, SCORED, TESTSET, evaluated_average
+from aiayn.records import Hypotheses, read_record, write_record
+from tests.doctor.faults import CLEAN
 from tests.records_factory import TRAINED
 
 FIXTURES_FOLDER = Path(__file__).parent / "fixtures"
-_HOME = re.compile(r"/[\w./-]*/(?=(?:workflow|runs|results)/)")
-
-
-def write_fixture(fault: Fault, copy: Path, fixtures_folder: Path = FIXTURES_FOLDER) -> None:
-    """Write what a planted run made into its fixture's folder; what the clean one's holds too is
-    left out.
-    """
-    results, evaluated = copy / RESULTS, f"{SCORED}/{evaluated_average(fault)}"
-    train = read_record(results / f"train/{SCORED}.json", TrainRecord)
-    files = {
-        f"{TESTSET}.json": results / f"decode/{evaluated}/{TESTSET}.json",
-        "scores.json": results / f"score/{evaluated}/{TESTSET}.json",
-        "train.log": train.log_path,
-    }
-    target, clean = fixtures_folder / fault.name, fixtures_folder / CLEAN.name
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    for name, path in files.items():
-        content = without_machine(path.read_bytes(), name)
-        is_shared = fault is not CLEAN and (clean / name).read_bytes() == content
-        if not is_shared:
-            (target / name).write_bytes(content)
-
-
-def without_machine(content: bytes, name: str) -> bytes:
-    """Return a file without the folders above the project's, and a record without its host."""
-    text = _HOME.sub("", content.decode("utf-8"))
-    text = re.sub(r"'(/[^']*)/(data-bin)'", r"'\2'", text)
-    if name.endswith(".json"):
-        record = json.loads(text)
-        record["provenance"] |= {"host": "", "input_sha256_by_path": {}}
-        text = json.dumps(record, indent=1) + "\n"
-    return text.encode("utf-8")
+TESTSET = "demo_test"
+SCORED = "demo_en_de/base/seed1"
 
 
 def assemble(name: str, folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -> Path:

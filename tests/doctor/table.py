@@ -18,11 +18,10 @@ METRIC = "bleu_tok_compound_split"
 CLAIM_OF_MULTI30K = ("--scale", "multi30k", "--system", "base", "--corpus", "multi30k_en_de")
 _HEADER = """# What the doctor answers when one thing is wrong
 
-Base at the scale of the demo (En-De, seed 1), trained or evaluated with one fault at a time, under base's name; the
-doctor reads log and records. `make doctor-faults` trains them, keeps the fixtures and writes this table;
-a test keeps it agreed with what the doctor says of the fixtures. BLEU is that of `demo_test` as it was reported, in the
-paper's definition for En-De ({metric}). Two seeds of the clean base differ by 0.8: a smaller
-difference is none, and what helps a training of 700 updates on 12,000 pairs need not help WMT14's.
+Base at the scale of the demo (En-De, seed 1), trained or evaluated with one fault at a time, under base's name. The
+doctor reads log and records, which are fixtures now. A test keeps this table agreed with what it says of them. BLEU is
+that of `demo_test` as it was reported, in the paper's definition for En-De ({metric}). Two seeds of the clean base differ
+by 0.8: a smaller difference is none, and what helps a training of 700 updates on 12,000 pairs need not help WMT14's.
 
 | fault planted | BLEU reported | beside clean | found | rank of the true cause | all findings, ranked |
 |---|---|---|---|---|---|
