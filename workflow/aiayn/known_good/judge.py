@@ -84,8 +84,10 @@ def judge(
             if problem is not None:
                 found[key] = problem
     for rule in rules.values():
+        if not rule.required_by or rule.quantity in stated:
+            continue
         keeps_out = tuple(number for number in numbers if number in rule.required_by)
-        if keeps_out and rule.quantity not in stated:
+        if keeps_out:
             found[rule.quantity, ""] = Problem(
                 quantity=rule.quantity,
                 value=None,
