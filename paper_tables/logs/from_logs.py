@@ -30,7 +30,7 @@ from aiayn.spec.system import SCALES
 from paper_tables.layout import Table, compact
 from paper_tables.logs.frame import frame_of_logs
 from paper_tables.logs.tables import lay_out_first_look, lay_out_logs
-from paper_tables.names import name_of_key
+from paper_tables.names import joined, name_of_key
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.report import TITLE, Origin, Statement, render_page
@@ -197,8 +197,9 @@ def _sentence(judged: JudgedJobs, lines: Sequence[AveragedLine], recorded: Colle
     words = f"{num_logs:,} logs read: {num_averaged:,} of {num_trainings:,} trainings fill"
     if not rows:
         return f"{words} a row of the paper; each log has its reason below."
-    more = f" and {len(rows) - MAX_LINES} more" if len(rows) > MAX_LINES else ""
-    return f"{words} the rows {', '.join(rows[:MAX_LINES])}{more}."
+    if len(rows) > MAX_LINES:
+        rows[MAX_LINES:] = [f"{len(rows) - MAX_LINES} more"]
+    return f"{words} the {'row' if len(rows) == 1 else 'rows'} {joined(rows)}."
 
 
 def _facts(judged: JudgedJobs, num_not_read: int) -> list[Statement]:
