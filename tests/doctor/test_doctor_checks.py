@@ -2,6 +2,7 @@
 changed; problems of the judge under their causes.
 """
 
+import dataclasses
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from aiayn.facts.jobs import Translation
 from aiayn.facts.types import Fact, Section
 from aiayn.known_good.judge import judge
 from aiayn.known_good.rows import JudgedTranslation
-from aiayn.records import TrainRecord, read_record
+from aiayn.records import Beginning, TrainRecord, read_record
 from aiayn.spec.system import Overrides, read_corpus
 from analysis.doctor.check_problems import check_training, check_translation
 from analysis.doctor.check_training import check_divergence
@@ -24,6 +25,8 @@ from analysis.doctor.costs import rank
 from analysis.doctor.diagnose import CHECKS, diagnose, make_claim
 from analysis.doctor.types import Case
 from tests.doctor.fixtures import assemble, lay_out, results_of
+from tests.logs.factory import TrainingText, write
+from tests.records_factory import TRAINED
 
 ROWS = tomllib.loads(Path(__file__).with_name("checks.toml").read_text(encoding="utf-8"))["case"]
 CLAIM = make_claim("clean", "demo", "base", "demo_en_de", Overrides())
@@ -108,3 +111,21 @@ def test_a_symptom_ranks_after_causes_and_is_found_only_where_bounds_are_publish
     problems = judge([Fact("updates", 250, "train.log", 1)], {"updates": 700}, ("train",))
     cause = check_training(replace(clean, problems={"training": problems})).findings
     assert [one.cause for one in rank([*symptoms, *cause])] == ["updates", "lengths"]
+
+
+def test_a_run_and_the_run_that_it_continues_are_one_training(tmp_path: Path) -> None:
+    """They saved into two folders, and the record says that one continues the other."""
+    loaded = "loaded checkpoint checkpoints/base/checkpoint_last.pt (epoch 3 @ 50000 updates)"
+    first = dataclasses.replace(TrainingText(), is_done=False).text()
+    second = dataclasses.replace(TrainingText(), first_epoch=3, num_epochs=2, loaded=loaded)
+    texts = {"a/train.log": first, "b/train.log": second.changed(save_dir="checkpoints/b").text()}
+    runs = write(tmp_path / "runs", texts)
+    train = replace(
+        TRAINED,
+        run="b",
+        log_path=runs / "b" / "train.log",
+        beginning=Beginning(run="a", update=50_000, tensors_sha256=""),
+    )
+    case = collect_run(tmp_path, train, CLAIM)
+    assert case.training is not None
+    assert [one.value("resumed_updates") for one in case.training.training.sections] == [0, 50_000]
