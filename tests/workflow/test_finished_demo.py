@@ -2,8 +2,7 @@
 
 `finished_demo.tar.xz` is what `snakemake --profile profiles/local --configfile
 workflow/config/demo.yaml --config updates=100` left at commit d02d6d88: Snakemake's metadata, the
-records of the trainings, and an empty file with its time for every other output. It also has the
-files of `big` and `big_enfr` as they were then; the demo's were made smaller later.
+records of the trainings, and an empty file with its time for every other output.
 `finished_evaluations.tar.xz` has the evaluations of base with seed 1, made at that commit: records
 and translations, without the checkpoints.
 """
@@ -31,8 +30,7 @@ WITHOUT_TORCH = (
 # Decision 0013 asks for one seed of this replication.
 WITHDRAWN = {f"multi30k_revisit_en_de-revisit_tiny-seed{seed}" for seed in (2, 3)}
 AFTER_SCORE = {"tables", "measure/record"}
-# Scale and run of every training of d02d6d88, with a data-bin whose digest is "data"; the demo's big
-# was made smaller later, and has new names.
+# Scale and run of every training of d02d6d88, with a data-bin whose digest is "data".
 NAMES = FINISHED_PATH.with_name("run_names.txt").read_text(encoding="utf-8").splitlines()
 
 NAMES_BY_SCALE: dict[str, list[str]] = {}
