@@ -203,19 +203,39 @@ def test_longer_trainings_have_three_readings_with_intervals_and_say_that_they_o
     assert f"big still leads: {shown}" in text
 
 
-def test_one_head_and_the_effect_of_d_k_are_those_of_the_table_of_heads() -> None:
-    lines = {line["contrast"]: line for line in read_pack("tables/heads.csv")}
-    best = lines["table3_a_h1 minus table3_a_h4"]
-    for testset, name in (("val", "bits on dev"), ("test_2016_flickr", "on test_2016")):
-        shown = plain(best[f"earlier_{testset}"]).partition(" (")[0]
-        assert f"{shown} {name}" in PAGE
-    assert f"{plain(best['earlier_test_2017_flickr']).partition(' (')[0]} on test_2017" in PAGE
+def test_one_head_and_the_effect_of_d_k_are_those_of_the_tables_of_heads() -> None:
+    text = " ".join(PAGE.split())
+    fresh = {line["contrast"]: line for line in read_pack("../attention/multi30k/tables/heads.csv")}
+    for contrast, found, answer in (
+        (
+            "cross_h8_dk32 minus base",
+            "h 8 with d_k 32 has {} bits (predicted",
+            "lower, within 0.05",
+        ),
+        ("cross_h4_dk16 minus base", "h 4 with base's d_k {} (predicted not lower;", "higher"),
+        ("table3_a_h4 minus base", "h 4 with d_k 32 {}.", "lower"),
+        ("table3_a_h1 minus table3_a_h4", "h 1 minus h 4 is {} (", "higher"),
+        (
+            "table3_a_h1 minus base",
+            "h 1 minus base is {}, higher but within",
+            "higher, within 0.05",
+        ),
+    ):
+        line = fresh[contrast]
+        assert found.format(plain(line["difference"]).partition(" [")[0]) in text
+        assert line["answer"] == answer
+    for contrast in (
+        "cross_h8_dk32 minus base",
+        "cross_h4_dk16 minus base",
+        "table3_a_h1 minus table3_a_h4",
+    ):
+        p_of_difference = fresh[contrast]["holm"].partition(";")[0]
+        assert f"{p_of_difference})" in text or f"; {p_of_difference};" in text
     by_sizes = {}
-    for contrast, line in lines.items():
-        if contrast.endswith("minus base") and line["earlier_val"]:
+    for line in read_pack("tables/heads.csv"):
+        if line["contrast"].endswith("minus base") and line["earlier_val"]:
             heads, d_k, _ = line["sizes"].split(", ")
             by_sizes[int(d_k), int(heads)] = line["earlier_val"].split()[0]
-    text = " ".join(PAGE.split())
     assert f"d_k 4 costs {by_sizes[4, 32]} (h 32) and {by_sizes[4, 8]} (h 8)," in text
     assert f"d_k 8 costs {by_sizes[8, 16]} (h 16) and {by_sizes[8, 8]} (h 8)," in text
     assert f"d_k 32 gains {by_sizes[32, 4]} (h 4)," in text
