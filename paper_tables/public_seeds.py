@@ -2,8 +2,8 @@
 
 `published/public_seeds.csv` has a line for each run of AlgoPerf and of MLPerf, and for each
 published mean over seeds. `published/README.md` describes it and its sources. None of these values
-enters a verdict: they are other systems than the paper's, in other definitions. Where our own
-standard deviation is not known, they say how many seeds would decide.
+enters a verdict, because these systems and definitions differ from the paper's. Where our own
+standard deviation is unknown, the published values say how many seeds a verdict would need.
 """
 
 import functools

@@ -87,8 +87,8 @@ class StopTraining(BaseException):
 
 
 class StopFlag(NotedSignal):
-    """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers. The training loop reads it
-    after each update.
+    """A flag that TERM, INT, USR2 and HUP set. Its handlers replace submitit's. The training loop
+    reads it after each update.
 
     A cluster sends USR2 when the time is nearly up, and another job resumes. The other signals end
     the run, also if a USR2 follows. `agreed` is the signal that all ranks stop at.
