@@ -225,7 +225,7 @@ class RecordedResults(NamedTuple):
 def gather_from_records(
     scale: str, results_folders: Sequence[Path], config_folder: Path = CONFIG_FOLDER
 ) -> RecordedResults:
-    """Read the records that one scale has in one or several results folders. Missing ones are allowed.
+    """Read the records that one scale has in one or several results folders. Some may be missing.
 
     Raises:
         RecordError: if a record is torn or belongs to another training than its path names, or if
