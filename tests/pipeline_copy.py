@@ -119,6 +119,8 @@ class Pipeline:
         os.chdir(self.checkout)
         os.environ.clear()
         os.environ.update(environment)
+        # An edit within a second that keeps a file's size would leave byte code that looks current.
+        sys.dont_write_bytecode = True
         # The copy's own packages are imported again, whatever this process has imported.
         sys.path[:0] = environment["PYTHONPATH"].split(os.pathsep)
         for name in [name for name in sys.modules if name.partition(".")[0] in OUR_PACKAGES]:

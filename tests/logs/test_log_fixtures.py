@@ -30,7 +30,9 @@ def curve_of(section: Section) -> list[tuple[int, int, float | None]]:
 
 
 def test_every_fixture_is_read() -> None:
-    assert (list_folder(FOLDER).log_paths, len(NAMES)) == (NAMES, 8)
+    # The folder also holds these tests, and may hold their byte code.
+    paths = [path for path in list_folder(FOLDER).log_paths if "__pycache__" not in path]
+    assert (paths, len(NAMES)) == (NAMES, 8)
     assert all(sections_of(name) for name in NAMES)
 
 
