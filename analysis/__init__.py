@@ -1,4 +1,5 @@
-"""The wings: questions about finished runs and about other people's files, one folder each.
+"""The wings. Each folder answers one question about finished runs or about other people's files.
 
-`aiayn.wings` finds them. A wing imports `aiayn` and `paper_tables`, never another wing.
+`aiayn.wings` finds the wings. A wing may import `aiayn` and `paper_tables`. It never imports a
+second wing.
 """

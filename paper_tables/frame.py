@@ -1,8 +1,8 @@
 """Defines the frame of a scale: printed numbers, ours over seeds, verdicts, the runs behind them.
 
 `paper_tables.make_frame` fills a frame from the records of a scale, `paper_tables.logs.frame` from
-logs. Tables and figures read a frame, which opens no file. To follow a number back: it is a
-`Number`, each of its values has its `Run`, and the run has its record or its log.
+logs. Tables and figures read only the frame, never a file. To find the origin of a number: a
+`Number` contains values, each value has its `Run`, and the run states its record or its log.
 """
 
 import functools
@@ -48,7 +48,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def word(self) -> str:
-        """Why the training has no number, in a word or two."""
+        """Why the training does not have a number, in one or two words."""
         if self.status.state != "finished":
             return self.status.state
         return "not scored"
@@ -95,7 +95,7 @@ class PrintedCell(msgspec.Struct, frozen=True, kw_only=True):
     """A printed number in one edition, our number for it, and the verdict.
 
     `table` is `2`, `3` or `replications`. `number` is None if the scale does not run the system.
-    The test set of `key` is '' if the scale has no such corpus. `corrected` is the verdict by
+    The test set of `key` is '' if the scale does not use this corpus. `corrected` is the verdict by
     Holm's correction over all cells, None where the rule was not applied.
     """
 
@@ -138,7 +138,9 @@ def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
 
 
 def is_bleu(metric: str) -> bool:
-    """Return whether the rule of the verdicts, whose margin is in BLEU, applies to a metric."""
+    """Return whether a metric is a BLEU. The rule of the verdicts applies to BLEU only, because its
+    margin is in BLEU.
+    """
     return metric.startswith("bleu_")
 
 

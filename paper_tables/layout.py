@@ -5,11 +5,11 @@ differ, or a log was scored in several definitions, a cell has several lines. A 
 has no line. The columns of the frame:
 
     table, row, column    the place. `row` is the name of the row, and `position` its number
-    kind                  whose it is: see `CellKind`
-    text, spread          the rounded number or the words; its interval and number of seeds
+    kind                  printed or ours, for example: see `CellKind`
+    text, spread          rounded number or words, and interval with number of seeds
     value                 the number behind the text, in full precision, where a column is compared
-    marks, is_best        marks that follow the text; whether it is bold as the best of its column
-    numbers               ours, each a `Number` with its values, also those that have no value yet
+    marks, is_best        marks after the text, and whether it is bold (best of its column)
+    numbers               our numbers (type `Number`), including numbers without values yet
     seeds, runs           the seeds and the names of the runs behind the numbers
     definition, source    the metrics of the numbers, and the signatures of their values
     side, group, anchor   of the row: printed or ours; rows of a group are neighbours without a rule
@@ -113,7 +113,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Note:
-    """A line below the table; it explains `mark`, if that is not ''."""
+    """A line below the table. It explains `mark`, unless `mark` is ''."""
 
     text: str
     mark: str = ""
@@ -226,7 +226,7 @@ def grid(table: Table) -> list[tuple[Any, list[ShownCell]]]:
 
 
 def spans(cells: Sequence[ShownCell]) -> list[ShownCell]:
-    """Return the cells of a row without those that the cell to their left covers."""
+    """Return the cells of a row, without cells that are covered by a wider cell on their left."""
     starts = [index for index, cell in enumerate(cells) if cell.kind != "spanned"]
     wide = []
     for start, end in itertools.pairwise([*starts, len(cells)]):
@@ -259,7 +259,7 @@ def our_field(
 
 
 def words_field(name: str, heading: str, words: Callable[[Item], str]) -> Field[Item]:
-    """Return a field of words of ours; a cell without words has no content."""
+    """Return a column of our texts. A cell with an empty text is empty."""
 
     def cell(item: Item) -> Cell | None:
         text = words(item)
@@ -339,12 +339,13 @@ def cells_of_tables(tables: Iterable[Table]) -> pd.DataFrame:
 
 
 def compact(table: Table) -> Table:
-    """Return the table as it is shown.
+    """Return the table in the form in which it is shown.
 
-    Columns of ours without content are dropped. If the table has any number of ours, so are columns
-    that only hold states (missing, not run); a note names them. A scale's mark is shown once a row.
-    A note on a mark that went with its column stays, without the mark. The best values are found.
-    Caption, headings and notes have names for people.
+    Empty columns of ours are dropped. If the table has any number of ours, columns that contain
+    only states (missing, not run) are dropped, too, and a note lists them. The mark of a scale is
+    shown once in each row. If all cells with a mark were dropped, its note stays without the mark.
+    The best value of each column is found. In caption, headings and notes, keys are replaced by
+    readable names.
     """
     cells = table.cells.assign(table=table.name)
     has_number = cells.numbers.map(bool).astype(bool)

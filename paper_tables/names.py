@@ -28,7 +28,9 @@ def _names() -> dict[str, Name]:
 
 
 def name_of_key(key: str) -> str:
-    """Return the name for people. It is the key without underscores if there is no other name."""
+    """Return the readable name of a key. Without an entry in the table, it is the key without
+    underscores.
+    """
     known = _names().get(key)
     return known.name if known else key.replace("_", " ")
 
@@ -52,6 +54,6 @@ def with_names(text: str) -> str:
 
 
 def joined(names: Sequence[str]) -> str:
-    """Return names as a sentence has them: "one, two and three"."""
+    """Join names as in an English sentence: "one, two and three"."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

@@ -73,7 +73,7 @@ class SeedNoise(NamedTuple):
 
     def pooled(self, quantity: Quantity) -> PooledSd | None:
         """Return the standard deviation over seeds, pooled over the settings, or None if the source
-        has no such values.
+        does not state such values.
         """
         values_by_setting = {}
         for name, runs in self.runs_by_setting.items():

@@ -42,10 +42,11 @@ def counted_alike(metric: str) -> frozenset[str]:
 
 
 class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An output's BLEU in a paper-style definition minus its BLEU in another: `low` to `high`.
+    """How much higher an output's BLEU is in a paper-style definition than in a second definition,
+    from `low` to `high`.
 
-    `value_from` and `value_to` are a printed pair, or both empty. A gap that does not `count` is
-    shown, but no range is made from it. Its `note` gives the reason.
+    `value_from` and `value_to` are the two printed scores, or both empty. If `counts` is not "yes",
+    the gap is shown but does not enter a range. Its `note` gives the reason.
     """
 
     who: Text
@@ -69,7 +70,8 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
-    """Return every published gap between a paper-style definition and another, in file order.
+    """Return every published gap between a paper-style definition of BLEU and a second definition,
+    in file order.
 
     Raises:
         TableError: the file is malformed, or a gap is repeated.

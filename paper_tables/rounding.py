@@ -69,10 +69,11 @@ def rounded_range(low: float, high: float, unit: str | int, *, is_signed: bool =
 def shown_over_seeds(
     values: Sequence[float], unit: str | int, *, is_signed: bool = False
 ) -> tuple[str, str]:
-    """Return the mean and half of its 95 % t-interval; for fewer than three seeds, the values
-    themselves and "".
+    """Return (mean, half of its 95 % t-interval) as text. For fewer than three seeds, return (the
+    values, "").
 
-    Counts have no interval. `values` are in the order of their seeds; without any, both are "".
+    Counts do not get an interval. `values` are in the order of their seeds. If `values` is empty,
+    both texts are "".
     """
     if not values:
         return "", ""

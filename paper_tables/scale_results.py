@@ -1,10 +1,10 @@
 """Reads the records of one scale from disk into `ScaleResults`, the input of `make_frame`.
 
-The sheet of the scale's config lists the trainings. Without a config (folders laid out as
-`results/`) the sheets next to the results list them. Then the records of its runs describe a
-system, so a later edit of its file changes nothing. Scores count if their translations, plain or
-packed, are next to the record of decode and have the digest that the record of score names. Other
-scores are left out. Their record is named.
+The sheet of the scale's config lists the trainings. If there is no config (folders laid out like
+`results/`), the sheets next to the results list the trainings, and systems are read from the
+records of their runs, so a later edit of a system's file does not matter. A score is used only if
+its translations, plain or packed, are next to the record of decode and have the SHA-256 that the
+record of the score states. Other scores are left out, and a message lists their records.
 """
 
 import logging
@@ -80,11 +80,11 @@ class RecordFault(NamedTuple):
 
 
 class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
-    """A scale's experiment and the records of it.
+    """A scale's experiment and its records.
 
-    `train_by_key` has only trainings under the present spec. The experiment's systems include the
-    scale's overrides, so a training of another length or precision is outdated. `record_by_stage`
-    has the records of the wings' stages by verb.
+    `train_by_key` contains only trainings made with the present spec. The spec includes the scale's
+    overrides, so a training with a different number of updates or a different precision is
+    outdated. `record_by_stage` maps a verb to the record of the wing's stage.
     """
 
     experiment: Experiment
@@ -107,13 +107,14 @@ def gather_results(
 ) -> ScaleResults:
     """Read the records of a scale. All of them must exist unless `so_far`.
 
-    A training without a record is in the state of its run. `queues` are asked for the run's job.
+    A training without a record has the state of its run. `queues` are the launchers' queues, which
+    are searched for the job of the run.
 
     Raises:
         TableError: naming the first missing record, or a training under another spec (neither with
             `so_far`).
-        RecordError: if a record is torn, or belongs to another run than its training (the latter
-            not with `so_far`).
+        RecordError: if a record is torn, or if it was made from a different run than its training
+            (with `so_far` such a record is skipped).
         CorpusError: if a record differs from the list of its training's evaluations (not with
             `so_far`). Results of earlier versions have no such list.
     """
@@ -158,10 +159,11 @@ def _gather(
     config_folder: Path = CONFIG_FOLDER,
     faults: dict[Evaluation, RecordFault] | None = None,
 ) -> ScaleResults:
-    """Read the records that belong to the `found` trainings, then those that belong to none.
+    """Read the records of the `found` trainings, then the records that do not depend on a training.
 
-    The latter are read from the first of `folders` that has them. With `faults`, scores whose
-    translations are not next to them are left out, and the reason is added to `faults`.
+    Records without a training are read from the first of `folders` that contains them. If `faults`
+    is given, scores without translations next to them are left out, and the reason is added to
+    `faults`.
     """
     scale = experiment.scale.scale
     train_by_key = {}
@@ -293,7 +295,9 @@ def gather_from_records(
 
 
 def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
-    """Return why scores do not belong to the translations next to a record of decode, or None."""
+    """Return why scores were not computed from the translations next to a record of decode, or None
+    if they were.
+    """
     found_path = find_packed(decode_path.with_suffix(".txt"))
     next_step = "score these translations again (`aiayn score`), or restore those that were scored"
     if found_path is None:
@@ -342,13 +346,14 @@ def _read_trainings(
 def _read_sheets(
     scale: str, results_folders: Sequence[Path], config_folder: Path
 ) -> list[SheetRow]:
-    """Return the trainings of the sheets next to the results, those of the first folder first.
+    """Return the trainings of the sheets next to the results. The trainings of the first folder
+    come first.
 
-    Results that no workflow of this version made have no sheet. They get the scale's own, and a
-    warning says so.
+    Results of earlier versions do not contain a sheet. For these the scale's own sheet is used,
+    with a warning.
 
     Raises:
-        ConfigError: if a sheet is wrong, or no folder has one and the scale has none either.
+        ConfigError: if a sheet is wrong, or if neither the folders nor the scale have a sheet.
     """
     paths = [folder / scale / SHEET_NAME for folder in results_folders]
     present = [path for path in paths if path.exists()]

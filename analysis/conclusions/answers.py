@@ -155,7 +155,7 @@ def answer_contrast(
 def answer_family(asked: Mapping[str, tuple[Relation, float, Estimate]]) -> dict[str, Answered]:
     """Return the answers of contrasts that are corrected together.
 
-    `asked` has by name the paper's relation, the printed effect and our estimate.
+    `asked` maps a contrast's name to the paper's relation, the printed effect and our estimate.
     """
     p_within, p_difference = [], []
     for _, _, estimate in asked.values():

@@ -1,4 +1,4 @@
-"""Calls the difference between a row and its control: the rule of decision 0009.
+"""Decides whether a row of Table 3 differs from its control, by the rule of decision 0009.
 
 The rule was fixed before seeds 5 and above of scale multi30k were trained. Its seeds 1 to 4 had
 been looked at.
@@ -99,7 +99,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_started(self) -> bool | None:
-        """Whether the cross-attention is useful, or None if that is not known."""
+        """Return whether the cross-attention is useful, or None if this is not known."""
         if self.lowest_entropy is None or self.bits_lost is None:
             return None
         return self.lowest_entropy <= UNIFORM_ENTROPY or self.bits_lost >= UNIFORM_BITS
@@ -115,7 +115,9 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     def bits_at(self, share: float) -> float | None:
-        """Return the newest validation at a share of the updates, or None if that is not known."""
+        """Return the newest validation's bits per subword at a share of the updates, or None if
+        unknown.
+        """
         last = round(share * self.updates)
         first = last - VALIDATION_SHARE * self.updates
         updates = [update for update in self.bits_by_update if first < update <= last]
@@ -159,13 +161,14 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A row against its control. `difference`, in the metric's unit, is over the runs that started.
+    """A row compared with its control. `difference`, in the metric's unit, covers the runs that
+    started.
 
-    `estimate` is None without an sd. `p_value` is None where nothing is
-    called. `corrected` is the call by Holm, None outside the family. `with_all` is the call with
-    all runs in, None if all runs of all systems started. `effects` are the differences in bits at
-    SHARES of the updates; None in BLEU, and where a seed has no validation. A row with more updates
-    than its control has `effect_at_control_updates`.
+    `estimate` is None without an sd. `p_value` is None where nothing is called. `corrected` is the
+    call after Holm's correction, None outside the family. `with_all` is the call with all runs in,
+    None if all runs of all systems started. `effects` are the differences in bits at SHARES of the
+    updates. An effect is None in BLEU, and if a seed was not validated there. A row with more
+    updates than its control has `effect_at_control_updates`.
     """
 
     call: Call
@@ -233,7 +236,7 @@ def mean_of_last_validations(bits_by_update: Mapping[int, float]) -> float | Non
 
 
 def started_runs(runs: Sequence[SeedRun]) -> list[SeedRun]:
-    """Return the runs without those that are known not to have started."""
+    """Return the runs, without the runs that are known not to have started to learn."""
     return [run for run in runs if run.has_started is not False]
 
 
@@ -316,7 +319,7 @@ def _difference(values: Sequence[float], control_values: Sequence[float]) -> flo
 def _effect(
     runs: Sequence[SeedRun], control_runs: Sequence[SeedRun], share: float, control_share: float
 ) -> float | None:
-    """Return the difference in bits at shares of the updates, or None if a seed has no validation
+    """Return the difference in bits at shares of the updates, or None if a seed was not validated
     there.
     """
     values = known_values(runs, lambda run: run.bits_at(share))
@@ -367,8 +370,8 @@ def _call(
 
 
 def correct_family(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Return the contrasts of one family with their calls by Holm. Contrasts without a call have no
-    part in it.
+    """Return the contrasts of one family with calls corrected by Holm. Contrasts without a call do
+    not enter the correction.
     """
     p_values = [contrast.p_value for contrast in contrasts if contrast.p_value is not None]
     adjusted = iter(holm_adjusted(p_values))

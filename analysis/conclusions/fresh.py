@@ -1,15 +1,15 @@
 """Answers decision 0013's questions: recurrence and convolution, heads or d_k, other readings.
 
-All seeds are fresh: none was used before the decision. The quantity is bits a subword on dev, as
-the mean of a run's last three validations. A contrast is a system minus its control. Two variances:
-base's own, and one that is pooled over the other systems of the family. A contrast without base has
-the pooled variance on both sides.
+All seeds are fresh, that is, they were not used before the decision. The quantity is bits per
+subword on dev: the mean of a run's last three validations. A contrast is a system minus its
+control. The standard error uses two variances: base's own, and a variance pooled over the other
+systems of the family. A contrast without base uses the pooled variance on both sides.
 
 Each contrast has two questions: is there a difference (two-sided t-test), and is it smaller than
 MARGIN_OF_ABSENCE (two one-sided t-tests)? Holm's correction runs within a family, once over each
 question. The rule runs on a family when all of its trainings have ended. Until then its numbers are
-shown without answers, and the missing trainings are named. A contrast with fewer than two seeds on
-a side, or with two kinds of device, has a sentence instead of a number.
+shown without answers, together with a list of the missing trainings. If a side has fewer than two
+seeds, or if the runs used two kinds of device, a sentence replaces the number.
 """
 
 import statistics
@@ -76,7 +76,7 @@ class FreshFamily(NamedTuple):
 
 
 def _rows_for(family: str) -> tuple[SheetRow, ...]:
-    """Return the rows that the decision asked for in one of its families."""
+    """Return the rows that decision 0013 requires in one of its families."""
     word = f"decision0013-{family}"
     return tuple(row for row in read_sheet(SHEET_PATH) if word in row.asked_by)
 
@@ -193,7 +193,7 @@ def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[Co
 
 
 def _problem(contrast: FreshContrast, runs_by_system: RunsBySystem) -> str:
-    """Return why a contrast has no number, in one sentence; '' if it has one."""
+    """Return one sentence that says why a contrast cannot have a number, or '' if it can."""
     devices: set[str] = set()
     for system in (contrast.system, contrast.control):
         runs = runs_by_system[system]
@@ -213,7 +213,7 @@ def _estimate(
     pooled: PooledSd,
     own: PooledSd | None,
 ) -> Estimate:
-    """Return the estimate of a contrast whose sides have two seeds or more."""
+    """Return the estimate of a contrast. Both sides must have at least two seeds."""
     sides = values[contrast.system], values[contrast.control]
     difference = statistics.mean(sides[0]) - statistics.mean(sides[1])
     numbers = len(sides[0]), len(sides[1])
@@ -225,9 +225,10 @@ def _estimate(
 def _answer(
     compared: Sequence[ComparedContrast], runs_by_system: RunsBySystem
 ) -> list[ComparedContrast]:
-    """Return the contrasts of a finished family with their answers.
+    """Return the contrasts of a family, with answers. All trainings of the family must have ended.
 
-    A contrast with a run that did not start is not answered, and has no part in the correction.
+    A contrast with a run that did not start to learn is not answered and does not enter the
+    correction.
     """
     estimate_by_index = {}
     unstarted = {}
@@ -327,10 +328,10 @@ def read_seconds_an_update(path: Path = SECONDS_PATH) -> dict[str, list[float]]:
 
 
 def better_rate_sentence(probes: RateProbes | None) -> str:
-    """Return a sentence if base was better by more than BETTER_RATE_BITS at another rate than
-    equation (3)'s, else ''.
+    """Return a sentence if base was better at a learning rate other than equation (3)'s, by more
+    than BETTER_RATE_BITS. Return '' otherwise.
 
-    Base's own probe at equation (3)'s rate is needed.
+    This needs a probe of base at equation (3)'s rate.
     """
     bits_by_rate = {} if probes is None else probes.bits_by_system.get(REFERENCE_SYSTEM, {})
     if PRINTED_RATE not in bits_by_rate:

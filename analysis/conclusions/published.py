@@ -29,9 +29,10 @@ class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 class PublishedFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What others found when they varied what a row of Table 3 varies, at scales of their own.
+    """The result of other authors who varied the same setting as a row of Table 3, at their own
+    scale.
 
-    `source` names them, `place` the part of their text.
+    `source` is the publication, `place` the section or table in it.
     """
 
     row: Text

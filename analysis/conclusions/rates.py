@@ -1,11 +1,11 @@
 """Reads the probes at other learning rates.
 
-Equation (3) fixes the rate. A probe is trained with the same schedule at half or twice its peak, by
-a system of its own: `rate_half_<system>` or `rate_twice_<system>`. A probe at equation (3)'s rate
-is a training of the system itself. `paper_tables/measured/rates/<scale>.csv` has a line for each
-probe, and the folder next to it has the logs. Probes have seeds of their own and are in no table of
-results. The schedule has no horizon, so a probe may be shorter than the tables' trainings: all
-sides are compared after the probes' number of updates.
+Equation (3) fixes the rate. A probe is a training with the same schedule, but half or twice its
+peak rate. It is a separate system: `rate_half_<system>` or `rate_twice_<system>`. A probe at
+equation (3)'s rate is a training of the system itself. `paper_tables/measured/rates/<scale>.csv`
+has a line for each probe, and the folder next to it has the logs. Probes use separate seeds and do
+not appear in the tables of results. The schedule has no horizon, so a probe may be shorter than the
+tables' trainings: all sides are compared after the probes' number of updates.
 """
 
 import statistics

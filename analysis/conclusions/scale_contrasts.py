@@ -49,14 +49,14 @@ NOT_ANSWERED, NOT_MEASURED = "cannot be answered", "not measured yet"
 
 
 class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A contrast as the paper prints it, as others found it, and ours.
+    """A contrast as the paper prints it, as other publications report it, and as we measured it.
 
     `conclusion` is None if the text concludes nothing from the two cells. `printed_effect` is in
-    our metric's unit. `row` and `control` are None where a system is not run at this scale, `ours`
-    is None without a value of both. `by_testset` has the same contrast on further test sets and, in
-    BLEU, with another alpha. None of these is called. Primary contrasts are `answered`, unless a
-    run did not start or the control has a single seed. `is_moving` says that the effect still
-    changes at the end of the updates.
+    our metric's unit. `row` and `control` are None if the system is not run at this scale. `ours`
+    is None unless both have a value. `by_testset` contains the same contrast on further test sets
+    and, in BLEU, with a different length penalty alpha. These further contrasts are not called.
+    Primary contrasts are `answered`, unless a run did not start to learn or the control has a
+    single seed. `is_moving` says that the effect still changes at the end of the updates.
     """
 
     conclusion: PublishedConclusion | None
@@ -122,8 +122,8 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_answer(self) -> dict[str, list[PrintedContrast]]:
-        """The primary contrasts by each of the six answers. Two further lists hold those without an
-        answer.
+        """Return the primary contrasts by each of the six answers. Two further lists contain
+        contrasts without an answer.
         """
         answers: dict[str, list[PrintedContrast]] = {str(answer): [] for answer in ContrastAnswer}
         answers |= {NOT_ANSWERED: [], NOT_MEASURED: []}
@@ -207,10 +207,12 @@ def _answer(
 def _moving_systems(
     runs_by_system: Mapping[str, Sequence[SeedRun]], systems: Sequence[str]
 ) -> set[str]:
-    """Return the systems whose slope at the end of the updates differs from base's (decision 0012).
+    """Return the systems that learn faster or slower than base at the end of the updates (decision
+    0012).
 
-    The difference of mean slopes is tested by the sd that is pooled over all systems, with Holm's
-    correction over `systems`. A system with a seed without a slope is not tested.
+    The mean slope of a system's dev curve is compared with base's. The test uses the sd pooled over
+    all systems, and Holm's correction over `systems`. A system is not tested if the slope of one of
+    its seeds is unknown.
     """
     slopes_by_system = {}
     for system, runs in runs_by_system.items():
@@ -265,7 +267,9 @@ def _our_contrast(
     runs: Mapping[str, list[SeedRun]],
     spread: Spread,
 ) -> Contrast | None:
-    """Return our contrast of two systems that are run here, or None if one has no value."""
+    """Return our contrast of two systems that are run here, or None if a value of one is
+    missing.
+    """
     row_runs, control_runs = (runs.get(number.key.system, []) for number in contrast.numbers)
     if not row_runs or not control_runs:
         return None
@@ -331,6 +335,6 @@ def _printed_contrast(
 
 
 def further_testsets(frame: Frame) -> list[str]:
-    """Return the further test sets of Table 3's rows, and dev by another alpha."""
+    """Return the further test sets of Table 3's rows, and dev with a different alpha."""
     testsets = [key.testset for key in frame.keys if key.role in ("further", "alpha")]
     return list(dict.fromkeys(testsets))

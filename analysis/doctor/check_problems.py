@@ -1,7 +1,8 @@
-"""Turns the problems that the judge finds into findings: problems with one cause together, under
-the name that published costs have.
+"""Turns the judge's problems into findings: problems with the same cause become one finding, under
+the name that the published costs use.
 
-`aiayn tables --from-logs` shows the same problems. No rule about settings or statements is here.
+`aiayn tables --from-logs` shows the same problems. The rules about settings and log lines are in
+`aiayn.known_good`.
 """
 
 from collections.abc import Collection, Sequence

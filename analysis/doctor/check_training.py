@@ -33,7 +33,9 @@ def _validated(training: Training) -> list[Statistics]:
 
 
 def _bits(one: Statistics) -> float:
-    """Return the bits a subword, infinite where they are no number."""
+    """Return the bits per subword of a validation. Return infinity if the printed loss is not a
+    number.
+    """
     bits = one.nll_bits
     return bits if bits is not None and math.isfinite(bits) else math.inf
 
@@ -58,9 +60,9 @@ def check_divergence(case: Case) -> Answer:
 def check_start(case: Case) -> Answer:
     """Check that the decoder began to read the source, by the validation curve.
 
-    A training with normalisation after each sub-layer may stay for good at what its target language
-    alone tells: its loss falls and is flat, no gradient is unusual, and its translations have
-    little to do with their source.
+    A model with normalisation after each sub-layer (post-norm) may remain a pure language model of
+    the target side. Then its loss falls and becomes flat, its gradients look normal, and its
+    translations have little to do with their source.
     """
     if case.training is None:
         return Answer(missing=NO_LOG)

@@ -48,7 +48,7 @@ def _length_symptom(section: Section, words: str, penalty: float) -> Finding:
 
 
 def check_definition(case: Case) -> Answer:
-    """Check that the BLEU of a log is of the printed number's definition."""
+    """Check that a log's BLEU is computed by the same definition as the printed number."""
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     seen = []
     for judged in case.translations:

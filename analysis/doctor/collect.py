@@ -1,5 +1,5 @@
-"""Collects the evidence on a claim into a `Case`: the logs and records of one of our runs, or the
-logs of any folder.
+"""Collects the evidence on a claim into a `Case`: logs and records of one of our runs, or the logs
+in any folder.
 
 The records of our run say what was decoded, averaged and scored. The spec in its training record
 (`training_json`) is not read, because the expected values come from the system's own file.
@@ -35,8 +35,8 @@ MAX_NOTES = 4  # files that a refusal names
 
 
 def list_runs(results_folder: Path) -> dict[str, Path]:
-    """Return the record of every finished run below a results folder by the run's name, the newest
-    last.
+    """Return the record of every finished run below a results folder, by the run's name. The newest
+    run is last.
 
     Raises:
         RecordError: if there are no finished runs.
@@ -54,7 +54,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
     """Return the evidence of a run.
 
     Raises:
-        RecordError: if a file that is there is malformed, or belongs to another run.
+        RecordError: if a file is malformed, or was written by a different run.
     """
     scale_folder = results_folder / claim.target.scale
     evaluated = f"{train.corpus}/{train.system}/seed{train.seed}"
@@ -68,9 +68,9 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
 
 
 def _logs_of_run(train: TrainRecord) -> list[LogFile]:
-    """Return the log of a run, and that of the run that it continues.
+    """Return the log of a run and, if the run continues an earlier run, the log of the earlier run.
 
-    The record says that both are one training, which saved into two folders.
+    The record says that the two runs are one training, with checkpoints in two folders.
     """
     own_path = find_packed(train.log_path)
     files = [] if own_path is None else [read_log(own_path, str(own_path))]
@@ -89,14 +89,14 @@ def _logs_of_run(train: TrainRecord) -> list[LogFile]:
 def _decoded(
     scale_folder: Path, evaluated: str, train: TrainRecord, claim: Claim
 ) -> list[tuple[Path, Hypotheses]]:
-    """Return the records of the run's translations, without searches and averages that differ on
-    purpose.
+    """Return the records of the run's translations. Searches and averages that differ on purpose
+    are left out.
 
-    A search with a length penalty in its name differs on purpose. So does an average that is not
-    the tables', if the test set was also translated with theirs.
+    A search with a length penalty in its name differs on purpose. If a test set was translated with
+    the average that the tables use, its other averages differ on purpose, too.
 
     Raises:
-        RecordError: if a record is of another run.
+        RecordError: if a record was written by a different run.
     """
     found = []
     for path in glob(scale_folder, f"decode/{evaluated}/last*/*.json"):
@@ -142,8 +142,8 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
     """Return the evidence of the logs in a folder.
 
     Raises:
-        UsageError: if the folder holds several trainings.
-        RecordError: if it holds neither a training nor a translation.
+        UsageError: if the folder contains several trainings.
+        RecordError: if the folder contains neither a training nor a translation.
     """
     listing = list_folder(folder)
     files = [read_log(folder / path, str(folder / path)) for path in listing.log_paths]
@@ -178,7 +178,7 @@ def _case_of_logs(claim: Claim, files: Sequence[LogFile], left_out: Sequence[Lef
 
 
 def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """Yield a sentence for each file that could not be read or is the log of another program."""
+    """Yield a sentence for each file that could not be read or that a different program wrote."""
     for text in not_read(files, left_out):
         yield f"Not read: {text}."
     for file in files:

@@ -1,8 +1,8 @@
 """Adds to each finding its published cost in BLEU, and ranks the findings by cost.
 
-Costs come from published/costs.csv and published/gaps.csv; planted.csv has the costs of faults that
-were planted in the demo. A cost counts only for the corpus, the kind of system and the size of the
-difference with which it was measured.
+Costs come from published/costs.csv and published/gaps.csv. planted.csv contains the costs of faults
+that were planted in the demo. A cost counts only for the corpus, the kind of system and the size of
+the difference with which it was measured.
 """
 
 import math
@@ -97,8 +97,9 @@ def add_costs(diagnosis: Diagnosis) -> Diagnosis:
 
 
 def is_incomparable(finding: Finding) -> bool:
-    """Return whether a finding forbids to compare the score with the printed one: another language
-    pair or another test set, except the filtered newstest2014, which reads alike.
+    """Return whether a finding makes the score incomparable with the printed score: a different
+    language pair or test set. The filtered newstest2014 counts as comparable, because its scores
+    are alike.
     """
     is_other_testset = finding.cause == "testset" and finding.amount != NUM_FILTERED
     return is_other_testset or finding.cause == "language_pair"

@@ -99,7 +99,7 @@ def diagnose(case: Case, no_log: str = "none") -> Diagnosis:
 
 def notes_of(case: Case) -> tuple[str, ...]:
     """Return a sentence for each file that was not read, for each note of the judge, and for each
-    other number whose facts nothing states.
+    other number without stated conditions.
     """
     notes = list(case.not_read)
     unstated: dict[str, list[str]] = {}

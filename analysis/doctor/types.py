@@ -37,11 +37,11 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, kw_only=True):
-    """The evidence on a claim; None or empty means absent.
+    """The evidence on a claim. None or an empty value means that this evidence is absent.
 
-    `translations` are those of logs, and `translation_paths` has also those of records. `problems`
-    has what the judge found in the `training` and in each `translation`. `not_read` has a sentence
-    for each file that could not be read.
+    `translations` come from logs only. `translation_paths` covers logs and records. `problems`
+    contains what the judge found in the `training` and in each translation. `not_read` has a
+    sentence for each file that could not be read.
     """
 
     claim: Claim
@@ -53,7 +53,7 @@ class Case(msgspec.Struct, kw_only=True):
 
     @property
     def log_path(self) -> str:
-        """The log of the training, '' without one."""
+        """The path of the training's log, '' if there is no training."""
         return self.training.training.last.path if self.training else ""
 
 
@@ -86,12 +86,12 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference from the claim, with its evidence, its cost and what to do.
+    """A difference from the claim, with its evidence, its cost in BLEU and how to fix it.
 
-    `cause` and `amount` name the difference as published/costs.csv does: a quantity and its value,
-    or the ratio to the system's value. The cost is that of publications on the same corpus, or
-    follows from the log. `concerns` is the number that the difference keeps
-    out of the tables, '' for the BLEU of a test set.
+    `cause` and `amount` use the vocabulary of published/costs.csv: a quantity, and its value or the
+    ratio to the system's value. The cost comes from publications on the same corpus, or is computed
+    from the log. Because of the difference, the number `concerns` does not appear in the tables (''
+    means the BLEU of a test set).
     """
 
     cause: str
@@ -120,11 +120,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer: findings in their rank, and the outcome of every check in the order in
-    which it was made.
+    """The whole answer: findings, ranked, and the outcome of every check in the order of the
+    checks.
 
-    `notes` are sentences on what is unusual or could not be read. `not_judged` are the required
-    quantities that nothing states: with any of them, "no difference" cannot be said.
+    `notes` are sentences on what is unusual or could not be read. `not_judged` lists required
+    quantities that neither a log nor a record states. If it is not empty, the answer cannot be "no
+    difference".
     """
 
     name: str
@@ -150,8 +151,8 @@ WORDS_BY_CHECK = {
 
 
 class KnownFinding(msgspec.Struct, frozen=True):
-    """A row of findings.csv: the cause as published/costs.csv names it, and the templates of title
-    and fix.
+    """A row of findings.csv: the cause, as in published/costs.csv, and templates for title and
+    fix.
     """
 
     name: str
@@ -169,7 +170,9 @@ KNOWN_FINDINGS = {
 def make_finding(
     name: str, evidence: Sequence[Problem], *, cost: Cost | None = None, **values: Any
 ) -> Finding:
-    """Return the finding with a name in findings.csv, whose texts may have fields of `values`."""
+    """Make the finding with this name in findings.csv. `values` fills the fields of its
+    templates.
+    """
     known = KNOWN_FINDINGS[name]
     return Finding(
         cause=known.cause.format(**values),

@@ -35,10 +35,10 @@ MAX_LINES = (
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A value after `update` optimiser steps and `hours` of training (None where the log has no
-    times).
+    """A value after `update` optimiser steps and `hours` of training (None if the log does not
+    print times).
 
-    `value` is not a number where fairseq printed so: a loss that diverged, or overflowed.
+    `value` is NaN or infinite if fairseq printed that, because the loss diverged or overflowed.
     """
 
     measure: str
@@ -118,8 +118,8 @@ class _Start:
                 self._keep(statistics, line)
 
     def _is_skipped(self, line: bytes) -> bool:
-        """Return whether a line of statistics within an epoch follows one that was read; never one
-        without a number.
+        """Return whether to skip a line of statistics within an epoch, because a close line was
+        already read. Lines with nan or inf are never skipped.
         """
         if b'"update": ' not in line and b"num_updates=" not in line:
             return False
@@ -130,7 +130,9 @@ class _Start:
         return is_beside
 
     def _keep(self, statistics: Statistics, line: bytes) -> None:
-        """Keep the points of a line of statistics. The end of an epoch adds no point."""
+        """Keep the points of a line of statistics. The line at the end of an epoch does not add
+        points.
+        """
         values = statistics.value_by_name
         self._last_update = statistics.update or self._last_update
         # The times of lines, else fairseq's own `wall`. A line without either follows the last.
@@ -155,13 +157,15 @@ class _Start:
 
 
 def _time_of(line: bytes) -> str:
-    """Return the time printed at the beginning of a line, without zone, or '' if there is none."""
+    """Return the time at the beginning of a line, without time zone, or '' if the line has no
+    time.
+    """
     match = _TIME.match(line) or _TIME.match(line, 1)
     return match[1].decode() if match else ""
 
 
 def _seconds_between(first_line: bytes, last_line: bytes) -> float | None:
-    """Return the seconds between the times of two lines, or None if a line has no time."""
+    """Return the seconds between the times of two lines, or None if a line does not have a time."""
     begin, end = _time_of(first_line), _time_of(last_line)
     if not begin or not end:
         return None
@@ -170,10 +174,10 @@ def _seconds_between(first_line: bytes, last_line: bytes) -> float | None:
 
 
 def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoint]:
-    """Return means over spans of `num_updates` updates, each at the last update of its span that
-    was printed.
+    """Average the points of each span of `num_updates` updates. The mean is placed at the last
+    printed update of its span.
 
-    Marks of restarts, and values that are no numbers, stay as they are: a mean would hide them.
+    Marks of restarts, and values that are nan or inf, are kept, because a mean would hide them.
     """
     spans: dict[tuple[str, int], list[CurvePoint]] = {}
     kept: list[CurvePoint] = []

@@ -95,9 +95,9 @@ def shown_tokens(tokens: Iterable[str]) -> list[str]:
 
 
 def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") -> pd.DataFrame:
-    """Return the weights of the given heads, and of the queries that belong to a word.
+    """Select the weights of the given heads, and of the queries that are parts of the given word.
 
-    Without heads or without a word, all are returned.
+    The default is all heads and all queries.
 
     Raises:
         FigureError: if a head does not exist, or if the word does not occur.
@@ -150,12 +150,12 @@ def draw_attention(
 
 
 def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
-    """Return queries on the left, keys on the right, and a line for each weight.
+    """Draw queries on the left, keys on the right, and a line for each weight.
 
     A line has the colour of its head, and is stronger for a larger weight.
 
     Raises:
-        FigureError: if the sentence is too long to name its tokens.
+        FigureError: if the sentence has too many tokens to label.
     """
     num_tokens = int(max(frame["query_index"].max(), frame["key_index"].max())) + 1
     if num_tokens > MAX_LABELLED:

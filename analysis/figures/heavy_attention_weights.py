@@ -45,7 +45,7 @@ class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
 def attention_weights(
     translator: Translator, source: str, *, kind: Kind, layer: int | None = None
 ) -> AttentionWeights:
-    """Return a layer's weights in a sentence. `source` is a line of pieces.
+    """Return the attention weights of a layer for one sentence. `source` is a line of subwords.
 
     The decoder reads the model's own translation. `layer` counts from 1. The default is the second
     last, as the paper shows layer 5 of 6.
@@ -113,7 +113,9 @@ def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
 def _observe(
     translator: Translator, layer: Any, name: str, source_S: Tensor, target_T: Tensor | None
 ) -> np.ndarray:
-    """Run the model on the sentence, and return the weights of the named attention, (H, Q, K)."""
+    """Run the model on the sentence and return the weights of the chosen attention, shape (H, Q,
+    K).
+    """
     seen: list[Tensor] = []
     attention = getattr(layer, name)
     is_ours = hasattr(attention, "score")

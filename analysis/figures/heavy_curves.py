@@ -126,10 +126,10 @@ def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None)
 def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
     """Return the curves of logs, given as (run, path).
 
-    If a file holds several trainings, each is a run.
+    If a file contains several trainings, each of them is a run.
 
     Raises:
-        RecordError: if a log cannot be read, or holds no training.
+        RecordError: if a log cannot be read or does not contain a training.
     """
     curves = []
     for run, path in named_paths:
@@ -249,9 +249,9 @@ def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
 
 
 def _colour(names: Sequence[str]) -> alt.Color:
-    """Return the colours: the palette's for the first series, grey for further series.
+    """Return the colour scale: the palette for the first series, grey for all further series.
 
-    A single series has no legend.
+    If there is only one series, the legend is left out.
     """
     coloured = list(names[:MAX_SERIES])
     greys = [INK] * (len(names) - len(coloured))

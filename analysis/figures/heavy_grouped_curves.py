@@ -38,11 +38,11 @@ OTHERS = "Other systems"
 
 
 def draw_groups(frame: pd.DataFrame) -> alt.TopLevelMixin:
-    """Return the panels of a frame of curves: dev perplexity, or the training loss where no
-    validation was printed, against updates.
+    """Draw the panels of a frame of curves against updates: dev perplexity, or the training loss if
+    no validation was printed.
 
     Raises:
-        FigureError: if there is no finite value.
+        FigureError: if all values are nan or inf.
     """
     finite = frame[frame["value"].map(math.isfinite) & (frame["value"] > 0)]
     shown = [panel for panel in PANELS[:2] if (finite["measure"] == panel.measure).any()]

@@ -109,7 +109,7 @@ def time_layers(
     num_rounds: int = NUM_ROUNDS,
     stopwatch: Callable[[Call, int], float] = cpu_seconds,
 ) -> TimedLayers:
-    """Time layers, by default those of `read_sizes`, on a single thread of the CPU, in fp32."""
+    """Time layers, by default of the sizes of `read_sizes`, on one CPU thread in fp32."""
     torch.set_num_threads(1)  # CPU seconds would count waiting threads
     call_by_size = {size: make_call(size) for size in sizes or read_sizes()}
     flops_by_size = {size: counted_flops(call) for size, call in call_by_size.items()}

@@ -46,9 +46,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellSources(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of a scale with the sources of its number.
+    """A cell of a table, with the sources of its number.
 
-    `missing` names the trainings without a value, and the reasons.
+    `missing` lists the trainings without a value, and the reasons.
     """
 
     cell: NamedCell
@@ -81,11 +81,12 @@ def numbers_by_cell(cells: pd.DataFrame) -> dict[str, list[Number]]:
 
 
 def find_sources(name: str, frame: Frame) -> list[CellSources]:
-    """Return the sources of a cell: of a printed one, or of each number of ours in any other.
+    """Return the sources of a cell: of a printed cell, or of every number of ours in any other
+    cell.
 
     Raises:
-        UsageError: if the cell does not exist; the error gives similar names. Also if the scale
-            does not run the system of a printed cell on its corpus.
+        UsageError: if the cell does not exist (the error lists similar names), or if the scale does
+            not run the system of a printed cell on its corpus.
     """
     printed = named_cells(frame)
     if name in printed:
@@ -104,7 +105,7 @@ def find_sources(name: str, frame: Frame) -> list[CellSources]:
 
 
 def sources_of_printed(frame: Frame, cell: NamedCell) -> CellSources:
-    """Return the sources of our number for a printed one, and which trainings have no value.
+    """Return the sources of our number for a printed number, and the trainings that lack a value.
 
     Raises:
         UsageError: if the scale does not run the cell's system on its corpus.

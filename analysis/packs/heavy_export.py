@@ -34,8 +34,9 @@ def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
     Raises:
         RecordError: if no training record of the run can be read.
         UsageError: if the folder exists.
-        CheckpointError: if the checkpoint is absent, torn or belongs to another data-bin.
-        SpaceError: if the disk is full. Nothing half-written is left.
+        CheckpointError: if the checkpoint is absent or torn, or was trained on a different
+            data-bin.
+        SpaceError: if the disk is full. Partial files are removed.
     """
     if into.exists():
         raise UsageError(f"{into}: exists already; remove it, or give another folder with --output")
@@ -133,7 +134,9 @@ def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
 
 
 def _copy_subword_models(finished: FinishedRun, folder: Path) -> dict[str, str]:
-    """Copy the subword models. A corpus whose text comes in pieces has no model."""
+    """Copy the subword models. A corpus that is published already segmented does not have subword
+    models.
+    """
     path_by_language = finished.segmented.model_path_by_language if finished.segmented else {}
     file_by_language = {}
     for language, path in path_by_language.items():

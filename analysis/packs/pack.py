@@ -1,9 +1,10 @@
 """Packs a scale's finished runs into a small folder: records, logs, translations, tables, figures.
 
-The folder is laid out like `results/<scale>/`, with `runs/<run>/` for logs and attempts. What was
-measured is in one archive (`aiayn/packed.py`), in which texts are packed by xz. The same runs give
-the same bytes: the time of packing, hosts and this machine's folders are not written. Runs of an
-earlier pack that are missing here stay in the pack, as a table may be trained on several machines.
+The folder is laid out like `results/<scale>/`, with `runs/<run>/` for logs and attempts. Records,
+logs and translations are in one archive (`aiayn/packed.py`), in which texts are compressed by xz.
+The same runs give the same bytes, because the time of packing, host names and this machine's
+folders are not written. A table may be trained on several machines, so runs that are missing here
+stay in the pack if an earlier pack has them.
 """
 
 import re
@@ -77,12 +78,12 @@ NOTICE_NAME = "NOTICE"  # shipped with a model: the origin of its text, and the 
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
-    """The packed folder.
+    """The result of packing: what the folder contains, and what was left out.
 
     `num_asked` trainings were requested. `missing` has the states of the trainings that were not
-    packed. `num_kept` of the `num_runs` come from the earlier pack, as the results lack them.
-    `left_out` names the trainings and models of the earlier pack that the new pack lacks, and the
-    reasons.
+    packed. Of the `num_runs` packed runs, `num_kept` come from the earlier pack, because the
+    results lack them. `left_out` lists trainings and models that only the earlier pack has, with
+    the reasons.
     """
 
     folder: Path
@@ -109,9 +110,9 @@ def pack_scale(
     same data. The models in the earlier pack are kept, too, if their runs are packed.
 
     Raises:
-        RecordError: if nothing is finished, if a log or attempts are missing, if scores belong to
-            other translations, if a model's corpus has no NOTICE, or if the folder would be larger
-            than `max_bytes`. Nothing is changed then.
+        RecordError: if no run is finished, if a log or a list of attempts is missing, if scores
+            were computed from different translations, if a model's corpus lacks a NOTICE, or if the
+            folder would be larger than `max_bytes`. The old pack is then unchanged.
         StateError: if a folder of that name exists and is not a pack.
     """
     target = output_folder / scale.scale
@@ -185,7 +186,7 @@ def _missing(results: ScaleResults) -> list[TrainingKey]:
 
 
 def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
-    """Return whether an earlier pack used the results' data-bin. True if the results have no
+    """Return whether an earlier pack used the results' data-bin. True if the results do not have a
     data-bin.
     """
     path = corpus_record(earlier_folder, results.experiment.scale.scale, "binarize", corpus)
@@ -296,9 +297,9 @@ class _Packer:
         return self.earlier_folder if key in self.kept else self.results_folder
 
     def _copy(self, inside: Path, record_type: type[Record], *folders: Path, run: str = "") -> bool:
-        """Copy a record from the first folder that has it, without this machine's names.
+        """Copy a record from the first folder that contains it. Names of this machine are removed.
 
-        Return whether it was found and, if `run` is given, belongs to that run.
+        Return whether the record was found and, if `run` is given, was written by that run.
         """
         paths = [folder / inside for folder in folders if exists(folder / inside)]
         if not paths:

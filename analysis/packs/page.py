@@ -1,7 +1,7 @@
 """Writes the page of a pack next to its files: `python -m analysis.packs.page FOLDER`.
 
-The page is one file that can be downloaded and opened. It is made from the pack alone, links to no
-other file, and has neither the time nor the commit of its making.
+The page is one file that can be downloaded and opened. It is made only from the files of the pack.
+It does not link to other files, and it does not contain a time or a commit.
 """
 
 import sys

@@ -54,11 +54,12 @@ def read_ratios(
 def predict_scaled(
     training: TrainingSpec, vocabulary_size: int, machine: Machine, system: str, ratios: Ratios
 ) -> Speed:
-    """Return how long a training takes. If trainings in its precision have finished on such
-    devices, the formula times their median ratio is expected.
+    """Predict how long a training takes. If trainings in the same precision have finished on the
+    same kind of device, the formula is multiplied by the median ratio of their measured to
+    predicted times.
 
     Raises:
-        ConfigError: naming the system, if the machine does not support its precision.
+        ConfigError: if the machine does not support the system's precision.
     """
     speed = predict_speed(training, vocabulary_size, machine, system=system)
     ratio_by_run = ratios.get(training.precision)

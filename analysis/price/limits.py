@@ -12,8 +12,8 @@ from aiayn.train.fairseq_args import refuse_untrainable
 
 
 class SlurmJobs(msgspec.Struct, frozen=True):
-    """The Slurm jobs of a training, in words. `advice` is '' if their cluster's file allows so
-    many.
+    """The Slurm jobs of a training, in words. `advice` is '' if the cluster's file allows that many
+    jobs.
     """
 
     number: int

@@ -1,5 +1,5 @@
-"""Chooses the machine of trainings that are planned: a cluster's GPUs, this machine, or GPUs named
-by the user.
+"""Chooses the machine of planned trainings: a cluster's GPUs, this machine, or the GPUs that the
+user states.
 """
 
 from collections.abc import Set
@@ -52,7 +52,9 @@ def choose_machine(
 
 
 def default_gpu(hardware: HardwareSpec, precisions: Set[Precision]) -> str:
-    """Return the GPU that counts where none is named: the paper's own, if it has the precisions."""
+    """Return the GPU to plan for if the user does not choose one: the paper's GPU, if it supports
+    the precisions.
+    """
     for name in (PAPER_GPU, *hardware.gpu_by_name):
         if precisions <= hardware.gpu_by_name[name].rate_by_precision.keys():
             break

@@ -98,18 +98,19 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole plan. Bytes of text and data-bins omit `unsized_corpora`, whose size is not
-    published.
+    """The whole plan. The bytes of text and data-bins leave out `unsized_corpora`, because the
+    sizes of these corpora are not published.
 
-    `cost` is the sum over all trainings, None if one of them has no hours. `hours_by_gpus` answers
-    how many GPUs a training should have: it has the hours until all trainings are done on the GPUs
-    of one node, by the number of GPUs a training. It is empty on CPUs, without hours, or if 8 GPUs
-    cannot share an update. `jobs` are the Slurm jobs of the longest training, None without a
-    cluster or without hours. `times_as_fast` compares the precisions of the GPU with the planned
-    precision, by the formula, for the first training. `on_papers_gpus` has the hours that are
-    expected where the paper prints its own, and `anchors` are published trainings for systems
-    without hours. A plan of one system has the command line of fairseq-train for each
-    corpus, or says in `command_refusal` why fairseq cannot train it.
+    `cost` is the sum over all trainings, None if the hours of one of them are unknown.
+    `hours_by_gpus` answers how many GPUs a training should have: it has the hours until all
+    trainings are done on the GPUs of one node, by the number of GPUs a training. It is empty on
+    CPUs, without hours, or if 8 GPUs cannot share an update. `jobs` are the Slurm jobs of the
+    longest training, None without a cluster or without hours. `times_as_fast` is the speed in each
+    precision of the GPU, relative to the planned precision, by the formula, for the first training.
+    `on_papers_gpus` are the hours predicted on the paper's GPUs, for trainings with a time in the
+    paper. `anchors` are published trainings for systems with unknown hours. A plan of one system
+    contains the command line of fairseq-train for each corpus, or says in `command_refusal` why
+    fairseq cannot train it.
     """
 
     scale: str
@@ -145,13 +146,12 @@ def precisions_of(experiment: Experiment) -> set[Precision]:
 def make_plan(
     experiment: Experiment, machine: Machine, hardware: HardwareSpec, results_folder: Path
 ) -> Plan:
-    """Return the plan of a scale on a machine, in proportion to finished trainings if there are
-    any.
+    """Return the plan of a scale on a machine. If trainings have finished, the predictions are
+    scaled by their measured times.
 
     Raises:
         RecordError: if the record of a training is unreadable.
-        ConfigError: naming the system, if the machine does not have the precision that it is to be
-        trained in.
+        ConfigError: if the machine does not support a system's precision.
     """
     scale = experiment.scale
     corpora: dict[str, PlannedCorpus] = {}
@@ -259,8 +259,8 @@ def _plan_row(
 def _times_as_fast(
     row: PlanRow, training: TrainingSpec, size: int, machine: Machine
 ) -> dict[Precision, float]:
-    """Return how many times as fast as planned a system would be in each precision of the GPU, by
-    the formula alone. {} on CPUs and on a GPU that is not known.
+    """Return the speed of a system in each precision of the GPU, relative to the planned precision,
+    by the formula only. The result is {} on CPUs and on an unknown GPU.
     """
     times_as_fast: dict[Precision, float] = {}
     for precision in machine.rate_by_precision if machine.gpu else ():

@@ -1,4 +1,6 @@
-"""Sets a plan beside what was published: the paper's own times, and the speeds of others."""
+"""Compares a plan with published times: the paper's own training times, and the speeds of other
+projects.
+"""
 
 import math
 
@@ -30,9 +32,9 @@ def hours_on_papers_gpus(hardware: HardwareSpec) -> dict[str, Hours | None]:
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
-    """A published training, as the place from which to estimate a plan that has no hours.
+    """A published training from which the reader can estimate a plan that does not have hours.
 
-    `hours` are the hours of this scale's training of the same model at the published speed.
+    `hours` is how long this scale's training of the same model would take at the published speed.
     """
 
     speed: PublishedSpeed

@@ -21,7 +21,7 @@ def expand_system(scale: ScaleSpec, name: str, config_folder: Path = CONFIG_FOLD
     A system that the sheet does not list is planned as a variant: one training on the first corpus.
 
     Raises:
-        ConfigError: if the scale has no such system, or a file of its config is wrong.
+        ConfigError: if the scale does not contain the system, or if a file of its config is wrong.
     """
     scale = msgspec.structs.replace(scale, has_baselines=False, has_layer_timing=False)
     listed = scale.read_rows(config_folder)

@@ -34,12 +34,13 @@ MAX_REPEATED_FRACTION = 0.1
 def check_by_loss(
     translator: Translator, sources: Sequence[Tensor], targets: Sequence[Tensor], place: str
 ) -> str:
-    """Return what to say of the dictionary in `place`, from at most NUM_LINES lines of the text.
+    """Return a summary of the losses that test the dictionary in `place`, in nats per token, on at
+    most NUM_LINES lines.
 
     Raises:
-        CheckpointError: if the loss is that of a model with a wrong dictionary: worst of the three,
-            or nearer to a shuffled dictionary than to the unigrams, or not harmed by a shuffle of
-            equal counts.
+        CheckpointError: if the dictionary is wrong. The model's loss is then higher than a unigram
+            model's and nearer to the loss with a shuffled dictionary, or shuffling symbols with
+            equal counts hardly raises the loss.
     """
     step = max(1, len(sources) // NUM_LINES)
     lines = sources[::step][:NUM_LINES], targets[::step][:NUM_LINES]
@@ -81,8 +82,8 @@ def _unchanged(dictionary: Any) -> Tensor:
 
 
 def _shuffled(dictionary: Any, *, only_ties: bool) -> Tensor:
-    """Return another number for each symbol, with `only_ties` for those that share their count. The
-    special symbols keep theirs.
+    """Return a permutation of the symbols. With `only_ties`, only symbols with equal counts are
+    exchanged. Special symbols keep their numbers.
     """
     numbers_by_group: dict[int, list[int]] = {}
     for number in range(dictionary.nspecial, len(dictionary)):

@@ -1,10 +1,10 @@
-"""Decodes the test set of a released model with the model itself, and compares with what was
-published of it.
+"""Decodes the test set of a released model with that model, and compares the result with the
+published values.
 
-Archives are read in one pass and are verified as far as that is possible: by a published digest, or
-by the sums inside the archive and the digest of the first download. Lines are decoded in a fixed
-random order, block by block: a finished block is a file, a second start continues after it, and
-any beginning is a sample of the test set.
+Archives are read in one pass. They are verified by a published digest or, if none is published, by
+the checksums inside the archive and the digest of the first download. Lines are decoded in a fixed
+random order, block by block: a finished block is a file, a second start continues after it, and any
+beginning is a sample of the test set.
 """
 
 import contextlib
@@ -225,7 +225,7 @@ def check_numbers(
     """Compare symbols, lines and reference tokens with what is known of this release.
 
     Raises:
-        CorpusError: naming the first number that differs.
+        CorpusError: with the first number that differs.
     """
     languages = released.language_pair.split("-")
     dictionaries = [read_dictionary(folder / f"model/dict.{name}.txt") for name in languages]

@@ -243,9 +243,11 @@ def _printed_testset(testset: str) -> str:
 
 
 def _find_gaps(question: Question, folder: Path) -> tuple[list[PublishedGap], list[PublishedGap]]:
-    """Return the gaps to the question's definition: those that make the range, and the others.
+    """Return (gaps that make the range, other gaps). All are gaps to the question's definition of
+    BLEU.
 
-    A gap on the full test set holds for the filtered set too: the two differ by less than gaps do.
+    A gap on the full test set is also used for the filtered set, because the two sets differ by
+    less than the gaps.
     """
     gaps: list[PublishedGap] = []
     other_gaps: list[PublishedGap] = []
@@ -512,8 +514,8 @@ def _with_sources(
     *,
     num_numbers: int,
 ) -> list[str]:
-    """Return a table whose last column has the number of each row's source, and the sources below
-    it. The first `num_numbers` columns are numbers.
+    """Return a table with a last column that contains the number of each row's source, and the list
+    of sources below it. The first `num_numbers` columns are numbers.
     """
     distinct = list(dict.fromkeys(sources))
     marked = []

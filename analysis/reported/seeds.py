@@ -96,10 +96,10 @@ class GivenMean(msgspec.Struct, frozen=True):
 
 
 class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Values in percent, a value for each seed, and their conditions.
+    """Values in percent, one for each seed, and the conditions under which they were measured.
 
-    Only records fill `signatures` and `left_out`. A published mean has no values, only
-    `given_mean`.
+    `signatures` and `left_out` are filled only if the values come from records. A published mean
+    has `given_mean` and no values.
     """
 
     values: tuple[float, ...]
@@ -110,7 +110,9 @@ class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged(self) -> tuple[float, ...]:
-        """The values. For a given mean, the mean repeated for each seed, whose sd means nothing."""
+        """The values. If only a mean is given, the mean repeated for each seed. Its sd is then
+        meaningless.
+        """
         if self.given_mean is None:
             return self.values
         return (self.given_mean.mean,) * self.given_mean.num_seeds

@@ -1,4 +1,4 @@
-"""Fills the frame of Tables 2 and 3 from logs: a line for each row and version, its numbers over
+"""Fills the frame of Tables 2 and 3 from logs. Each row and version has one line, with numbers over
 seeds.
 
 Only numbers without problems are shown. A logged BLEU is not subtracted from a printed one:
@@ -141,8 +141,8 @@ def _mark(line: AveragedLine) -> str:
 
 
 def _bleu(line: AveragedLine, role: str) -> tuple[Number, ...]:
-    """Return the BLEU of a role, a number for each definition or mark; a number without values if
-    there is none.
+    """Return the BLEU of a role (dev or test): one number for each definition or mark. If there is
+    no BLEU, return a number without values.
     """
     numbers = []
     for (metric, settings), members in line.scored(role).items():
@@ -162,8 +162,8 @@ def _number(
     value_by_name: Mapping[str, float | None],
     settings: str = "",
 ) -> Number:
-    """Return a number over the trainings that have a value, each with its own; seed and GPU are
-    those of the training.
+    """Return a number over all trainings that have a value. Each value has the seed and the GPU of
+    its training.
     """
     system = line.target.system
     values = []

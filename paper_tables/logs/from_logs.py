@@ -1,7 +1,7 @@
 """Makes the page and the tables of logs that are not ours, or are of runs without records.
 
-They fill Tables 2 and 3 under the printed rows; every log is listed with what it fills, what not,
-and why.
+Their numbers appear in Tables 2 and 3 below the printed rows. A further table lists every log:
+which numbers of it are used, which are not, and why.
 """
 
 import logging
@@ -54,13 +54,13 @@ def make_page_of_logs(
 ) -> tuple[Path, tuple[str, ...], list[Table], str]:
     """Write tables/, figures/ and the page of the logs.
 
-    Tables 2 and 3 from logs are of trainings without records. They are absent if all trainings have
-    records.
+    Tables 2 and 3 from logs show only trainings that have no records. The two tables are absent if
+    all trainings have records.
 
     Returns:
-        The path of the page (`logs.html` if all numbers are of the records of one scale, whose page
-        is then `report.html`); one sentence for each file that could not be read; the tables; and
-        what was read, in a sentence.
+        (path of the page, one sentence for each file that could not be read, the tables, one
+        sentence on what was read). The page is `logs.html` if all numbers come from the records of
+        one scale, because `report.html` is then the page of the scale.
 
     Raises:
         RecordError: if a folder cannot be read.

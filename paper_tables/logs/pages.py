@@ -1,8 +1,8 @@
 """Makes tables and pages from folders of records and logs of our runs (`aiayn tables --from-logs`).
 
-It needs no checkpoints, GPU, torch or fairseq: every value is in a record or a log. Runs of ours
-whose records are there fill the tables of their scale, by the layouts of the DAG. `from_logs` reads
-any other log.
+It needs no checkpoints, GPU, torch or fairseq: every value is in a record or a log. If the records
+of one of our runs are present, the run appears in the tables of its scale, which have the same
+layout as the tables that the workflow makes. `from_logs` reads all other logs.
 """
 
 import logging
@@ -42,15 +42,16 @@ class Made(NamedTuple):
 def make_tables_from_logs(
     folders: Sequence[Path], output_folder: Path, config_folder: Path = CONFIG_FOLDER
 ) -> Made:
-    """Write the tables of our runs to `<output_folder>/<scale>/`, those of other logs one level up.
+    """Write the tables of our runs to `<output_folder>/<scale>/`, and of other logs to
+    `<output_folder>/`.
 
     If all numbers come from the records of a single scale, `report.html` in the output folder is
     the page of the scale, and `logs.html` lists the logs. Otherwise `report.html` is the page of
     the logs, and each scale has a `report.html` in its own folder.
 
     Raises:
-        RecordError: if a folder does not exist, no log and no record is in any, or a record is
-            malformed.
+        RecordError: if a folder does not exist, if the folders contain neither logs nor records, or
+            if a record is malformed.
         ConfigError: if a system or the hardware file cannot be read.
     """
     listing_by_folder = {folder: list_folder(folder) for folder in _without_nested(folders)}
@@ -94,7 +95,7 @@ def make_tables_from_logs(
 
 
 def _without_nested(folders: Sequence[Path]) -> list[Path]:
-    """Return the folders without those that are named twice, or that are in another folder."""
+    """Return each folder once. Leave out folders that are inside another listed folder."""
     folder_by_place: dict[Path, Path] = {}
     for folder in folders:
         folder_by_place.setdefault(folder.resolve(), folder)

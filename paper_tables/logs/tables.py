@@ -37,11 +37,11 @@ def lay_out_logs(
     scale_by_name: Mapping[str, str],
     left_out: Sequence[LeftOut] = (),
 ) -> Table:
-    """Return the table of the logs: what each is, its row or the nearest, what it fills, and what
-    not and why.
+    """Return the table of all logs: the kind of each, its row or the nearest row, and which of its
+    numbers the tables use, which they do not, and why.
 
-    Files that are not logs, or not read, come last. A log in `scale_by_name` is that of a run of
-    ours whose records are in the tables of that scale.
+    Files that are not logs, and files that could not be read, come last. `scale_by_name` maps the
+    name of a log to a scale if the tables of the scale already contain that run from its records.
     """
     columns = (
         Column("file", "File", side="label"),
@@ -257,7 +257,9 @@ def _row_words(judged: JudgedTraining) -> str:
 
 
 def _numbers(judged: JudgedTraining) -> tuple[str, list[str]]:
-    """Return the numbers that fill, and a sentence with those that do not."""
+    """Return the numbers that the tables use, and a sentence about the numbers that they do not
+    use.
+    """
     filling = judged.value_by_metric
     fills: list[str] = []
     others: list[str] = []

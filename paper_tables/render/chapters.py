@@ -43,15 +43,15 @@ FURTHER: Place = (len(CHAPTERS) - 1, 0)
 
 
 def scale_tables() -> tuple[WingTable, ...]:
-    """Return the tables of a scale, those of the core first."""
+    """Return the tables of a scale. The core's tables come before the tables of the wings."""
     return (*CORE_TABLES, *wing_tables())
 
 
 def place_of_table(name: str) -> Place:
-    """Return the place of a table of the core or of a wing.
+    """Return the place on the page of a table, which the core or a wing defines.
 
     Raises:
-        ConfigError: if a wing names an unknown chapter.
+        ConfigError: if a wing puts a table into an unknown chapter.
     """
     if name == LOGS_TABLE:
         chapter, place = LOGS_PLACE
@@ -63,10 +63,11 @@ def place_of_table(name: str) -> Place:
 
 
 def place_of_figure(name: str) -> Place:
-    """Return the place of the registered figure whose name is the longest beginning of `name`.
+    """Return the place on the page of a figure: of the registered figure with the longest name that
+    `name` begins with.
 
     Raises:
-        ConfigError: if a wing names an unknown chapter.
+        ConfigError: if a wing puts a figure into an unknown chapter.
     """
     beginnings = [figure for figure in wing_figures() if name.startswith(figure.name)]
     return _place(max(beginnings, key=lambda figure: len(figure.name))) if beginnings else FURTHER

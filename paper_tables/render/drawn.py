@@ -1,4 +1,4 @@
-"""Describes drawn figures for a page, which needs no plotting library to show them."""
+"""Describes drawn figures for a page. This module works without a plotting library."""
 
 from typing import NamedTuple
 
@@ -10,9 +10,10 @@ INSTALL_COMMAND = "make core" if IS_CHECKOUT else install_command("figures").str
 
 
 class DrawnFigure(NamedTuple):
-    """A figure in its folder: its SVG, or the reason, in a sentence, why it is not drawn.
+    """A figure in its folder: its SVG, or one sentence that says why it was not drawn.
 
-    `folder_name` is '' if the page has no files next to it to link to.
+    `folder_name` is '' if the page is a single file, so that it cannot link to the files of the
+    figure.
     """
 
     name: str

@@ -63,7 +63,7 @@ class FigureError(AiaynError):
 class Figure:
     """A figure: `draw` makes the chart of a frame, `describe` its alternative text.
 
-    `title` names it in a heading, `caption` describes what is drawn and how to read it.
+    `title` is the heading. `caption` describes what is drawn and how to read it.
     """
 
     name: str
@@ -178,9 +178,10 @@ def render_svg(values: dict[str, Any]) -> str:
 
 
 def _with_own_ids(svg: str, name: str) -> str:
-    """Return SVG with clips named after the figure and numbered from 0.
+    """Return SVG in which the ids of clip paths contain the figure's name and are numbered from 0.
 
-    Vega numbers them through all charts of a process, so the same chart would give other bytes.
+    Vega numbers clip paths over all charts of a process. Without this function, the same chart
+    would have different bytes from run to run.
     """
     number_by_id = {clip: number for number, clip in enumerate(re.findall(r'id="(clip\d+)"', svg))}
     return re.sub(

@@ -14,12 +14,13 @@ Kind = Literal["same", "other", "none", "open"]  # the colour of an answer
 
 
 class PictureLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A conclusion of the paper about a row, in words, with the printed and our difference, and the
-    answer.
+    """A conclusion of the paper about a row, in words, with the printed difference, our difference
+    and the answer.
 
-    `ours` is None without a value here, `interval` where there is none. The texts are the rounded
-    numbers; `numbers` are the two systems' own. `at` has the places of the marks `zero`, `printed`,
-    `ours`, `low` and `high` in percent of the axis; a mark that is not drawn is absent.
+    `ours` is None if we have no value, `interval` if we have no interval. The texts are rounded
+    numbers. `numbers` are the numbers of the two systems. `at` maps the marks `zero`, `printed`,
+    `ours`, `low` and `high` to their positions in percent of the axis. A mark that is not drawn is
+    absent.
     """
 
     row: str

@@ -1,8 +1,9 @@
 """Turns a laid-out table into Markdown, LaTeX or CSV, and gives templates what they need to escape.
 
-Each format has one template in `paper_tables/templates/`. Templates neither compute nor round: the
-cells hold their text. Names may hold markup and control characters of other people's files. Here
-they become text: HTML is escaped by Jinja2, Markdown and LaTeX by the filters below.
+Each format has one template in `paper_tables/templates/`. Templates neither compute nor round,
+because the cells already contain the final text. Names come from other people's files and may
+contain markup and control characters. Jinja2 escapes these for HTML, and the filters below escape
+them for Markdown and LaTeX.
 """
 
 import itertools
@@ -75,7 +76,7 @@ def one_line(text: str) -> str:
 def plain_text(cell: ShownCell) -> str:
     """Return a cell as one line of text, with marks in brackets after the part they belong to.
 
-    Keys stay keys, because programs read the CSV.
+    Keys are not replaced by readable names, because programs read the CSV.
     """
     if cell.kind == "spanned":
         return "(spanned)"
@@ -154,7 +155,7 @@ def _latex_path(text: str) -> str:
 
 
 def _environment(*, is_html: bool) -> jinja2.Environment:
-    """Return the templates; those of HTML escape whatever is not marked as safe."""
+    """Return the templates. HTML templates escape all text that is not marked as safe."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=is_html,
@@ -204,7 +205,9 @@ def render_markdown(table: Table) -> str:
 
 
 def render_latex(table: Table) -> str:
-    r"""Return a `table` environment to be \input; its first line names the packages it needs."""
+    r"""Return a `table` environment to be \input. Its first line lists the LaTeX packages that it
+    needs.
+    """
     return TEXT_TEMPLATES.get_template("table.tex.j2").render(table=table)
 
 

@@ -65,9 +65,10 @@ class ShownTable(NamedTuple):
     """A table as a page shows it.
 
     `more` are the columns that are hidden until the reader switches them on. `words` are the
-    columns of text, which is aligned to the left. `empty` says which command makes the table's
-    values, if it has none. `lead` is the part of the caption that is always shown; `rest` is folded
-    with the notes. `asides` has the names of rows that are not shown, by reason.
+    columns of text, which are aligned to the left. If the table is empty, `empty` says which
+    command makes its values. `lead` is the part of the caption that is always shown. `rest` is
+    folded together with the notes. `asides` maps each reason for hiding rows to the names of these
+    rows.
     """
 
     table: Table

@@ -89,7 +89,9 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
 
 
 def tables_of_records(frame: Frame) -> list[Table]:
-    """Return Tables 2 and 3, each other table with a number of ours, and those of the page only."""
+    """Return Tables 2 and 3, every other table that contains a number of ours, and the tables that
+    only the page shows.
+    """
     always = {table.name for table in scale_tables() if table.is_always_packed}
     always.update(ONLY_ON_THE_PAGE)
     return [table for table in lay_out_tables(frame) if table.name in always or table.signatures]

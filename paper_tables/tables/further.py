@@ -30,7 +30,9 @@ from paper_tables.tables.ours import complete, our_cell
 
 
 def lay_out_baselines(frame: Frame) -> Table:
-    """Return the scores of baselines, which need no training, and base's on the same test sets."""
+    """Return the table of baselines, which are systems without training, with base's scores on the
+    same test sets.
+    """
     cells_by_row: dict[str, dict[str, Cell]] = {}
     columns = [Column("baseline", "", side="label")]
     base_cells = {"baseline": label(f"{REFERENCE_SYSTEM} (trained)")}

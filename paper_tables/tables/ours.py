@@ -28,11 +28,12 @@ MARK_TEXT = (
 
 
 def our_cell(number: Number | None) -> Cell:
-    """Return the cell of a number: its value over seeds, `27.31` with the spread `+- 0.42 (n=3)`,
-    or the states of its trainings.
+    """Return the cell of a number of ours: the mean over seeds `27.31` with `+- 0.42 (n=3)`, or the
+    states of its trainings.
 
-    A dash says that the quantity does not exist, for example a BLEU in another definition than the
-    system was scored in. Without a number, the system is not run at this scale.
+    A dash means that the quantity does not exist, for example a BLEU in a definition in which the
+    system was not scored. If the number is None, the cell says that this scale does not run the
+    system.
     """
     if number is None:
         return Cell("not run", "state")

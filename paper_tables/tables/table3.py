@@ -56,7 +56,9 @@ SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a sp
 
 
 def lay_out_table3(frame: Frame) -> Table:
-    """Return Table 3. A printed row that this scale does not run has no line of ours."""
+    """Return Table 3. If this scale does not run the system of a printed row, the table has no row
+    of ours below it.
+    """
     columns, counted = table3_columns(), counted_rows()
     lines = [line for line in frame.lines if line.table == 3]
     below: dict[str, list[tuple[CellsByColumn, None]]] = {}

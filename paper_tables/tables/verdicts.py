@@ -230,7 +230,9 @@ def _seeds_to_decide(cell: PrintedCell) -> str:
 
 
 def _former_cell(cell: PrintedCell) -> Cell | None:
-    """Return the outcome by the pooled sd alone, or blank where no rule was applied."""
+    """Return the verdict by the pooled sd only, which was the former rule, or blank where no rule
+    was applied.
+    """
     former = cell.verdict.outcome_by_pooled_sd
     return None if former is None else Cell(former.value, "ours")
 
@@ -313,8 +315,8 @@ def _family_notes(judged: Sequence[PrintedCell]) -> list[Note]:
 
 
 def _rule_notes(judged: Sequence[PrintedCell]) -> list[Note]:
-    """Return a note on the cells whose verdict the former rule would change, each with its reason,
-    and on the sds that are too large for a REPRODUCED.
+    """Return two notes: the cells that had a different verdict by the former rule, with the
+    reasons, and the sds that are too large for a REPRODUCED.
     """
     changed, limits = [], []
     for cell in judged:

@@ -102,7 +102,9 @@ RULE_NOTES = (
 
 
 def lay_out_conclusions(frame: Frame) -> Table:
-    """Return one row a contrast: those in bits a subword, then those in BLEU."""
+    """Return the table with one row per contrast: contrasts in bits per subword, then contrasts in
+    BLEU.
+    """
     drawn = frame.once(draw_contrasts)
     notes = [*_spread_notes(frame, drawn), *RULE_NOTES]
     fields: list[Field[PrintedContrast]] = [
@@ -259,7 +261,7 @@ def _smallest_margin_words(contrast: PrintedContrast, answered: Answered) -> str
 
 
 def _shown(contrast: PrintedContrast, value: float | None, *, is_signed: bool = False) -> str:
-    """Return a value, rounded as its metric is, or '' if there is no value."""
+    """Return a value as text, rounded as usual for its metric, or '' if there is no value."""
     return "" if value is None else rounded(value, contrast.metric, is_signed=is_signed)
 
 
@@ -279,7 +281,9 @@ def _difference_cell(contrast: PrintedContrast) -> Cell:
 
 
 def _call_cell(contrast: PrintedContrast) -> Cell | None:
-    """Return the call; one that is too close says whether the printed effect is below the reach."""
+    """Return the cell of the call. If the call is "too close", the cell also says whether the
+    printed effect is smaller than the reach.
+    """
     ours = contrast.ours
     if ours is None:
         return None
@@ -299,8 +303,8 @@ def _call_cell(contrast: PrintedContrast) -> Cell | None:
 
 
 def _testset_field(testset: str) -> Field[PrintedContrast]:
-    """Return the field of a further test set, or of another alpha: the difference, its reach, and
-    whether its sign changes.
+    """Return the column of a further test set or of a different alpha: the difference, its reach
+    (half of the 95 % interval), and whether its sign differs from dev's.
     """
 
     def words(contrast: PrintedContrast, ours: Contrast) -> str:
@@ -380,8 +384,8 @@ def _spread_notes(frame: Frame, drawn: Contrasts) -> list[str]:
 
 
 def _third_seed_words(frame: Frame, pooled: PooledSd) -> str:
-    """Return a row's reach by the sd and the numbers of seeds, and whether all rows get another
-    seed.
+    """Return a sentence: a row's reach, from the sd and the numbers of seeds, and whether all rows
+    get a further seed.
     """
     num_seeds = num_controls = 0
     for row in frame.rows:

@@ -1,7 +1,8 @@
 """Lays out decision 0013's tables: `recurrence`, `heads` and `model_readings`.
 
-`analysis.conclusions.fresh` has the rule. Each table has a line for each contrast of a family. A
-contrast without a number has the sentence that says why, and a note names the missing trainings.
+`analysis.conclusions.fresh` has the rule. Each table has a line for each contrast of a family. If a
+contrast cannot have a number, its cell contains a sentence that says why. A note lists the missing
+trainings.
 """
 
 import statistics
@@ -89,7 +90,9 @@ HEADS_NOTE = (
 
 
 class ContrastLine(NamedTuple):
-    """A contrast, and the fresh runs of its system; base's own line has no contrast."""
+    """A contrast, and the fresh runs of its system. The line of base itself does not have a
+    contrast.
+    """
 
     frame: Frame
     system: str
@@ -189,9 +192,10 @@ def lay_out_model_readings(frame: Frame) -> Table | None:
 
 
 def lay_out_heads(frame: Frame) -> Table | None:
-    """Return the number of heads against d_k: what was predicted, and what was found.
+    """Return the table of the number of heads against d_k, with the predicted and the measured
+    effects.
 
-    None if neither earlier nor fresh seeds of these systems were trained.
+    Return None if neither earlier nor fresh seeds of these systems were trained.
     """
     runs = _runs_of(frame, HEADS)
     earlier = _Earlier.of(frame)
@@ -232,8 +236,8 @@ def lay_out_heads(frame: Frame) -> Table | None:
 
 
 class _Earlier(NamedTuple):
-    """The bits of seeds that were looked at before decision 0013, by test set and system, each with
-    the number that they belong to.
+    """The bits per subword of seeds that were known before decision 0013, by test set and system,
+    with the `Number` that contains each.
     """
 
     testsets: tuple[str, ...]
@@ -297,7 +301,9 @@ def _corpus(frame: Frame) -> str:
 
 
 def _runs_of(frame: Frame, family: FreshFamily) -> dict[str, list[SeedRun]]:
-    """Return the fresh runs, by system; empty unless a system of the family has one."""
+    """Return the fresh runs by system. The result is empty if no system of the family has a fresh
+    run.
+    """
     if frame.scale != SCALE:
         return {}
     runs = fresh_runs(frame)
@@ -389,7 +395,7 @@ def _number(frame: Frame, system: str, metric: str, testset: str = "") -> Number
 
 
 def _difference_cell(line: ContrastLine) -> Cell | None:
-    """Return the difference with its interval, or the sentence that says why there is none."""
+    """Return the difference with its interval, or the sentence that says why it is missing."""
     if line.compared is None:
         return None
     estimate = line.compared.estimate

@@ -58,7 +58,7 @@ def lay_out_testsets(frame: Frame) -> Table | None:
 
 
 def heading_of(testset: str) -> str:
-    """Return the heading of a test set, with alpha if the search had another alpha."""
+    """Return the heading of a test set. It contains alpha if the search used a different alpha."""
     name, alpha = split_alpha(testset)
     return name if alpha is None else f"{name}, alpha {alpha:g}"
 

@@ -201,8 +201,8 @@ def missing_notes(frame: Frame, table: str) -> list[Note]:
 
 
 def differing_keys(frame: Frame, system: str) -> str:
-    """Return the keys of training and decoding whose values differ from base's, with the system's
-    values.
+    """Return the keys of training and decoding in which a system differs from base, with the
+    system's values.
     """
     spec, base = frame.system_by_name[system], frame.system_by_name[REFERENCE_SYSTEM]
     texts = []

@@ -172,7 +172,9 @@ def installed_version(name: str) -> str | None:
 def check_packages(
     launcher: str | None, constraints_path: Path = CHECKOUT / "constraints.txt"
 ) -> Check:
-    """Compare installed packages with constraints.txt: another version may give other numbers."""
+    """Compare installed packages with constraints.txt, because a different version may give
+    different numbers.
+    """
     needed = (*NEEDED_PACKAGES, SLURM_PACKAGE) if launcher == "slurm" else NEEDED_PACKAGES
     missing = [name for name in needed if installed_version(name) is None]
     if missing:

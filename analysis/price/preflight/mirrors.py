@@ -1,8 +1,8 @@
-"""Checks in parallel that every published file of a scale exists here, on a mirror or at a public
-source location.
+"""Checks in parallel that every published file of a scale exists: here, on a mirror or at a public
+address.
 
-Each server is asked for the file, and the size that it states is compared with the published size.
-Nothing is downloaded.
+For each file, the size that the server states is compared with the published size. Nothing is
+downloaded.
 """
 
 import concurrent.futures

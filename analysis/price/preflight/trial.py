@@ -1,7 +1,8 @@
-"""Submits a job that tries a whole node on made-up data, waits for it, and says what it found.
+"""Submits a job that tries a whole node on made-up data, waits for it, and reports the result.
 
-The system is the first of the config, in its own size and batches, so that its milliseconds an
-update can stand next to the plan. The data is words drawn at random: nothing is downloaded.
+The job trains the first system of the config, in its real size and with its real batches, so its
+milliseconds per update can be compared with the plan. The data is random words, so nothing is
+downloaded.
 """
 
 import os
@@ -148,7 +149,7 @@ def judge(result: TrialResult, training: TrainingSpec, formula: Hours | None) ->
 
 
 def _compare(name: str, what: str, difference: float, bound: float) -> Check:
-    """Return the check of two trainings whose parameters should be equal."""
+    """Check that two trainings which should have equal parameters have equal parameters."""
     evidence = (
         f"{what}: parameters differ by {difference:.2g} of their length, at most {bound:g} expected"
     )

@@ -262,7 +262,9 @@ def _keys_by_testset(frame: Frame) -> dict[str, list[CellKey]]:
 
 
 def _started_by_system(frame: Frame, numbers: Numbers) -> dict[str, list[SeedRun]]:
-    """Return the runs of every system in bits on dev, without those that did not start."""
+    """Return the runs of every system with their bits per subword on dev. Runs that did not start
+    to learn are left out.
+    """
     corpus = frame.corpus_by_pair["en-de"]
     runs = {}
     for (key, metric), number in numbers.items():
@@ -298,9 +300,10 @@ def _numbers_on(
 
 
 def read_training_batches(frame: Frame, rows: Sequence[str]) -> StudyReading:
-    """Return the bits on training batches, for the rows with base's dropout and smoothing.
+    """Return the bits per subword on training batches, for rows that have base's dropout and label
+    smoothing.
 
-    They are exploratory: neither tested nor counted.
+    These values are exploratory: they are neither tested nor counted.
     """
     corpus = frame.corpus_by_pair["en-de"]
     base = frame.system_by_name[REFERENCE_SYSTEM].training
@@ -356,7 +359,7 @@ def lay_out_readings(frame: Frame) -> Table:
 
 
 def differs(reading: StudyReading, contrast: PrintedContrast) -> bool:
-    """Return whether a reading gives a contrast another direction than the answer's estimate."""
+    """Return whether an alternative analysis changes the sign of a contrast's estimated effect."""
     assert contrast.answered is not None
     own = direction_of(contrast.answered.estimate, is_in_bits=True)
     return reading.direction(contrast.numbers[0].key.system) not in (None, own)
@@ -365,7 +368,9 @@ def differs(reading: StudyReading, contrast: PrintedContrast) -> bool:
 def _numbers_of(
     frame: Frame, contrast: PrintedContrast, reading: StudyReading
 ) -> tuple[Number, ...]:
-    """Return the numbers behind a reading: bits on dev, or the same runs in another place."""
+    """Return the numbers behind an alternative analysis: bits on dev, or the same runs on a
+    different test set or in a different metric.
+    """
     if reading.place is None:
         return contrast.numbers
     testset, metric = reading.place
@@ -392,10 +397,11 @@ SEEN_BEFORE = "reading: seen before"
 
 
 class LongRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to the horizon: bits on dev by its last checkpoint and by update.
+    """A training to HORIZON_UPDATES: its bits per subword on dev, by the last checkpoint and by
+    update.
 
-    `number` is the number that the run belongs to. `bleu_by_testset` has the BLEU of the last
-    checkpoint. `training_bits` are None without a log.
+    `number` is the table entry that contains this run. `bleu_by_testset` has the BLEU of the last
+    checkpoint. `training_bits` is None if the run has no log.
     """
 
     seed: int
@@ -437,7 +443,9 @@ class HorizonContrast(msgspec.Struct, frozen=True, kw_only=True):
     confirmatory: Mapping[str, Sequence[LongRun]]
 
     def minus(self, value_of: QuantityOfRun) -> float | None:
-        """Return the mean over the row's runs minus that over base's, or None if a run has none."""
+        """Return the mean over the row's runs minus the mean over base's runs, or None if a value
+        is missing.
+        """
         row = _known(self.runs, value_of)
         control = _known(self.controls, value_of)
         return statistics.mean(row) - statistics.mean(control) if row and control else None
@@ -587,7 +595,7 @@ def _bleu_on(testset: str) -> QuantityOfRun:
 def _quantity_field(
     name: str, value_of: QuantityOfRun, decimals: int = BITS
 ) -> Field[HorizonContrast]:
-    """Return the column of another quantity: the difference, with half of its 95 % interval."""
+    """Return the column of a second quantity: the difference with half of its 95 % interval."""
 
     def cell(contrast: HorizonContrast) -> Cell | None:
         difference = contrast.minus(value_of)
@@ -599,7 +607,9 @@ def _quantity_field(
 
 
 def _training_cell(contrast: HorizonContrast) -> Cell | None:
-    """Return the mean bits on training batches of both sides, or blank if a run has no log."""
+    """Return the mean bits on training batches of row and control. The cell is blank if a run has
+    no log.
+    """
     means = []
     for runs in (contrast.runs, contrast.controls):
         bits = [run.training_bits for run in runs if run.training_bits is not None]
@@ -673,9 +683,11 @@ class RateEffects(NamedTuple):
 def effects_at_rates(
     system: str, runs_of_systems: Mapping[str, Sequence[SeedRun]], probes: RateProbes
 ) -> RateEffects | None:
-    """Return the effects of a row at each rate at which both it and base were trained.
+    """Return the effects of a row, at each learning rate at which both the row and base were
+    trained.
 
-    None if a side was not probed, or if a seed has no validation after the probes' updates.
+    An effect is None if row or base was not trained at the rate, or if a seed was not validated
+    after the probes' number of updates.
     """
     sides = []
     for name in (system, REFERENCE_SYSTEM):
@@ -906,7 +918,9 @@ def noise_lines() -> list[NoiseLine]:
 
 
 def _setting_line(name: str, runs: list[PublicSeed]) -> NoiseLine:
-    """Return the line of one setting of AlgoPerf, whose runs differ in the seed only."""
+    """Return the table line for one AlgoPerf setting. The runs of a setting differ in the seed
+    only.
+    """
     noise = SeedNoise(ALGOPERF, {name: runs})
     return NoiseLine(
         source=ALGOPERF,
@@ -948,7 +962,7 @@ def lay_out_seed_noise(frame: Frame) -> Table:
 
 
 def _with_reach(difference: float, estimate: Estimate | None, decimals: int) -> str:
-    """Return a difference, and half of its 95 % interval where there is one."""
+    """Return a difference with half of its 95 % interval, if it has an interval."""
     return with_reach(difference, None if estimate is None else estimate.reach, decimals)
 
 
@@ -979,7 +993,9 @@ def make_study() -> list[Table]:
 
 
 def main() -> None:
-    """Write the tables as CSV into the folder of the command, by default that of this file."""
+    """Write the tables as CSV files into the folder that the command line gives (default: this
+    file's folder).
+    """
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent
     folder.mkdir(parents=True, exist_ok=True)
     for table in make_study():
