@@ -1,8 +1,9 @@
 """Runs `aiayn VERB`: imports a verb's module only when it is called, and turns errors into exit
 codes.
 
-0 done, 1 the input or a check is at fault, 2 usage, 3 a run failed, 4 another verdict than
-`--expect` named, 130 interrupted, 141 the pipe's reader has left.
+Exit codes: 0 done, 1 the input is wrong or a check failed, 2 wrong usage, 3 a run failed, 4 the
+verdict is not the verdict given by `--expect`, 130 interrupted, 141 the reader of the pipe has
+ended.
 """
 
 import argparse

@@ -51,13 +51,14 @@ def model_flops(
 ) -> float:
     """Return the operations that the model needs to train on these tokens, forward and backward.
 
-    Counted are the multiplications of matrices, each with its addition (2 operations), three times:
-    once forward and twice backward. These are projections, feed-forward layers, recurrences,
+    The count covers matrix multiplications: 2 operations (multiply and add) per element, three
+    times (once forward, twice backward). These are projections, feed-forward layers, recurrences,
     convolutions, the output, and, for sentences of these `lengths`, queries by keys and weights by
-    values, whether or not a mask hides them. Additive attention has for each d_k of each pair a
-    tanh, counted as one multiplication, and one by its vector. Other element-wise work,
-    normalisation, the optimiser and padding are omitted. tests/engine/test_model_flops.py compares
-    with torch's own counter on a step of each architecture.
+    values, whether or not a mask hides them. For each query, key and element of d_k, additive
+    attention has a tanh, which counts as one multiplication, and a multiplication by its vector.
+    Other element-wise work, normalisation, the optimiser and padding are omitted.
+    tests/engine/test_model_flops.py compares the count with torch's own counter, on a step of each
+    architecture.
     """
     count = {"lstm": _lstm_multiplications, "fconv": _fconv_multiplications}.get(
         training.architecture, _transformer_multiplications
@@ -183,10 +184,10 @@ def num_parameters(
 
 
 def attention_parameters(training: TrainingSpec) -> int:
-    """Return the parameters of one multi-head attention (section 3.2.2).
+    """Return the number of parameters of one multi-head attention (section 3.2.2).
 
-    These are W^Q, W^K, W^V and W^O, a bias for each if `attention_biases`; with additive attention
-    a vector of d_k for each head, with a learned temperature one number.
+    These are W^Q, W^K, W^V and W^O, and a bias for each if `attention_biases`. Additive attention
+    adds a vector of size d_k for each head. A learned temperature adds one number.
     """
     query_width, value_width = training.num_heads * training.d_k, training.num_heads * training.d_v
     num_biases = 1 if training.attention_biases else 0
@@ -208,12 +209,12 @@ def layer_parameters(training: TrainingSpec) -> int:
 
 
 def _lstm_layer_parameters(training: TrainingSpec) -> int:
-    """Return the parameters of fairseq's `lstm` but its embeddings and output: d_model wide words,
-    d_ff wide states.
+    """Return the number of parameters of fairseq's `lstm`, without embeddings and output layer, for
+    word vectors of size d_model and states of size d_ff.
 
-    The encoder reads from left to right only. The decoder's first layer also reads what attention
-    gave for the last word. Attention has two matrices without bias, and its outcome is brought to
-    d_model if d_ff is another width.
+    The encoder reads from left to right only. The decoder's first layer also reads the attention
+    output of the previous word. Attention has two matrices without bias. If d_ff differs from
+    d_model, a linear layer maps the decoder's output to d_model.
     """
     width, state = training.d_model, training.d_ff
     further = (training.num_layers - 1) * _lstm_parameters(state, state)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 
 def did_you_mean(unknown: str, known: Iterable[str], otherwise: str = "", *, most: int = 1) -> str:
-    """Ask whether a known name that begins so, or a similar one, was meant; else return
-    `otherwise`.
+    """Return "did you mean ...?" with known names that begin like the unknown name or are similar
+    to it. Without such names, return `otherwise`.
     """
     names = list(known)
     near_names = [name for name in names if unknown and name.startswith(unknown)]
@@ -26,13 +26,14 @@ _CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*@", re.IGNORECASE)
 
 
 def require_no_password(text: str, place: str) -> None:
-    """Refuse text with a URL that contains a user name or a password. The error does not repeat it.
+    """Raise an error if a text contains a URL with a user name or a password. The error does not
+    repeat it.
 
     Flags and files of a config are printed, recorded and, while a command runs, visible to every
     user of the machine.
 
     Raises:
-        ConfigError: naming `place`, and where a password is safe.
+        ConfigError: with `place`, and with a safe way to give a password.
     """
     if _CREDENTIALS.search(text):
         raise ConfigError(
@@ -71,11 +72,11 @@ class FetchError(AiaynError):
 
 
 class RecordError(AiaynError):
-    """A record of an earlier stage is missing, torn or of another schema."""
+    """A record of an earlier stage is missing, torn or of a different schema version."""
 
 
 class CheckpointError(AiaynError):
-    """A checkpoint is missing, torn or of another model."""
+    """A checkpoint is missing or torn, or does not fit the model."""
 
 
 class ScoreError(AiaynError):

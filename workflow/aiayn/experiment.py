@@ -80,12 +80,13 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return [e for e in self.evaluations if (e.corpus, e.system, e.seed) == key]
 
     def require_kept(self, results_folder: Path) -> None:
-        """Require that the finished trainings kept the checkpoints that the evaluations average.
+        """Require that the finished trainings still have all checkpoints that the evaluations
+        average.
 
-        A damaged record is refused by the stage that reads it, and only if that stage has to run.
+        Damaged records are ignored here. The stage that reads such a record reports it.
 
         Raises:
-            ConfigError: naming a run that kept too few.
+            ConfigError: if a run kept fewer checkpoints than needed.
         """
         for run in self.trainings:
             path = train_record(results_folder, self.scale.scale, *run.key)
@@ -160,8 +161,9 @@ def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Ex
     """Expand a scale, and check that its trainings fit together.
 
     Raises:
-        ConfigError: as `expand`; if two corpora have one language pair, a training continues a
-            training that is not listed, or a training writes too few checkpoints for its average.
+        ConfigError: as `expand`, or if two corpora have the same language pair, if a training
+            continues a training that is not listed, or if a training writes too few checkpoints for
+            its average.
         TableError: as `expand`.
     """
     experiment = expand(scale, scale.read_rows(config_folder), config_folder)
@@ -185,12 +187,13 @@ def expand(
 ) -> Experiment:
     """Expand rows of a sheet at a scale.
 
-    If `updates` replaces the systems' own, a system that continues another is left out.
+    If `updates` replaces the systems' own values, systems that continue the training of a different
+    system are left out.
 
     Raises:
         ConfigError: with file and line of the sheet, if a corpus or system has no file, an
             evaluation is wrong, or a replication is not published.
-        TableError: if no printed number belongs to a system of a printed table.
+        TableError: if a system of a printed table does not have a printed number.
     """
     corpora, system_by_name = {}, {}
     for row in rows:
@@ -295,7 +298,7 @@ def _parse_evaluations(row: SheetRow, corpus: CorpusSpec) -> Iterator[tuple[str,
 
 
 def _check_beginnings(experiment: Experiment) -> None:
-    """Require that a training which continues another training has that training in the sheet."""
+    """Require that the sheet also lists the trainings that other trainings continue."""
     listed = set(experiment.trainings)
     for training in sorted(listed):
         begins_from = experiment.system_by_name[training.system].begins_from

@@ -1,9 +1,10 @@
 """Compares files with the digests in their records: a whole results folder, runs folder or pack.
 
 Snakemake looks at times and never at content. A record has the SHA-256 of its own lines and of the
-files that its stage wrote. The digest of a model covers its tensors. A record of an earlier version
-has no checksum, but most records have the SHA-256 of those that their stage read. Only files below
-the folder are compared. A pack (`aiayn pack`) leaves out texts and checkpoints on purpose.
+files that its stage wrote. The digest of a model covers its tensors. Records of earlier versions do
+not have a checksum, but most records contain the SHA-256 of the records that their stage read. Only
+files below the folder are compared. A pack (`aiayn pack`) leaves out texts and checkpoints on
+purpose.
 """
 
 from collections import Counter
@@ -97,9 +98,10 @@ def _read(path: Path, counts: Counter[str]) -> Record | None:
 
 
 def _changed_inputs(path: Path, record: Record, root: Path, done: set[Path]) -> Iterator[str]:
-    """Yield which records without a checksum are not those that this record was made from.
+    """Yield input records that have changed since this record was made from them. Only records
+    without a checksum are compared.
 
-    A training's own record keeps its inputs as they were, though they may be made again.
+    The inputs of a training may be made again later. Its own record keeps their old digests.
     """
     for name, sha256 in record.provenance.input_sha256_by_path.items():
         source = Path(name)
@@ -128,10 +130,11 @@ def _problem(path: Path, sha256: str) -> str:
 
 
 def _require_scores(path: Path, record: ScoreRecords, *, with_scores: bool) -> None:
-    """Require that scores are those of their translations.
+    """Require that the scores were computed from the translations next to them.
 
     Raises:
-        ScoreError: if they name other translations, or differ when they are computed again.
+        ScoreError: if the scores were computed from different translations, or if a new computation
+            gives different scores.
     """
     decoded_path, raw_path = map(Path, record.provenance.input_sha256_by_path)
     decoded = read_record(decoded_path, Hypotheses)

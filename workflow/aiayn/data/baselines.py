@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w+")
 
 
 def require_few_pairs(num_pairs: int, corpus: str) -> None:
-    """Refuse a corpus whose training pairs would not fit into memory.
+    """Raise an error if a corpus has more training pairs than fit into memory.
 
     Raises:
         ConfigError: naming the corpus, its number of pairs and the limit.

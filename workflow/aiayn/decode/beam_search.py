@@ -250,7 +250,7 @@ class BatchSearch:
     def _finish_as_tensor2tensor(
         self, candidates: _Candidates, is_ending_BC: Tensor, step: int
     ) -> Tensor:
-        """End all hypotheses that can end. Return which sentences are done, shape (B,).
+        """Finish every hypothesis that may end here. Return which sentences are done, shape (B,).
 
         A sentence is done when no unfinished hypothesis can beat its best. The score of an
         unfinished hypothesis is bounded, because its log-probability can only fall and its length

@@ -105,9 +105,9 @@ class _Linear:
 
 
 class _Attention(NamedTuple):
-    """An attention's projections; those of the same input are a single matrix.
+    """The projections of an attention. Projections of the same input are joined into one matrix.
 
-    The weights of queries include the scale.
+    The query weights already contain the scale of the scores.
     """
 
     query: _Linear  # to (P,); in self-attention to (P + P + R,), with keys and values

@@ -1,8 +1,8 @@
 """Loads an exported model from the tensors, vocabularies and `config.json` of one folder.
 
-A checkpoint and a data-bin are not needed. The folder contains no code and nothing is unpickled,
-so an export from an unknown source is safe to load. Our transformer needs torch alone. The other
-architectures are fairseq's.
+A checkpoint and a data-bin are not needed. The folder contains no code and nothing is unpickled, so
+an export from an unknown source is safe to load. Our transformer needs only torch. The other
+architectures need fairseq.
 """
 
 import json
@@ -65,7 +65,9 @@ class Vocabulary:
 
 
 class ExportedTask:
-    """What a translator asks of fairseq's task: dictionaries and languages. It has no data."""
+    """The parts of fairseq's task that a translator uses: dictionaries and languages. It does not
+    have data.
+    """
 
     def __init__(self, folder: Path, record: ExportRecord, vocabularies: Sequence[Any]) -> None:
         self.source_dictionary, self.target_dictionary = vocabularies
@@ -191,11 +193,12 @@ def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]
 
 
 def _parse_safetensors(content: bytes) -> dict[str, torch.Tensor]:
-    """Return the tensors of a file: the length of a header in 8 bytes, the header as JSON with
-    type, shape and place of each tensor, then the tensors' bytes.
+    """Parse the tensors of a safetensors file: 8 bytes with the length of the header, the header
+    (JSON with type, shape and offsets of each tensor), and the tensors' bytes.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError: if the file is of another form, or is cut.
+        ValueError, TypeError, KeyError, AttributeError: if the file has a different format or is
+            truncated.
     """
     begin = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:begin])

@@ -124,7 +124,7 @@ def _nll_nats(logits_BTV: Tensor, target_BT: Tensor, padding_index: int) -> floa
 
 
 def _attending_layers(model: Any) -> list[nn.Module]:
-    """Return the cross-attention of each decoder layer.
+    """Return the cross-attention of each decoder layer that has attention heads.
 
     The list is empty for lstm and fconv, whose cross-attention does not have heads.
     """

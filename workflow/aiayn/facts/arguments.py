@@ -160,8 +160,8 @@ def _is_group(value: ast.expr) -> bool:
 
 
 def _value(tree: ast.expr) -> Value:
-    """Return a printed value. A list with a single element is that element, and what is neither a
-    number nor a string is its text: `PosixPath('x')`, `torch.float32`.
+    """Convert a printed value. A list with one element becomes this element. A value that is
+    neither a number nor a string stays text, such as `PosixPath('x')` or `torch.float32`.
     """
     if isinstance(tree, ast.List | ast.Tuple) and len(tree.elts) == 1:
         return _value(tree.elts[0])

@@ -68,7 +68,9 @@ def _other_place(paths: Sequence[str], training: Training) -> str:
 
 
 def _are_last(names: Sequence[str], training: Training) -> bool:
-    """Return whether checkpoints are the last ones that a training saved, each once."""
+    """Return whether the checkpoints are distinct and are the last checkpoints that a training
+    saved.
+    """
     found = [_CHECKPOINT.fullmatch(name) for name in names]
     numbers = [(int(one[1]), int(one[2] or 0)) for one in found if one]
     if len(numbers) < len(names) or len(set(names)) < len(names):
@@ -87,10 +89,11 @@ def _saved(training: Training) -> list[tuple[int, int]]:
 
 
 def _saved_epochs(training: Training) -> list[int]:
-    """Return the epochs whose checkpoint was saved.
+    """Return the epochs with a saved checkpoint.
 
-    fairseq saves at the end of an epoch only. A last epoch that --max-update cuts prints its
-    statistics all the same, so that without lines about checkpoints its length decides.
+    fairseq saves such a checkpoint only if the epoch is complete. But it also prints statistics at
+    the end of a last epoch that --max-update cuts short. If the log lacks lines about checkpoints,
+    a last epoch that is shorter than the others counts as not saved.
     """
     stated = sorted({epoch for epoch, update in _saved(training) if not update})
     if stated:
@@ -108,7 +111,7 @@ def _saved_epochs(training: Training) -> list[int]:
 
 
 def _saved_updates(training: Training) -> list[int]:
-    """Return the updates within an epoch whose checkpoint was saved."""
+    """Return the updates within an epoch at which a checkpoint was saved."""
     stated = sorted({update for _, update in _saved(training) if update})
     if stated:
         return stated

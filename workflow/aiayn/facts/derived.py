@@ -72,7 +72,7 @@ def facts_of_training(training: Training) -> list[Fact]:
 
 
 def facts_of_translation(translation: Translation) -> list[Fact]:
-    """Return all facts of a translation, without those of its training."""
+    """Return all facts of a translation, without the facts of its training."""
     section, facts = translation.section, list(translation.section.facts)
     if translation.repeats:
         facts.append(section.fact("repeats", translation.repeats))
@@ -82,7 +82,7 @@ def facts_of_translation(translation: Translation) -> list[Fact]:
 
 
 def _code_of_user(section: Section) -> Iterator[Fact]:
-    """Yield the folder of each `--user-dir`, whose code changes fairseq."""
+    """Yield the folder of each `--user-dir`. The code in this folder may change fairseq."""
     for fact in section.facts:
         is_stated = fact.quantity in ("user_dir", "train.user_dir", "generate.user_dir")
         if is_stated and fact.value:
@@ -91,9 +91,7 @@ def _code_of_user(section: Section) -> Iterator[Fact]:
 
 
 def _conflicts(section: Section) -> Iterator[Fact]:
-    """Yield each line that states another value of a quantity than the arguments, or than an
-    earlier line.
-    """
+    """Yield each line that contradicts the arguments or an earlier line about the same quantity."""
     arguments = section.arguments
     known: dict[str, Value] = {
         "model_name": arguments.get("arch"),
@@ -120,7 +118,7 @@ def _conflicts(section: Section) -> Iterator[Fact]:
 
 
 def _folders(section: Section) -> Iterator[Fact]:
-    """Yield text that is loaded from another folder than `data`."""
+    """Yield text that was loaded from a folder outside the argument `data`."""
     folders = [normal_path(one) for one in models_of(str(section.arguments.get("data") or ""))]
     for fact in section.facts:
         if fact.quantity == "data_path" and section.arguments.get("data"):
@@ -179,7 +177,7 @@ def _history(training: Training) -> list[Fact]:
 
 
 def _checkpoints(training: Training) -> Iterator[Fact]:
-    """Yield saved checkpoints whose folder, name or score is not that of the training."""
+    """Yield saved checkpoints with a folder, name or score that contradicts the training's log."""
     validation_by_update = {one.update: one for one in training.validations}
     for section in training.sections:
         home = section.save_folder
@@ -347,7 +345,9 @@ def _samples(section: Section) -> Iterator[Fact]:
 
 
 def _rates(section: Section) -> Iterator[Fact]:
-    """Yield the share of the printed learning rates that are not those of the arguments."""
+    """Yield the share of the printed learning rates that differ from the schedule in the
+    arguments.
+    """
     symbols = section.symbols
     peak, warmup = real(symbols.get("peak_learning_rate")), whole(symbols.get("warmup_steps"))
     rates = [one for one in section.samples if "lr" in one.value_by_name]
@@ -460,7 +460,9 @@ def _clock_seconds(section: Section) -> float:
 
 
 def _costs(section: Section) -> Iterator[Fact]:
-    """Yield whether the printed seconds are those of the clock."""
+    """Yield whether the total seconds that fairseq printed differ from the clock times of the
+    lines.
+    """
     done, clock = section.find("done_seconds"), _clock_seconds(section)
     if done is None or not clock:
         return
@@ -520,8 +522,8 @@ def _search(section: Section) -> Iterator[Fact]:
 
 
 def _length_limit(arguments: dict[str, Value], num_tokens: int) -> float:
-    """Return the most output tokens for a source of so many tokens: longer sentences are cut. The
-    paper's limit is input + 50.
+    """Return the maximum number of output tokens for a source of `num_tokens` tokens. Longer
+    translations are cut. The paper's limit is input + 50.
     """
     by_input, fixed = real(arguments.get("max_len_a")), real(arguments.get("max_len_b"))
     return (by_input or 0.0) * num_tokens + (200.0 if fixed is None else fixed)
@@ -605,9 +607,11 @@ def _origin(translation: Translation) -> Iterator[Fact]:
 
 
 def _order_of_time(translation: Translation, training: Training) -> Iterator[Fact]:
-    """Yield whether a checkpoint whose name does not say its update is that of the whole training.
+    """Yield whether a translation began after the end of its training.
 
-    Clocks of two hosts may differ, so that the order is known only where no host is stated, or one.
+    This matters if the name of the checkpoint (such as `checkpoint_best.pt`) does not contain its
+    update. The clocks of two hosts may differ, so the order is unknown if the logs state several
+    hosts.
     """
     section, last = translation.section, training.last
     name = posixpath.basename(translation.model_path)

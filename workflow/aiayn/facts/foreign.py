@@ -26,7 +26,7 @@ _PATTERNS = [(re.compile(pattern.encode()), text) for pattern, text in _FORMS]
 
 
 def find_foreign_form(number: int, line: bytes) -> Refusal | None:
-    """Return what kind of log a line is of, if it is one that is not read."""
+    """Return why a log is not read, if this line is typical of a different program's log."""
     for pattern, text in _PATTERNS:
         if pattern.search(line):
             return Refusal(line=number, text=text, next_step=_NOT_READ)

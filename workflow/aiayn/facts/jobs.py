@@ -29,13 +29,14 @@ MIN_COMMON = 2  # equal statistics that make one section the copy of another
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True):
-    """One training with all of its starts, in the order of their updates.
+    """A training with all of its starts, in the order of their updates.
 
-    `name` is the file that it begins in, with the line if it is not the first section there.
-    `arguments` and `seed` are those of the last start, `facts` those of all. `validations` of the
-    dev set and `epochs` are those of the weights that the training ended with: a restart discards
-    what came after its checkpoint. `final_validation` is at the last update. `places` are the
-    folders of its logs and of their copies, each with the save folder.
+    `name` is the file in which the training begins, with the line number if the training is not the
+    first section of the file. `arguments` and `seed` come from the last start, `facts` from all
+    starts. `validations` (on the dev set) and `epochs` cover only the history of the final weights:
+    if a start resumed from a checkpoint, later values of the previous start are left out.
+    `final_validation` is at the last update. `places` are pairs of a folder with a log, or a copy
+    of it, and the save folder.
     """
 
     sections: list[Section]
@@ -62,11 +63,12 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
-    """One translation, its training if it is known, and the averagings that made its checkpoint.
+    """A translation, its training if known, and the averagings that made its checkpoint.
 
-    `name` is the file that it is in, with the line if it is not the first section there.
-    `model_path` is the normal path of the checkpoint, '' if no line states it. `role` is `dev` or
-    `test`, or the subset's own name. `repeats` is the name of an earlier one with the same content.
+    `name` is the file of the translation, with the line number if the translation is not the first
+    section of the file. `model_path` is the normalised path of the checkpoint, '' if the log does
+    not state it. `role` is `dev`, `test`, or the subset's own name. `repeats` is the name of an
+    earlier translation with the same content.
     """
 
     section: Section
@@ -148,8 +150,8 @@ def _depth_and_name(file: LogFile) -> tuple[int, str]:
 
 
 def _without_copies(sections: list[Section]) -> list[Section]:
-    """Return the sections without those that another file holds as well, as `tee` or --log-file
-    write them. The longest counts.
+    """Return the sections without duplicates, which `tee` or --log-file write to a second file. Of
+    equal sections, the longest is kept.
     """
     distinct: list[Section] = []
     for section in sorted(sections, key=_incompleteness):
@@ -170,7 +172,9 @@ def _without_copies(sections: list[Section]) -> list[Section]:
 
 
 def _incompleteness(section: Section) -> tuple[bool, bool, int]:
-    """Return a key that puts whole sections first, and long ones before short ones."""
+    """Return a sort key that puts complete sections first, and long sections before short
+    sections.
+    """
     is_cut = section.cut_line is not None
     is_ended = section.value("done_seconds") is not None
     return is_cut, not is_ended, -section.num_inner - len(section.validations)
@@ -187,7 +191,9 @@ def _is_same_start(section: Section, kept: Section) -> bool:
 
 
 def _is_copy(section: Section, kept: Section) -> bool:
-    """Return whether a section repeats a longer one of the same start: all common statistics."""
+    """Return whether a section of the same start is a copy: the statistics that both contain are
+    equal.
+    """
     common = section.validations.keys() & kept.validations.keys()
     pairs = [(section.validations[key], kept.validations[key]) for key in common]
     is_equal = all(first.losses == second.losses for first, second in pairs)
@@ -215,7 +221,9 @@ def _begin_update(section: Section) -> int:
 
 
 def _save_alike(first: Section, second: Section) -> bool:
-    """Return whether two sections save into one folder. A relative one is in the log's folder."""
+    """Return whether two sections save into the same folder. A relative path is relative to the
+    log's folder.
+    """
     folder = first.save_folder
     if folder != second.save_folder:
         return False
@@ -245,8 +253,8 @@ def _continues(start: Section, before: Section) -> bool:
 
 
 def reach_of(section: Section) -> int:
-    """Return the last update that a section may have made: what it printed or saved, and one
-    interval of its lines more, in which it may have been killed.
+    """Return the last update that a section may have made: the last printed or saved update, plus
+    one log interval, because the program may have been killed within it.
     """
     saved = [whole(value) or 0 for value in section.values("saved_updates")]
     interval = whole(section.arguments.get("log_interval")) or DEFAULT_INTERVAL
@@ -325,10 +333,11 @@ def _is_above(training: Training, section: Section) -> bool:
 
 
 def _has_saved_into(training: Training, model_folder: str, path: str) -> bool:
-    """Return whether a training saved into the folder of a checkpoint.
+    """Return whether the checkpoints of a training are in the folder of a translation's checkpoint.
 
-    Paths in a log are relative to where its command started, so that one may be the end of the
-    other. A relative save folder is that of logs in the same folder, or in a folder around it.
+    Paths in a log are relative to the folder in which its command started, so one path may be the
+    end of the other. A relative save folder matches only if one of the two logs is in the folder of
+    the other log, or in a folder below it.
     """
     here = posixpath.dirname(path)
     for folder, save_folder in training.places:

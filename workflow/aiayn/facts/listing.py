@@ -1,9 +1,8 @@
-"""Finds the possible logs below a folder, and names or counts every other file: none is omitted
-silently.
+"""Finds the possible logs below a folder, and lists or counts all other files, so that none is
+omitted silently.
 
-A file whose name is a log's (its suffix, also rotated or packed) is read; any other is read if it
-begins like a log of fairseq's. Linked folders are followed unless they lead to a folder that is
-read anyway.
+A file with the suffix of a log, also rotated or packed, is read. Any other file is read if it
+begins like a fairseq log. Links to folders are followed unless the folder is read anyway.
 """
 
 import os
@@ -67,7 +66,7 @@ class LeftOut(msgspec.Struct, frozen=True, order=True):
 
     @property
     def is_count(self) -> bool:
-        """Whether it stands for files that are counted, not named."""
+        """Whether this entry is a number of files instead of a single file."""
         return self.path.rpartition("/")[2].startswith("(")
 
 
@@ -82,11 +81,11 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def list_folder(folder: Path) -> Listing:
-    """Return the content of a folder, in order of name; hidden files and folders are counted, not
+    """Return the content of a folder in order of name. Hidden files and folders are counted, not
     read.
 
-    In the folder of one of our runs, which has an attempts.jsonl, only train.log is listed. In
-    `results/<scale>/` the texts that stages wrote are not listed.
+    In the folder of one of our runs, which contains attempts.jsonl, only train.log is listed. In
+    `results/<scale>/`, texts written by the stages are not listed.
 
     Raises:
         RecordError: if the folder does not exist or cannot be read.
@@ -176,7 +175,7 @@ class _Walk:
             self._skip(place, "run", why)
 
     def _file(self, path: Path, *, is_ours: bool) -> None:
-        """Take a file as a log, name it, or count it."""
+        """Add a file to the logs, to the list of unread files, or to the count of other files."""
         suffix = path.suffix.lower()
         name = _ROTATED.sub(r"\1", unpacked_name(path.name.lower()))
         try:
@@ -246,7 +245,9 @@ def reason_not_read(file: LogFile) -> str:
 
 
 def not_read(files: Iterable[LogFile], left_out: Iterable[LeftOut]) -> list[str]:
-    """Return a sentence for each file or folder that could not be read; counted files have none."""
+    """Return a sentence for each file or folder that could not be read. Files that were only
+    counted do not get a sentence.
+    """
     refused = [file for file in files if file.refusal is not None]
     sentences = [reason_not_read(file) for file in sorted(refused, key=lambda file: file.path)]
     return sentences + [left.why for left in left_out if not left.is_count]

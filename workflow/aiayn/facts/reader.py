@@ -76,10 +76,10 @@ TEMPLATES = read_templates()
 
 
 def read_log(path: Path, name: str = "") -> LogFile:
-    """Return the content of a file; `name` is what its facts call it.
+    """Read a file. `name` is the file's name in the facts.
 
-    The content of a file that is not a log of fairseq has no sections, and a refusal that says
-    which form of log was seen.
+    If the file is not a fairseq log, the content does not have sections, and its refusal states the
+    kind of log that was found.
     """
     text = LogText(path)
     reader = _Reader(name or path.name)
@@ -402,7 +402,9 @@ class _Reader:
             section.first_time = section.first_time or newest
 
     def finish(self, num_lines: int, cut_piece: bytes) -> None:
-        """End the last section; `cut_piece` is the last line if it has no end."""
+        """End the last section. `cut_piece` is the last line if it does not end with a line
+        feed.
+        """
         if cut_piece and _ENDS_WHOLE.search(cut_piece):
             self.read(num_lines, cut_piece)
         elif cut_piece and self._section is not None:
@@ -428,7 +430,9 @@ def _number(text: str) -> int | float:
 
 
 def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) -> None:
-    """State an unknown line: each serious one, and the first of the others."""
+    """Record an unknown line as a fact. Of lines that are not serious, only the first is
+    recorded.
+    """
     text = line[:200].decode("utf-8", errors="replace").strip()
     if is_serious:
         section.mention("unknown_line", text, number)
@@ -462,7 +466,7 @@ def _keep_inner(section: Section, number: int, line: bytes) -> None:
 
 
 def _parse_samples(section: Section) -> None:
-    """Keep the numbers of the sampled lines within epochs, whose perplexities are checked."""
+    """Parse the sampled lines within epochs, keep their numbers, and check their perplexities."""
     for number, line in section.sampled_lines:
         statistics = parse_statistics(line)
         if statistics is not None and statistics.update:
@@ -473,9 +477,10 @@ def _parse_samples(section: Section) -> None:
 
 
 def _check_perplexity(section: Section, statistics: Statistics) -> None:
-    """State a perplexity that is not 2 to the loss, within the precision of their digits.
+    """Report a perplexity that is not 2^loss, within the precision of the printed digits.
 
-    fairseq computes it from nll_loss if there is one. It prints two decimals up to 0.12.
+    fairseq computes the perplexity from nll_loss, if present, and prints it with two decimals (up
+    to version 0.12).
     """
     values = statistics.value_by_name
     bits = values.get("nll_loss", values.get("loss"))
@@ -489,7 +494,7 @@ def _check_perplexity(section: Section, statistics: Statistics) -> None:
 
 
 def _keep_statistics(section: Section, statistics: Statistics) -> None:
-    """Keep a validation or the end of an epoch, and note a line that contradicts an earlier one."""
+    """Keep a validation or the end of an epoch. Report a line that contradicts an earlier line."""
     update = statistics.update or section.last_update
     statistics = replace(statistics, update=update)
     if section.first_update is None:

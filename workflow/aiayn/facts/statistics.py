@@ -1,4 +1,4 @@
-r"""Parses one line of fairseq's statistics, whichever version and `--log-format` printed it.
+r"""Parses a line of fairseq's statistics, for all versions and all values of `--log-format`.
 
 | what | `simple`, `tqdm` | `json` |
 |---|---|---|
@@ -6,9 +6,9 @@ r"""Parses one line of fairseq's statistics, whichever version and `--log-format
 | its end | `epoch 001 \| loss 3.6 \| ... \| num_updates 487 \| ...` | `{"epoch": 1, "train_loss": ...}` |
 | validation | `epoch 001 \| valid on 'valid' subset \| loss 2.0 \| ...` | `{"epoch": 1, "valid_loss": ...}` |
 
-Up to 0.9 a bar is before `epoch`, afterwards a time, a level and a tag. Before 0.7 simple
-validations printed `valid_loss`, and JSON ends of epochs had no prefix; tqdm has a bar in place of
-`100 / 487`.
+Up to fairseq 0.9, `epoch` follows a bar `|`. Later versions print a time, a level and a tag before
+it. Before 0.7, validations in the format `simple` printed `valid_loss`, and JSON lines at the end
+of an epoch did not have the prefix `train_`. tqdm has a progress bar in place of `100 / 487`.
 """  # noqa: E501
 
 import json
@@ -53,7 +53,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def nll_bits(self) -> float | None:
-        """The negative log-likelihood, whose power of 2 is the perplexity."""
+        """The negative log-likelihood in bits per token. The perplexity is 2 to this power."""
         return self.value_by_name.get("nll_loss")
 
     @property
@@ -68,7 +68,9 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_statistics(line: bytes) -> Statistics | None:
-    """Return the statistics of a line; None if it has none or is torn."""
+    """Return the statistics of a line, or None if the line is torn or does not contain
+    statistics.
+    """
     brace = line.find(b'{"epoch"')
     if brace >= 0:
         return _parse_json(line[brace:])

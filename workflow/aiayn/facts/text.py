@@ -1,9 +1,9 @@
 """Reads a log file as blocks of lines, in memory that does not grow with the file. gzip and xz are
 unpacked.
 
-A file that cannot be read, or not to its end, has a fault with its line and a next step. A line
-ends at LF alone and is counted so. Each piece between carriage returns (tqdm rewrites its line so)
-counts as a line of its own with the same number; CRLF is one end. Colours and cursor movements are
+If a file cannot be read to its end, the result has a fault with the line number and a next step.
+Only LF ends a line. tqdm rewrites its line after carriage returns: each piece between them is read
+as a separate line with the same number. CRLF is one line end. Colours and cursor movements are
 removed, and so are the prefixes of launchers, containers and pastes (`prefixes.py`).
 """
 
@@ -40,8 +40,8 @@ class LogText:
         self._is_sniffed = False
 
     def blocks(self) -> Iterator[Iterable[tuple[int, bytes]]]:
-        """Yield blocks of (line number, piece of a line without its end); by blocks, as most lines
-        need no look.
+        """Yield blocks of (line number, piece of a line without its end). Blocks are fast, because
+        most lines need not be looked at one by one.
         """
         rest = b""
         try:

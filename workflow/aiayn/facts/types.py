@@ -1,7 +1,7 @@
-"""Types of what a log says: facts, the sections of a file, and the reasons why a file is not read.
+"""Defines what a log says: facts, the sections of a file, and the reasons why a file is not read.
 
-The perplexity of Table 3 is 2 to the `nll_bits` of a validation. Line numbers count from 1, at line
-feeds alone.
+The perplexity of Table 3 is 2 to the `nll_bits` of a validation. Lines are counted from 1, and only
+line feeds end a line.
 """
 
 import posixpath
@@ -47,12 +47,13 @@ class Section(msgspec.Struct, kw_only=True):
 
     `form` is the style of the arguments: `print` (up to 0.9), `namespace` (0.10) or `config` (after
     0.10, up to 0.12 and the fork). `arguments` has the first value of each key, and `digest` covers
-    all of them. `validations` are by subset and update, `epochs` by number. Every `sample_step`-th
-    line within an epoch is kept in `sampled_lines`, and becomes one of `samples` at the end of the
-    file. `num_mentioned` counts the facts about lines that may be many. `symbols` are the paper's,
-    of a training's arguments. `dev_subset` is the one whose perplexity counts, the first of
-    `--valid-subset`. `save_folder` is that of `--save-dir`, as it is stated. `first_time`
-    and `last_time` are ISO times without zone, '' without.
+    all of them. Keys of `validations` are (subset, update), keys of `epochs` are their numbers.
+    Every `sample_step`-th line within an epoch is kept in `sampled_lines`, and becomes one of
+    `samples` at the end of the file. `num_mentioned` counts lines of a kind that may occur very
+    often, because only the first become facts. `symbols` are the training's arguments in the
+    paper's symbols. `dev_subset` is the first of `--valid-subset`, from which the perplexity is
+    taken. `save_folder` is the value of `--save-dir`. `first_time` and `last_time` are ISO times
+    without zone, '' without.
     """
 
     path: str
@@ -101,7 +102,7 @@ class Section(msgspec.Struct, kw_only=True):
         return [fact.value for fact in self.facts if fact.quantity == quantity]
 
     def fact(self, quantity: str, value: Value, line: int = 0) -> Fact:
-        """Return a fact; without a line it is of the section's first line."""
+        """Return a fact at `line`, or at the section's first line if `line` is 0."""
         return Fact(quantity, value, self.path, line or self.line)
 
     def state(self, quantity: str, value: Value, line: int = 0) -> None:
@@ -121,7 +122,7 @@ class Section(msgspec.Struct, kw_only=True):
 
 
 class LogFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of one file. `refusal` says why nothing, or not all of it, is read.
+    """The content of one file. `refusal` says why the file was not read, or not completely.
 
     `other_programs` are the programs of fairseq, besides training and generation, whose arguments
     the file prints: `preprocess`, `score` and so on.

@@ -139,8 +139,8 @@ def _problem(
 
 
 def find_row(facts: Sequence[Fact], targets: Sequence[Target]) -> tuple[Target | None, bool]:
-    """Return the only target whose row a training fits, and True. If two fit or none does, return
-    the nearest, which is the first with the fewest problems, and False.
+    """Return (target, True) if a training fits exactly one table row. Otherwise return (nearest
+    target, False). The nearest target has the fewest problems.
     """
     telling = [fact for fact in facts if fact.quantity in ROW_RULES]
     found = [

@@ -35,9 +35,9 @@ VERSION_BY_FORM = {
 class JudgedTranslation(msgspec.Struct, kw_only=True):
     """A translation with its facts, and the problems and notes of its BLEU.
 
-    `problems` include those of its training, `owner`. Without a training there is no row. `metric`
-    is the definition of its BLEU, `bleu` its value in percent, and `value` that value if it fills
-    its row.
+    `problems` includes the problems of its training, `owner`. A translation without a training does
+    not have a row. `metric` is the definition of BLEU, and `bleu` is its value in percent. `value`
+    equals `bleu` if the tables use it, otherwise None.
     """
 
     translation: Translation
@@ -58,11 +58,12 @@ class JudgedTranslation(msgspec.Struct, kw_only=True):
 class JudgedTraining(msgspec.Struct, kw_only=True):
     """A training with its facts, the target that it is compared with, and its problems and notes.
 
-    The target is its row if it `has_row`, else the nearest. `version` is our commit for a run of
-    ours; else fairseq's version, if the log states it. `gpu` is the only kind that the log states.
-    `gpu_seconds` are those of all starts; None where the log does not hold them all. `stated` are
-    its numbers by metric, `value_by_metric` those that fill its row, and `filled` has the numbers
-    of `judge` that fill: `train`, `ppl`, `cost`.
+    If `has_row`, `target` is the training's row, otherwise the nearest row. `version` is the commit
+    of this project for our runs, otherwise fairseq's version if the log states it. `gpu` is the
+    kind of GPU, if the log states exactly one. `gpu_seconds` is the sum over all starts, None if
+    the log does not cover all starts. `stated` contains all numbers by metric, `value_by_metric`
+    the numbers that the tables use. `filled` contains the kinds of numbers that the tables use:
+    `train`, `ppl`, `cost`.
     """
 
     training: Training
@@ -85,7 +86,7 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
 
     @property
     def row(self) -> Target | None:
-        """The target whose row it has, None without any."""
+        """The table row of the training, or None."""
         return self.target if self.has_row else None
 
 
@@ -101,7 +102,7 @@ class JudgedJobs(msgspec.Struct, kw_only=True):
 
     @property
     def translations(self) -> list[JudgedTranslation]:
-        """All translations, those of a training in its order."""
+        """All translations. The translations of a training are in its order."""
         found = [one for training in self.trainings for one in training.translations]
         return [*found, *self.others]
 
@@ -113,10 +114,11 @@ def judge_jobs(
     *,
     is_claimed: bool = False,
 ) -> JudgedJobs:
-    """Return which numbers of a folder's jobs fill which row.
+    """Compare the jobs of a folder with the table rows. Return which numbers of the jobs belong in
+    which row.
 
-    `root` is the folder of the logs, where attempts.jsonl of our own runs may be. With `is_claimed`
-    every training is compared with all targets, also those of smaller scales.
+    `root` is the folder of the logs, where attempts.jsonl of our own runs may be. With
+    `is_claimed`, every training is compared with all rows, including rows of smaller scales.
 
     Raises:
         RecordError: if an attempts.jsonl is malformed.
@@ -247,7 +249,9 @@ def _judge_translation(judged: JudgedTranslation) -> None:
 
 
 def _compare_seeds(judged: Sequence[JudgedTraining]) -> None:
-    """Add what is wrong with a training next to others: its seed, or its losses, are another's."""
+    """Add facts about trainings that have the same seed, or the same losses, as another
+    training.
+    """
     whole = [one for one in judged if "train" in one.filled]
 
     def seed_of(one: JudgedTraining) -> object:
@@ -270,7 +274,9 @@ def _losses(judged: JudgedTraining) -> object:
 def _equal_groups(
     judged: Iterable[_Judged], key: Callable[[_Judged], object]
 ) -> list[list[_Judged]]:
-    """Return those that have an equal key; none with None."""
+    """Return the groups of two or more items with equal keys. Items with the key None are left
+    out.
+    """
     groups: dict[object, list[_Judged]] = {}
     for one in judged:
         if (value := key(one)) is not None:
@@ -310,7 +316,7 @@ def _compare_translations(found: JudgedJobs) -> None:
 
 
 class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a table: the trainings of one row and version, some of whose numbers fill it."""
+    """A line of a table: the trainings of one row and version that contribute a number to it."""
 
     target: Target
     version: str

@@ -85,8 +85,8 @@ def _is_allowed(value: Value, alternative: str, target: Mapping[str, TargetValue
 
 
 def _values(text: str, target: Mapping[str, TargetValue]) -> tuple[tuple[Value, ...], float]:
-    """Return the values of a JSON list or of a target, and their relative tolerance. If the
-    target has no such value, no values are returned, so that nothing is allowed.
+    """Return the values of a JSON list or of a target, and their relative tolerance. If the target
+    lacks such a value, return no values, so that every value is a problem.
     """
     if text.startswith("["):
         return _listed(text), 0.0

@@ -90,8 +90,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_targets(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> list[Target]:
-    """Return the targets whose rows the paper prints, at these scales, the paper's scale first and
-    then in the order of Table 3.
+    """Return the targets at these scales that the paper prints: the paper's scale first, each in
+    the order of Table 3.
 
     Raises:
         ConfigError: if a system of the tables cannot be read.
@@ -122,9 +122,10 @@ def make_target(
     *,
     is_papers_corpus: bool | None = None,
 ) -> Target:
-    """Return the target of a system: its own values, and those of its corpus.
+    """Make the target of a system from its own values and the values of its corpus.
 
-    `is_papers_corpus` says whether the corpus is WMT14; None: at the paper's scale it is.
+    `is_papers_corpus` states whether the corpus is WMT14. With None, it is WMT14 at the paper's
+    scale only.
     """
     symbols: Symbols = symbols_of_spec(training)
     values: dict[str, TargetValue] = {**symbols, "language_pair": language_pair}

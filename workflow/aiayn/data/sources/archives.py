@@ -23,8 +23,8 @@ def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Bin
     A member whose name ends in `.gz` is unpacked. Read each stream before you ask for the next.
 
     Raises:
-        CorpusError: naming the archive and the member, if a wanted member is missing, is not a
-            file, is there twice, or needs a password.
+        CorpusError: if a wanted member is missing, is not a file, occurs twice, or needs a
+            password. The message contains the archive and the member.
     """
     names = []
     for written_name, stream in open_files(path):

@@ -109,9 +109,10 @@ def _without_credentials(url: str) -> str:
 
 
 def _mirror_credentials(url: str) -> tuple[str, str] | None:
-    """Return user name and password for a URL on the environment's mirror, if that has them.
+    """Return user name and password for a URL on the mirror of AIAYN_MIRROR, if that variable
+    contains them.
 
-    For other URLs the library `requests` looks into ~/.netrc.
+    For other URLs, the library `requests` reads ~/.netrc.
     """
     mirror = os.environ.get(MIRROR_VARIABLE, "")
     parts = urllib.parse.urlsplit(mirror)
@@ -122,14 +123,15 @@ def _mirror_credentials(url: str) -> tuple[str, str] | None:
 
 
 def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
-    """Return the first of several equivalent files that can be had, from `folder` or downloaded.
+    """Return the path of the first file that can be obtained, from `folder` or by download. The
+    candidates are equivalent.
 
-    A file that is already in `folder` is taken first, then the first complete download. An address
-    that gives nothing new is tried again with exponential backoff: the waits double, and jitter
-    shortens each by up to a half. A server's Retry-After is obeyed, up to `MAX_WAIT_SECONDS`.
+    A file that is already in `folder` is preferred to a download. If an address does not deliver
+    new bytes, it is tried again with exponential backoff: the waits double, and jitter shortens
+    each wait by up to a half. A server's Retry-After is obeyed, up to `MAX_WAIT_SECONDS`.
 
     Raises:
-        FetchError: naming every address, what it gave and what to do.
+        FetchError: with every address, its answer, and the next step.
     """
     reasons: list[str] = []
     for file in files:
@@ -165,7 +167,7 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
     If no SHA-256 is published, log a warning with the file's own SHA-256.
 
     Raises:
-        WrongFileError: naming the file, or its URL, and the actual and the expected value.
+        WrongFileError: with the file or its URL, the actual value and the expected value.
         FileNotFoundError: if the file does not exist.
     """
     source = url or path
@@ -328,13 +330,14 @@ def _require_speed(url: str, num_bytes: int, seconds: float) -> None:
 def _accepted_range(
     url: str, response: requests.Response, partial_path: Path, start: int
 ) -> tuple[int, int | None]:
-    """Return where a response's bytes begin, and the whole file's size if the server states it.
+    """Return the offset in bytes at which a response begins, and the size of the whole file if the
+    server states it.
 
-    Another part than was asked for is noticed by the checksum, as the whole file is verified.
+    If the server sends a different part than requested, the checksum of the whole file reveals it.
 
     Raises:
         requests.HTTPError: if a later attempt may succeed.
-        FetchError: if this address does not give the file.
+        FetchError: if this address does not provide the file.
     """
     status = f"{response.status_code} {response.reason}"
     if response.status_code in PASSING_STATUSES:
@@ -353,7 +356,7 @@ def _accepted_range(
 
 
 def local_path(url: str) -> Path | None:
-    """Return the path that a `file://` URL names, None for another URL."""
+    """Return the local path of a `file://` URL, or None for any other URL."""
     parts = urllib.parse.urlsplit(url)
     return Path(urllib.request.url2pathname(parts.path)) if parts.scheme == "file" else None
 

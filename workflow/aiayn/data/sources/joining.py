@@ -1,8 +1,8 @@
 """Appends the two sides of an archive to the files of a corpus. Reads the segments of test sets.
 
 A line ends at LF only, and both sides must have the same number of lines. Text is copied in blocks,
-so memory does not grow with the corpus. No character is changed, but a last line without LF gets
-one, so that it does not join the first line of the next archive.
+so memory does not grow with the corpus. Characters are not changed. Only a last line without LF
+gets an LF, so that the first line of the next archive is not appended to it.
 
 Test sets come as markup. An .sgm file looks like XML but is not: a bare `&` or `<` is text
 ("S&P"), so an XML reader refuses it. `&amp;` may be what a sentence says, so nothing is unescaped

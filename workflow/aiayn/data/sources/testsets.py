@@ -118,12 +118,12 @@ def read_public_testset(
 ) -> dict[str, list[str]]:
     """Return a test set's lines by language.
 
-    Plain text, in the cache or from the mirror, is taken if the cache has no archive. Otherwise the
-    archive is read, or downloaded.
+    If the cache contains the archive, the archive is read. Otherwise plain text from the cache or
+    the mirror is read. If that is missing, too, the archive is downloaded.
 
     Raises:
         ConfigError: if sacreBLEU has no such test set.
-        FetchError: naming what was tried and where a copy may be put.
+        FetchError: with the addresses that were tried and the folder for a manual copy.
         CorpusError: if a side does not have the published number of lines.
     """
     dataset = DATASETS.get(published.sacrebleu_name)

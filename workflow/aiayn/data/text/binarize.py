@@ -1,6 +1,6 @@
 """Turns text into fairseq's mmap data-bin, byte for byte as `fairseq-preprocess` writes it.
 
-The bytes are those of `fairseq-preprocess --padding-factor 1`. The format (fairseq 0.12.3,
+The bytes equal the output of `fairseq-preprocess --padding-factor 1`. The format (fairseq 0.12.3,
 data/indexed_dataset.py and data/dictionary.py; little-endian):
 
 - `dict.<language>.txt`: `symbol count` on each line, by falling count in the training text, then by
@@ -71,7 +71,7 @@ def binarize_corpus(
     for the record.
 
     Raises:
-        CorpusError: if the text belongs to another corpus, or has changed since its record was
+        CorpusError: if the text is from a different corpus, or has changed since its record was
             written.
     """
     later_splits = (f"test{index}" for index in range(1, len(spec.testsets) - 1))
@@ -256,7 +256,7 @@ def read_dictionary(path: Path) -> list[str]:
     """Return a dictionary's symbols by index. The four special symbols come first.
 
     Raises:
-        CorpusError: if a line is not `symbol count`, naming it.
+        CorpusError: if a line is not `symbol count`. The message contains the line.
     """
     symbols = list(SPECIAL_SYMBOLS)
     for line_number, line in enumerate(read_lines(path), start=1):
@@ -320,12 +320,15 @@ def data_bin_digest(sha256_by_file: Mapping[str, str]) -> str:
 
 
 def require_recorded_split(record: BinarizedCorpus, testset: str) -> str:
-    """Return the data-bin's name of a test set after verifying the files that hold it.
+    """Return the name that a test set has in the data-bin, after verifying the checksums of its
+    files.
 
-    Earlier records have no digest for each file. Then the whole data-bin is verified.
+    Records of earlier versions have only one digest for the whole data-bin. Then the whole data-bin
+    is verified.
 
     Raises:
-        CorpusError: if there is no such test set, or naming the file that has changed.
+        CorpusError: if the test set does not exist, or if a file has changed. The message contains
+            the file.
     """
     split = record.split_of(testset)
     if not record.sha256_by_file:
@@ -339,7 +342,7 @@ def require_recorded_data_bin(record: BinarizedCorpus) -> Path:
     """Return the data-bin folder after verifying its files against the recorded checksums.
 
     Raises:
-        CorpusError: naming the folder, if it has changed.
+        CorpusError: if the folder has changed.
     """
     folder = record.folder
     digest = data_bin_digest(data_bin_files(folder))

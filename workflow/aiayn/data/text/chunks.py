@@ -72,8 +72,8 @@ def map_chunks(
     is processed in this process.
 
     Raises:
-        CorpusError: naming each file and its number of lines, if these differ or are 0; if a
-            process was killed.
+        CorpusError: if the files have different numbers of lines or no lines (the message lists the
+            numbers), or if a process was killed.
         Exception: any error of `work`.
     """
     paths = path_by_language.values()

@@ -97,10 +97,10 @@ class CleanedChunk(msgspec.Struct, frozen=True):
 
 
 def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
-    """Prepare a chunk's pairs and drop the pairs that exceed a limit.
+    """Prepare the pairs of a chunk, and drop pairs that exceed a limit.
 
     Raises:
-        CorpusError: naming the line, if a line is not UTF-8.
+        CorpusError: if a line is not UTF-8. The message contains its number.
     """
     assert spec.clean is not None  # clean_corpus has refused the others
     num_dropped_by_reason = dict.fromkeys(REASONS, 0)
@@ -122,11 +122,12 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
 
 
 def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
-    """Return the function that prepares a line of a language before it is split into pieces.
+    """Return the function that prepares a line of text before it is split into subwords.
 
-    `tokenise` is a value of a corpus file. Training text, test sets and sentences to be translated
-    are prepared. References for scoring stay as published, and translations are turned back by
-    `aiayn.data.text.detokenise`. Tokens are joined by single blanks.
+    `tokenise` is the value of this key in a corpus file. Training text, test sets and sentences to
+    be translated are prepared. References for scoring are not changed, and
+    `aiayn.data.text.detokenise` turns translations back into plain text. Tokens are joined by
+    single blanks.
 
     Example: `preprocessor("moses", "de")("Ja, gut.")` returns `Ja , gut .`. For another tokenizer,
     add its name to `CorpusSpec.tokenise` and its function here.

@@ -2,9 +2,10 @@
 
 
 class LineEncoder:
-    """Splits lines into words and each word into pieces, numbered in order of occurrence.
+    """Splits lines into words and words into pieces (subwords). Pieces are numbered in order of
+    occurrence.
 
-    An encoder can be pickled. Another method of segmentation is a subclass with `pieces`:
+    An encoder can be pickled. To add a method of segmentation, write a subclass with `pieces`:
 
         class CharacterEncoder(LineEncoder):
             def pieces(self, line: str) -> str:

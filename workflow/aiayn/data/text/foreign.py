@@ -16,15 +16,17 @@ _SPLIT_HYPHEN = "@-@"  # of `tokenizer.perl -a`
 def foreign_splitter(
     codes_path: Path, symbols: Collection[str], language: str, *, is_tokenised: bool = False
 ) -> tuple[Callable[[str], str], str]:
-    """Return what makes pieces of a line of a language, and in words what it does.
+    """Return the function that splits a line into subwords for a model made by others, and a
+    description of it.
 
-    Codes of subword-nmt and fastBPE are applied to Moses' tokens, a sentencepiece model to the text
-    itself. `symbols` are the model's dictionary: with `@-@` in it, Moses' tokenizer splits hyphens
-    (`-a`); without U+2019, this apostrophe becomes `'` first. `is_tokenised` text is not tokenised
-    again.
+    Codes of subword-nmt and fastBPE are applied to tokens of Moses' tokenizer. A sentencepiece
+    model is applied to the plain text. `symbols` is the model's dictionary. If it contains `@-@`,
+    Moses' tokenizer splits hyphens (`-a`). If it does not contain the apostrophe U+2019, this
+    apostrophe is first replaced by `'`. If `is_tokenised`, the text is not tokenised again.
 
     Raises:
-        CorpusError: if the file is absent, or is neither codes nor a sentencepiece model.
+        CorpusError: if the file is absent, or if it is neither a codes file nor a sentencepiece
+            model.
     """
     if not codes_path.exists():
         raise CorpusError(f"{codes_path}: no such file; give the codes that came with the model")

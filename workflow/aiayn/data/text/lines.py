@@ -41,10 +41,10 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a file without their LF. A last line may lack it.
+    """Yield the lines of a file without their LF. The last line may lack the LF.
 
     Raises:
-        CorpusError: as `open_bytes`, and naming the line that is not UTF-8.
+        CorpusError: as `open_bytes`, or if a line is not UTF-8. The message contains its number.
     """
     with open_bytes(path) as content:
         # Iterating over bytes splits at LF only.
@@ -94,10 +94,11 @@ def count_lines(path: Path) -> int:
 
 
 def agreed_num_lines(num_lines_by_place: Mapping[str, int]) -> int:
-    """Return the number of lines that all files have in common.
+    """Return the number of lines of each file. All files must have the same number.
 
     Raises:
-        CorpusError: naming each file and its number of lines, if these differ or are 0.
+        CorpusError: if the numbers differ or are 0. The message lists each file with its number of
+            lines.
     """
     counts = ", ".join(
         f"{place} has {num_lines} lines" for place, num_lines in num_lines_by_place.items()
@@ -114,10 +115,10 @@ def agreed_num_lines(num_lines_by_place: Mapping[str, int]) -> int:
 
 
 def read_shipped(source: ShippedSource) -> dict[str, list[tuple[str, str]]]:
-    """Return the pairs of source and target that a checkout ships, by split.
+    """Return the (source, target) pairs of a corpus that is part of the checkout, by split.
 
     Raises:
-        FetchError: if the file is absent or has other content than was shipped.
+        FetchError: if the file is absent or has changed.
         CorpusError: if a line does not have split, source and target, or if the numbers of lines
             are not those of the corpus file.
     """
@@ -153,7 +154,7 @@ def read_shipped(source: ShippedSource) -> dict[str, list[tuple[str, str]]]:
 def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = None) -> TextPair:
     """Count and hash line-aligned files.
 
-    Outputs are first written to a temporary folder. The result then names their paths in
+    If the files are still in a temporary folder, the result contains their later paths in
     `final_folder`.
 
     Raises:

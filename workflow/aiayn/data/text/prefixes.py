@@ -51,7 +51,9 @@ def _is_most(prefix: re.Pattern[bytes], sample: Sequence[bytes], num_matching: i
 
 
 def without_prefix(line: bytes, prefix: re.Pattern[bytes]) -> bytes | None:
-    """Return a line without its prefix, or None for a line of another rank than 0."""
+    """Return a line without its launcher's prefix, or None if the line was printed by a rank other
+    than 0.
+    """
     match = prefix.match(line)
     if match is None:
         return line

@@ -104,13 +104,13 @@ class PieceEncoder(LineEncoder):
 
 
 class CodesEncoder(LineEncoder):
-    """Splits lines of tokens by learnt codes: ours, and those of subword-nmt and fastBPE."""
+    """Splits tokenised lines by learnt byte-pair codes of this project, subword-nmt or fastBPE."""
 
     def __init__(self, codes_path: Path) -> None:
         """Load codes.
 
         Raises:
-            CorpusError: if the file is absent or holds no codes.
+            CorpusError: if the file is absent or does not contain codes.
         """
         from subword_nmt.apply_bpe import BPE  # sentencepiece's models do without it
 
@@ -163,14 +163,16 @@ def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEnc
 
 
 def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -> SegmentedText:
-    """Learn pieces from the training text; write the models next to the record.
+    """Learn subwords from the training text, write the models next to the record, and return the
+    record.
 
     A joint model (`joint.model` or `joint.codes`) learns from both languages. Otherwise each
-    language has its own model, named after it. Returns the record.
+    language has its own model, `<language>.model` or `<language>.codes`.
 
     Raises:
-        ConfigError: if the corpus comes in pieces, or the text cannot fill the vocabulary.
-        CorpusError: if the text belongs to another corpus, or has changed since it was cleaned.
+        ConfigError: if the corpus is published already segmented, or if the text is too short for
+            the size of the vocabulary.
+        CorpusError: if the text is from a different corpus, or has changed since it was cleaned.
     """
     subword = spec.subword
     if subword is None:

@@ -53,7 +53,7 @@ def _ascii_by_punctuation() -> dict[int, str]:
 def tokenize_line(line: str, language: str, *, splits_hyphens: bool = False) -> str:
     """Return the tokens joined by blanks, as `tokenizer.perl -l language` prints them.
 
-    With `splits_hyphens` they are those of `tokenizer.perl -a`: `x-y` becomes `x @-@ y`.
+    With `splits_hyphens`, hyphens are split as by `tokenizer.perl -a`: `x-y` becomes `x @-@ y`.
 
     The characters & | < > ' " [ ] become entities (`&quot;`), so the reference must be escaped,
     too: against an unescaped reference about a point of BLEU is lost. All Unicode white space,
