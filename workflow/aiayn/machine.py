@@ -1,4 +1,4 @@
-"""Detects, without torch, the names of this machine's GPUs and the FLOP/s that one CPU core
+"""Finds, without torch, the names of this machine's GPUs, and how many FLOP/s one CPU core
 sustains.
 """
 
@@ -15,7 +15,9 @@ _MATRIX_SIZE = 768
 
 
 class Gpu(NamedTuple):
-    """A GPU as nvidia-smi lists it. A MIG slice has no number, and its profile after the name."""
+    """A GPU as nvidia-smi lists it. A MIG slice does not have a number, and its profile follows its
+    name.
+    """
 
     number: str
     uuid: str
@@ -23,8 +25,8 @@ class Gpu(NamedTuple):
 
 
 def list_gpus() -> list[Gpu]:
-    """Return the GPUs and MIG slices that this process may use; CUDA_VISIBLE_DEVICES names them by
-    numbers or UUIDs.
+    """Return the GPUs and MIG slices that this process may use. CUDA_VISIBLE_DEVICES restricts them
+    by numbers or UUIDs.
     """
     gpus = [Gpu(*row) for row in query_gpus("index", "uuid", "name")]
     slices = _mig_slices()

@@ -1,10 +1,10 @@
-"""Reads files that may be packed by gzip or xz, or lie in an archive, and packs the same content
-into the same bytes.
+"""Reads files that may be compressed by gzip or xz, or may be in an archive. Packs equal content
+into equal bytes.
 
-A folder with the file ARCHIVE_NAME, a zip, also has the files of that zip, below the folder and
-under their names there. They are read where they are: nothing is unpacked to the disk. Functions
-here that are named like methods of `Path` see both the files on the disk, which come first, and
-those of the zip.
+If a folder contains ARCHIVE_NAME, a zip file, the files in this zip count as files below the
+folder. They are read directly from the zip, so nothing is unpacked to the disk. Functions here with
+the name of a method of `Path` see the files on the disk and the files in the zip. If both exist,
+the file on the disk is used.
 """
 
 import fnmatch
@@ -76,8 +76,8 @@ os.register_at_fork(after_in_child=_open_archive.cache_clear)
 
 
 def _find_archive(path: Path) -> tuple[_Archive, str] | None:
-    """Return the nearest archive in a folder above the path, or in the path itself, and the path's
-    name in that archive. Return None if there is no archive.
+    """Return the nearest archive above the path, or in the path itself, and the path's name in the
+    archive. Return None if there is no archive.
     """
     for folder in (path, *path.parents):
         archive_path = folder / ARCHIVE_NAME
@@ -91,7 +91,7 @@ def _find_archive(path: Path) -> tuple[_Archive, str] | None:
 
 
 def _packed_names(folder: Path) -> set[str]:
-    """Return the names that a folder has in an archive, or empty if it is not in one."""
+    """Return the names that a folder has in an archive. The result is empty outside archives."""
     archive_and_name = _find_archive(folder)
     return (
         set()
@@ -119,7 +119,7 @@ def exists(path: Path) -> bool:
 
 
 def modified_seconds(path: Path) -> float:
-    """Return the time of a file's last change; for a file in an archive, that of the archive."""
+    """Return the time of a file's last change. A file in an archive has the time of the archive."""
     archive_and_name = None if path.exists() else _find_archive(path)
     if archive_and_name is None:
         return path.stat().st_mtime
@@ -158,7 +158,7 @@ def walk(
 
 def glob(folder: Path, pattern: str) -> list[Path]:
     """Return the paths below a folder that match a pattern, sorted. A part of the pattern may have
-    `*` and `?`. The part `**` stands for any number of folders, without links.
+    `*` and `?`. The part `**` matches any number of folders, but does not follow links.
     """
     paths = [folder]
     for part in pattern.split("/"):
@@ -190,12 +190,13 @@ def find_packed(path: Path) -> Path | None:
 
 
 def open_unpacked(path: Path) -> BinaryIO:
-    """Open a file for reading, unpacked if its first bytes or its name say that it is packed.
+    """Open a file for reading. It is decompressed if its first bytes or its name show that it is
+    compressed.
 
     Raises:
         OSError: if the file does not exist or cannot be read. Reading on may raise any of
             UNPACK_ERRORS.
-        FileError: for a named pipe, which may have no writer, a socket or a device.
+        FileError: if the path is a named pipe (reading could wait for ever), a socket or a device.
     """
     archive_and_name = None if os.path.lexists(path) else _find_archive(path)
     if archive_and_name is not None and archive_and_name[1] in archive_and_name[0].files:
@@ -297,8 +298,8 @@ def packed_bytes(content: bytes) -> bytes:
 
 
 def write_archive(folder: Path, paths: Iterable[Path], archive_path: Path) -> None:
-    """Write files below a folder to a zip. The same files give the same bytes: the order is that of
-    the names, and times, owners and permissions are not kept.
+    """Write files below a folder to a zip. The same files give the same bytes: files are sorted by
+    name, and times, owners and permissions are not stored.
     """
     with zipfile.ZipFile(archive_path, "w") as archive:
         for path in sorted(paths):

@@ -26,7 +26,7 @@ SHIPPED_FOLDER = TABLES_FOLDER / "measured"  # packs of scales; some ship models
 
 
 def shown_path(path: Path) -> Path:
-    """Return a path as one would type it here: below the working directory without that."""
+    """Return a path as one would type it: relative if it is below the working directory."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
@@ -69,8 +69,8 @@ def workflow_command(scale: str, configfile: Path) -> str:
 
 
 def results_or_shipped(results_folder: Path, scale: str) -> Path:
-    """Return the folder that has a scale's results: the shipped packs if none is named and there
-    are no results here, which is logged.
+    """Return `results_folder`, or the shipped packs, with a log message, if it is the default and
+    does not contain the scale.
     """
     is_named = results_folder != RESULTS_FOLDER
     if is_named or (results_folder / scale).is_dir() or not (SHIPPED_FOLDER / scale).is_dir():
@@ -80,10 +80,12 @@ def results_or_shipped(results_folder: Path, scale: str) -> Path:
 
 
 class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """Identifies a result cell, without the seed: a system, a corpus, an average and a test set.
+    """The key of a result cell, which does not contain the seed: system, corpus, average and test
+    set.
 
-    `role` is `dev` or `test`. For rows of Table 3 also `further`, a further test set, and `alpha`,
-    dev searched with another alpha, which `testset` names (`split_alpha`). `average` is `last<n>`.
+    `role` is `dev` or `test`. Rows of Table 3 also have `further` (a further test set) and `alpha`
+    (dev, decoded with a different length penalty, which is part of `testset`: see `split_alpha`).
+    `average` is `last<n>`, the mean of the last n checkpoints.
     """
 
     corpus: str

@@ -70,10 +70,10 @@ _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class PublishedColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A column of a printed table: our name, the printed heading, and the kind of its content.
+    """A column of a printed table: its name in this project, its printed heading, and its kind.
 
-    `label` names the row, `symbolic` is a formula (Table 1), `setting` a hyper-parameter,
-    `measured` a result.
+    The kinds are `label` (the name of the row), `symbolic` (a formula, in Table 1), `setting` (a
+    hyper-parameter) and `measured` (a result).
     """
 
     table: int
@@ -85,7 +85,8 @@ class PublishedColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A printed cell.
 
-    A cell that covers several columns or rows is listed at the first, and `span` names them all.
+    A cell that covers several columns or rows is listed at the first of them, and `span` contains
+    all of them.
     """
 
     table: int
@@ -120,9 +121,9 @@ class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run of others that our config repeats, and its evaluation.
+    """A run of other authors that our config repeats, and the evaluation of it.
 
-    A scale may name the row under `replications`.
+    A scale may list the row under `replications`.
     """
 
     row: Text
@@ -186,14 +187,14 @@ _AnyRow = TypeVar("_AnyRow", bound=msgspec.Struct)
 
 
 def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
-    """Return the place and the row of each line after the header.
+    """Return (file and line, row) for each line after the header.
 
-    The header must name the fields of `row_type` in their order. Whole numbers are parsed, and
+    The header must contain the fields of `row_type` in their order. Whole numbers are parsed, and
     everything else stays the printed string. Tests, not this function, compare the lines with each
     other and with other files.
 
     Raises:
-        TableError: if the file is absent or malformed; file and line are named.
+        TableError: if the file is absent or malformed. The message contains file and line.
     """
     expected_header = list(row_type.__struct_fields__)
     placed_rows: list[tuple[str, _AnyRow]] = []
@@ -265,7 +266,7 @@ def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCel
     """Return the printed cell of `join` among its table's `cells`.
 
     Raises:
-        TableError: if that edition prints no such cell.
+        TableError: if this edition of the paper does not print the cell.
     """
     for cell in cells:
         is_same_row = (cell.row, cell.edition) == (join.row, join.edition)
@@ -283,7 +284,7 @@ def evaluations_of(language_pair: str, system: str) -> list[tuple[str, str]]:
     En-De base: [("last1", "dev"), ("last5", "test")], for Table 3 and Table 2.
 
     Raises:
-        TableError: if no printed number belongs to this system in this language pair.
+        TableError: if the paper does not print a number for this system in this language pair.
     """
     evaluations = _evaluations_by_system().get((language_pair, system))
     if evaluations is None:
@@ -297,7 +298,9 @@ def evaluations_of(language_pair: str, system: str) -> list[tuple[str, str]]:
 
 
 def is_asked_for(language_pair: str, system: str) -> bool:
-    """Return whether a printed number belongs to a system in a language pair."""
+    """Return whether the paper, or a listed replication, prints a number for a system in a language
+    pair.
+    """
     return (language_pair, system) in _evaluations_by_system()
 
 

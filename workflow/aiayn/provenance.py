@@ -38,12 +38,12 @@ _PARTIAL_SUFFIX = ".partial"
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The inputs and the software of a record.
+    """The inputs of a record and the software that made it.
 
     `commit` is the commit of the checkout, "unknown" outside a checkout. `is_dirty` is true if
-    tracked files differed from it. `command` is the command line. `input_sha256_by_path` names
-    every input file of the stage. `stage_version` is the stage's number; only the records of a
-    training's evaluations state it, None in earlier versions.
+    tracked files differed from it. `command` is the command line. `input_sha256_by_path` contains
+    every input file of the stage. `stage_version` is the version number of the stage. It is set
+    only in the records of a training's evaluations, and None in records of earlier versions.
     """
 
     commit: str
@@ -61,7 +61,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def _commit() -> tuple[str, bool]:
     """Return (commit, is_dirty) of the checkout that contains this library.
 
-    An installed package may lie in the folder of another repository, which does not track it.
+    An installed package may be inside the folder of an unrelated repository. Such a repository is
+    ignored, because it does not track the package.
     """
 
     def git(*arguments: str) -> str:
@@ -197,7 +198,8 @@ def _partial_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
-    """Yield an empty folder for a stage's outputs; if the block succeeds, move them to the record.
+    """Yield an empty folder for a stage's outputs. If the block succeeds, move the outputs next to
+    the record.
 
     If the block fails, the files next to the record have not changed. The old record is removed
     before the first output is moved, and the stage writes the new record after the last, so a
@@ -247,10 +249,10 @@ def _write_to_disk(folder: Path) -> None:
 
 
 def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
-    """Refuse an output that the disk cannot hold.
+    """Raise an error if the disk does not have enough free space for an output.
 
     Raises:
-        SpaceError: naming the folder, the needed and the free space.
+        SpaceError: with the folder, the needed space and the free space.
     """
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     free_bytes = shutil.disk_usage(existing).free

@@ -1,8 +1,10 @@
-"""Reads and writes the JSON record of each stage, typed and strict, written whole or not at all.
+"""Reads and writes the JSON record of each stage. Records are typed and strict. A write is complete
+or leaves no file.
 
-A record of another type or schema version is refused, naming the file. Paths in a record are
-relative to the record's folder (`./data-bin`, `../../../../../runs/...`), so that results and runs
-can be moved together. Reading a record turns them into paths that the reader can open.
+A record of a different type or schema version raises an error that contains the file. Paths in a
+record are relative to the record's folder (`./data-bin`, `../../../../../runs/...`), so that
+results and runs can be moved together. Reading a record turns them into paths that the reader can
+open.
 
 The last line of a record is the SHA-256 of the lines before it. A record that was changed since is
 refused. Records of earlier versions do not have that line, and are accepted.
@@ -150,10 +152,10 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
     num_long_by_split: dict[str, int] = msgspec.field(default_factory=dict)
 
     def split_of(self, testset: str) -> str:
-        """Return the data-bin's name of a test set.
+        """Return the name of a test set in fairseq's data-bin (`valid`, `test`, `test1`, ...).
 
         Raises:
-            CorpusError: if the corpus has no such test set.
+            CorpusError: if the corpus does not have this test set.
         """
         if testset not in self.fairseq_split_by_testset:
             known = ", ".join(self.fairseq_split_by_testset)
@@ -436,7 +438,8 @@ def write_record(record: Record, path: Path) -> None:
 
 
 def read_record(path: Path, record_type: type[_AnyRecord], flag: str = "here") -> _AnyRecord:
-    """Read a record of the given type. `flag` is the flag that names the file, for the error.
+    """Read a record of the given type. The error contains `flag`, the command-line flag of the
+    file.
 
     Raises:
         RecordError: if the file is absent, torn, changed, of another type or of another schema
@@ -479,9 +482,11 @@ def name_of_type(content: bytes) -> str:
 
 
 def recorded_files(record: Record) -> dict[Path, str]:
-    """Return the SHA-256 of each file that a record describes, of a `.pt` file that of its tensors.
+    """Return the SHA-256 of each file that a record describes. The SHA-256 of a `.pt` file covers
+    its tensors.
 
-    A digest that an earlier version did not record is ''. A data-bin then has a single digest.
+    If an earlier version did not record a digest, the digest is ''. In such records, a data-bin has
+    a single digest.
     """
     sha256_by_path: dict[Path, str] = {}
     match record:
@@ -509,10 +514,10 @@ def recorded_files(record: Record) -> dict[Path, str]:
 
 
 def require_files(record: Record, paths: Iterable[Path]) -> None:
-    """Require that files of a record are as they were written.
+    """Require that the files of a record have not changed since they were written.
 
     Raises:
-        CorpusError: naming the file, how it differs, and the command that makes it again.
+        CorpusError: with the file, the difference, and the command that makes the file again.
     """
     sha256_by_path = recorded_files(record)
     for path in paths:
@@ -521,13 +526,15 @@ def require_files(record: Record, paths: Iterable[Path]) -> None:
 
 
 def require_fitting(record_by_flag: Mapping[str, Record], corpus: str = "") -> None:
-    """Require that a verb's records are of one corpus, `corpus` if it is given.
+    """Require that all records given to a verb are from the same corpus, and from `corpus` if it is
+    given.
 
-    An average and earlier translations do not state their corpus. Their run's name begins with it.
-    A record must also be made from the files that the other records state.
+    Averages, and translations of earlier versions, do not state their corpus, but the name of their
+    run begins with it. Each record must also have been made from the files that the other records
+    describe.
 
     Raises:
-        CorpusError: naming the flags and what differs.
+        CorpusError: with the flags of the records, and the difference.
     """
     known_by_flag = {"--corpus": corpus} if corpus else {}
     for flag, record in record_by_flag.items():

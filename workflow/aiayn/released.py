@@ -83,7 +83,7 @@ def read_released(name: str) -> ReleasedModel:
     """Return a released model by its name.
 
     Raises:
-        UsageError: if there is no such file; the error gives the known names.
+        UsageError: if the file does not exist. The message lists the known names.
         ConfigError: if the file is malformed.
     """
     path = RELEASED_FOLDER / f"{name}.yaml"

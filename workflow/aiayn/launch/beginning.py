@@ -1,9 +1,9 @@
 """Lets a training begin at the last checkpoint of a shorter training of the same model, seed and
 data.
 
-Equation (3) has no horizon, so a training of 16,000 updates contains the training of 8,000. A
-system file names the shorter system under `begins_from`. The record of the longer training says
-where it began.
+Equation (3) has no horizon, so a training of 16,000 updates contains the training of 8,000. The key
+`begins_from` of a system's file is the shorter system. The record of the longer training states the
+run and the update at which it began.
 """
 
 import logging
@@ -26,11 +26,10 @@ logger = logging.getLogger(__name__)
 def begun_from(
     request: TrainingRequest, earlier: TrainRecord, data: BinarizedCorpus
 ) -> TrainingRequest:
-    """Return the request with the beginning that its system asks for: the last update of the
-    `earlier` training.
+    """Return the request, with the last update of the `earlier` training as its beginning.
 
     Raises:
-        ConfigError: if the earlier training has another model, seed or data, or is not shorter.
+        ConfigError: if the earlier training has a different model, seed or data, or is not shorter.
     """
     # The name contains the digest of spec, seed and data, so one comparison checks them all.
     expected = run_name(

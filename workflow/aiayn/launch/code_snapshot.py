@@ -1,10 +1,10 @@
-"""Copies the code that a job runs when the job is submitted: it may wait for days while the
+"""Copies the code of a job when the job is submitted, because it may wait for days while the
 checkout changes.
 
-The copies of a runs folder are in `<runs folder>/code/<digest>/`, each named for its content and
-shared by all runs that were submitted with it. They are never changed. A folder that no run's
-jobs.jsonl names may be deleted. A driver copies the present code when it submits its first job, and
-its later jobs run that copy.
+The copies are in `<runs folder>/code/<digest>/`, where the digest is computed from the content. All
+runs that were submitted with the same code share one copy. Copies are never changed. A copy that
+does not occur in the jobs.jsonl of a run may be deleted. A driver copies the present code when it
+submits its first job, and its later jobs run that copy.
 """
 
 import hashlib
@@ -24,12 +24,12 @@ def snapshot_folder(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> 
 
 
 def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Path:
-    """Copy the code, as far as it is not copied yet, and return its folder, which must be first in
+    """Copy the code, unless it is already copied, and return the folder, which must be first in
     PYTHONPATH.
 
-    The folder is whole when this returns, before any job is submitted with it: a file that an ended
-    driver did not come to, or that was changed or removed since (as on a swept scratch disk), is
-    written. Each is whole or absent.
+    The folder is complete when this function returns, before a job is submitted with it. Files that
+    are missing or have changed are written again, for example after a driver was interrupted or a
+    scratch disk was cleaned. A file is never partly written.
     """
     content_by_name = _read_sources(source_folder)
     folder = _copy_folder(runs_folder, content_by_name)

@@ -61,11 +61,12 @@ class Interruption(NotedSignal):
     """The first INT, TERM or HUP that the driver got."""
 
     def raise_if_any(self, state: str) -> None:
-        """End the driver if it got a signal. `state` says what continues without it.
+        """End the driver if it got a signal. `state` is a sentence on what continues without the
+        driver.
 
         Raises:
             KeyboardInterrupt: after INT.
-            RunError: after another signal; exit code 3.
+            RunError: after any other signal. The exit code is 3.
         """
         if self.signal_number is None:
             return
@@ -131,7 +132,8 @@ def _driver_lock(
 
 
 def _set_aside(folder: RunFolder, clock: Clock) -> None:
-    """Move the files of a run into a sub-folder: `--fresh` starts again and loses nothing.
+    """Move the files of a run into a sub-folder. `--fresh` uses this to start again without losing
+    them.
 
     Raises:
         LaunchError: if a job is training the run, perhaps on a machine whose locks are not seen
@@ -203,7 +205,9 @@ class _Driver:
         self._code_folder: Path | None = None
 
     def train_to_the_end(self) -> None:
-        """Supervise one job after another until the run is done, or no further job may follow."""
+        """Supervise one job after another until the run is done, or until a further job would not
+        help.
+        """
         request, folder = self._request, self._folder
         num_jobs = num_without_progress = 0
         while True:
@@ -457,10 +461,10 @@ class _Driver:
                 return self._launcher.outcome(job, None)
 
     def _wait_for_files(self) -> None:
-        """Wait until the file system shows what the job wrote last: its end, and of a run that is
-        done the record.
+        """Wait until the file system shows the last files that the job wrote: the end of its
+        attempt and, if the run is done, the record.
 
-        Where rank 0 was killed before it wrote that, the next job does.
+        If rank 0 was killed before it could write them, the next job writes them.
         """
         begin = self._clock.now()
         while not self._folder.is_done():
@@ -473,12 +477,13 @@ class _Driver:
             self._pause(STEP_SECONDS)
 
     def _is_alive_outside_queue(self, queued: list[QueuedJob], *, may_begin: bool = False) -> bool:
-        """Return whether a job trains the run though it is not in the queue's answer `queued`.
+        """Return whether a job trains the run although it is not among the jobs in `queued`.
 
-        The controller may have lost the job (it was killed while the job was new), its node may be
-        unreachable, or it is a job of another launcher. `aiayn.runs.status` decides, as for `aiayn
-        status`. Here rank 0's heartbeat is watched for HEARTBEAT_TIMEOUT_SECONDS first. Unless a
-        job `may_begin`, nothing is watched where no attempt is open and no lock is held.
+        There are three causes: Slurm's controller was killed while the job was new and has lost it,
+        the node is unreachable, or a different launcher started the job. First rank 0's heartbeat
+        is watched for HEARTBEAT_TIMEOUT_SECONDS. Then `aiayn.runs.status` decides, as for `aiayn
+        status`. The heartbeat is not watched if no attempt is open and no lock is held, unless a
+        job `may_begin`.
         """
         folder = self._folder
         if folder.is_done():

@@ -165,10 +165,11 @@ def job_variables(request: TrainingRequest, *, is_on_cpu: bool) -> dict[str, str
 
 
 def recover_submission(folder: RunFolder, job: str) -> None:
-    """Name the pickled training of a job whose number its submission did not return: submitit finds
-    it by that number.
+    """Rename the pickled training of a job whose number got lost, so that submitit finds it by the
+    number.
 
-    It is the newest pickle without a number. The job waits a minute for it, then fails.
+    The submission was interrupted before it returned the job's number. The job's training is the
+    newest pickle without a number. The job waits a minute for the renamed file, then fails.
     """
     named_path = folder.job_files_path / f"{job}_submitted.pkl"
     newest_path = max(

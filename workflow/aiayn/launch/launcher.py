@@ -1,9 +1,9 @@
-"""Defines the protocol by which a driver starts and watches jobs, and names the launchers. Each is
-imported when it is used.
+"""Defines the protocol by which a driver starts and watches jobs, and lists the launchers. A
+launcher is imported when it is used.
 
-Another executor is a package next to `launch/slurm` with three files (its launcher, its queue, what
-its jobs need inside) and a line each in LAUNCHERS, _QUEUES and `aiayn.launch.job.SURROUNDINGS`.
-CONTRIBUTING.md has the steps.
+To add an executor, write a package next to `launch/slurm` with three files (the launcher, the
+queue, and the functions that run inside a job). Then add a line to each of LAUNCHERS, _QUEUES and
+`aiayn.launch.job.SURROUNDINGS`. CONTRIBUTING.md has the steps.
 """
 
 from pathlib import Path
@@ -74,7 +74,9 @@ class Launcher(JobQueue, Protocol):
         ...
 
     def preview(self, request: TrainingRequest, code_folder: Path) -> str:
-        """Return what `submit` would submit, as text. Writes nothing, and needs no queue."""
+        """Return what `submit` would submit, as text. This does not write files and does not need a
+        queue.
+        """
         return ""
 
     def tend(self, queued: QueuedJob) -> str:
@@ -88,7 +90,7 @@ class Launcher(JobQueue, Protocol):
         return JobEnd(job=job)
 
     def limit_reached(self, num_jobs: int) -> str:
-        """Return which maximum `num_jobs` jobs of a training have reached, or '' if another job may
+        """Return which limit `num_jobs` jobs of a training have reached, or '' if a further job may
         follow.
         """
         return ""

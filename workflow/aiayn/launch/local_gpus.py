@@ -1,8 +1,8 @@
-"""Gives each local run GPUs of its own: a note for each GPU names the folder of the run that it
+"""Gives each local run its own GPUs. A note for each GPU contains the folder of the run that it
 trains.
 
-A GPU is taken while the run of its note has a driver or is being trained, which the locks in the
-run's folder tell. So the note of a killed run takes nothing.
+A GPU is taken as long as the run in its note has a driver or is being trained. The locks in the
+run's folder show this, so the note of a killed run does not block a GPU.
 """
 
 import fcntl

@@ -1,5 +1,5 @@
-"""Turns queries, keys and values into what is read (section 3.2.2), by equation (1) or another
-score in its place.
+"""Computes attention from queries, keys and values (section 3.2.2), with the score of equation (1)
+or an alternative score.
 
 Shapes are in the names: B sentences, Q queries, K keys, H heads, D = d_k, E = d_v, M = d_model.
 """
@@ -22,11 +22,11 @@ _MASK_ROW_MULTIPLE = 16
 
 
 def additive_mask(padding_mask_BK: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the mask that is added to scores, (B, 1, 1, K): minus infinity at padding, 0
-    elsewhere.
+    """Return the mask that is added to the scores, shape (B, 1, 1, K): minus infinity at padding,
+    else 0.
 
-    It has the type that attention computes in: autocast's where that is enabled, else `dtype`. A
-    mask of another type would be converted in each of a batch's attentions.
+    Its type is autocast's type if autocast is enabled, otherwise `dtype`. With a different type,
+    every attention would have to convert the mask again.
     """
     num_sentences, num_keys = padding_mask_BK.shape
     num_columns = math.ceil(num_keys / _MASK_ROW_MULTIPLE) * _MASK_ROW_MULTIPLE
@@ -99,10 +99,9 @@ class MultiHeadAttention(nn.Module):
     d_v free (3.2.2).
 
     Parameters are named as in fairseq's transformer: q_proj (H * D, M), k_proj, v_proj (H * E, M),
-    out_proj (M, H * E). `score: temperature` has a learned number, which begins at sqrt(d_k).
-    `score: additive` has a vector of D a head, and is v.tanh(q + k), with projections q and k
-    (Bahdanau et
-    al. 2015, without their bias).
+    out_proj (M, H * E). `score: temperature` divides by a learned number, which begins at
+    sqrt(d_k). `score: additive` is v.tanh(q + k) with projections q and k (Bahdanau et al. 2015,
+    without their bias), where v is a vector of size D for each head.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ def label_smoothed_nll(
 
 
 class _FusedLoss(torch.autograd.Function):
-    """The loss, whose gradients are computed in the forward pass; the backward pass multiplies them
+    """The loss. Its gradients are computed in the forward pass. The backward pass multiplies them
     by the incoming gradient.
     """
 

@@ -1,4 +1,4 @@
-"""Initialises the weights before the first update. The paper is silent. Each form names its
+"""Initialises the weights before the first update. The paper does not say how, so each method has a
 source.
 """
 
@@ -18,10 +18,10 @@ def glorot_limit(fan_in: int, fan_out: int) -> float:
 def initialise(model: nn.Module, kind: str) -> None:
     """Initialise everything but embeddings and learned positions.
 
-    `tensor2tensor` (v1.0.4, `transformer_base`): Glorot uniform and biases 0, over the matrices as
-    it fuses them: self-attention's W^Q, W^K and W^V are one, of the memory only W^K and W^V.
+    `tensor2tensor` (v1.0.4, `transformer_base`): Glorot uniform with biases 0. W^Q, W^K and W^V of
+    self-attention count as one matrix. In cross-attention, only W^K and W^V count as one.
     `torch_nn`: the initialisation of torch.nn.TransformerEncoderLayer. `xavier`: Glorot uniform on
-    every matrix, also embeddings; biases are those that torch.nn.Linear makes.
+    every matrix, including embeddings. Biases are initialised as by torch.nn.Linear.
     """
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
@@ -49,8 +49,8 @@ def _glorot_alone(projections: list[nn.Linear]) -> None:
 def _initialise_attention(
     attention: MultiHeadAttention, *, is_cross: bool, is_torch_nn: bool
 ) -> None:
-    """Initialise projections as parts of one matrix: all three of them, or, of another's memory,
-    keys and values.
+    """Initialise the projections as parts of one large matrix: queries, keys and values, or only
+    keys and values in cross-attention.
     """
     inward = [attention.q_proj, attention.k_proj, attention.v_proj]
     # Glorot's limit falls with the width of the matrix, so it matters which of them are one.

@@ -9,7 +9,7 @@ Parameters are named as in fairseq's own transformer, so that its checkpoints lo
 where section 5.4 puts it: on the output of each sub-layer and on the sums of embeddings and
 positions.
 
-Two differences from tensor2tensor (v1.0.4) stay: the decoder starts from the embedding of </s>,
+Two differences from tensor2tensor (v1.0.4) remain: the decoder starts from the embedding of </s>,
 where tensor2tensor feeds a vector of zeros, and the encoder's input has no target-space embedding
 (32 x d_model unused parameters).
 """
@@ -162,10 +162,11 @@ class Decoder(_Stack):
         features_only: bool = False,
         needs_weights: bool = False,
     ) -> tuple[Tensor, list[Any]]:
-        """Return the logits (B, T, V), or the features (B, T, M), and on request each layer's
-        weights.
+        """Return the logits (B, T, V) or the features (B, T, M). On request, also return each
+        layer's attention weights.
 
-        These are a pair: over the target (B, H, T, T), over the source (B, H, T, S).
+        The weights of a decoder layer are a pair: over the target (B, H, T, T) and over the source
+        (B, H, T, S).
         """
         padding_mask_BT = target_input_BT.eq(self.padding_index)
         x_BTM = self._embed(target_input_BT, padding_mask_BT)

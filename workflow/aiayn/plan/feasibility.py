@@ -116,10 +116,10 @@ def check_evaluations(request: TrainingRequest, data: BinarizedCorpus, scale: st
 
 
 def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
-    """Return what a run writes at most: its checkpoints, and another of each kind while it is
-    written.
+    """Return the disk space in bytes that a run still needs: for its checkpoints, and for one more
+    of each kind while it is written.
 
-    Checkpoints that exist are not counted.
+    Checkpoints that already exist are subtracted.
     """
     size = data.vocabulary_size_by_language[data.source_language]
     target_size = data.vocabulary_size_by_language[data.target_language]
@@ -129,11 +129,11 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
 
 
 def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> Machine | None:
-    """Require that the devices of this machine, or of the cluster's file, support the precision.
-    Return them.
+    """Require that the devices of this machine or of the cluster support the precision. Return the
+    devices.
 
-    Return None if the cluster's file does not name a GPU of hardware.yaml. The job itself then
-    checks the precision before it trains.
+    Return None if the cluster's file does not state a GPU that is in hardware.yaml. The job itself
+    then checks the precision before it trains.
 
     Raises:
         ConfigError: naming the system and the device.

@@ -1,5 +1,5 @@
-"""Describes the machine of a training, GPUs or CPU cores of this machine, of a cluster, or of a
-named kind.
+"""Describes the machine of a training: GPUs or CPU cores of this machine, GPUs of a cluster, or
+GPUs of a given kind.
 """
 
 import math
@@ -30,8 +30,8 @@ UNKNOWN_LINK = _assume(1.6e10, "one direction of PCIe 3.0 x16")
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What one training has: `num_devices` GPUs, or CPU cores if `gpu` is ''. Money and watts count
-    for a single device.
+    """The devices of one training: `num_devices` GPUs, or CPU cores if `gpu` is ''. Money and watts
+    are per device.
 
     `chosen_by` gives the reason for this choice. `rate_by_precision` has the operations a second of
     one device in each precision that it supports. It is empty for a GPU that hardware.yaml does not
@@ -124,8 +124,8 @@ def machine_of_cluster(
     num_gpus: int | None = None,
     default_gpu: str = PAPER_GPU,
 ) -> Machine:
-    """Return what a training has on a cluster: `num_gpus` of the kind `gpu`, where they are given,
-    else what its file asks for; `default_gpu` is the kind that counts where nothing names it.
+    """Return the devices of a training on a cluster. `gpu` and `num_gpus` override the cluster's
+    file. `default_gpu` is used if neither states the kind of GPU.
     """
     source = f"cluster {cluster.name}"
     num_nodes = cluster.num_nodes

@@ -144,11 +144,12 @@ class Hours(msgspec.Struct, frozen=True):
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
     """The predicted time of a training.
 
-    `formula` has the hours of the best and the worst constants, None for a GPU that hardware.yaml
-    does not know. `expected` is what to expect, by the formula's errors on published systems or by
-    finished trainings, or None if that cannot be said, and `no_hours` says why. `runs` names the
-    finished trainings. `terms` are an update's best and worst case on a GPU, empty otherwise.
-    `counted_on` names the other system whose kernel counts were used, '' for its own.
+    `formula` has the hours with the best and the worst constants, None for a GPU that is not in
+    hardware.yaml. `expected` corrects the formula by its errors on published systems or on finished
+    trainings. If this is not possible, `expected` is None and `no_hours` says why. `runs` lists the
+    finished trainings. `terms` are the best and the worst case of an update on a GPU, empty on
+    CPUs. `counted_on` is the system on which the kernel launches were counted, '' if they were
+    counted on this training's system.
     """
 
     precision: Precision
@@ -172,8 +173,9 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.cache
 def read_errors(precision: Precision) -> tuple[Hours | None, str]:
-    """Return how many times as long as the formula's middle published systems took, in a precision
-    and with this project's kind of code; None and the reason if that is not known well enough.
+    """Return the range of the formula's errors (published time / predicted time) for a precision
+    and for plain code like this project's. Return None and the reason if the errors are not known
+    well enough.
     """
     with RANGES_PATH.open(encoding="utf-8", newline="") as lines:
         rows = {(row["kind"], row["precision"]): row for row in csv.DictReader(lines)}
@@ -200,7 +202,7 @@ def predict_speed(
     *,
     system: str,
 ) -> Speed:
-    """Return how long all updates take, every batch full.
+    """Predict how long all updates take if every batch is full.
 
     Raises:
         ConfigError: naming the system, if the machine does not support the training's precision.
@@ -346,8 +348,8 @@ def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> K
 
 
 def run_disk_bytes(num_parameters: int, num_models: int) -> int:
-    """Return what a run writes at most: its model-only checkpoints, two full checkpoints, and
-    another of each while it is written.
+    """Return the maximum number of bytes that a run writes: model-only checkpoints, two full
+    checkpoints, and one more of each kind while it is written.
     """
     model_bytes = checkpoint_bytes(num_parameters, has_optimizer=False)
     full_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)

@@ -1,6 +1,6 @@
-"""Reads runs from their folders: attempts, jobs and state; finds a run by name, follows its log,
+"""Reads runs from their folders (attempts, jobs, state), finds a run by name, follows its log and
 cancels it.
 
-May import `aiayn.experiment` and below. It knows no launcher: `cli` passes the queues of jobs as an
-argument.
+This package may import `aiayn.experiment` and the layers below it. It does not import launchers:
+`cli` passes the queues of jobs as an argument.
 """

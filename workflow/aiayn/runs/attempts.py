@@ -88,10 +88,10 @@ class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_events(run_folder: Path) -> list[Event]:
-    """Return all events in order. None if the run never began.
+    """Return all events in order. The list is empty if the run never began.
 
     Raises:
-        RecordError: naming the line, if any other line is not an event.
+        RecordError: if a line is not an event. A torn last line is ignored.
     """
     return read_json_lines(run_folder / ATTEMPTS_NAME, Event, "an event")
 
@@ -132,11 +132,12 @@ def seconds_between(begin: str, end: str) -> float:
 
 
 def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_Value]:
-    """Return the value of each line, checked against a type. An absent file has no values.
+    """Return the value of each line, checked against a type. The result is empty if the file is
+    absent.
 
     Raises:
-        RecordError: naming file and line, if a line is not such a value. A torn last line is
-        ignored. `noun` names the value in the message.
+        RecordError: if a line does not contain such a value. The message contains file and line,
+            and calls the value `noun`. A torn last line is ignored.
     """
     if not exists(path):
         return []

@@ -105,8 +105,8 @@ class _Cancellation:
         """Return whether the queue shows an alive job of this run.
 
         Raises:
-            StateError: if it does not answer, or if a job of another copy of the project has the
-            same name.
+            StateError: if the queue does not answer, or if a different copy of the project has a
+                job of the same name.
         """
         alive = self._alive_jobs(queue)
         if alive is None:

@@ -34,12 +34,13 @@ logger = logging.getLogger(__name__)
 
 
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's averaged checkpoint, data-bin, subwords and settings of the search.
+    """The averaged checkpoint, data-bin, subword models and search settings of a finished run.
 
-    `segmented` is None for text that came in pieces. `training` comes from the run's record, so a
-    later edit of the system's file does not change it. It is None if the record belongs to another
-    run or to another version. For a shipped model, the checkpoint is the file of its tensors,
-    `data` has only folder, corpus and languages, and `decoding` comes from the model's record.
+    `segmented` is None if the corpus is published already segmented. `training` comes from the
+    run's record, so a later edit of the system's file does not change it. `training` is None if the
+    record was written by a different run or a different version. For a shipped model, the
+    checkpoint is the file with its tensors, `data` contains only folder, corpus and languages, and
+    `decoding` comes from the model's record.
     """
 
     scale: str
@@ -51,14 +52,14 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_finished(results_folder: Path, run: str | None, average: str | None) -> FinishedRun:
-    """Return the run whose name begins with `run`, or the newest run, with `average`, or with the
-    average of most checkpoints.
+    """Find a finished run: the run with a name that begins with `run`, or the newest run.
 
-    Without a name and without a finished run it is the only shipped model, which is logged. If no
-    run of the results has the name, look for it among the shipped models.
+    If `average` is not given, the average of most checkpoints is used. If `run` is not given and
+    there are no finished runs, the only shipped model is used, with a log message. If no run in the
+    results has the name, the shipped models are searched.
 
     Raises:
-        RecordError: if no run or several runs match; the message lists the candidates.
+        RecordError: if no run or several runs match. The message lists the candidates.
         CheckpointError: if a shipped model lacks a file.
     """
     paths = sorted(glob(results_folder, "*/train/*/*/seed*.json"), key=modified_seconds)

@@ -1,4 +1,4 @@
-"""Decides whether another job may follow one that ended before its run was done."""
+"""Decides whether a further job may follow a job that ended before its run was done."""
 
 from typing import Literal
 
@@ -15,13 +15,14 @@ Following = Literal["job", "failed", "interrupted", "cancelled", "stopped", "no 
 class EndedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job that ended before its run was done.
 
-    `ending` is the queue's word for its end. `outcome` is what rank 0 recorded of its newest
-    attempt, or None if it was killed before it could, or never began. `signal` is the name of the
-    signal that it recorded, '' without one. `has_error`: the launcher or a rank has an error that
-    the next job would repeat. `lacked_something`: the queue says what to change in the request.
-    `is_remote`: it ran on another machine, under a queue. `is_driver_interrupted`: the driver of
-    the run got a signal. `num_without_progress` jobs in turn made no new checkpoint, this one
-    included; it is 0 if this job made one.
+    `ending` is how the queue says that the job ended. `outcome` is the outcome of its newest
+    attempt, which rank 0 records, or None if rank 0 was killed before it could record it or never
+    began. `signal` is the name of the recorded signal, '' if there was none. `has_error` means that
+    the launcher or a rank has an error that the next job would repeat. `lacked_something` means
+    that the queue says what to change in the request. `is_remote` means that the job ran under a
+    queue, not on this machine. `is_driver_interrupted` means that the driver of the run got a
+    signal. `num_without_progress` is the number of successive jobs, up to this job, that did not
+    write a new checkpoint.
     """
 
     ending: Ending | Literal["unknown"] = "unknown"
@@ -35,11 +36,11 @@ class EndedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def what_follows(job: EndedJob) -> Following:
-    """Return `job` if another job may follow, else why none does.
+    """Return `job` if a further job may follow, otherwise the reason why it may not.
 
-    After preemption, the time limit or the loss of a node another job follows, whether or not the
-    last job could save. A job that saved on TERM and that its queue no longer knows was most likely
-    cancelled, and so was a job of this machine that saved on any signal.
+    After preemption, the time limit or the loss of a node, a further job follows, whether or not
+    the last job could save a checkpoint. A job that saved on TERM and that its queue no longer
+    knows was most likely cancelled, and so was a job of this machine that saved on any signal.
     """
     if job.has_error or job.outcome == "failed":
         return "failed"

@@ -23,8 +23,8 @@ _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
 
 def is_held(path: Path) -> bool | None:
-    """Return whether another process holds a lock, None on a file system without locks. A missing
-    file is not held.
+    """Return whether a different process holds a lock, or None on a file system without locks. A
+    missing file is not held.
     """
     try:
         lock = path.open("rb")
@@ -44,10 +44,9 @@ def is_held(path: Path) -> bool | None:
 
 
 def take_lock(lock: IO[str], otherwise: str) -> bool | None:
-    """Take a lock and return True, or False if another process has it.
+    """Take a lock and return True. Return False if a different process holds it.
 
-    On a file system without locks return None: nobody holds a lock there. A warning says what
-    `otherwise` is not prevented.
+    On a file system without locks, return None and warn that `otherwise` is not prevented.
 
     Raises:
         OSError: if the lock fails for another reason, such as a broken disk.
@@ -67,10 +66,10 @@ def take_lock(lock: IO[str], otherwise: str) -> bool | None:
 class Claim:
     """A claim on a run where locks fail: the newest of the files `<lock>.<number>` is valid.
 
-    A process claims the run by creating the next file exclusively, so that one of several
-    succeeds. The file contains its host, and `released` after its process has ended in order.
-    Otherwise the heartbeat tells. The newest file is never removed: a number that came again could
-    be created twice.
+    A process claims the run by creating the next file exclusively, so that one of several succeeds.
+    The file contains the host of the process, and also `released` after the process has ended
+    normally. If `released` is missing, the heartbeat shows whether the process is alive. The newest
+    file is never removed, because two processes could then claim the same number.
     """
 
     def __init__(self, lock_path: Path) -> None:
@@ -87,7 +86,7 @@ class Claim:
         return "" if text == _RELEASED else text or "an unknown host"  # not yet written
 
     def take(self) -> bool:
-        """Create the next claim; return False if another process was faster."""
+        """Create the next claim. Return False if a different process was faster."""
         number = self._number + 1
         try:
             # Exclusive creation is atomic on file systems without locks, too.

@@ -56,10 +56,10 @@ def read_max_update(path: Path) -> int | None:
 
 
 def last_lines(path: Path, num_lines: int) -> list[str]:
-    """Return the last lines of a file that are not empty, also an incomplete last line. An absent
-    file has no lines.
+    """Return the last non-empty lines of a file, including an incomplete last line. The result is
+    empty if the file is absent.
 
-    Only the file's end is read.
+    Only the end of the file is read.
     """
     blocks: list[bytes] = []
     try:

@@ -13,7 +13,7 @@ _ENDS_IN_SEED = re.compile(r"-seed\d+$")
 
 
 def training_of(run: str) -> Training | None:
-    """Return the training that a run's name says, or None for a name of another form."""
+    """Parse the training from the name of a run. Return None if the name has a different form."""
     match = _RUN_NAME.fullmatch(run)
     if match is None:
         return None
@@ -21,8 +21,8 @@ def training_of(run: str) -> Training | None:
 
 
 def meant_runs(run: str, names: Iterable[str]) -> list[str]:
-    """Return the names that `run` is or begins. One that ends in a seed means it: `-seed1` begins
-    no run of seed 10.
+    """Return the names that equal `run` or begin with it. If `run` ends in a seed, the seed must be
+    equal: `-seed1` does not match a run of seed 10.
     """
     sorted_names = sorted(names)
     beginning = f"{run}-" if _ENDS_IN_SEED.search(run) else run
@@ -34,11 +34,11 @@ def meant_runs(run: str, names: Iterable[str]) -> list[str]:
 def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> str:
     """Return the only name that `run` equals or begins (see `meant_runs`).
 
-    `place` is the folder that messages name. `unknown` is their text for a name that no run has.
+    Error messages contain the folder `place`. `unknown` is the message if no run has the name.
 
     Raises:
-        RecordError: if no run or several runs match, or two have the same name; it lists the
-        candidates.
+        RecordError: if no run or several runs match, or if two runs have the same name. The message
+            lists the candidates.
     """
     sorted_names = sorted(names)
     meant = meant_runs(run, sorted_names)

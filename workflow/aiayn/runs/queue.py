@@ -1,6 +1,6 @@
 """Defines the jobs of a queue, and the protocol by which runs list and cancel them.
 
-`aiayn.launch` has the queues.
+The queues themselves are in `aiayn.launch`.
 """
 
 from collections.abc import Mapping
@@ -49,10 +49,11 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     script: str = ""
 
     def trains_in(self, run_folder: Path) -> bool:
-        """Return whether it is the job of this folder's run: another copy of the project has runs
-        of the same names.
+        """Return whether the job trains the run in this folder. A different copy of the project may
+        have a run of the same name.
 
-        submitit writes the job's script below the run's folder.
+        This is recognised by the path of the job's script, which submitit writes below the run's
+        folder.
         """
         folders = (run_folder.absolute() / JOB_FILES_NAME, run_folder.resolve() / JOB_FILES_NAME)
         return self.name == run_folder.name and (

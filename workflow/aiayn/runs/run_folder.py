@@ -76,8 +76,8 @@ class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class RunFolder:
-    """The folder of the run that is named like it. Nothing is cached, as other processes write
-    there.
+    """The folder of a run, which has the run's name. Nothing is cached, because other processes
+    write there.
     """
 
     def __init__(self, path: Path) -> None:
@@ -128,7 +128,7 @@ class RunFolder:
         append_json_line(self.path / ATTEMPTS_NAME, event)
 
     def open_attempt(self) -> Started | None:
-        """Return the newest start if it has no end."""
+        """Return the newest start event if the attempt has not ended."""
         last = next(reversed(self.events()), None)
         return last if isinstance(last, Started) else None
 
@@ -168,9 +168,9 @@ class RunFolder:
         )
 
     def close_lost_attempt(self, *, update: int) -> None:
-        """End a start that has no end: outcome `lost`, at the time of the last log line.
+        """Close an attempt that has no end event: outcome `lost`, at the time of the last log line.
 
-        The reason names NCCL's watchdog if it aborted a rank.
+        If NCCL's watchdog aborted a rank, the reason says so.
         """
         started = self.open_attempt()
         if started is None:
@@ -199,10 +199,10 @@ class RunFolder:
     # Jobs.
 
     def jobs(self) -> list[SubmittedJob]:
-        """Return all jobs in order. None if nothing was submitted. A torn last line is omitted.
+        """Return all jobs in order. The list is empty if no job was submitted.
 
         Raises:
-            RecordError: naming the line, if any other line is not a job.
+            RecordError: if any other line is not a job. The message contains the line.
         """
         return read_json_lines(self.path / JOBS_NAME, SubmittedJob, "a job")
 

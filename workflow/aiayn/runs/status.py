@@ -1,8 +1,8 @@
-"""Determines the state of every run of a runs folder from its files, its locks and one look at each
-queue.
+"""Determines the state of every run in a runs folder, from its files, its locks and one query of
+each queue.
 
-It reads only the ends of logs, writes nothing, and takes no lock. A damaged run does not hide the
-others.
+It reads only the ends of logs. It does not write files or take locks. A damaged run does not
+prevent the states of the other runs.
 """
 
 import datetime
@@ -200,7 +200,9 @@ def _status_of(
 
 
 def _place(evidence: "Evidence", state: State) -> dict[str, Any]:
-    """Return job and host: from the queue if that has an alive job, else from the run's files."""
+    """Return job and host: from the queue if the queue has an alive job of the run, otherwise from
+    the run's files.
+    """
     alive = [
         job for job in evidence.queued or [] if job.is_alive and (job.node or state != "running")
     ]  # else not running
@@ -279,7 +281,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_training(self) -> bool:
-        """Whether rank 0 runs: by its heartbeat if that was watched, else by its lock.
+        """Whether rank 0 runs. The heartbeat decides if it was watched, otherwise the lock.
 
         The lock alone may be wrong: on NFS 3 the lock of a crashed machine stays until that machine
         has booted again.
@@ -298,11 +300,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unseen(self) -> str:
-        """Why an attempt on another machine may still be running, '' if it is not: its last
-        activity was recent, and nobody has watched since.
+        """Why an attempt on a different machine may still be running: its last activity is recent,
+        and its heartbeat was not watched since. '' if it cannot be running.
 
-        Its lock cannot be seen from here if the file system has no locks, or does not share them
-        between machines.
+        The lock of the attempt cannot be seen from here if the file system does not support locks
+        or does not share them between machines.
         """
         last = self.events[-1] if self.events else None
         if (

@@ -128,7 +128,7 @@ def _count(value: int | None) -> str:
 
 
 def _order(status: RunStatus) -> tuple[str, str, int]:
-    """Return what runs are sorted by. Seed 10 comes after seed 9, names of another form come
+    """Return the sort key of a run. Seed 10 comes after seed 9. Names of a different form come
     last.
     """
     training = training_of(status.run)
@@ -141,7 +141,7 @@ def _corpus(status: RunStatus) -> str:
 
 
 def _short_name(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
-    """Return a run's name, without its digest unless another run differs only in that."""
+    """Return a run's name without its digest. The digest is kept if two runs differ only in it."""
     short = status.run.rpartition("-")[0] if training_of(status.run) else status.run
     num_alike = sum(other.run.startswith(f"{short}-") for other in statuses)
     return short if num_alike == 1 else status.run

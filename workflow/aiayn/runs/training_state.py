@@ -1,7 +1,7 @@
-"""Says what state each training of a scale is in: by its record, or by its run's own state.
+"""Determines the state of each training of a scale, from its record or from the state of its run.
 
-A training is a corpus, a system and a seed. A record says all of a training that has one. For
-all others `aiayn.runs.status` decides, so `aiayn status` and the tables give one answer.
+A training is a corpus, a system and a seed. If a training has a record, it is finished. For all
+other trainings `aiayn.runs.status` determines the state, so `aiayn status` and the tables agree.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,10 @@ def recorded_status(train: TrainRecord, training: TrainingSpec) -> RunStatus:
 def unrecorded_statuses(
     training_by_key: Mapping[TrainingKey, TrainingSpec], runs_folder: Path, queues: Queues
 ) -> dict[TrainingKey, RunStatus]:
-    """Return the state of each training that has no record: its newest run's.
+    """Return the state of each training without a record. It is the state of the training's newest
+    run.
 
-    All runs are read together, so each queue is asked once.
+    All runs are read together, so each queue is queried only once.
     """
     key_by_folder = {}
     for key in training_by_key:

@@ -174,9 +174,10 @@ class WorkflowProgress:
                     self._last_line, self._last_tenths = now, tenths
 
     def _draw(self, lines: list[str]) -> None:
-        """Draw the block below the cursor, which stays on an empty line above it.
+        """Draw the block below the cursor. The cursor stays on an empty line above the block.
 
-        So a line that another process prints takes the empty line, and the next block follows it.
+        If a different process prints a line, the line fills the empty line, and the next block is
+        drawn below it.
         """
         self._clear()
         if any(job.rule == PRINTING_RULE for job in list(self._job_by_number.values())):

@@ -29,11 +29,12 @@ def prepare(request: TrainingRequest, environment: Any) -> None:
 
 
 def own_address(environment: Any) -> str | None:
-    """Return the address of this node on the network of the job's nodes, or None if the job has one
-    node.
+    """Return this node's address on the network that the job's nodes share, or None if the job has
+    one node.
 
     Raises:
-        LaunchError: if no network leads to another node, or its name leads to this one.
+        LaunchError: if no network leads to a second node, or if the name of that node leads to this
+            node.
     """
     # Any other node will do: the route to it shows which network the nodes share.
     first, *others = environment.hostnames

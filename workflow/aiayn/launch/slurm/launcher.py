@@ -70,8 +70,8 @@ class SlurmLauncher(SlurmQueue):
         """Submit a job, by default a training, and return its number.
 
         Raises:
-            SubmissionError: if sbatch fails or gets no answer; look in the queue before submitting
-            again.
+            SubmissionError: if sbatch fails or does not get an answer. The job may be in the queue
+                all the same, so look there before you submit again.
         """
         cluster = self._cluster
         folder = code_folder or Path()

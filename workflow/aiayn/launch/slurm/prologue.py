@@ -1,4 +1,4 @@
-"""Turns the prologue of a cluster's file into bash: a line that fails ends the job and leaves a
+"""Turns the prologue of a cluster's file into bash. A line that fails ends the job and leaves a
 note for the driver.
 
 `eval` runs each line in the job's own shell, so that its exports and definitions stay, and a syntax

@@ -200,8 +200,8 @@ def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
     """Return what the user can do for a job that may wait for ever, or '' if the job will start by
     itself.
 
-    `alive` are the alive jobs of every folder. Slurm runs jobs of the same name one after another
-    (singleton).
+    `alive` are all jobs of this user that have not ended, of any runs folder. Slurm runs jobs of
+    the same name one after another (singleton).
     """
     if queued.is_stuck:
         return f"it waits for you: `scontrol release {queued.job}`"
