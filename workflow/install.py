@@ -1,16 +1,16 @@
 """Makes the environment `.venv` of this checkout, or adds to it. `make` calls it; Python's own
 library is enough.
 
-Each package is a file whose hash is in `requirements/*.txt`, but for torch where an index was
-chosen: its builds are other files than the package index's.
+The hash of each package file is in `requirements/*.txt`. Torch is an exception if an index was
+chosen, because its builds there are different files from the builds of the package index.
 
     python3.11 workflow/install.py core            what needs no training: tables, explanations, plans; the extra figures
     python3.11 workflow/install.py demo            torch, fairseq, and the extras workflow, train and figures
     python3.11 workflow/install.py all             the extra dev too
 
-fairseq is installed after torch, which its setup.py imports, and without its extensions: that file
-leaves them out where READTHEDOCS is set. pip's cache is not used for it: it may hold a wheel with
-extensions, and would keep ours.
+fairseq is installed after torch, because fairseq's setup.py imports torch. It is installed without
+its extensions, which setup.py leaves out if READTHEDOCS is set. pip's cache is not used for fairseq:
+it may contain a wheel with extensions, and it would keep our wheel without them.
 """  # noqa: E501
 
 import argparse

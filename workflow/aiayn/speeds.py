@@ -1,7 +1,7 @@
-"""Reads published training speeds: who trained how fast, on which GPUs and in which precision.
+"""Reads published training speeds, with the model, the GPUs and the precision of each.
 
-`paper_tables/published/throughputs.csv` has a line and a source for each. Its README.md describes
-the columns.
+`paper_tables/published/throughputs.csv` has a line with a source for each speed. Its README.md
+describes the columns.
 """
 
 import functools
@@ -59,7 +59,9 @@ def read_speeds() -> list[PublishedSpeed]:
 
 
 def comparable_speeds(precision: Precision) -> list[PublishedSpeed]:
-    """Return the systems on one node in a precision, whose batch is stated in tokens."""
+    """Return the published speeds on one node in a precision, if their batch size is stated in
+    tokens.
+    """
     return [
         speed
         for speed in read_speeds()
@@ -73,11 +75,11 @@ def comparable_speeds(precision: Precision) -> list[PublishedSpeed]:
 def published_range(
     gpu: str, *, num_gpus: int, precision: Precision, model: str, tokens_per_gpu: int
 ) -> tuple[float, float] | None:
-    """Return the slowest and the fastest published target tokens a second of a model (`base` or
-    `big`) on a card, as its product name says, in proportion to the number of GPUs.
+    """Return the lowest and the highest published speed of a model (`base` or `big`) on a GPU, in
+    target tokens per second. The speeds are scaled to `num_gpus`. `gpu` is a product name.
 
-    They are of code without hand-fused layers, in the same precision, and with at least half and at
-    most twice as many tokens a GPU. None if nobody published such a speed.
+    Only code without hand-fused layers is used, in the same precision, with between half and twice
+    as many tokens per GPU. Return None if such a speed was not published.
     """
     hardware = _hardware()
     per_gpu = []

@@ -2,8 +2,8 @@
 
 A wing is one folder, `analysis/<wing>/`, with its tests in `tests/<wing>/`. Its `wing.py` holds a
 constant WING, which says what the wing registers, and imports nothing but the types of this module.
-The core imports no wing: it asks here, and imports a registered function by its name when the
-function is used. To remove a wing, delete its folder.
+The core does not import wings directly. It finds them with this module, and imports a registered
+function by its name when the function is used. To remove a wing, delete its folder.
 
     from aiayn.wings import Wing, WingTable
 
@@ -47,7 +47,9 @@ class WingTable(msgspec.Struct, frozen=True):
 
 
 class WingFigure(msgspec.Struct, frozen=True):
-    """A figure of a wing, or all figures whose names begin so, and its place on the page."""
+    """A figure of a wing and its place on the page. It stands for all figures with a name that
+    begins with `name`.
+    """
 
     name: str
     chapter: str

@@ -12,10 +12,10 @@ from aiayn.spec.system import read_corpus
 
 
 def score_translations(decoded: Hypotheses, raw: RawCorpus) -> list[ScoreRecord]:
-    """Return the scores of translations, after comparing both texts with their records.
+    """Score translations. Both texts are first compared with the digests in their records.
 
     Raises:
-        CorpusError: if the records are of different corpora, or a text has changed.
+        CorpusError: if the records are from different corpora, or if a text has changed.
         ScoreError: as `score_hypotheses`.
     """
     require_fitting({"--decoded": decoded, "--raw": raw})

@@ -7,8 +7,8 @@ signature of its definition, and numbers of different definitions are never subt
 The definitions are in `aiayn.scoring.definitions`. Hypotheses and references are detokenised lines,
 except for `bleu_as_given` (see `outputs.system_output`). Our signatures follow sacreBLEU's grammar:
 `tok` and `lang` are the tokenizer and its language, `split` is the treatment of hyphens, `ref` and
-`hyp` are earlier changes of each text, `count` names the program that defines words and empty lines
-(see `words`), and `refs` is the beginning of the references' sha256.
+`hyp` are the changes made to each text before scoring, `count` is the program that defines words
+and empty lines (see `words`), and `refs` is the beginning of the references' sha256.
 """
 
 import functools
@@ -120,7 +120,8 @@ def default_metrics(target_language: str, is_segmented: bool) -> list[str]:
     `bleu_as_given`, because the raw lines of the other definitions do not exist.
 
     Raises:
-        ScoreError: for Chinese, Japanese and Korean, whose words no definition finds.
+        ScoreError: for Chinese, Japanese and Korean, because no definition here splits their text
+            into words.
     """
     if is_segmented:
         return ["bleu_as_given"]

@@ -63,7 +63,7 @@ _Line = tuple[str | int | float, ...]
 
 
 def training_key(evaluation: Evaluation) -> TrainingKey:
-    """Return (corpus, system, seed): the training that an evaluation belongs to."""
+    """Return (corpus, system, seed), which is the training that an evaluation was made from."""
     return (evaluation.corpus, evaluation.system, evaluation.seed)
 
 
@@ -73,7 +73,7 @@ def read_trainings(
     """Read the records of finished trainings. A training without a record is left out.
 
     Raises:
-        RecordError: if a record is torn, or belongs to another training than its path names.
+        RecordError: if a record is torn, or if its content and its path state different trainings.
     """
     train_by_key: dict[TrainingKey, TrainRecord] = {}
     for key in keys:
@@ -106,8 +106,9 @@ def collect_scores(
     records are left out. `is_trusted` decides which scores are included.
 
     Raises:
-        RecordError: if a record is missing or of another run (without `so_far`), or torn.
-        ScoreError: if a number occurs twice.
+        RecordError: if a record is torn. Without `so_far`, also if a record is missing or was
+            written by a different run.
+        ScoreError: if two records contain the same number of the frame.
     """
     lines: list[_Line] = []
     for evaluation in evaluations:
@@ -163,12 +164,13 @@ def values_by_number(
 def read_of_run(
     path: Path, record_type: type[_AnyRecord], train: TrainRecord | None, *, so_far: bool
 ) -> _AnyRecord | None:
-    """Read a record of this training's run.
+    """Read a record, which must have been written by this training's run.
 
-    With `so_far`, return None if the record is missing or belongs to another run.
+    With `so_far`, return None if the record is missing or was written by a different run.
 
     Raises:
-        RecordError: if the record is missing or belongs to another run (without `so_far`), or torn.
+        RecordError: if the record is torn. Without `so_far`, also if it is missing or was written
+            by a different run.
     """
     if so_far and (train is None or not exists(path)):
         return None

@@ -1,11 +1,11 @@
 """Judges our mean against a printed number by a rule that was fixed beforehand.
 
-The rule is a margin of 0.5 BLEU and two one-sided t-tests at 0.05. The printed number is taken as a
-constant, because the paper gives no spread. A system has few seeds, so the standard deviation is
-pooled over the systems of a scale and definition. One system's seeds may vary more than those of
-the others. So the rule takes the larger of the pooled sd and the system's own sd, with the degrees
-of freedom of the one that it takes (decision 0014). The former rule took the pooled sd always. Its
-outcome is kept as `outcome_by_pooled_sd`.
+The rule is a margin of 0.5 BLEU and two one-sided t-tests at 0.05. The printed number is treated as
+a constant, because the paper does not state a spread. A system has few seeds, so the standard
+deviation (sd) is pooled over the systems of a scale and definition. The seeds of one system may
+vary more than the seeds of the others. So the rule takes the larger of the pooled sd and the
+system's own sd, with the degrees of freedom of the larger sd (decision 0014). The former rule
+always took the pooled sd. Its outcome is kept as `outcome_by_pooled_sd`.
 
 A verdict has three p-values. Let d be the difference, e its standard error and t a Student variable
 with the degrees of freedom of the sd:
@@ -20,16 +20,17 @@ with the degrees of freedom of the sd:
 alpha, NOT REPRODUCED means `p_outside` below alpha. A small `p_difference` is not a verdict,
 because with enough seeds every true difference becomes significant.
 
-The printed number is itself a single run. The verdict also says whether that run could be another
-run of ours: whether it is in the 95 % prediction interval, mean +- t(0.975, df) sd sqrt(1 + 1/n),
-with the df of the sd and n the seeds of this cell. A number inside the interval cannot be told from
-a run of ours. This does not count as REPRODUCED, because few seeds make a wide interval.
+The printed number is itself a single run. The verdict also says whether this run could be a further
+run of ours, that is, whether it is in the 95 % prediction interval, mean +- t(0.975, df) sd sqrt(1
++ 1/n), with the df of the sd and n the seeds of this cell. A printed number inside the interval
+cannot be distinguished from a run of ours. Such a number does not count as REPRODUCED, because few
+seeds make a wide interval.
 
 Each verdict is tested at alpha, so a table of k verdicts is wrong somewhere more often. In the
 worst case every true difference equals the margin. If the cells were independent, at least 1 wrong
 REPRODUCED would then occur with probability 1 - (1 - alpha)^k. The shared standard deviation makes
-it smaller, and it is at most k alpha. Holm's step-down correction (1979) keeps that probability
-below alpha for the whole table, under any dependence.
+this probability smaller, and it is at most k alpha. Holm's step-down correction (1979) keeps the
+probability below alpha for the whole table, under any dependence.
 """
 
 import bisect
@@ -88,7 +89,8 @@ class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """An outcome with its reason in a sentence. Differences are ours minus printed, in BLEU.
+    """An outcome with its reason in one sentence. Differences are our number minus the printed
+    number, in BLEU.
 
     The p-values are explained above. They are None if the rule was not applied, because the numbers
     are not comparable or the seeds too few. `pooled` is the sd over all systems, `judging` the sd
@@ -239,9 +241,9 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
 
 
 def largest_reproducible_sd(num_seeds: int, degrees_of_freedom: int) -> float:
-    """Return the sd, in BLEU, from which on no mean of these seeds can be called REPRODUCED.
+    """Return the sd, in BLEU, above which a mean over these seeds can never be called REPRODUCED.
 
-    At this sd the reach of the one-sided test equals the margin, even without any difference.
+    At this sd the reach of the one-sided test equals the margin even if the difference is 0.
     """
     reach, _ = reaches(1 / math.sqrt(num_seeds), degrees_of_freedom)
     return MARGIN_BLEU / reach
@@ -337,7 +339,8 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
 
 
 def judge_family(verdicts: Sequence[Verdict]) -> Family:
-    """Return the probabilities of error and the corrected verdicts of a table.
+    """Return the error probabilities of a table of verdicts, and the verdicts after Holm's
+    correction.
 
     The tests of equivalence and the tests of being outside the margin are two families, because a
     cell can be wrong in only one of the two ways.

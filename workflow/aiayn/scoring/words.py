@@ -23,7 +23,8 @@ _UNKNOWN_IN_REFERENCE = "\ud800"  # a lone surrogate, which no text in UTF-8 has
 
 
 def perl_words(line: bytes) -> list[str]:
-    """Return the words of multi-bleu.perl, each as the hexadecimal digits of its bytes.
+    """Return the words that multi-bleu.perl would count, each as the hexadecimal digits of its
+    bytes.
 
     perl's `split` and Python's `bytes.split` both split at ASCII white space only. sacreBLEU would
     split a word at other white space; hexadecimal digits have no white space.

@@ -118,8 +118,8 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     """Read a cluster's file.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong; naming the existing files, if
-            the file is absent.
+        ConfigError: if a key or value is wrong (with file and line), or if the file is absent (with
+            a list of the existing files).
     """
     path = config_folder / "clusters" / f"{name}.yaml"
     document = read_document(path)

@@ -4,9 +4,10 @@ For published archives (kind `archives`) it states sizes, checksums, members, co
 A count that nobody published is null. The observed count is then recorded and logged, but cannot
 be verified. `aiayn.spec.system.read_corpus` reads the file.
 
-To add a corpus, write workflow/config/corpora/<name>.yaml and name it in the rows of a sheet of
-trainings. A corpus without `clean` and `subword` comes in pieces, with `@@ ` inside
-words. The shortest file names a table whose lines have split, source and target, separated by tabs:
+To add a corpus, write workflow/config/corpora/<name>.yaml and add rows with its name to a sheet of
+trainings. A corpus without `clean` and `subword` must already be segmented into subwords, with `@@
+` inside words. The shortest corpus file refers to a table. Each line of the table has split, source
+and target, separated by tabs:
 
     name: greetings
     description: Three greetings.
@@ -81,10 +82,10 @@ class PublicFile(Spec, frozen=True, kw_only=True):
 
 
 class ShippedSource(Spec, frozen=True, kw_only=True, tag="shipped", tag_field="kind"):
-    """Text in a packed file next to the corpus file.
+    """Text in a compressed file next to the corpus file.
 
-    Each line has split, source and target, separated by tabs. `dictionary` is a file whose lines
-    have an English word in lower case, a tab and its translation, or null.
+    Each line has split, source and target, separated by tabs. `dictionary` is null or a file. Each
+    line of the file has an English word in lower case, a tab and its translation.
     """
 
     file: str
@@ -160,10 +161,10 @@ class PublicTestset(Spec, frozen=True, kw_only=True):
 
 
 class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="kind"):
-    """Published archives (WMT): `archives` names the joined archives, in order.
+    """Published archives (WMT). `archives` lists the archives that are joined, in order.
 
-    Other archives are only described. A public place has a name and a base URL. A mirror has a
-    folder for each place, with the place's name and the same paths.
+    Archives outside this list are described but not used. A public place has a name and a base URL.
+    A mirror has a folder for each place, with the name of the place and the same paths below it.
     """
 
     licence: str
@@ -180,10 +181,10 @@ class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="
 class CorpusSpec(Spec, frozen=True, kw_only=True):
     """A corpus: language pair, source of its text, test set for each role, and segmentation.
 
-    `inherits` names the corpus whose keys this corpus takes and overrides. `tokenise` is
-    Moses' script before November 2018. It processes training text and test sets. A corpus without
-    `clean` and `subword` was tokenised and segmented by others. The stages clean and segment are
-    skipped.
+    `inherits` is a corpus. This corpus takes its keys and may override them. `tokenise` selects
+    Moses' tokenizer (the version before November 2018) for training text and test sets. A corpus
+    without `clean` and `subword` was tokenised and segmented by others. The stages clean and
+    segment are skipped.
     """
 
     name: str

@@ -69,15 +69,15 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
     gpu_by_name: dict[str, GpuSpec]
 
     def find_gpu(self, product_name: str) -> GpuSpec | None:
-        """Return the GPU whose name is a word of `product_name`, or None."""
+        """Return the GPU with a name that is a word of `product_name`, or None."""
         name = self.find_name(product_name)
         return None if name is None else self.gpu_by_name[name]
 
     def find_name(self, product_name: str) -> str | None:
         """Return the name that is a word of `product_name`, or two words in a row, or None.
 
-        A MIG slice is not the whole GPU: None. Case does not matter: a queue may say
-        `nvidia_h100_80gb_hbm3`, a driver `RTX 4090`.
+        A MIG slice gives None, because it is not a whole GPU. Case does not matter, because a queue
+        may say `nvidia_h100_80gb_hbm3` and a driver `RTX 4090`.
         """
         words = re.findall(r"[a-z0-9]+", product_name.lower())
         if "mig" in words:

@@ -1,15 +1,16 @@
-"""Reads sheets: the lists of trainings, in workflow/config/trainings/ and next to results.
+"""Reads sheets, the lists of trainings. They are in workflow/config/trainings/ and next to results.
 
-A sheet is a TSV file. A row is a corpus and a system, with the seeds that are trained, the
-evaluations of each training, and what asked for them:
+A sheet is a TSV file. A row has a corpus, a system, the seeds to train, the evaluations of each
+training, and the tables or decisions that require them:
 
     corpus      system  seeds  evaluations           asked_by
     demo_en_de  base    1,2    last1/dev last5/test  table2 table3
 
-An evaluation is an average and a test set: `dev` or `test`, which each corpus file gives a test
-set, or another test set by its name. `last1/dev-alpha1.4` is dev, translated with that alpha. A
-training that only decisions (workflow/decisions/) asked for was added after the tables' seeds had
-been looked at: printed rows, conclusions and verdicts do not use it.
+An evaluation is an average and a test set. The test set is `dev` or `test`, which the corpus file
+defines, or a further test set by its name. `last1/dev-alpha1.4` is dev, translated with the length
+penalty alpha 1.4. If only decisions (workflow/decisions/) require a training, it was added after
+the results of the tables' seeds were known. Printed rows, conclusions and verdicts do not use such
+a training.
 """
 
 import re
@@ -153,11 +154,11 @@ def _parse_seeds(text: str, location: str) -> tuple[int, ...]:
 
 
 def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
-    """Return the trainings that `only` selects: words `system`, `system:1,2` or
+    """Return the trainings that `only` selects. It has words of the form `system`, `system:1,2` or
     `corpus/system:1,2`.
 
     Raises:
-        ConfigError: if the sheet has no such row or seed.
+        ConfigError: if the sheet does not contain a selected row or seed.
     """
     selected: set[Training] = set()
     for word in only.split():
@@ -184,7 +185,9 @@ def join_sheets(first: Sequence[SheetRow], second: Sequence[SheetRow]) -> list[S
 
 
 def _with_trainings(rows: Iterable[SheetRow], trainings: set[Training]) -> list[SheetRow]:
-    """Return the rows with the seeds of some trainings, without the rows that have none of them."""
+    """Return the rows with only the seeds of some trainings. Rows without such a seed are left
+    out.
+    """
     kept_rows = []
     for row in rows:
         listed = [training.seed for training in list_trainings([row]) if training in trainings]

@@ -200,10 +200,10 @@ def _require_no_passwords(document: Document, dotted_path: str, value: object) -
 def _explain(
     document: Document, path: str, value: Any, type_: Any, message: str, strict: bool
 ) -> str:
-    """Return where a value is wrong that msgspec refuses with `message`, and what was meant.
+    """Return the place of a wrong value, and the probable correction. `message` is msgspec's error.
 
-    The smallest part that msgspec refuses by itself is explained, because its message on the whole
-    does not name the keys of a mapping with free keys.
+    The function looks for the smallest part of the document that msgspec refuses, because msgspec's
+    message on the whole document does not contain the keys of a mapping with free keys.
     """
     type_by_key = _type_by_key(value, type_) if isinstance(value, dict) else {}
     parts = [

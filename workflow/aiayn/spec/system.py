@@ -95,13 +95,13 @@ SCALES = ("demo", "multi30k", "paper")
 
 
 class SystemSpec(Spec, frozen=True, kw_only=True):
-    """A system, that is, a row of a table.
+    """A system, which is a row of a table.
 
-    `inherits` names another system, which usually differs in 1 to 3 keys. With `begins_from`, each
-    of its trainings begins at the last checkpoint of that system's training with the same seed. The
-    two systems may differ in `updates` only, or the training is refused when it begins. Equation
-    (3) does not depend on the number of updates, so the tensors equal those of an undivided
-    training.
+    `inherits` is the system from which this system takes all other keys. Usually 1 to 3 keys
+    differ. With `begins_from`, each training begins at the last checkpoint of that system's
+    training with the same seed. The two systems may differ in `updates` only. Otherwise the
+    training stops with an error when it begins. Equation (3) does not depend on the number of
+    updates, so the tensors equal the tensors of an undivided training.
     """
 
     name: str
@@ -148,7 +148,8 @@ PLACE: dict[str, object] = {
 
 
 class ScaleSpec(Spec, frozen=True, kw_only=True):
-    """A scale of the benchmark, or another sheet of it: scalars, because Snakemake merges mappings.
+    """A scale of the benchmark, or a second sheet of it. All values are scalars, because Snakemake
+    merges mappings.
 
     `trainings` is the sheet: a name in workflow/config/trainings/, or the path of a `.tsv` file.
     `only`, if not null, selects rows and seeds of it, such as `base:1,2` (`select_rows`). `updates`
@@ -253,8 +254,8 @@ def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
     """Read a corpus, with the keys that it inherits.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong, or a split or language has no
-            file.
+        ConfigError: if a key or value is wrong, or if a split or language lacks a file. The message
+            contains file and line.
     """
     document = _read_inheriting(name, config_folder / "corpora", "corpus")
     spec = convert(document, CorpusSpec)
@@ -275,8 +276,8 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
     """Read a scale's config file without checks of its values.
 
     Raises:
-        ConfigError: if the file is not a mapping; naming the existing config files, if the file is
-            absent.
+        ConfigError: if the file is not a mapping, or if it is absent (with a list of the existing
+            config files).
     """
     if path.exists():
         return read_document(path)

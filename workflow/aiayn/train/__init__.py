@@ -30,7 +30,7 @@ WANTED_MODULES = {
 
 
 class _LeanFairseq(MetaPathFinder):
-    """Finds fairseq, once, and lets it import of its own modules only those that are wanted."""
+    """Finds fairseq once, and makes it import only the modules of its own that are needed here."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

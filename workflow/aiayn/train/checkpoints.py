@@ -95,12 +95,12 @@ class CheckpointKeeper:
         return interval is not None and (self.updates - num_updates) % interval == 0
 
     def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
-        """Copy the state, and let a thread write it: the model where it is due, then the full
-        checkpoint.
+        """Copy the state. A thread then writes the model-only checkpoint, if it is due, and the
+        full checkpoint.
 
         Raises:
             SpaceError, OSError: if the previous write failed, as in `save_whole`.
-            BusyRunError: if another process has taken the run over.
+            BusyRunError: if a different process has taken over the run.
         """
         # A collective where the optimiser's state is sharded, so every rank must reach it.
         trainer.consolidate_optimizer()
@@ -194,11 +194,11 @@ def is_whole(path: Path) -> bool:
 
 
 def save_whole(state: dict[str, Any], path: Path) -> None:
-    """Write a checkpoint to a partial file, bring it to the disk, then rename.
+    """Write a checkpoint to a partial file, flush it to the disk, then rename it.
 
     Raises:
-        SpaceError: if the disk is full; nothing half-written is left.
-        OSError: naming the checkpoint, if it cannot be written for another reason.
+        SpaceError: if the disk is full. The partial file is removed.
+        OSError: if the checkpoint cannot be written for any other reason.
     """
     try:
         with replace_on_success(path) as partial_path, partial_path.open("wb") as file:
@@ -239,11 +239,12 @@ def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
 
 
 def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
-    """Map a checkpoint's tensors into memory without reading them all; with `is_checked` all bytes
-    are verified first.
+    """Map a checkpoint's tensors into memory without reading all of them. With `is_checked`, verify
+    all bytes first.
 
     Files of torch before 1.6 (2020) cannot be mapped and are read whole. Only tensors, plain values
-    and the few classes of `compat.install` are unpickled, so a stranger's file runs no code.
+    and the few classes of `compat.install` are unpickled, so a file from an unknown source cannot
+    run code.
 
     Raises:
         CheckpointError: if the file is absent or torn.

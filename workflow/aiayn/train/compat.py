@@ -1,5 +1,5 @@
-"""Every patch of fairseq-fixed 0.12.3.1, and why. Loaded in each process that uses fairseq
-(`plugin` imports it).
+"""Every patch of fairseq-fixed 0.12.3.1, with its reason. Each process that uses fairseq loads it,
+because `plugin` imports it.
 
 1. `install`: torch 2.6 and later load checkpoints with `weights_only=True`. fairseq's hold four
    harmless classes besides tensors, which are declared safe, instead of switching the check off.
@@ -143,10 +143,10 @@ def install_ranks() -> None:
 
 
 def install_loaders() -> None:
-    """Let the processes that make batches outlive a signal that asks the training to stop.
+    """Make the processes that prepare batches ignore signals that ask the training to stop.
 
-    The thread that starts them blocks these signals, and they inherit that. `end_loaders` ends what
-    is left of them.
+    The thread that starts these processes blocks the signals, and the processes inherit the block.
+    `end_loaders` ends the remaining processes.
     """
     from fairseq.data import iterators
 

@@ -43,8 +43,8 @@ def prepare_device(device: str) -> None:
 
 
 def missing_kernels(index: int = 0) -> str:
-    """Return why torch has no kernels for a GPU, with the build that has them, or '' if it has
-    them.
+    """Return why torch does not have kernels for a GPU, with the build that has them. Return '' if
+    it has them.
     """
     capability = torch.cuda.get_device_capability(index)
     if has_kernels(capability, torch.cuda.get_arch_list()):
@@ -53,10 +53,10 @@ def missing_kernels(index: int = 0) -> str:
 
 
 def evaluated_on(device: str, model: Any) -> Any:
-    """Return a model on a device, ready to be evaluated.
+    """Return a model on a device, in evaluation mode.
 
     Raises:
-        LaunchError: if torch has no kernels for the GPU.
+        LaunchError: if torch does not have kernels for the GPU.
     """
     prepare_device(device)
     if device == "cuda" and (reason := missing_kernels()):
@@ -65,10 +65,11 @@ def evaluated_on(device: str, model: Any) -> Any:
 
 
 def require_promised_gpus(request: TrainingRequest) -> None:
-    """Require the GPUs that the job requested: `device: auto` would train on the CPUs, for weeks.
+    """Require the GPUs that the job requested, because `device: auto` would otherwise train on the
+    CPUs, for weeks.
 
     Raises:
-        LaunchError: naming the host, how many GPUs it has, and torch's error.
+        LaunchError: with the host, its number of GPUs and torch's error.
     """
     if not request.gpus_per_node or request.training.device == "cpu":
         return
@@ -93,8 +94,8 @@ def require_promised_gpus(request: TrainingRequest) -> None:
 
 
 def require_precision(request: TrainingRequest, local_rank: int, device: str) -> None:
-    """Require that this rank's device has the precision: torch would compute in fp32, or emulate it
-    slowly.
+    """Require that this rank's device supports the precision. Otherwise torch would compute in fp32
+    or emulate the precision slowly.
 
     Raises:
         ConfigError: naming the system and the device.

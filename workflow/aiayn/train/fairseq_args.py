@@ -43,10 +43,10 @@ def training_data(data: BinarizedCorpus) -> TrainingData:
 
 
 def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 1) -> None:
-    """Refuse a training that the engine cannot do exactly, or not on this number of ranks.
+    """Raise an error if this engine cannot do a training exactly, or not on this number of ranks.
 
     Raises:
-        ConfigError: naming the system, the value and what the engine can do.
+        ConfigError: with the system, the value and the supported values.
     """
     if training.patience_epochs is not None and training.save_interval_updates is not None:
         raise ConfigError(

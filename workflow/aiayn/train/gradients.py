@@ -5,8 +5,9 @@ parameters. Here one operation for lists of tensors fills the buffer, and afterw
 are views of it. The sums are equal to fairseq's to the bit: the order of the parameters, the
 division before the sum and the size of the buffer are the same.
 
-With `sample_size` set, the number of target tokens that this rank's gradients belong to travels in
-the buffer's last element, and the sums are divided by all ranks' number on the device.
+If `sample_size` is set, the last element of the buffer is the number of target tokens of this
+rank's gradients. It is summed over the ranks with the gradients, and the sums of the gradients are
+divided by the total on the device.
 """
 
 from typing import Any

@@ -115,8 +115,8 @@ def _require_known(state: dict[str, Any], checkpoint_path: Path) -> None:
 
 
 def _require_dictionaries(config: Any, checkpoint_path: Path, data_folder: Path) -> None:
-    """Refuse a folder that lacks a dictionary of the model's languages, or has another dictionary
-    than the folder of the checkpoint.
+    """Raise an error if a folder lacks a dictionary of the model's languages, or if a dictionary
+    differs from the dictionary next to the checkpoint.
     """
     # Without languages fairseq infers them from the files of the data-bin.
     for language in filter(None, (config.source_lang, config.target_lang)):

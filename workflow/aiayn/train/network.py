@@ -1,6 +1,6 @@
 """Finds the address and the interface by which the nodes of a job reach each other.
 
-It does not import torch: a job asks it before torch is imported.
+This module does not import torch, because a job uses it before it imports torch.
 """
 
 import fcntl
@@ -21,14 +21,14 @@ _ANY_PORT = 9  # of a socket that never sends
 
 
 def node_address(other_host: str, nodes: Sequence[str] = ()) -> str:
-    """Return the address of this node on the network that leads to another node of the job.
+    """Return this node's address on the network that leads to a second node of the job.
 
     If the user has set an interface for gloo or for NCCL, the address is that interface's. `nodes`
     are the names of the job's nodes.
 
     Raises:
         LaunchError: if the name of the other node is unknown here, if no network leads to it, or if
-            it leads to this machine, whose own name is among `nodes`.
+            the name leads to this machine.
     """
     if own_choice := _chosen_interface():
         address = _address_of(own_choice)
@@ -71,8 +71,8 @@ def choose_interface(address: str | None) -> None:
 
 
 def _chosen_interface() -> str | None:
-    """Return the interface that the user has set for gloo, or for NCCL, whose value may be a prefix
-    or a list.
+    """Return the network interface that the user has set for gloo or for NCCL. NCCL's value may be
+    a prefix or a list.
     """
     value = os.environ.get(GLOO_INTERFACE) or os.environ.get(NCCL_INTERFACE, "").removeprefix("=")
     first = value.partition(",")[0]
@@ -91,7 +91,9 @@ def _interface_of(address: str) -> str | None:
 
 
 def _address_of(interface: str) -> str | None:
-    """Return the first IPv4 address of an interface, or None if it has none."""
+    """Return the first IPv4 address of an interface, or None if it does not have an IPv4
+    address.
+    """
     request = struct.pack("256s", interface.encode()[:15])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         try:

@@ -1,7 +1,7 @@
 """Checks each rank's device, and the all-reduce of all ranks, before a training begins.
 
-A bad node is found within seconds and named, not after hours by a loss that is not a number. The
-check draws no random number, so that the training after it is the same bit for bit.
+A bad node is found and reported within seconds. Without the check, it shows after hours, as a loss
+that is NaN. The check does not draw random numbers, so the training after it is bit-identical.
 """
 
 import math
@@ -47,16 +47,16 @@ _Value = TypeVar("_Value")
 
 
 def check_node(group: RankGroup, device: str) -> None:
-    """Check this rank's device (`cpu` or `cuda`), and all ranks' sum.
+    """Check this rank's device (`cpu` or `cuda`), then a sum over all ranks.
 
-    Each rank reports to all others after each half, so that every rank's error names all bad ranks.
-    Rank 0 names a rank that does not report.
+    After each of the two checks, every rank reports to all others, so that each rank's error lists
+    all bad ranks. Rank 0 lists the ranks that do not report.
 
     Raises:
-        LaunchError: naming host, rank and device of each that is bad or does not report, what was
-            found, what was expected, and the next step.
-        RuntimeError: an `is_peer_loss` error, if another rank's process has ended, which says
-            nothing about its node.
+        LaunchError: with host, rank and device of each rank that is bad or does not report, the
+            result of its check, the expected result, and the next step.
+        RuntimeError: an `is_peer_loss` error, if the process of another rank has ended. This does
+            not mean that its node is bad.
     """
     timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
     # Nodes of a cluster have the same wheel: a missing kernel is not the fault of a node.

@@ -41,11 +41,11 @@ class EagerAdam(torch.optim.Adam):
 
 @register_optimizer("aiayn_adam", dataclass=AiaynAdamConfig)
 class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
-    """torch.optim.Adam, whose epsilon is added after the correction of bias, as in Kingma and Ba's
+    """torch.optim.Adam, but epsilon is added after the bias correction, as in Kingma and Ba's
     algorithm 1.
 
-    tensor2tensor's and fairseq's add it before, as if it were epsilon / sqrt(1 - beta_2^t): at 1e-9
-    nothing in fp32.
+    tensor2tensor and fairseq add epsilon before the correction, which is equal to epsilon / sqrt(1
+    - beta_2^t) after it. At 1e-9 the difference disappears in fp32.
     """
 
     def __init__(self, cfg: AiaynAdamConfig, params: Any) -> None:
@@ -87,8 +87,8 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
 
 
 def clip_on_device(parameters: list[torch.Tensor], max_norm: float) -> torch.Tensor:
-    """Return the norm of all gradients, and scale them to at most `max_norm` if that is above 0, in
-    a few kernels.
+    """Scale all gradients to a norm of at most `max_norm`, if `max_norm` is above 0, and return
+    their norm before. This takes a few kernels only.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
@@ -108,10 +108,11 @@ class Equation3Config(FairseqDataclass):  # type: ignore[misc]
 
 @register_lr_scheduler("equation_3", dataclass=Equation3Config)
 class Equation3(FairseqLRScheduler):  # type: ignore[misc]
-    """Section 5.3's schedule; update n is made at the rate of step n.
+    """The learning rate schedule of section 5.3. Update n uses the rate of step n.
 
-    fairseq's inverse_sqrt asks for the rate with the number of updates already *done*, one too few:
-    its first update is at rate 0. Therefore a log line's `lr` belongs to the next step.
+    fairseq's inverse_sqrt computes the rate from the number of updates already *done*, which is one
+    too few, so its first update has rate 0. Here, the `lr` in a log line is therefore the rate of
+    the next step.
     """
 
     def __init__(self, cfg: Equation3Config, optimizer: Any) -> None:

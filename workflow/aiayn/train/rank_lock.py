@@ -26,12 +26,12 @@ logger = logging.getLogger(__name__)
 
 
 class BusyRunError(LaunchError):
-    """Another process trains this run and records the outcome. This process has not failed."""
+    """A different process trains this run and records the outcome. This process has not failed."""
 
 
 @contextlib.contextmanager
 def rank_error_recorded(folder: RunFolder, rank: Rank) -> Iterator[None]:
-    """Record an error that ends the block, unless another rank or another job is its cause."""
+    """Record an error that ends the block, unless a different rank or a different job caused it."""
     try:
         yield
     except Exception as error:
@@ -42,8 +42,8 @@ def rank_error_recorded(folder: RunFolder, rank: Rank) -> Iterator[None]:
 
 @contextlib.contextmanager
 def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]:
-    """Hold rank 0's lock in the block, and touch it every few seconds, for drivers that cannot see
-    the lock itself.
+    """Hold rank 0's lock in the block. Touch the lock file every few seconds, as a heartbeat for
+    drivers that cannot see the lock.
 
     Between hosts the lock is not enough: an NFS server may keep the lock of a crashed host until
     that host is back, and a lock that is local to one host does not exclude the others. There the
@@ -51,7 +51,7 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
     the heartbeat decides whether an earlier claim still counts.
 
     Raises:
-        BusyRunError: if another process trains this run.
+        BusyRunError: if a different process trains this run.
         StopTraining: if this process gets a signal while it watches a heartbeat.
     """
     path = folder.lock_path
@@ -86,11 +86,12 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
 def _claim_run(folder: RunFolder, stop: StopFlag) -> Claim:
     """Return this process's claim on a run whose file system has no locks.
 
-    An earlier claim that was not released counts as long as the heartbeat advances. On this host a
-    few heartbeats tell. Another host's may arrive late.
+    An earlier claim that was not released counts as long as the heartbeat advances. If the other
+    process is on this host, a few heartbeats are enough. Heartbeats of a different host may arrive
+    late.
 
     Raises:
-        BusyRunError: if another process trains this run, or claims it at the same time.
+        BusyRunError: if a different process trains this run, or claims it at the same time.
     """
     claim = Claim(folder.lock_path)
     begun = folder.open_attempt()
@@ -119,7 +120,8 @@ def _busy(folder: RunFolder, where: str) -> BusyRunError:
 
 
 def _require_no_other_rank_zero(folder: RunFolder, stop: StopFlag, *, is_refused: bool) -> None:
-    """Require that no other rank 0 trains this run, whether or not the lock was refused.
+    """Require that there is no other rank 0 that trains this run, whether or not the lock was
+    refused.
 
     On this host the lock decides. An attempt on another host, or a lock without a recorded host, is
     running if its heartbeat advances.

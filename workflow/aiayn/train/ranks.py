@@ -1,8 +1,8 @@
-"""Joins the ranks of one job in a process group, broadcasts where to begin, and agrees on when to
-stop.
+"""Joins the ranks of a job in a process group, broadcasts where to begin, and lets them agree when
+to stop.
 
-Only rank 0 reads the run's folder and broadcasts where to begin: otherwise one rank could resume
-while another starts from nothing.
+Only rank 0 reads the run's folder and broadcasts where to begin. Otherwise one rank could resume
+while a second rank starts from nothing.
 """
 
 import contextlib
@@ -52,7 +52,9 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MissingRankError(RuntimeError):
-    """Ranks, as `rank 1 of 8 on n1`, that did not take part in a collective in time."""
+    """Some ranks, such as `rank 1 of 8 on n1`, did not take part in a collective operation in
+    time.
+    """
 
     def __init__(self, missing: list[str]) -> None:
         super().__init__(", ".join(missing))
@@ -60,10 +62,11 @@ class MissingRankError(RuntimeError):
 
 
 class RankGroup:
-    """All ranks of a job: `hosts` by rank, and a gloo group for control, None if there is one rank.
+    """All ranks of a job. `hosts` is in the order of ranks. The gloo group for control is None if
+    there is one rank.
 
-    The control group needs no device, and still works when the group that trains is broken: it
-    reports a bad device.
+    The control group does not use GPUs, so it can still report a bad GPU after the training group
+    has failed.
     """
 
     def __init__(self, rank: Rank, hosts: list[str], control: ProcessGroup | None) -> None:
@@ -108,7 +111,7 @@ class RankGroup:
         """Return every rank's `text`, in the order of ranks.
 
         Raises:
-            MissingRankError: on rank 0, naming all that did not take part.
+            MissingRankError: on rank 0, with a list of the ranks that did not take part.
             RuntimeError: an `is_peer_loss` error, if another rank's process has ended; on the other
                 ranks also if the barrier failed on rank 0.
         """
@@ -194,8 +197,9 @@ def joined_ranks(
 
 
 def new_training_group() -> ProcessGroup:
-    """Return a group of all ranks for the training's collectives, which end after
-    COLLECTIVE_SECONDS. A new group does not inherit that. This is a collective.
+    """Return a group of all ranks for the training's collective operations, with the time-out
+    COLLECTIVE_SECONDS. A new group does not inherit the time-out. All ranks must call this
+    function.
     """
     timeout = datetime.timedelta(seconds=COLLECTIVE_SECONDS)
     group: ProcessGroup = torch.distributed.new_group(timeout=timeout)

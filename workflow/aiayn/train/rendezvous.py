@@ -1,12 +1,12 @@
-"""Performs the rendezvous of a job's ranks: rank 0 opens a store, in which each rank registers its
-host.
+"""Lets the ranks of a job find each other: rank 0 opens a store, and each rank registers its host
+in it.
 
 All ranks on one node share a FileStore in a folder of rank 0's that only its user can enter, so
 that no port is open. Ranks on several nodes share a TCPStore that listens at the address of rank
 0's node only. An invitation in the run's folder, readable by its user only, leads the other ranks
 to the store, and holds a key: a registration counts if its signature was made with the key. torch
-has no such rendezvous, and does not name missing ranks. Everything else between ranks is torch's
-(`aiayn.train.ranks`).
+does not have such a rendezvous, and its errors do not list missing ranks. All other communication
+between ranks uses torch (`aiayn.train.ranks`).
 """
 
 import contextlib
@@ -48,7 +48,7 @@ _PEER_LOSS_WORDS = (
 
 
 class PeerLossError(RuntimeError):
-    """Another rank's process has most likely ended; like the errors that gloo and NCCL raise
+    """The process of another rank has most likely ended. gloo and NCCL raise similar errors
     then.
     """
 
@@ -117,15 +117,17 @@ def joined_store(
     address: str | None = None,
     stop: StopFlag | None = None,
 ) -> Iterator[tuple[Store, list[str]]]:
-    """Yield the job's store and each rank's host, once all ranks have registered.
+    """Yield the job's store and each rank's host, after all ranks have registered.
 
-    `path` is a folder that all ranks see, where rank 0 writes its invitation. `address` is this
-    node's, None if all ranks are on one node. Each wait looks at `stop`.
+    `path` is a folder that all ranks see, where rank 0 writes its invitation. `address` is the
+    address of this node, None if all ranks are on one node. While it waits, the function checks
+    `stop`.
 
     Raises:
         StopTraining: if this process gets a signal while it waits.
-        LaunchError: naming rank 0, or the ranks that are missing, after JOIN_SECONDS.
-        RuntimeError: an `is_peer_loss` error, if rank 0's process ends before that.
+        LaunchError: after JOIN_SECONDS, if rank 0 or other ranks are missing. The message lists
+            them.
+        RuntimeError: an `is_peer_loss` error, if the process of rank 0 ends earlier.
     """
     stop = stop or StopFlag()
     deadline = time.monotonic() + JOIN_SECONDS
@@ -148,7 +150,8 @@ def joined_store(
 
 @contextlib.contextmanager
 def _opened_store(address: str | None) -> Iterator[tuple[Store, Invitation]]:
-    """Open rank 0's store: at this node's address, or in a new folder if there is one node.
+    """Open the store of rank 0: at this node's address, or in a new folder if all ranks are on one
+    node.
 
     The folder is on this node, because the file system of the run may have no locks. It is removed
     at the end of the block.
@@ -216,7 +219,9 @@ def _find_store(
 
 
 def _describe(invitation: Invitation | None) -> str:
-    """Return what a rank that found no store knows of it."""
+    """Return what is known about rank 0's store, for the error of a rank that could not reach
+    it.
+    """
     if invitation is None:
         return "it has not opened its store"
     if invitation.folder:

@@ -81,17 +81,17 @@ class NotedSignal:
 
 
 class StopTraining(BaseException):
-    """A signal ends the training, or the wait for another rank. No `Exception`, so that fairseq
-    does not catch it.
+    """A signal ends the training, or the wait for another rank. It is not a subclass of
+    `Exception`, so that fairseq does not catch it.
     """
 
 
 class StopFlag(NotedSignal):
-    """A flag that TERM, INT, USR2 and HUP set. Its handlers replace submitit's. The training loop
-    reads it after each update.
+    """A flag that the signals TERM, INT, USR2 and HUP set. Its handlers replace the handlers of
+    submitit. The training loop reads the flag after each update.
 
     A cluster sends USR2 when the time is nearly up, and another job resumes. The other signals end
-    the run, also if a USR2 follows. `agreed` is the signal that all ranks stop at.
+    the run, even if a USR2 follows. `agreed` is the signal on which all ranks have agreed to stop.
     """
 
     numbers = (*NotedSignal.numbers, signal.SIGUSR2)
@@ -101,7 +101,7 @@ class StopFlag(NotedSignal):
         """End a wait for another rank if a signal has come.
 
         Raises:
-            StopTraining: if this process got one.
+            StopTraining: if this process got a signal.
         """
         if self.signal_number is not None:
             raise StopTraining

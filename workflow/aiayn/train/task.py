@@ -64,12 +64,12 @@ class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
 class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
-    """fairseq's translation task, with the state that fairseq forgets when it resumes.
+    """fairseq's translation task, with some state that fairseq loses when it resumes.
 
     `num_target_tokens` counts target tokens trained on, end of sentence included, over all ranks
     and attempts. `num_updates_by_groups` counts the updates whose batches were joined, on a GPU, by
-    the number of joined batches. Early stopping (`--patience`) counts in attributes of a function,
-    which a restart resets.
+    the number of joined batches. Early stopping (`--patience`) is included, because fairseq counts
+    in attributes of a function, which a restart resets.
     """
 
     def __init__(self, cfg: AiaynTranslationConfig, src_dict: Any, tgt_dict: Any) -> None:
@@ -147,8 +147,8 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     def valid_step(self, sample: Any, model: Any, criterion: Any) -> tuple[Any, Any, Any]:
         """Validate in the precision of training.
 
-        If memory is short, fairseq frees the gradients and validates that batch again, which
-        changes no number. Without gradients to free, the training ends.
+        If memory is short, fairseq frees the gradients and validates the batch again, with the same
+        result. If there are no gradients to free, the training ends.
         """
         has_gradients = any(parameter.grad is not None for parameter in model.parameters())
         required = nullcontext() if has_gradients else _memory_required()

@@ -1,5 +1,5 @@
-"""Says which GPUs and drivers the builds of torch support, and which build to install instead. It
-imports no torch.
+"""Says which GPUs and drivers the builds of torch support, and which build to install instead. This
+module does not import torch.
 """
 
 import importlib.metadata
@@ -54,10 +54,10 @@ CAPABILITY_BY_GPU: dict[str, Capability] = {
 
 
 def installed_build(version: str | None = None) -> CudaBuild | None:
-    """Return the build of the installed torch, or of a `version`, or None for a CPU build and for
-    an unknown build.
+    """Return the build of the installed torch, or of a given `version`. Return None for a CPU build
+    and for an unknown build.
 
-    The package index's build for Linux has no suffix: it is the newest.
+    A version without a suffix is the package index's build for Linux, which is the newest build.
     """
     if version is None:
         try:

@@ -53,12 +53,12 @@ __all__ = ["plugin", "train_rank"]  # plugin: imported to register our classes w
 
 
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
-    """Train to the end, or to a signal (`stop.agreed` is it then). Rank 0 keeps the run's attempts
-    and its record.
+    """Train to the end or until a signal, which is then in `stop.agreed`. Rank 0 writes the run's
+    attempts and its record.
 
     Raises:
-        LaunchError: if another process is training this run, or a node is bad.
-        Exception: the error that ended fairseq, after attempts.jsonl has recorded it.
+        LaunchError: if a different process is training this run, or if a node is bad.
+        Exception: the error that ended fairseq. It is first recorded in attempts.jsonl.
     """
     torch.set_num_threads(request.threads_per_rank)
     device = available_device(request.training.device)
@@ -163,13 +163,14 @@ class RankTraining:
                 self._attempt(full_path)
 
     def require_own_attempt(self) -> None:
-        """Require of rank 0, which writes for all ranks, that its attempt is the newest and open.
+        """Require that the attempt of rank 0, which writes for all ranks, is the newest attempt and
+        still open.
 
-        A machine that stood still longer than the heartbeat's time-out may go on beside a
-        successor.
+        If a machine was suspended for longer than the heartbeat's time-out, a successor may already
+        train the run.
 
         Raises:
-            BusyRunError: if another process has closed the attempt.
+            BusyRunError: if a different process has closed the attempt.
         """
         if self.rank.rank == 0 and self.folder.open_attempt() != self.started:
             raise BusyRunError(
@@ -189,7 +190,8 @@ class RankTraining:
         """Record the end of this attempt.
 
         Raises:
-            BusyRunError: as `require_own_attempt`; another's attempt is not ended.
+            BusyRunError: as `require_own_attempt`. The attempt of a different process is then not
+                ended.
         """
         self.require_own_attempt()
         self.folder.end_attempt(outcome=outcome, reason=reason, update=update, time=time)
@@ -268,10 +270,11 @@ class RankTraining:
         write_record(record, folder.done_path)
 
     def _classify_failure(self, error: BaseException) -> tuple[AttemptOutcome, str]:
-        """Return outcome and reason of an attempt that an error ended.
+        """Return outcome and reason of an attempt that ended with an error.
 
-        The loss of another rank's process is only a symptom: the attempt failed if that rank has
-        recorded an error of its own, else it was killed, and the next attempt may succeed.
+        If this rank only lost the connection to another rank, the cause is there. If that rank has
+        recorded an error, the attempt failed. Otherwise its process was killed, and the next
+        attempt may succeed.
         """
         if not is_peer_loss(error):
             return "failed", describe_rank_error(0, error)
@@ -336,7 +339,9 @@ def _log_added(path: Path) -> Iterator[None]:
 
 
 def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
-    """Return whether training is complete. Fairseq would make another update after the last."""
+    """Return whether training is complete. Without this check, fairseq would make one more
+    update.
+    """
     if full_path is None:
         return False
     if update_of(full_path) >= request.training.updates:

@@ -27,7 +27,7 @@ NORM_TOLERANCE = 1e-6  # relative, as in fairseq's own comparison
 
 
 class AiaynTrainer(Trainer):  # type: ignore[misc]
-    """fairseq's trainer, whose ranks share their logs only where the logs are needed."""
+    """fairseq's trainer, but ranks share their logs only when the logs are needed."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -108,7 +108,9 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
     def _reduce_and_log_stats(
         self, logging_outputs: Any, sample_size: Any, grad_norm: Tensor | None = None
     ) -> Any:
-        """Log an update, or keep its log until `share_log`. Validations have no norm."""
+        """Log an update, or keep its log until `share_log`. Validations do not have a gradient
+        norm.
+        """
         if not self.keeps_local_log or grad_norm is None:
             return super()._reduce_and_log_stats(logging_outputs, sample_size, grad_norm)
         self._unshared.append((logging_outputs[0], grad_norm))
@@ -165,10 +167,11 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
 
 
 def _require_equal_norms(norms_UR: Tensor, first_update: int, num_updates: int) -> None:
-    """Require equal norms of U updates on R ranks. The newest update is `num_updates`.
+    """Require that all R ranks have equal gradient norms for the last U updates, of which
+    `num_updates` is the newest.
 
     Raises:
-        FloatingPointError: naming the first update whose norms differ, and each rank's norm.
+        FloatingPointError: with the first update at which the norms differ, and each rank's norm.
     """
     errors_U = (norms_UR - norms_UR[:, :1]).abs().amax(dim=1) / (norms_UR[:, 0] + 1e-6)
     for index, error in enumerate(errors_U.tolist()):

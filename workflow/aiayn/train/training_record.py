@@ -48,7 +48,8 @@ def make_record(
     until: str,
     sha256_by_path: dict[PurePath, str],
 ) -> TrainRecord:
-    """Return the record of a training whose newest attempt `started`, and ended at `until` (UTC).
+    """Make the record of a training. `started` is the start of its newest attempt, `until` its end
+    (UTC).
 
     Raises:
         CheckpointError: if its last checkpoints do not exist.

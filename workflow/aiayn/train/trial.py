@@ -1,8 +1,10 @@
 """Tries the GPUs of a node in minutes: trains made-up data a few times and compares the tensors.
 
-Each training is a process of its own and goes the way of a real one, from the rendezvous to the
-checkpoint. All ranks train. Then they are stopped by TERM and resumed. Then one rank alone makes
-the same updates as all. `aiayn preflight --train` submits it, and the GPU kit runs it.
+Each training is a separate process with all steps of a real training, from the rendezvous to the
+checkpoint. First, all ranks train. Second, they train again, are stopped by TERM and resume, which
+must give the same tensors. Third, all ranks and then a single rank train without dropout, which
+must also give the same tensors. `aiayn preflight --train` submits this trial as a job, and the GPU
+tests run it.
 """
 
 import multiprocessing
@@ -99,9 +101,11 @@ def _train(
 
 
 def _train_here(request: TrainingRequest, rank: Rank, term_after: int) -> None:
-    """Train, write the seconds of each update, and send TERM to this process after one of them.
+    """Train, write the seconds of each update, and send TERM to this process after one of the
+    updates.
 
-    It changes fairseq and the flags for the rest of this process, which is the fork.
+    This changes fairseq and the flags for the rest of this process, which is a fork made for this
+    purpose.
     """
     from fairseq.trainer import Trainer
 

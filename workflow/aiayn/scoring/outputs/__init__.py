@@ -1,3 +1,3 @@
-"""Reads translations and references that are not ours: in which form they are, and whether they
-belong together.
+"""Reads translations and references made by others: detects their form, and whether they fit
+together.
 """

@@ -1,12 +1,13 @@
-"""Refuses a text whose form, not its translation, decides the BLEU: pieces, escapes, lists, tags.
+"""Refuses a text if its form, not its translation, decides the BLEU: subwords, escapes, lists,
+tags.
 
-One rule tells form from quality. A form is a fault if undoing it raises the match: the share of
-n-grams that translations and references have in common. No form undone makes a bad translation
-better, so translations that are cut, telegraphic, repeated or wrong are scored.
+One rule distinguishes form from quality. A form is a fault if undoing it raises the match, that is,
+the share of n-grams that translations and references have in common. Undoing a form does not
+improve a bad translation, so translations that are cut, telegraphic, repeated or wrong are scored.
 
-Three kinds of form are undone: those of `forms.csv`; umlauts or punctuation that are absent
-throughout, which are then removed from the references, too; and blanks at other places, which are
-moved to where words of the references begin and end.
+Three kinds of form are undone. First, the forms listed in `forms.csv`. Second, missing umlauts or
+punctuation: if all translations lack them, they are removed from the references, too. Third,
+misplaced blanks: they are moved to where words of the references begin and end.
 """
 
 import functools
@@ -38,10 +39,12 @@ PLAIN_SHARE = 0.1  # of lines with a full stop or comma after a word
 
 
 class Form(msgspec.Struct, frozen=True):
-    """A known form: its name in messages, a pattern that its lines contain, and what undoes it.
+    """A known form: its name in messages, a pattern that its lines contain, and a command that
+    undoes it.
 
-    That is steps of `sed -E`, which `re.sub` takes as well, or an expression of `line` in Python
-    with its imports. With `--as-given`, `is_tokens` is no fault if both sides have the form.
+    The command is either a list of `sed -E` steps, which `re.sub` understands, too, or a Python
+    expression in the variable `line` with its imports. A form with `is_tokens` is allowed with
+    `--as-given` if both sides have it.
     """
 
     form: str
@@ -78,7 +81,9 @@ class Form(msgspec.Struct, frozen=True):
 
 @functools.cache
 def known_forms(language: str) -> list[Form]:
-    """Return the forms of the table; Moses' detokenizer is that of a language."""
+    """Return the forms of forms.csv. The form of Moses' tokens is undone by the detokenizer of the
+    language.
+    """
     forms = [form for _, form in read_rows(Path(__file__).with_name("forms.csv"), Form)]
     return [
         msgspec.structs.replace(form, python=form.python.replace("{language}", language))
@@ -115,10 +120,10 @@ def find_form_fault(
     language: str = "de",
     is_as_given: bool = False,
 ) -> FormFault | None:
-    """Return the first form whose undoing raises the match, in the order in which they are undone,
-    or None for sentences, whatever their quality.
+    """Return the first form that raises the match when it is undone. Return None for normal
+    sentences, whatever their quality.
 
-    A known form that most lines of both sides have is a fault as well: equal pieces match, too.
+    A known form in most lines of both sides is also a fault, because equal subwords match, too.
     """
     sides = (hypotheses, references)
     match = word_match(*sides)
@@ -150,8 +155,8 @@ def _is_raised(match: float, undone_match: float, gain: float) -> bool:
 
 
 def word_match(hypotheses: Iterable[str], references: Iterable[str]) -> float:
-    """Return how many percent of the n-grams of 2 to 4 words are in common: twice those in common
-    over those of both sides.
+    """Return the match in percent: the n-grams of 2 to 4 words that both sides have in common,
+    counted twice, over the n-grams of both sides.
     """
     num_common, num_both = 0, 0
     for lines in zip(hypotheses, references, strict=True):

@@ -1,7 +1,7 @@
 """Tests whether translations and references have the same sentences, order and language.
 
-If they do not, the BLEU says nothing about the model. `aiayn score` refuses lines in another order,
-and says in one line what else it doubts.
+If they do not, the BLEU says nothing about the model. `aiayn score` refuses lines in a different
+order, and prints one line about any other doubt.
 """
 
 import re
@@ -36,8 +36,8 @@ MIN_MOVED_WORDS = 30  # that a move of all following lines must gain: several se
 
 
 class Shift(NamedTuple):
-    """From the line `first_line` on (from 1), each translation stands `offset` lines too late. A
-    negative offset is too early: lines are missing before it.
+    """From line `first_line` on (counted from 1), each translation is `offset` lines too late. If
+    `offset` is negative, it is too early, because lines are missing before it.
     """
 
     first_line: int
@@ -80,7 +80,8 @@ def check_order(hypotheses: Sequence[str], references: Sequence[str], *, path: s
 
 
 def find_shift(hypotheses: Sequence[str], references: Sequence[str]) -> Shift | None:
-    """Return the first line from which all lines fit the references of other lines much better.
+    """Return the first line from which all translations fit the references of other lines much
+    better.
 
     For each offset the words that each reference has in common with the line `offset` after it are
     compared with those in place. The first line and offset that gain most must gain
@@ -139,7 +140,9 @@ def capitals_share(lines: Sequence[str]) -> float:
 
 
 def is_varied(lines: Sequence[str], references: Sequence[str]) -> bool:
-    """Return whether the lines differ as much as those of a model that reads its source."""
+    """Return whether the lines differ from each other as much as the output of a model that reads
+    its source.
+    """
     words, expected = (set(" ".join(text).lower().split()) for text in (lines, references))
     is_distinct = len(set(lines)) >= MIN_DISTINCT * len(lines)
     return is_distinct and len(words) >= MIN_VARIETY * max(1, len(expected))

@@ -35,14 +35,16 @@ class SystemOutput(NamedTuple):
 
 
 def read_output(path: Path) -> SystemOutput:
-    """Return the lines of a file: as they are, the segments of .sgm, or the best hypotheses of a
-    generate log.
+    """Return the lines of a file: of plain text, of the segments of an .sgm file, or of the best
+    hypotheses of a fairseq-generate log.
 
-    A file packed by gzip or xz is unpacked, a byte order mark left out. Lines end at LF alone.
+    A file that is compressed by gzip or xz is decompressed. A byte order mark is removed. Only LF
+    ends a line.
 
     Raises:
-        ScoreError: naming file and line, if it is absent, empty, no UTF-8, or binary.
-        FileError: if it is torn, too large, or no regular file.
+        ScoreError: if the file is absent, empty, not UTF-8, or binary. The message contains file
+            and line.
+        FileError: if the file is torn, too large, or not a regular file.
     """
     text = _read_text(path)
     sha256 = hashlib.sha256(text.encode("utf-8")).hexdigest()
