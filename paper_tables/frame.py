@@ -24,7 +24,7 @@ Made = TypeVar("Made")
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A training that the scale asks for, or that a log describes.
+    """A training that the scale's sheet lists, or that a log describes.
 
     `status.run` is the name of the run, or the path of the log. `train` is the record of a training
     that is finished under the present spec; None otherwise, and for a log. `commit` and `hardware`
@@ -43,7 +43,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def trained_as(self) -> TrainingSpec | None:
-        """The spec of the training; None if this version does not know its keys or values."""
+        """The spec of the training. None if the record contains keys or values that this version
+        does not know.
+        """
         return read_trained(self.train) if self.train else None
 
     @property
@@ -189,7 +191,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return group_runs(self.runs)
 
     def once(self, make: Callable[["Frame"], Made]) -> Made:
-        """Return what a function makes of this frame; it is made at the first call only."""
+        """Return the result of a function of this frame. It is computed at the first call and then
+        cached.
+        """
         made = self.__dict__.setdefault("made", {})
         if make not in made:
             made[make] = make(self)
@@ -226,5 +230,5 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.find("en-de", system, COMPARED_AVERAGE, COMPARED_ROLE)
 
     def number(self, key: CellKey, metric: str) -> Number | None:
-        """Return our number of a cell; None if the scale does not run the cell."""
+        """Return our number for a cell, or None if the scale does not evaluate the cell."""
         return self.numbers.get((key, metric))

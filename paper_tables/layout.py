@@ -83,7 +83,7 @@ def anchor_of(run: str) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a line of the frame says, before it has its place in a table."""
+    """The content of a line of the frame, before it has a place in a table."""
 
     text: str
     kind: CellKind = "printed"
@@ -191,7 +191,7 @@ class ShownCell(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Whose the cell is; `blank` without content."""
+        """The kind of the cell (see `CellKind`). It is `blank` if the cell is empty."""
         return self.lines[0].kind if self.lines else "blank"
 
     @property
@@ -269,7 +269,7 @@ def words_field(name: str, heading: str, words: Callable[[Item], str]) -> Field[
 
 
 def label(text: str, *marks: str) -> Cell:
-    """Return a cell that names something."""
+    """Return a cell that contains the name of something."""
     return Cell(text, "label", marks)
 
 

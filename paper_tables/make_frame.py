@@ -131,7 +131,7 @@ def make_frame(results: ScaleResults) -> Frame:
 
 
 def hardware_words(hardware: Hardware) -> str:
-    """Return what a training ran on in a few words."""
+    """Return the devices of a training in a few words."""
     if hardware.num_gpus:
         return f"{hardware.num_gpus} x {hardware.gpu}"
     return f"{hardware.cpu}, {hardware.num_ranks * hardware.threads_per_rank} thread(s)"

@@ -13,8 +13,8 @@ KEY = re.compile(r"(?<![^\s(])\w+_\w+(?=[,;.:)']*(?:s?\s|$))")
 
 
 class Name(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The name of a system, a corpus or a test set. `change` says in words what a system has
-    instead of base's; it is '' for anything else.
+    """The name of a system, a corpus or a test set. `change` describes how a system differs from
+    base. It is '' for a corpus or a test set.
     """
 
     key: str
@@ -36,14 +36,14 @@ def name_of_key(key: str) -> str:
 
 
 def change_of_system(system: str) -> str:
-    """Return in words what a system has instead of base's."""
+    """Describe how a system differs from base."""
     known = _names().get(system)
     return known.change if known else name_of_key(system)
 
 
 def with_names(text: str) -> str:
-    """Return a text with names for people in place of keys that are whole words with an underscore:
-    "table3_a_h4 minus base" becomes "four heads minus base".
+    """Replace keys in a text by readable names: "table3_a_h4 minus base" becomes "four heads minus
+    base". Only whole words with an underscore are replaced.
     """
 
     def name(word: re.Match[str]) -> str:

@@ -54,7 +54,9 @@ class PublicSeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def setting_name(self) -> str:
-        """The name of the setting, which all its runs share and no other run has."""
+        """The name of the setting. All runs with the same setting, and no others, have this
+        name.
+        """
         return f"{self.source} {self.system} {self.setting}"
 
 
@@ -137,9 +139,10 @@ def published_means() -> list[PublicSeed]:
 
 
 def seeds_by_public_noise(verdict: Verdict) -> str:
-    """Return the seeds that would decide at MLPerf's and at AlgoPerf's sd, each with its source.
+    """Return how many seeds would decide, at MLPerf's sd and at AlgoPerf's sd, each with its
+    source.
 
-    "" where the verdict has an sd of ours, or no difference.
+    Return "" if the verdict uses an sd of ours or does not have a difference.
     """
     if verdict.pooled is not None or verdict.difference is None:
         return ""

@@ -87,7 +87,7 @@ def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
 
 
 def require_order(low: Decimal, high: Decimal, place: str) -> None:
-    """Refuse a range with its larger bound first.
+    """Raise an error if the larger bound of a range comes first.
 
     Raises:
         TableError: with `place`, file and line.

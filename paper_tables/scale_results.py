@@ -227,7 +227,8 @@ class RecordedResults(NamedTuple):
 def gather_from_records(
     scale: str, results_folders: Sequence[Path], config_folder: Path = CONFIG_FOLDER
 ) -> RecordedResults:
-    """Read the records that one scale has in one or several results folders. Some may be missing.
+    """Read the records of one scale from one or several results folders. Some records may be
+    missing.
 
     Raises:
         RecordError: if a record is torn or belongs to another training than its path names, or if
@@ -372,7 +373,9 @@ def _read_sheets(
 def _as_trained(
     experiment: Experiment, found: Mapping[TrainingKey, TrainRecord]
 ) -> dict[str, SystemSpec]:
-    """Return each system as its first run was trained. A system without a run as in its file."""
+    """Return each system with the settings of its first run. A system without a run has the
+    settings of its file.
+    """
     spec_by_system: dict[str, TrainingSpec] = {}
     for key in sorted(training.key for training in experiment.trainings):
         spec = read_trained(found[key]) if key in found else None

@@ -82,8 +82,8 @@ def main() -> int:
 
 
 def make_environment() -> bool:
-    """Make `.venv` and return True, unless this is its Python and nothing in it was left
-    half-done.
+    """Make `.venv` and return True. Return False if this Python is already `.venv`'s and
+    the last installation into `.venv` was completed.
     """
     is_own = Path(sys.executable).absolute() == PYTHON
     is_new = not is_own or UNFINISHED.exists()
@@ -204,7 +204,7 @@ def pip(arguments: list[str], variables: dict[str, str] | None = None) -> None:
 
 
 def run(command: list[str], variables: dict[str, str] | None = None) -> None:
-    """Run a step.
+    """Run a command of the installation.
 
     Raises:
         InstallError: if it fails.

@@ -82,7 +82,7 @@ def _line(contrast: PrintedContrast) -> PictureLine:
 
 
 def _sentence(contrasts: Sequence[PrintedContrast], scale: str) -> str:
-    """Return how many of the paper's conclusions show at a scale."""
+    """Return how many of the paper's conclusions are also found at a scale."""
     num_same = 0
     for contrast in contrasts:
         if contrast.answered is not None:

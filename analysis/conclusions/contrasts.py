@@ -66,7 +66,7 @@ NUM_NAMED_SDS = 3
 
 
 class Call(StrEnum):
-    """What follows for a contrast."""
+    """The conclusion about a contrast."""
 
     HOLDS = "holds here"
     REVERSED = "reversed"
@@ -106,7 +106,9 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_late(self) -> bool:
-        """Whether the run started late by its log. A run that did not start is not late."""
+        """Whether the run started to learn late, by its log. A run that never started is not
+        counted as late.
+        """
         if not self.bits_by_update or self.has_started is False:
             return False
         for update, bits in sorted(self.bits_by_update.items()):
@@ -130,8 +132,8 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def slope_at_end(self) -> float | None:
-        """The least-squares slope of the validations over the last 40 % of the updates, in bits a
-        whole run; None with fewer than three validations there.
+        """The least-squares slope of the validations over the last 40 % of the updates, in bits per
+        length of the whole run. None if there are fewer than three validations in that part.
         """
         late_shares, late_bits = [], []
         for update, bits in self.bits_by_update.items():
@@ -243,7 +245,9 @@ def started_runs(runs: Sequence[SeedRun]) -> list[SeedRun]:
 def known_values(
     runs: Iterable[SeedRun], value_of: Callable[[SeedRun], float | None]
 ) -> list[float]:
-    """Return a quantity of each of a system's runs, or nothing if a run lacks a value."""
+    """Return a quantity of each of a system's runs. The list is empty if a value of one run is
+    missing.
+    """
     values = []
     for run in runs:
         value = value_of(run)
@@ -330,7 +334,9 @@ def _effect(
 
 
 def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:
-    """Return the reach by the numbers of seeds, before any difference is looked at."""
+    """Return the reach for these numbers of seeds. It does not depend on the difference, so it is
+    known before a difference is.
+    """
     return estimate_difference(0.0, pooled, num_seeds, num_control_seeds).reach
 
 

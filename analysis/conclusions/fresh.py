@@ -46,7 +46,7 @@ UNDECIDED = "undecided"
 
 
 class FreshContrast(NamedTuple):
-    """A question of the decision: a system minus its control, and what was predicted."""
+    """A question of decision 0013: a system minus its control, with the predicted sign."""
 
     system: str
     control: str = REFERENCE_SYSTEM
@@ -59,7 +59,9 @@ class FreshContrast(NamedTuple):
 
 
 class FreshFamily(NamedTuple):
-    """Contrasts that Holm's correction joins, and the sheet's rows of the trainings for them."""
+    """Contrasts that are corrected together by Holm, and the rows of the sheet with their
+    trainings.
+    """
 
     contrasts: tuple[FreshContrast, ...]
     rows: tuple[SheetRow, ...]
@@ -121,7 +123,7 @@ RunsBySystem = Mapping[str, Sequence[SeedRun]]
 
 
 class ComparedContrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A contrast with its numbers: without an estimate, `problem` says why.
+    """A contrast with its numbers. If the estimate is missing, `problem` says why.
 
     `answer` is '' until all trainings of the family have ended. The p-values are corrected by Holm
     within the family.
@@ -272,7 +274,8 @@ def _answer_words(estimate: Estimate, holm_difference: float, holm_within: float
 
 
 def heads_sentence(compared: Sequence[ComparedContrast]) -> str:
-    """Return what decision 0013 says of the two crossing systems; '' until both are answered.
+    """Return decision 0013's conclusion on the two systems that separate the number of heads from
+    d_k, or '' until both are answered.
 
     An undecided system counts as not lower.
     """
@@ -291,9 +294,11 @@ def final_bits(runs: Sequence[SeedRun]) -> float:
 
 
 def updates_until(bits_by_update: Mapping[int, float], target_bits: float) -> float | None:
-    """Return the update at which a run first has the target, by straight lines between validations.
+    """Return the update at which a run first reaches the target, by linear interpolation between
+    validations.
 
-    None if it never has. A run that has it at its first validation is given that update.
+    Return None if the run never reaches it. If the first validation already reaches it, return the
+    update of this validation.
     """
     before: tuple[int, float] | None = None
     for update, bits in sorted(bits_by_update.items()):

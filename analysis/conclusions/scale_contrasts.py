@@ -76,7 +76,7 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def statement(self) -> str:
-        """What the paper's text says about the two rows, else the name of the difference."""
+        """The paper's statement about the two rows, or otherwise the name of the difference."""
         return self.name if self.conclusion is None else self.conclusion.statement
 
     @property
@@ -100,12 +100,16 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def relation(self) -> Relation | None:
-        """What the paper concludes about the row, or None if it concludes nothing."""
+        """The relation that the paper states for the row, or None if the paper does not conclude
+        anything from it.
+        """
         return None if self.conclusion is None else self.conclusion.relation
 
     @property
     def is_primary(self) -> bool:
-        """Whether it is counted: it is in bits, and the paper concludes something from it."""
+        """Whether the contrast is counted, that is, it is in bits and the paper draws a conclusion
+        from it.
+        """
         return self.metric == BITS_METRIC and self.conclusion is not None
 
 

@@ -72,12 +72,14 @@ def _answer(case: Case, subject: str, missing: str) -> Answer:
 
 
 def number_of(problem: Problem) -> str:
-    """Return the number that a problem keeps out, '' for the BLEU of a test set."""
+    """Return the number that is left out of the tables because of a problem, '' for the BLEU of a
+    test set.
+    """
     return {"ppl": "the perplexity", "cost": "the training cost"}.get(problem.keeps_out[0], "")
 
 
 def unstated_quantities(case: Case, subject: str, number: str = "") -> list[str]:
-    """Return the quantities that a number needs and that nothing states."""
+    """Return the quantities that a number depends on and that neither a log nor a record states."""
     unstated = [one for one in case.problems.get(subject, ()) if not one.is_stated]
     return list(dict.fromkeys(one.quantity for one in unstated if number_of(one) == number))
 

@@ -109,8 +109,8 @@ def _start_by_curve(case: Case, training: Training) -> Answer:
 
 
 def _sign_of_start(training: Training, known: Sequence[Statistics], best: float) -> str:
-    """Return the sign that a training on a plateau reads its source nevertheless; '' without such a
-    sign.
+    """Return evidence that a training on a plateau uses its source sentences, or '' without such
+    evidence.
     """
     bleu = max((one.value_by_name.get("bleu", 0.0) for one in training.validations), default=0.0)
     if bleu > MAX_UNSTARTED_BLEU:

@@ -119,7 +119,7 @@ def _decoded(
 
 
 def _facts_of_record(path: Path, record: Hypotheses, scale_folder: Path) -> Iterator[Fact]:
-    """Yield what a record of `decode` and the record of its scores state."""
+    """Yield facts from a record of `decode` and from the record of its scores."""
     stated: dict[str, Value] = {
         "beam_size": record.beam_size,
         "length_penalty_alpha": record.length_penalty_alpha,
@@ -188,7 +188,8 @@ def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Iterator
 
 
 def training_in(place: str, judged: JudgedJobs) -> JudgedTraining | None:
-    """Return the only training of a folder; None without a training, or if its log states nothing.
+    """Return the only training of a folder. Return None if the folder does not contain a training
+    or its log lacks all values.
 
     Raises:
         UsageError: if there are several.

@@ -30,8 +30,8 @@ Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)
 
 
 class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The measured cost of a difference, of a size from `at_least` to `at_most` ('': any size), on
-    the listed `corpora`; `what` and the size are `cause` and `amount` of a `Finding`.
+    """A published cost in BLEU. It applies to findings with `cause` equal to `what`, with `amount`
+    between `at_least` and `at_most` ('': any size), on the listed `corpora`.
     """
 
     what: Text
@@ -47,7 +47,7 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     source: Text
 
     def concerns(self, finding: Finding, corpus: str, kind: str) -> bool:
-        """Return whether this cost was measured for such a finding, on its corpus and kind of
+        """Return whether this cost applies to a finding: the same difference, corpus and kind of
         system.
         """
         is_known = self.what == finding.cause and corpus in self.corpora.split()

@@ -96,7 +96,7 @@ def _join(starts: Iterable["_Start"]) -> list[CurvePoint]:
 
 
 class _Start:
-    """What one start printed. Hours count from its first line."""
+    """The printed values of one start. Hours are counted from its first line."""
 
     def __init__(self, training: Training, section: Section) -> None:
         self.resumed_update = whole(section.value("resumed_updates"))

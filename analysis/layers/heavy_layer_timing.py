@@ -73,7 +73,9 @@ def convolutional(x_1DN: Tensor, kernel_DDK: Tensor) -> Tensor:
 
 
 def make_call(size: LayerSize) -> Call:
-    """Return a call of one layer of this size on random vectors; the same size draws the same."""
+    """Return a function that calls one layer of this size on random vectors. The vectors depend
+    only on the size.
+    """
     rng = torch.Generator().manual_seed(zlib.crc32(str(size).encode()))
     draw = partial(torch.randn, generator=rng)
     n, d = size.n, size.d

@@ -81,8 +81,8 @@ def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
 def _facts(
     finished: FinishedRun, model: Any, task: Any, tensors: dict[str, torch.Tensor]
 ) -> dict[str, Any]:
-    """Return the record's fields on the run, its languages, its symbols, and the steps from text to
-    pieces.
+    """Return the fields of the record that describe the run, its languages, its symbols, and the
+    steps from text to subwords.
     """
     dictionary = task.target_dictionary
     segmented = finished.segmented
@@ -108,7 +108,9 @@ def _facts(
 
 
 def first_position(model: Any) -> int | None:
-    """Return the first token's row in the table of positions, or None without such a table."""
+    """Return the row of the table of positions that the first token uses, or None if the model does
+    not have such a table.
+    """
     positions = getattr(model.encoder, "embed_positions", None)
     if positions is None:
         return None

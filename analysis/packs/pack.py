@@ -157,7 +157,7 @@ def pack_scale(
 
 
 def _archive(folder: Path) -> None:
-    """Move the folders of a pack, which hold what was measured, into one zip."""
+    """Move the folders with records, logs and translations of a pack into one zip file."""
     folders = [path for path in folder.iterdir() if path.is_dir()]
     paths = [path for path in folder.rglob("*") if path.is_file() and path.parent != folder]
     write_archive(folder, paths, folder / ARCHIVE_NAME)

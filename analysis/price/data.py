@@ -34,7 +34,7 @@ class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_corpus(corpus: CorpusSpec) -> PlannedCorpus:
-    """Return what a corpus takes, by its file."""
+    """Return the size of a corpus, from its file."""
     num_pairs = _published_pairs(corpus)
     subword = corpus.subword
     bytes_by_archive: dict[str, int] = {}

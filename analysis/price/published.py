@@ -19,8 +19,8 @@ MAX_ANCHORS = 3  # of each model
 
 
 def hours_on_papers_gpus(hardware: HardwareSpec) -> dict[str, Hours | None]:
-    """Return the hours of base and big that this plan expects where the paper took PAPER_HOURS: on
-    8 P100 in fp32.
+    """Return the hours that this plan predicts for the paper's base and big, on the paper's 8 P100
+    in fp32.
     """
     machine = machine_of_gpus(PAPER_GPU, NUM_PAPER_GPUS, 1, hardware, "section 5.2")
     expected = {}

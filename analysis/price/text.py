@@ -22,8 +22,8 @@ MAX_NAMED = 3  # trainings or systems in a list
 
 
 def number(value: float | None) -> str:
-    """Return a quantity with two or three digits, or all before the point. A dash where it is not
-    known.
+    """Return a quantity with two or three digits, but with all digits before the decimal point.
+    Return a dash if it is None.
     """
     if value is None:
         return "-"

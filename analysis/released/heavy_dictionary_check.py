@@ -128,7 +128,7 @@ def _token_losses(
 def check_without_references(
     counts: Sequence[int], lines: Sequence[str], num_sources: int, place: str
 ) -> str:
-    """Return what to say of a dictionary's counts and of translations without references.
+    """Describe a dictionary and translations without references, with a warning if they are odd.
 
     `num_sources` is the number of different source lines.
     """

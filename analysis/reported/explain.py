@@ -433,7 +433,7 @@ def _decoded_here() -> Iterator[ReferenceReplication]:
 def _find_caveats(
     question: Question, joins: Sequence[CellJoin], gaps: Sequence[PublishedGap]
 ) -> list[str]:
-    """Return what a reader of the range must know."""
+    """Return the caveats that a reader of the range must know."""
     caveats = []
     is_own_definition = all(join.metric in counted_alike(question.metric) for join in joins)
     if question.metric == "bleu_fairseq":

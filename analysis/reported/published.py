@@ -62,7 +62,9 @@ class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     @property
     def remarks(self) -> str:
-        """Other training data, and the note, or empty without either."""
+        """Return the training data, if not WMT14, and the note. The text is empty if both are
+        empty.
+        """
         trained_on = f"trained on {self.training_data}" if self.training_data else ""
         return "; ".join(filter(None, (trained_on, self.note)))
 

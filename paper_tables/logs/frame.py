@@ -37,7 +37,7 @@ MAX_NOTES = 12  # of unusual facts; the table of logs has all
 
 
 def frame_of_logs(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Frame:
-    """Return what logs fill of Tables 2 and 3; what is unusual in their logs is a footnote."""
+    """Return the frame of Tables 2 and 3 from logs. Unusual facts in the logs become footnotes."""
     gpus = {judged.gpu for line in lines for judged in line.trainings}
     unknown = []
     for gpu in sorted(gpus - {""}):

@@ -171,7 +171,7 @@ def _printed_words(target: Target | None, name: str, role: str = "") -> str:
 
 
 def _why(apart: Sequence[str], problems: Sequence[Problem]) -> str:
-    """Return what is set apart, why, and notes, each once."""
+    """Return problems, each with its reason, and notes, without repetitions."""
     texts = [*apart, *dict.fromkeys(one.text for one in problems if one.keeps_out)]
     notes = [one for one in problems if not one.keeps_out]
     more = len(texts) - MAX_PROBLEMS
@@ -213,13 +213,13 @@ def _bleu_words(judged: JudgedTranslation) -> str:
 
 
 def describe_averaging(averaging: Section) -> str:
-    """Return in a line what an averaging made."""
+    """Describe in one line which checkpoints were averaged."""
     output = averaging.value("output") or "no file"
     return f"average of {len(inputs_of(averaging))} checkpoints: {output}"
 
 
 def describe_translation(translation: Translation) -> str:
-    """Return in a line what a translation is."""
+    """Describe a translation in one line."""
     section = translation.section
     number = section.value("num_sentences") or section.num_hypotheses
     size = f"{show(number)} sentences" if number else "sentences not counted"
@@ -227,7 +227,7 @@ def describe_translation(translation: Translation) -> str:
 
 
 def describe_training(training: Training) -> str:
-    """Return in a line what a training is."""
+    """Describe a training in one line."""
     words = ["training", f"update {training.last_update:,}"]
     words += [f"seed {training.seed}"] if training.seed is not None else []
     num_gpus = training.last.value("num_gpus")

@@ -98,7 +98,9 @@ def _plain_heading(column: Column) -> str:
 
 
 def _html_number(line: Any) -> Markup:
-    """Return a line's text with powers of ten, and with places where a long name may break."""
+    """Return the text of a line with powers of ten as superscripts, and with places at which a long
+    name may break.
+    """
     text = str(escape(visible(with_names(line.text) if line.kind == "label" else line.text)))
     if line.kind in ("printed", "ours"):
         return Markup(POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", text))
@@ -109,7 +111,7 @@ def _html_number(line: Any) -> Markup:
 
 
 def _html_words(text: str) -> Markup:
-    """Return a sentence with its code, which is between backticks, as such."""
+    """Return a sentence in which text between backticks is formatted as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
 
 

@@ -293,7 +293,9 @@ def show_table(table: Table, command: str) -> ShownTable:
 def _columns_of_words(
     columns: Sequence[Column], rows: Sequence[tuple[Any, list[ShownCell]]]
 ) -> set[str]:
-    """Return the columns of words: most of their cells begin with no number, or a cell is long."""
+    """Return the columns of words: columns in which most cells do not begin with a number, or a
+    cell is long.
+    """
     words = set()
     for index, column in enumerate(columns):
         texts = [cells[index].text for _, cells in rows]
@@ -322,7 +324,9 @@ def _named(names: Collection[str]) -> str:
 
 
 def _facts(frame: Frame) -> list[Statement]:
-    """Return what was asked, what is missing, and how many printed BLEU could be judged."""
+    """Return a sentence on what the scale trains, what is missing, and how many printed BLEUs could
+    be judged.
+    """
     systems_by_corpus: dict[str, dict[str, None]] = {}
     corpora_by_system: dict[str, list[str]] = {}
     for corpus, system in frame.runs_by_system:

@@ -74,7 +74,8 @@ def table(
     num_totals: int = 0,
     indent: str = "",
 ) -> list[str]:
-    """Return rows as aligned lines. Headings and totals among them have a rule below and above.
+    """Return rows as aligned lines. A rule (a line of dashes) is drawn below headings and above
+    totals.
 
     Columns in `right` are aligned to the right. A cell that is longer than its width is wrapped,
     between words. Without widths, columns that would not fit otherwise have narrower gaps.
@@ -104,8 +105,8 @@ def table(
 
 
 def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
-    """Return a paragraph; `first` precedes its first line, `then` (the same, if not given) the
-    others.
+    """Wrap a paragraph. `first` precedes its first line, and `then` (by default `first`) all
+    further lines. Words and paths are never broken.
 
     Words and paths are never broken.
     """
@@ -120,7 +121,7 @@ def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
 
 
 def entries(pairs: Sequence[tuple[str, str]], indent: str = "") -> list[str]:
-    """Return names with their texts, wrapped, in a second column; omit entries without text."""
+    """Return names with wrapped texts in a second column. Entries without a text are left out."""
     width = max((len(name) for name, text in pairs if text), default=0) + 2
     then = indent + " " * width
     return [
@@ -132,8 +133,8 @@ def entries(pairs: Sequence[tuple[str, str]], indent: str = "") -> list[str]:
 
 
 def command_lines(words: Sequence[str], first: str = "", then: str = "  ") -> list[str]:
-    """Return a command over several lines as a shell reads it: no word is broken, no flag is parted
-    from its value.
+    """Return a shell command over several lines. Words are not broken, and a flag stays on the line
+    of its value.
     """
     joined = " ".join(word.replace(" ", NO_BREAK) for word in words)
     unbroken = re.sub(r"(--[\w-]+) (?!--)", rf"\1{NO_BREAK}", joined)
@@ -154,8 +155,8 @@ def listed(texts: Iterable[str]) -> list[str]:
 
 
 def sections(*parts: tuple[str, Sequence[str]]) -> str:
-    """Return sections of heading (may be empty) and lines, an empty line between them. One without
-    lines is omitted. On a terminal answers have a colour.
+    """Return sections, each with a heading (which may be empty) and lines, separated by empty
+    lines. Sections without lines are left out. On a terminal answers have a colour.
     """
     texts = [
         "\n".join([*([heading] if heading else []), *lines]) for heading, lines in parts if lines
@@ -174,7 +175,8 @@ def titled(title: str) -> list[str]:
 def visible(text: str) -> str:
     """Return text with control characters and direction marks spelt out as Python escapes.
 
-    Names and reasons in other people's files may contain them, and a terminal or browser obeys.
+    Texts from other people's files may contain such characters, and a terminal or browser would
+    obey them.
     """
     return _UNSEEN.sub(lambda match: ascii(match[0])[1:-1], text)
 

@@ -57,11 +57,11 @@ class WingFigure(msgspec.Struct, frozen=True):
 
 
 class WingStage(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage that a wing adds to the DAG if the key `asked_by` of a scale is true, with one record
-    a scale.
+    """A stage that a wing adds to the DAG if the key `asked_by` of a scale's config is true. It
+    writes one record for each scale.
 
-    `rules` is its file below the checkout. `record` is `module:type`, read into the frame under the
-    verb.
+    `rules` is the path of its rule file in the checkout. `record` is the type of the record as
+    `module:type`. The frame contains the record under the name of the verb.
     """
 
     verb: str
@@ -150,7 +150,7 @@ def _read_wing(folder: Path) -> Wing:
 
 
 def _slots(wing: Wing) -> Iterator[str]:
-    """Yield what only one wing may register, in words."""
+    """Yield a description of everything that only one wing may register."""
     yield from (f"the verb {verb}" for verb in wing.verbs)
     yield from (f"the table {table.name}" for table in wing.tables)
     yield from (f"the figure {figure.name}" for figure in wing.figures)
@@ -167,7 +167,7 @@ def module_of_verb(verb: str) -> str | None:
 
 
 def load(target: str) -> Any:
-    """Import what `module:name` names."""
+    """Import the object that `module:name` refers to."""
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)
 
@@ -178,7 +178,7 @@ def present_stages() -> list[WingStage]:
 
 
 def asked_stages(scale: Any) -> list[WingStage]:
-    """Return the stages that a scale (`aiayn.spec.system.ScaleSpec`) asks for."""
+    """Return the stages that the config of a scale requests (`aiayn.spec.system.ScaleSpec`)."""
     return [stage for stage in present_stages() if getattr(scale, stage.asked_by)]
 
 
@@ -193,6 +193,6 @@ def wing_figures() -> list[WingFigure]:
 
 
 def registered(kind: Literal["scale_figures", "logs_figures", "answer"]) -> Iterator[Any]:
-    """Yield what the wings register as this."""
+    """Yield everything that the wings register under this field of WING."""
     targets = (str(getattr(wing, kind)) for wing in present_wings().values())
     yield from (load(target) for target in targets if target)

@@ -153,7 +153,9 @@ def lay_out_conclusions(frame: Frame) -> Table:
 def _words_field(
     name: str, heading: str, words_of: Callable[[PrintedContrast, Contrast], str]
 ) -> Field[PrintedContrast]:
-    """Return a field of words about our contrast; blank without a contrast, or without words."""
+    """Return a column of text about our contrast. It is blank without a contrast or without a
+    text.
+    """
 
     def words(contrast: PrintedContrast) -> str:
         return "" if contrast.ours is None else words_of(contrast, contrast.ours)
@@ -332,7 +334,9 @@ def _effects(contrast: PrintedContrast, ours: Contrast) -> str:
 
 
 def _starts(contrast: PrintedContrast, ours: Contrast) -> str:
-    """Return how many of the row's seeds did not start, or late; "" if all started in time."""
+    """Return how many of the row's seeds did not start to learn, or started late, or "" if all
+    started in time.
+    """
     number_by_state = {
         "did not start": ours.num_unstarted,
         "late": ours.num_late,

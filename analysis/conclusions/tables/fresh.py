@@ -320,7 +320,7 @@ def _lines(frame: Frame, family: FreshFamily, runs: RunsBySystem) -> list[Contra
 
 
 def _notes(family: FreshFamily, runs: RunsBySystem, *texts: str) -> tuple[Note, ...]:
-    """Return the rule, further texts, and the trainings that are missing."""
+    """Return the notes of a table: the rule, further texts, and the missing trainings."""
     notes = [RULE_NOTE, *filter(None, texts)]
     missing = missing_trainings(family, runs)
     if missing:

@@ -64,7 +64,8 @@ def first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
 
 
 def average_checkpoints(train: TrainRecord, *, last: int, record_path: Path) -> CheckpointRecord:
-    """Average the last `last` models of a training into the checkpoint of a record. Return it.
+    """Average the last `last` models of a training, write the checkpoint next to the record, and
+    return the record.
 
     Raises:
         CheckpointError: if the training kept fewer models, or a model is absent, torn, or not the

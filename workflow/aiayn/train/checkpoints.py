@@ -55,7 +55,7 @@ _BUFFERS = (
 
 
 class _IgnoredObject:
-    """Takes the place of an object of a checkpoint that is never used."""
+    """Replaces objects in a checkpoint that are never used."""
 
 
 class CheckpointKeeper:
@@ -128,8 +128,8 @@ class CheckpointKeeper:
     def _write(
         self, state: dict[str, Any], num_updates: int, dictionaries: dict[str, str] | None
     ) -> None:
-        """Write both, each whole or absent, then remove the oldest: in this order, whatever
-        fails.
+        """Write the model and the full checkpoint, each completely or not at all, then remove the
+        oldest checkpoints. So a complete checkpoint remains if a step fails.
         """
         if dictionaries is not None:
             model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
@@ -302,8 +302,8 @@ def _why_not_loaded(path: Path, error: Exception) -> str:
 def model_only_state(
     cfg: Any, tensors: dict[str, torch.Tensor], num_updates: int, dictionaries: dict[str, str]
 ) -> dict[str, Any]:
-    """Return what fairseq's own commands need to load a model, without the state to train it
-    further.
+    """Return the parts of a checkpoint that fairseq's own commands need to load a model, without
+    the state for further training.
 
     `dictionaries` are the result of `dictionary_sha256s`.
     """
@@ -347,7 +347,8 @@ def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
 
 
 def checkpoint_problem(path: Path, sha256: str) -> str:
-    """Return how a checkpoint differs from what was written, '' if it does not.
+    """Return how a checkpoint differs from its written state, '' if it does not differ. Without the
+    digest of its tensors, only the checksums in the file are verified.
 
     Without the digest of its tensors only the checksums in the file are verified.
     """
@@ -371,7 +372,9 @@ def require_recorded(path: Path, record: CheckpointRecord | TrainRecord) -> None
 
 
 def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
-    """Count the trained numbers of a model: tied matrices once, fairseq's buffers not at all."""
+    """Count the trained parameters of a model. Tied matrices count once, and fairseq's buffers are
+    not counted.
+    """
     size_by_storage: dict[int, int] = {}
     for name, tensor in tensors.items():
         if name.rpartition(".")[2] not in _BUFFERS:

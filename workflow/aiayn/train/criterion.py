@@ -15,7 +15,7 @@ from omegaconf import II
 
 @dataclass
 class AiaynLabelSmoothingConfig(FairseqDataclass):  # type: ignore[misc]
-    """eps_ls of section 5.4."""
+    """The label smoothing epsilon (eps_ls of section 5.4)."""
 
     label_smoothing: float = field(default=0.0, metadata={"help": "eps_ls"})
     sentence_avg: bool = II("optimization.sentence_avg")
@@ -23,8 +23,8 @@ class AiaynLabelSmoothingConfig(FairseqDataclass):  # type: ignore[misc]
 
 @register_criterion("aiayn_label_smoothing", dataclass=AiaynLabelSmoothingConfig)
 class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
-    """Sums over target tokens, in nats, of the smoothed loss and of -log-probability; logged as
-    fairseq's own.
+    """The loss: sums over target tokens, in nats, of the smoothed loss and of -log-probability. The
+    log has the names and units of fairseq's own loss.
     """
 
     def forward(
@@ -52,8 +52,8 @@ class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[m
         return loss, sample_size, logging_output
 
     def _for_the_log(self, value: torch.Tensor) -> torch.Tensor:
-        """Return a value's copy in the host's memory, filled by the time that Adam knows the
-        gradient's norm.
+        """Copy a value from the GPU to the host's memory without waiting. The copy is complete when
+        Adam knows the norm of the gradient.
 
         Adam waits for the norm, which a GPU computes after this value. So the log does not wait for
         the GPU a second time. Several ranks sum their values on the GPU, and wait for each sum. A

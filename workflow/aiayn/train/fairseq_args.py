@@ -24,7 +24,7 @@ NUM_VALIDATIONS = 20  # in a training whose checkpoints are written by updates
 
 
 class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
-    """The data-bin as fairseq needs to know it."""
+    """The properties of a data-bin that fairseq's flags depend on."""
 
     folder: str
     source_language: str
@@ -223,8 +223,8 @@ def _tying_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 
 def _optimiser_flags(training: TrainingSpec) -> list[str]:
-    """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing). Fairseq's models
-    keep fairseq's.
+    """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing). fairseq's own
+    models keep fairseq's versions of them.
     """
     values: dict[str, object]
     if training.architecture == "transformer":
@@ -297,8 +297,8 @@ def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list
 
 
 def _saving_flags(training: TrainingSpec) -> list[str]:
-    """Return the flags of validation. `train/checkpoints.py` decides what is saved, and when by
-    updates.
+    """Return the flags for validation. `train/checkpoints.py` decides which checkpoints are saved,
+    and at which updates.
     """
     is_by_epoch = training.save_interval_updates is None
     # fairseq saves and validates at ends of epochs, unless told that an epoch is never due.

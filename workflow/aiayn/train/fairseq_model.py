@@ -25,7 +25,7 @@ from aiayn.model.transformer import Decoder, Encoder, EncoderOutput, Transformer
 
 @dataclass
 class AiaynTransformerConfig(TransformerConfig, FairseqDataclass):  # type: ignore[misc]
-    """The architecture as fairseq's flags. `train/fairseq_args.py` gives them."""
+    """The flags of fairseq that describe the architecture. `train/fairseq_args.py` sets them."""
 
     embedding_vectors: str = field(
         default="",
@@ -34,7 +34,7 @@ class AiaynTransformerConfig(TransformerConfig, FairseqDataclass):  # type: igno
 
 
 class AiaynEncoder(Encoder, FairseqEncoder):  # type: ignore[misc]
-    """The encoder with a dictionary and fairseq's arguments."""
+    """The encoder, with the dictionary and the call signature that fairseq expects."""
 
     def __init__(self, dictionary: Dictionary, *parts: Any) -> None:
         FairseqEncoder.__init__(self, dictionary)
@@ -43,12 +43,14 @@ class AiaynEncoder(Encoder, FairseqEncoder):  # type: ignore[misc]
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, *, needs_weights: bool = False
     ) -> EncoderOutput:
-        """Return the encoder's output. Lengths are seen from the padding."""
+        """Return the encoder's output. `src_lengths` is not used, because the padding shows the
+        lengths.
+        """
         return Encoder.forward(self, src_tokens, needs_weights=needs_weights)
 
 
 class AiaynDecoder(Decoder, FairseqDecoder):  # type: ignore[misc]
-    """The decoder with a dictionary and fairseq's arguments."""
+    """The decoder, with the dictionary and the call signature that fairseq expects."""
 
     def __init__(self, dictionary: Dictionary, *parts: Any) -> None:
         FairseqDecoder.__init__(self, dictionary)
@@ -78,7 +80,7 @@ class AiaynDecoder(Decoder, FairseqDecoder):  # type: ignore[misc]
 
 @register_model("aiayn_transformer", dataclass=AiaynTransformerConfig)
 class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore[misc]
-    """The model by a task's dictionaries, called as fairseq calls models."""
+    """The model for the dictionaries of a task, with the call signature that fairseq expects."""
 
     def __init__(self, encoder: AiaynEncoder, decoder: AiaynDecoder) -> None:
         FairseqEncoderDecoderModel.__init__(self, encoder, decoder)
@@ -120,8 +122,8 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         )
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Refuse the commands of fairseq that translate, which call this when they have loaded a
-        model.
+        """Raise an error in fairseq's commands that translate. They call this function after
+        loading a model.
 
         Raises:
             UsageError: always, naming our commands.

@@ -19,7 +19,9 @@ from torch import Tensor
 
 
 class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
-    """A model on several ranks. `all_reduce_grads` sums the gradients after the backward pass."""
+    """Wraps a model for several ranks. `all_reduce_grads` sums the gradients after the backward
+    pass.
+    """
 
     def __init__(self, module: torch.nn.Module, process_group: Any, buffer_size: int = 0) -> None:
         super().__init__(module, process_group)  # `buffer_size` is fairseq's. The buffer is whole

@@ -42,14 +42,18 @@ class BatchShape(NamedTuple):
 
 
 class GroupLimits(NamedTuple):
-    """What a batch costs beyond its places, in places, and how many places fit into memory."""
+    """The cost of a batch besides its places, in places, and the number of places that fit into
+    memory.
+    """
 
     launch_places: float
     max_places: float
 
 
 def launch_places(precision: Precision, num_parameters: int) -> float:
-    """Return what starting a batch's kernels costs, in places of the same time."""
+    """Return the time to start a batch's kernels, as the number of places that takes the same
+    time.
+    """
     seconds_per_place = FLOPS_PER_PARAMETER * num_parameters / FLOPS_PER_SECOND[precision]
     return KERNELS_PER_BATCH[precision] * SECONDS_PER_KERNEL / seconds_per_place
 
@@ -75,7 +79,7 @@ def group_limits(
 
 
 def count_places(shapes: Sequence[BatchShape]) -> int:
-    """Return the places of the batch that joins batches of these shapes."""
+    """Return the number of places of the batch that joins batches of these shapes."""
     longest_pair = max(shape.source_length for shape in shapes) + max(
         shape.target_length for shape in shapes
     )

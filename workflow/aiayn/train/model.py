@@ -42,7 +42,7 @@ def load_model(
     """Return a checkpoint's model, ready to be evaluated on a device, and its task with the
     dictionaries of a folder.
 
-    With its record, every byte of the checkpoint is verified.
+    If the record of the checkpoint is given, every byte is verified.
 
     Raises:
         CheckpointError: if the checkpoint is absent, torn or not the record's, of a task or
@@ -87,7 +87,9 @@ def load_model(
 
 
 def _require_known(state: dict[str, Any], checkpoint_path: Path) -> None:
-    """Refuse a task or an architecture that is not imported from fairseq."""
+    """Raise an error if the task or the architecture is not part of fairseq as it is imported
+    here.
+    """
     arguments: Any = state.get("args")
     config: Any = state.get("cfg")
     if arguments is None and config is None:

@@ -112,16 +112,16 @@ def _problem_of(check: Callable[[], None], what: str) -> str:
 
 
 def _wave(phase: float, *shape: int, device: str, dtype: torch.dtype) -> Tensor:
-    """Return numbers between -1 and 1 without a random generator, the same on every device to
-    rounding.
+    """Return numbers between -1 and 1 without a random generator. They are equal on every device,
+    except for rounding.
     """
     angles = torch.arange(math.prod(shape), dtype=torch.float64) * 0.7 + phase
     return torch.sin(angles).reshape(*shape).to(device=device, dtype=dtype)
 
 
 def layer_step(device: str, dtype: torch.dtype = torch.float32) -> tuple[float, float]:
-    """Return loss and gradient's length of a layer of 16 x 32: attention, norm, ReLU and their
-    backward pass.
+    """Return the loss of a small layer (16 x 32) and the norm of its gradient. The layer has
+    attention, a norm and a ReLU.
     """
     tokens, width = 16, 32
     x_TD = _wave(0.0, tokens, width, device=device, dtype=dtype)  # T tokens, D the width
@@ -176,10 +176,10 @@ def all_reduced(summand_N: Tensor) -> Tensor:
 
 
 def _within(seconds: float, work: Callable[[], _Value]) -> _Value:
-    """Return what `work` returns, or raise RuntimeError when it takes longer.
+    """Return what `work` returns, or raise RuntimeError if it takes too long.
 
-    In a thread of its own: a collective that hangs never returns, whatever the time-out of its
-    process group.
+    `work` runs in a separate thread, because a collective operation that hangs never returns,
+    whatever the time-out of its process group.
     """
     results: list[_Value] = []
     errors: list[Exception] = []

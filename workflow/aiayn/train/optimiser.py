@@ -17,7 +17,7 @@ from aiayn.schedule import learning_rate
 
 @dataclass
 class AiaynAdamConfig(FairseqDataclass):  # type: ignore[misc]
-    """The three constants of section 5.3."""
+    """The hyper-parameters of Adam: the three constants of section 5.3."""
 
     adam_beta_1: float = field(default=0.9, metadata={"help": "beta_1"})
     adam_beta_2: float = field(default=0.98, metadata={"help": "beta_2"})
@@ -57,8 +57,8 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         update.
 
         With one rank this is an update's only wait for the GPU. With several, the vote after an
-        update waits, too (`plan/kernels.csv`). It keeps weights that are not numbers from being
-        made and saved.
+        update waits, too (`plan/kernels.csv`). So a gradient that is not finite never
+        reaches the weights or a checkpoint.
         """
         gradients = [parameter.grad for parameter in self.params if parameter.grad is not None]
         if not gradients or gradients[0].is_cpu or aggregate_norm_fn is not None:
@@ -67,13 +67,15 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         return clip_on_device(list(self.params), max_norm).cpu()
 
     def multiply_grads(self, c: Any) -> None:
-        """Multiply the gradients, unless by 1: `FlatGradients` may have divided them already."""
+        """Multiply the gradients by a factor. A factor of 1 is skipped, because `FlatGradients` may
+        have divided them already.
+        """
         if torch.is_tensor(c) or c != 1.0:
             super().multiply_grads(c)
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Return Adam's arguments, which replace the arguments in a checkpoint."""
+        """Return Adam's hyper-parameters. They replace the values in a checkpoint."""
         # fairseq's configuration has a list of rates, one for each epoch.
         lr = self.cfg.lr if isinstance(self.cfg.lr, float) else self.cfg.lr[0]
         betas = (self.cfg.adam_beta_1, self.cfg.adam_beta_2)
@@ -128,5 +130,5 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
         return rate
 
     def step(self, epoch: int, val_loss: float | None = None) -> float:
-        """Keep the rate at an epoch's end."""
+        """Leave the rate as it is at the end of an epoch."""
         return float(self.optimizer.get_lr())

@@ -75,14 +75,15 @@ class RankGroup:
         self._control = control
 
     def name(self, index: int) -> str:
-        """Return a rank with its host."""
+        """Return a rank as text, with its host."""
         return f"rank {index} of {self.rank.world_size} on {self.hosts[index]}"
 
     def broadcast_start(self, full_path: str | None = None) -> str | None:
-        """Return on every rank the full checkpoint that rank 0 passes, where the training begins.
+        """Return on every rank the path of the full checkpoint that rank 0 passes, from which the
+        training begins.
 
-        It is '' to begin from nothing, and None if the run is complete. What other ranks pass does
-        not count. This is a collective.
+        It is '' to begin from nothing, and None if the run is complete. The arguments of other
+        ranks are ignored. All ranks must call this function.
 
         Raises:
             LaunchError: if rank 0 does not broadcast within START_SECONDS.
@@ -151,7 +152,8 @@ class RankGroup:
 def joined_ranks(
     folder: RunFolder, rank: Rank, device: str, stop: StopFlag | None = None
 ) -> Iterator[RankGroup]:
-    """Join the job's ranks in one process group. A rank that fails in the block ends the others.
+    """Join the job's ranks in one process group for the length of the block. A rank that fails in
+    the block ends the others.
 
     Raises:
         StopTraining: if this process gets a signal before all have joined.
@@ -207,8 +209,8 @@ def new_training_group() -> ProcessGroup:
 
 
 def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
-    """Return on all ranks alike whether to stop after this update. Then the flag's `agreed` is the
-    signal.
+    """Decide on all ranks together whether to stop after this update. If so, the flag's `agreed` is
+    set to the signal.
 
     If several ranks have a signal, the signal of the highest weight counts. The ranks all-reduce
     one number after each update, which takes milliseconds: tests/benchmarks/RESULTS.md.

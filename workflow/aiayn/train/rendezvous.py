@@ -66,7 +66,9 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     port: int = 0
 
     def open(self) -> Store | None:
-        """Return the store, None if rank 0's process has ended: it left the invitation behind."""
+        """Open and return the store, or return None if rank 0's process has ended and only its
+        invitation is left.
+        """
         if self.folder:
             return FileStore(_store_path(self.folder)) if self.is_rank_zero_alive() else None
         # torch reports a refused connection with a long trace; so a plain socket tries first.
@@ -76,7 +78,9 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return None
 
     def is_rank_zero_alive(self) -> bool:
-        """Return whether rank 0 holds its lock in the folder. A TCPStore itself notices its end."""
+        """Return whether rank 0 still holds its lock in the folder. For a TCPStore the result is
+        always True, because it notices by itself that its server has ended.
+        """
         return not self.folder or is_held(_lock_path(self.folder)) is not False
 
     def sign(self, rank: int, host: str) -> str:
@@ -90,7 +94,9 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         store.set(f"{_HOST_KEY}/{rank}", f"{host} {self.sign(rank, host)}")
 
     def registered_host(self, store: Store, rank: int) -> str | None:
-        """Return the host of a rank, None if it has not registered, or without the key."""
+        """Return the host of a rank. Return None if the rank has not registered, or has registered
+        without the key.
+        """
         name = f"{_HOST_KEY}/{rank}"
         if not store.check([name]):
             return None

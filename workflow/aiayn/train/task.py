@@ -19,8 +19,8 @@ OUT_OF_MEMORY = "out of memory"  # what fairseq's trainer looks for in an error
 
 
 def forget_validations() -> None:
-    """Reset early stopping's count: fairseq keeps it on a function, for all trainings of a
-    process.
+    """Reset the count of early stopping, which fairseq keeps on a function, that is, for all
+    trainings of a process.
     """
     fairseq_cli.train.should_stop_early.best = None
     fairseq_cli.train.should_stop_early.num_runs = 0
@@ -28,11 +28,11 @@ def forget_validations() -> None:
 
 @contextmanager
 def _memory_required() -> Iterator[None]:
-    """Let a lack of memory end the training, by an error with other words than torch's.
+    """Let a lack of GPU memory end the training, with an error text that differs from torch's.
 
-    At torch's words fairseq omits the batch and continues: on one GPU without that batch, with
-    accumulated gradients by a wrong mean, on several ranks with reductions that do not match the
-    other ranks'.
+    If fairseq recognises torch's text, it omits the batch and continues. The update then lacks a
+    batch, or is divided by a wrong number, or, on several ranks, runs reductions that do not match
+    those of the other ranks.
     """
     try:
         yield
@@ -50,8 +50,8 @@ def _memory_required() -> Iterator[None]:
 
 @dataclass
 class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
-    """fairseq's translation task, the precision that it computes in, and how many ranks share a
-    batch.
+    """The config of fairseq's translation task, plus the precision of its computations and the
+    number of ranks that share a batch.
     """
 
     precision: str = field(
@@ -111,7 +111,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         return batches
 
     def join_batches(self, samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return one batch with the sentences of several."""
+        """Join several batches into one batch with all of their sentences."""
         if len(samples) == 1:
             return samples[0]
         return joining.join_batches(

@@ -12,8 +12,8 @@ Capability = tuple[int, int]
 
 
 class CudaBuild(msgspec.Struct, frozen=True, kw_only=True):
-    """A build of torch for a version of CUDA: the compute capabilities that it has kernels for, and
-    its driver.
+    """A build of torch for a version of CUDA, with the compute capabilities that it supports and
+    the driver that it needs.
     """
 
     name: str  # as in the address of its index

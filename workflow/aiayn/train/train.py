@@ -200,7 +200,7 @@ class RankTraining:
         """Clean up after earlier attempts, record the start, and return the checkpoint where
         training begins.
 
-        It is '' without a checkpoint, and None if that checkpoint is the last.
+        It is '' if there is no checkpoint, and None if the training is already complete.
         """
         folder = self.folder
         folder.checkpoints_path.mkdir(parents=True, exist_ok=True)

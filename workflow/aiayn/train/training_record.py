@@ -26,7 +26,8 @@ from aiayn.train.task import AiaynTranslationTask
 
 
 def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
-    """Return the SHA-256 of each input file of the record, by path; called before the first update.
+    """Return the SHA-256 of each input file of the record, by path. This is called before the first
+    update.
 
     Raises:
         LaunchError: if one does not exist.
@@ -112,8 +113,8 @@ def _num_left_out(request: TrainingRequest) -> int:
 
 
 def _describe_kernels(training: TrainingSpec, num_updates_by_groups: dict[int, int]) -> str:
-    """Return the kernels of attention, and into how many batches the batches of updates were
-    joined.
+    """Describe torch's attention kernels and, on a GPU, into how many batches the batches of
+    updates were joined.
     """
     counts = ", ".join(
         f"{num_groups} ({num_updates} updates)"

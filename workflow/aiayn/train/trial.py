@@ -39,7 +39,8 @@ WITHOUT_DROPOUT = {
 
 
 def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
-    """Make this rank's part of all trainings. Rank 0 writes the result into the request's folder.
+    """Run this rank's part of all trainings of the trial. Rank 0 writes the result into the
+    request's folder.
 
     Raises:
         LaunchError: if a training fails, or TERM does not stop it.

@@ -6,9 +6,7 @@ RESULT_NAME = "trial.json"  # in the folder of the trial's request
 
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trial found. A difference is relative: the length of the difference of all parameters
-    over their length; 0.0 says that they are equal, bit for bit.
-    """
+    """The result of a trial."""
 
     device: str
     num_ranks: int
