@@ -64,7 +64,7 @@ MARK_BY_SCALE = {
 NAME_BY_PAIR = {"en-de": "EN-DE", "en-fr": "EN-FR"}
 MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}
 SACRE_METRIC = "bleu_sacre_13a"
-ROW_NAMES = ("model", "label")  # columns of Tables 2 and 3 whose cells name the row
+ROW_NAMES = ("model", "label")  # the columns of Tables 2 and 3 that contain the name of the row
 Item = TypeVar("Item")
 # Our numbers, the state of their runs, a printed value, a formula, a name, or a column that the
 # cell to the left covers.
@@ -242,7 +242,7 @@ class Field(NamedTuple, Generic[Item]):
 
 
 def label_field(name: str, heading: str, text: Callable[[Item], str]) -> Field[Item]:
-    """Return a field that shows words."""
+    """Return a column of labels, which are text of ours or of the paper."""
     return Field(Column(name, heading, side="label"), lambda item: Cell(text(item), "label"))
 
 

@@ -290,7 +290,7 @@ def _printed_cells(frame: Frame) -> list[PrintedCell]:
         )
     for replication in read_replications():
         conditions = Conditions(
-            scale=frame.scale,  # a replication belongs to the scale whose sheet lists it
+            scale=frame.scale,  # a replication is judged at the scale that lists it
             corpus=replication.corpus,
             testset=replication.testset,
             metric=replication.metric,

@@ -1,4 +1,4 @@
-"""Names systems, corpora and test sets for people: `table3_a_h1` is "one head"."""
+"""Gives systems, corpora and test sets readable names: `table3_a_h1` is "one head"."""
 
 import functools
 import re

@@ -1,4 +1,5 @@
-"""Turns numbers into the text that readers see. No other module of tables or figures' words rounds.
+"""Turns numbers into text. This is the only module that rounds numbers for tables and for the texts
+of figures.
 
 Templates, tables and notes get text from here. Comparisons use the numbers themselves.
 """
@@ -11,7 +12,7 @@ PLUS_MINUS = "\u00b1"
 BLEU, BITS = 2, 3  # decimals
 PARAMETER_DIGITS, FLOPS_DIGITS = 3, 2  # significant digits
 FLOPS_METRICS = ("training_flops", "model_flops")
-# The same with every seed, so they have no interval.
+# These do not depend on the seed, so they do not have an interval.
 COUNT_METRICS = ("num_parameters", "steps", "tokens")
 WHOLE_METRICS = (*FLOPS_METRICS, "steps", "tokens", "wall_seconds")
 SIGNIFICANT_BY_UNIT = {"p": 2, "flops_per_second": 3, "milliseconds": 3}

@@ -1,4 +1,6 @@
-"""Reads the runs of a scale's systems from its frame, as the rule and the readings take them."""
+"""Selects the runs of a scale's systems from its frame, for the decision rules and the alternative
+analyses.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -23,9 +23,9 @@ NO_LOG = "no log of a training was given"
 NO_TRANSLATIONS = "no translations were given"
 MIN_RATIO, MAX_RATIO = 0.95, 1.05  # of the target tokens of a training to the system's
 RATE_QUANTITIES = ("warmup_steps", "schedule", "peak_learning_rate", "wrong_rates")
-# Costs of these are published by the ratio to the system's value, of others by the value itself.
+# Published costs of these depend on the ratio to the system's value, others on the value itself.
 RATIO_CAUSES = ("tokens_per_update", "updates", "peak_learning_rate", "warmup_steps", "train_pairs")
-# The names that published/costs.csv has for the causes of these quantities.
+# The names of these quantities in the column of causes of published/costs.csv.
 CAUSES = {
     "target_tokens": "tokens_per_update",
     "num_dictionaries": "vocabulary",

@@ -1,5 +1,5 @@
-"""Checks what logs print of translations besides settings: their length, and the definition of
-their score. The text itself is checked by `aiayn score`.
+"""Checks the printed lengths of translations and the definition of their score. Settings are
+checked elsewhere, and the text itself by `aiayn score`.
 """
 
 from aiayn.facts.types import Section, real

@@ -168,7 +168,7 @@ def _case_of_logs(claim: Claim, files: Sequence[LogFile], left_out: Sequence[Lef
     if training is not None:
         case.problems["training"] = training.problems
     for one in judged.translations:
-        # Those of its training are there already.
+        # The problems of its training are already in the case.
         case.problems["translation"] += [
             problem for problem in one.problems if problem.keeps_out in ((), OF_TRANSLATIONS)
         ]

@@ -19,7 +19,7 @@ from analysis.doctor.collect import collect_folder, collect_run
 from analysis.doctor.costs import add_costs
 from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Claim, Diagnosis
 
-# The check with a key is the function `check_<key>` in one of these modules.
+# Each check is a function `check_<key>` in one of these modules.
 _FUNCTIONS = vars(check_training) | vars(check_translation) | vars(check_problems)
 CHECKS: dict[str, Callable[[Case], Answer]] = {
     name: _FUNCTIONS[f"check_{name}"] for name in WORDS_BY_CHECK

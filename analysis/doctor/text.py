@@ -1,5 +1,5 @@
-"""Renders a diagnosis for a terminal: findings with evidence, cost and fix; then every check; at
-most 100 columns.
+"""Renders a diagnosis for a terminal, at most 100 columns wide: findings with evidence, cost and
+fix, then every check.
 """
 
 from collections.abc import Iterable, Iterator

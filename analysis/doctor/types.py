@@ -1,5 +1,5 @@
-"""Types of the doctor: the claim, the evidence, the outcome of each check, the diagnosis; and the
-list of checks with the texts of their findings.
+"""Defines the types of the doctor (claim, evidence, outcome of a check, diagnosis), the list of
+checks, and the texts of findings.
 """
 
 import math

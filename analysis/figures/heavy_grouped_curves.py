@@ -24,8 +24,8 @@ REFERENCE = "base"  # in every panel, so that the groups can be compared
 PLOT_WIDTH, PANEL_HEIGHT, LINE_HEIGHT = 265, 150, 12  # pixels
 PADDING = {"left": 4, "top": 4, "right": 40, "bottom": 4}  # names in a wider font are not cut
 MAX_IN_PANEL = len(PALETTE)  # besides the reference: each has a colour
-OUTLIER_RATIO = 2.0  # a curve that ends above so many times the median end does not set the axis
-ROOM_ABOVE = 1.6  # the axis ends at so many times the highest other end
+OUTLIER_RATIO = 2.0  # ends above this ratio to the median end do not set the axis
+ROOM_ABOVE = 1.6  # the ratio of the top of the axis to the highest other end
 _ROW = re.compile(r"table3_([a-e])_(.+)")
 GROUP_BY_LETTER = {
     "a": "Table 3 (A): heads",

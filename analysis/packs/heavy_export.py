@@ -1,8 +1,8 @@
 """Exports an averaged checkpoint for programs without fairseq, as safetensors and JSON.
 
-An export is a new folder, whole or absent. It holds the tensors, the vocabularies as JSON lists in
-order of id, the subword models that split text into pieces, and `config.json`, an `ExportRecord`
-with everything that a reader of the tensors must know.
+An export is a new folder, which is never partly written. It contains the tensors, the vocabularies
+as JSON lists in order of id, the subword models that split text into pieces, and `config.json`, an
+`ExportRecord` with everything that a reader of the tensors must know.
 """
 
 import json

@@ -333,7 +333,7 @@ class _Packer:
             RunFolder(target).append_event(self._neutral_event(event))
         text = self._neutral(_read_unpacked(log_path).decode("utf-8", errors="surrogateescape"))
         elsewhere = set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(run)}/", text))
-        # A run that was moved names its former folder. Later records may name it, too.
+        # The record of a moved run contains its former folder. Later records may contain it, too.
         for folder in sorted(elsewhere):
             self._replacements += _replacements_of(folder, ".")
         text = self._neutral(text)

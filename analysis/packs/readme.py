@@ -1,7 +1,7 @@
 """Makes the README of a folder of measured runs: the runs with date, hardware and commit, and their
 tables.
 
-The README follows from the records only, not from the time or the checkout of its rendering.
+The README depends only on the records, not on the time or on the checkout.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,8 @@ from paper_tables.render.render import render_markdown
 from paper_tables.render.tables import ONLY_ON_THE_PAGE, make_recorded_tables, write_text
 from paper_tables.scale_results import RecordedResults
 
-SHOWN_TABLES = ("table2", "table3", "conclusions", "replications")  # in full; the others are named
+# These tables are shown in full. The others are only listed.
+SHOWN_TABLES = ("table2", "table3", "conclusions", "replications")
 SECONDS_OF_HOUR = 3600.0
 RUN_COLUMNS = (
     "corpus",

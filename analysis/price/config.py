@@ -1,4 +1,4 @@
-"""Plans the config that a verb's flags name, on the machine that they name."""
+"""Plans the config that a verb's flags select, on the machine that the flags select."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol

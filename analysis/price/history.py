@@ -1,4 +1,6 @@
-"""Predicts the hours of trainings; finished trainings on such devices scale the formula."""
+"""Predicts the hours of trainings by the formula, scaled by the times of trainings that have
+finished on the same kind of device.
+"""
 
 import statistics
 from collections.abc import Mapping

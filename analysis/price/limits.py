@@ -1,4 +1,6 @@
-"""Says why a training could not be trained on a machine, or not within its cluster's jobs."""
+"""Says why a training cannot run on a machine, or would not end within the jobs that its cluster's
+file allows.
+"""
 
 import math
 

@@ -1,6 +1,7 @@
 """Predicts what the trainings of a scale take: hours, GPU-hours, money, energy, disk and memory.
 
-Finished trainings on such devices scale the hours. Nothing is downloaded, built or trained.
+If trainings have finished on the same kind of device, the predicted hours are scaled by their
+times. Planning does not download, build or train anything.
 """
 
 from collections.abc import Sequence

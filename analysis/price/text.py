@@ -1,5 +1,5 @@
-"""Prints what trainings take: a row for each system and corpus, sums, and the assumptions behind
-them.
+"""Prints the predicted costs of trainings: a row for each system and corpus, sums, and the
+assumptions.
 
 Assumptions that do not vary from plan to plan are in docs/cluster.md.
 """

@@ -1,14 +1,15 @@
-"""Asks whether a dictionary is the dictionary that a model was trained with.
+"""Checks whether a dictionary is the dictionary with which a model was trained.
 
-With a wrong dictionary the numbers of symbols have other meanings than in training. The commonest
-case is a dictionary that was made again. Symbols with a count of their own keep their numbers, but
-symbols with equal counts change places (fairseq's order of these became fixed in April 2019).
+With a wrong dictionary, the indices of symbols do not have the meanings that they had in training.
+The most frequent case is a dictionary that was made a second time. Symbols with a unique count keep
+their indices, but symbols with equal counts change places (since April 2019, fairseq's order of
+these is fixed).
 
 With references the model's loss is compared with two others on the same text: the loss of a unigram
-model, and the model's own loss after its dictionary is shuffled. For symbols with equal counts the
-shuffle is repeated among themselves: it does no harm if their order is wrong already. Without
-references only the dictionary's order and the translations are looked at. Shapes: S
-source and T target tokens, V symbols.
+model, and the model's own loss after its dictionary is shuffled. Then only symbols with equal
+counts are shuffled among themselves. If this does not raise the loss, their order was already
+wrong. Without references, only the order of the dictionary and the translations are checked.
+Shapes: S source and T target tokens, V symbols.
 """
 
 import math
@@ -27,7 +28,7 @@ from aiayn.model.transformer import Transformer
 
 NUM_LINES = 100  # enough for two digits of a loss
 MIN_TIED_TOKENS = 50
-LEAST_HARM_NATS = 0.5  # by which a right order of equal counts is better than a wrong order
+LEAST_HARM_NATS = 0.5  # the gain of the right order of symbols with equal counts
 MAX_REPEATED_FRACTION = 0.1
 
 

@@ -1,10 +1,10 @@
-"""Explains one BLEU without any run: turns a number and its conditions into the paper's number in
-the same definition, the nearest published replications, and what to check next.
+"""Explains a BLEU score without a run: finds the paper's number in the same definition, the nearest
+published replications, and what to check next.
 
-No number is converted into another. The printed number keeps its own definition (section 6.1 for
-Table 2, 6.2 for Table 3). Published gaps between that definition and the question's give a range,
-and the number in question is compared with the range. Every gap, replication and cause carries its
-source (README.md next to this file, and published/README.md).
+Numbers are not converted. The printed number keeps its own definition (section 6.1 for Table 2, 6.2
+for Table 3). Published gaps between that definition and the question's give a range, and the number
+in question is compared with the range. Every gap, replication and cause carries its source
+(README.md next to this file, and published/README.md).
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,7 +4,7 @@ read from a folder.
 There are two answers: the verdict on the mean (`aiayn.scoring.verdict`), and whether the printed
 number, itself a single run, could be a further run of this system. The sd is computed from the
 values or given, and never taken from our own runs. Published gaps and the seed noise of public runs
-are cited next to the answers, and enter neither.
+are cited next to the answers. The answers do not depend on them.
 """
 
 import importlib.metadata

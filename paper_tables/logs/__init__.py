@@ -1,1 +1,1 @@
-"""Lays out what anybody's logs add to Tables 2 and 3, the list of these logs, and their page."""
+"""Lays out the numbers of any logs in Tables 2 and 3, the list of these logs, and their page."""

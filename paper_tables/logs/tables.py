@@ -1,4 +1,6 @@
-"""Lays out the table of the logs: what each is, what it fills, what not, and why."""
+"""Lays out the table of the logs: the kind of each log, which of its numbers the tables use, which
+they do not, and why.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,9 +29,9 @@ from paper_tables.names import name_of_key
 from paper_tables.rounding import BLEU, rounded
 
 MAX_FIRST_LOOK = 20  # lines of the first screen
-MAX_PROBLEMS = 25  # of one log, that are written out
+MAX_PROBLEMS = 25  # problems of one log that are listed
 MAX_NEAR = 3  # differences from a row that the first screen still calls near
-MAX_DIFFERENCES = 6  # from a row, that are named
+MAX_DIFFERENCES = 6  # differences from a row that are listed
 
 
 def lay_out_logs(

@@ -1,4 +1,6 @@
-"""Places printed and our differences on one axis: the picture that opens a page, and README's."""
+"""Draws the printed differences and ours on one axis. This picture opens a page, and README shows
+it.
+"""
 
 from collections.abc import Sequence
 from typing import Literal

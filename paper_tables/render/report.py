@@ -1,7 +1,7 @@
-"""Turns a frame, its tables and its figures into a page: the context of the template of HTML.
+"""Turns a frame, its tables and its figures into an HTML page, by filling the HTML template.
 
-A page is one file that loads nothing from any server; its Content-Security-Policy enforces that. It
-has no script.
+A page is one file. It does not load anything from a server, which its Content-Security-Policy
+enforces, and it does not contain scripts.
 """
 
 import re

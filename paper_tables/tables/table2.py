@@ -1,6 +1,6 @@
 """Lays out Table 2: BLEU on the test sets of both language pairs, and training cost.
 
-Ours is next to each printed row; from logs it is in lines below the row.
+Our numbers are next to each printed row. Numbers from logs are in lines below the row.
 """
 
 import itertools

@@ -1,4 +1,5 @@
-"""Lays out Table 3: each printed row, then ours with the hyper-parameters really used here.
+"""Lays out Table 3. Each printed row is followed by our row, with the hyper-parameters that we
+used.
 
 A row of Table 3 is a system: add its file to workflow/config/systems/<scale>/, its printed cells to
 published/table3.csv and published/cells.csv, and a row to a scale's sheet of trainings.

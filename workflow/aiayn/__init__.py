@@ -1,3 +1,3 @@
-"""The library behind the pipeline: packages as in docs/architecture.md, each importing only those
-below it.
+"""The library behind the pipeline. docs/architecture.md describes its packages. Each package
+imports only packages below it.
 """

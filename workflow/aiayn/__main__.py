@@ -99,7 +99,7 @@ def build_parser(verb: str) -> VerbParser:
     parser.example = module.EXAMPLE.partition("\n")[0]
     add_flags(parser, module.Flags)
     usage = parser.format_usage()
-    if max(map(len, usage.split("\n"))) > text_width():  # argparse breaks no group of flags
+    if max(map(len, usage.split("\n"))) > text_width():  # argparse keeps a group on one line
         lines = wrapped(" ".join(usage.split()), "", "  ")
         parser.usage = "\n".join(lines).removeprefix("usage: ")
     # `completion` needs all parsers, and may not import this module, which is above it.

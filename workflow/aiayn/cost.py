@@ -1,7 +1,7 @@
 """Computes the cost of a training from its spec: parameters, operations, bytes, seconds, and Table
 2's estimate.
 
-Pure: no model is built.
+These are pure functions of the spec: a model is not built.
 """
 
 import msgspec

@@ -1,7 +1,7 @@
-"""Defines the errors of the library, named after the faulty thing.
+"""Defines the errors of the library. Each is named after the kind of thing that is wrong.
 
-A message has place, value, expectation and next step. The library raises. Only `aiayn.__main__`
-turns an error into an exit code.
+A message has the place, the value, the expected value and the next step. The library raises errors,
+and only `aiayn.__main__` turns an error into an exit code.
 """
 
 import contextlib

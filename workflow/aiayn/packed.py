@@ -33,7 +33,7 @@ _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can state
 _ZIP_LEVEL = 9
 _BLOCK_BYTES = 1 << 18
 NO_FILE = "no such file"
-# Of a text that is read as a whole. The largest public test sets have a few megabytes.
+# The limit for a text that is read at once. The largest public test sets have some megabytes.
 MAX_TEXT_BYTES = 1 << 28
 # The shell's `<(command)` is a pipe in one of these folders. It has a writer, so it ends.
 _OPEN_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/")

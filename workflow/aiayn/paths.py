@@ -1,6 +1,6 @@
 """Builds the paths below `results/<scale>/` for rules and tables.
 
-No other module spells these paths.
+All other modules take these paths from here.
 """
 
 import importlib.metadata
@@ -16,7 +16,7 @@ from aiayn.packed import glob, is_dir, is_file
 from aiayn.spec.system import IS_CHECKOUT, PACKED_WORKFLOW, SCALES, TABLES_FOLDER
 
 logger = logging.getLogger(__name__)
-RESULTS_FOLDER = Path("results")  # of a working directory, unless a flag names another
+RESULTS_FOLDER = Path("results")  # in the working directory, unless a flag states a folder
 RECORD_NAME = "record.json"
 EXPORT_RECORD_NAME = "config.json"  # next to the tensors of a safetensors export
 TENSORS_NAME = "model.safetensors"

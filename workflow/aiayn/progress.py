@@ -1,6 +1,7 @@
 """Shows the progress of a long step on standard error.
 
-A terminal shows a single line, which is rewritten. A log gets two lines a minute and a last line.
+On a terminal, one line is rewritten. In a log, two lines are written per minute, and a last line at
+the end.
 """
 
 import contextlib

@@ -18,7 +18,7 @@ WIDTH = 100  # in a pipe or a file, so that the same command writes the same byt
 MIN_WIDTH = 40
 Colour = Literal["red", "green", "yellow", "bold"]
 _SELECT_BY_COLOUR: dict[Colour, str] = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
-# Answers, where they begin a line; or the distance of a single number from the printed one.
+# Answers at the beginning of a line, and the distance of a single number from the printed number.
 _ANSWER_BY_COLOUR: dict[Colour, str] = {
     "green": r"^ *(REPRODUCED|No difference from the claim)",
     "yellow": r"^ *(UNDECIDED|NOT COMPARABLE)|\d[\d.]* (?:below|above) the printed",

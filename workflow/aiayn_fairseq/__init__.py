@@ -1,5 +1,5 @@
-"""What fairseq's `--user-dir` names: registers ours with fairseq, in its own commands as in
-ours.
+"""The folder for fairseq's `--user-dir`. Importing it registers this project's classes with
+fairseq, both in fairseq's commands and in ours.
 """
 
 import aiayn.train.plugin  # noqa: F401

@@ -1,7 +1,8 @@
 """Lays out comparisons with base: table `variants` and table `architectures`.
 
-Variants, the paper's model as other code has it, are shown as in Table 3. Architectures, recurrence
-and convolution, are shown with BLEU and seconds, at equal size and equal tokens.
+Variants are the paper's model with the details of other implementations. They are shown as in Table
+3. Architectures are recurrence and convolution. They are shown with BLEU and seconds, at equal size
+and equal number of tokens.
 """
 
 from dataclasses import replace

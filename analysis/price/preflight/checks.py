@@ -1,8 +1,8 @@
 """Checks disks, trainings and versions before a scale is started, each with outcome, evidence and
 next step.
 
-Nothing is downloaded, written or submitted. FAIL: it would end a run. WARN: it may, or it cannot be
-known here.
+The checks do not download, write or submit anything. FAIL means that the problem would end a run.
+WARN means that it may end a run, or that this cannot be known here.
 """
 
 import contextlib

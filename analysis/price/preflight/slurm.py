@@ -1,8 +1,8 @@
-"""Asks Slurm whether it would take a training and one CPU job: `sbatch --test-only`, in Slurm's own
-words.
+"""Asks Slurm, by `sbatch --test-only`, whether it would accept a training and one CPU job. The
+answer is in Slurm's own words.
 
-Nothing is submitted. The training is the sbatch file of its cluster, the CPU job has the
-`default-resources` of the profile.
+Jobs are not submitted. For the training, the sbatch file of its cluster is tested. For the CPU job,
+the `default-resources` of the profile are tested.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Lays out what each training cost: what was counted, and the paper's estimate (Table 2).
+"""Lays out the measured cost of each training, and the paper's estimate of it (Table 2).
 
 The operations follow from the run's spec, its tokens, and the mean lengths of its corpus's training
 sentences, so records of any version have them. A value that cannot be known is a dash.

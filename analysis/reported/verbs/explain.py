@@ -67,7 +67,7 @@ class Flags:
 
 def run(args: Flags) -> int:
     """Print the explanation or the verdict. Return the exit code."""
-    if args.metric == "sacrebleu":  # the name that everybody has for it
+    if args.metric == "sacrebleu":  # the usual name
         args.metric = "bleu_sacre_13a"
     if args.bleu is not None and len(args.bleu) == 1:
         for name in ("scale", "edition", "sd", "num_seeds", "expect"):

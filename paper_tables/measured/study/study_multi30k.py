@@ -80,7 +80,7 @@ MIN_CONTROL_SEEDS = 2  # as decision 0009 has it
 # Readings (decision 0012): the question of difference, asked again with one change.
 
 ValuesBySystem = Mapping[str, Mapping[int, float]]  # by system, then by seed
-STAR = "*"  # marks a reading that gives another direction than the answer's
+STAR = "*"  # marks an analysis that changes the sign of the effect
 
 
 class Direction(StrEnum):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
 
-MAX_NOT_READ = 20  # files that are named on the terminal
+MAX_NOT_READ = 20  # files that the terminal lists
 
 
 def _parse_config(text: str) -> object:

@@ -1,11 +1,12 @@
 """Makes translations without training, which a trained system must beat.
 
-Two baselines are here (the third copies the source): replacing word by word with a dictionary,
-which only the demo's corpora have, and the target side of the nearest training sentence.
+This module has two of the three baselines: replacing each word by a dictionary, which only the
+demo's corpora have, and returning the target side of the most similar training sentence. The third
+baseline copies the source.
 
-The nearest sentence needs memory for all training pairs, for the words of their sources as a sparse
-matrix, and for `MAX_SIMILARITIES` numbers. Memory grows with the corpus, so a corpus of more than
-`MAX_TRAIN_PAIRS` is refused.
+The similarity search keeps all training pairs in memory, with the words of their sources as a
+sparse matrix and `MAX_SIMILARITIES` numbers. Memory grows with the corpus, so a corpus of more than
+`MAX_TRAIN_PAIRS` pairs raises an error.
 """
 
 import re

@@ -27,7 +27,7 @@ FIRST_CAPACITY = 32
 # The floats in a row of logits. A matrix product into rows of odd lengths is half as fast.
 COLUMN_MULTIPLE = 64
 LEAST_PACKED = 1 << 20  # elements of a matrix; smaller products gain little
-# A transformer of fairseq is taken for ours if its logits for so many tokens are equal.
+# A fairseq transformer counts as equal to ours if its logits for so many tokens are equal.
 NUM_PROBE_TOKENS = 8
 PROBE_TOLERANCE = 1e-3
 
@@ -300,7 +300,7 @@ class TransformerSteps:
             ]
             if self.padding_mask_B11S is not None:
                 self.padding_mask_B11S = self.padding_mask_B11S.index_select(0, sentence_B)
-        # The encoder's output belongs to sentences, the caches belong to rows: both shrink, apart.
+        # The encoder's output has a row a sentence, the caches a row a hypothesis. Both shrink.
         self.num_rows = len(row_N)
         # The next step needs room for another token. Only the first step's buffers have fewer rows
         # than `row_N`.
@@ -391,7 +391,7 @@ def as_plain_transformer(model: Any) -> Transformer | None:
         ).to(device)
     try:
         plain_model.load_state_dict(tensors, strict=True, assign=True)
-    except RuntimeError:  # other parameters: another number of layers, a further norm
+    except RuntimeError:  # other parameters, such as more layers or a further norm
         return None
     plain_model.eval()
     source_BS = torch.arange(padding + 1, len(model.encoder.dictionary))[None, :NUM_PROBE_TOKENS]

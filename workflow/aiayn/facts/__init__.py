@@ -1,1 +1,3 @@
-"""What a run says: a log of fairseq, or a record of ours, becomes facts."""
+"""Turns a fairseq log, or a record of ours, into facts: quantities with their value, file and
+line.
+"""

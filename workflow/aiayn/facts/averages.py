@@ -1,4 +1,4 @@
-"""Finds which checkpoints a translation's model is the average of: the last n that were saved, or
+"""Finds which checkpoints the model of a translation averages: the last n saved checkpoints, or
 others.
 """
 

@@ -1,4 +1,4 @@
-"""Derives facts that follow from several others: of a training, and of a translation.
+"""Derives facts about a training or a translation that follow from several other facts.
 
 Each derived fact has the file and line of the statement that it depends on most. A statement that
 contradicts a different statement is a derived fact, too: `bleu_error` is the difference between a
@@ -40,13 +40,13 @@ from aiayn.facts.types import (
 )
 from aiayn.spec.system import TrainingSpec, read_system
 
-NEVER = 10**6  # an interval of so many updates or more never comes: `aiayn train` gives 10^9
+NEVER = 10**6  # a larger interval means never: `aiayn train` passes 10^9
 SIZES = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
 RATE_TOLERANCE = 0.05
 MIN_PROGRESS = (
     0.02  # of an epoch between two lines that say how long it is: JSON has three decimals
 )
-NUM_NEAR = 5  # lines within epochs whose mean batch is compared with that of their epochs
+NUM_NEAR = 5  # number of lines within epochs: their mean batch is compared with the epochs'
 CLOCK_SECONDS = 120.0  # fairseq's lines before and after the measured time
 MIN_PIECE_SHARE = 0.05  # of the hypotheses: more marks than in a text about such marks
 # fairseq's prepare-wmt14en2de.sh without --icml17 reads WMT17's text; the number is its output.
@@ -307,7 +307,7 @@ def _batches(training: Training) -> Iterator[Fact]:
     yield last.fact("spread_of_batches", max(sizes) / min(sizes), line)
     names = [f"pairs_{name}" for name in ("train", "train1", "train2", "train3")]
     total = sum(whole(last.value(name)) or 0 for name in names)
-    # Where the first epoch is not here, its updates are not those of an epoch.
+    # If the log lacks the first epoch, the first entry covers more than one epoch.
     lengths = updates if ends[0].epoch == 1 else updates[1:]
     if pairs and total and len(ends) > 1:
         yield last.fact("pairs_of_an_epoch", pairs / sum(updates) * max(lengths) / total, line)

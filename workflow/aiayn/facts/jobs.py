@@ -1,9 +1,9 @@
 """Joins the sections of a folder's files into jobs: trainings, averagings and translations.
 
-The unit is a job, not a file. A training may be requeued with one output each time, copied by
-`tee`, and averaged and translated in files of their own. Sections are joined by save folder and
-update. A relative save folder counts within the folder of the log, because everybody's is called
-`checkpoints`.
+A job may be spread over several files. A training may be requeued with a new file each time, its
+log may be copied by `tee`, and averaging and translation may have separate files. Sections are
+joined by save folder and update. A relative save folder is taken relative to the folder of the log,
+because most save folders are called `checkpoints`.
 """
 
 import ast
@@ -25,7 +25,7 @@ from aiayn.facts.types import (
 
 LAST_CHECKPOINT = "checkpoint_last.pt"
 DEFAULT_INTERVAL = 1000  # of lines of statistics, in updates: fairseq up to 0.9
-MIN_COMMON = 2  # equal statistics that make one section the copy of another
+MIN_COMMON = 2  # a section with so many equal statistics is a copy
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True):

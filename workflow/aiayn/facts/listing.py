@@ -52,7 +52,7 @@ _LIKE_A_LOG = re.compile(
     rb" BLEU|averaging checkpoints: +\["
 )
 _NUM_BYTES_LOOKED_AT = 1 << 18
-MAX_KINDS = 12  # that are named in a count of other files
+MAX_KINDS = 12  # suffixes that the count of other files lists
 
 
 class LeftOut(msgspec.Struct, frozen=True, order=True):

@@ -1,9 +1,10 @@
-"""Reads a log into sections, line by line: of fairseq 0.6 to 0.12, of its fork, or of ours.
+"""Reads a log into sections, line by line. The log is from fairseq 0.6 to 0.12, its fork, or this
+project.
 
-The lines decide what a file is, never its name. A start line prints a program's arguments and
-begins a section. Every other line is a statistic, a sentence of a translation, a part of the
-printed model, or a message, which templates.csv knows or does not know. Lines of statistics are
-checked as they come, and only a summary is kept, so that memory does not grow with the file.
+The kind of a file is decided by its lines, never by its name. A start line prints a program's
+arguments and begins a section. Every other line is a statistic, a sentence of a translation, a part
+of the printed model, or a message, which templates.csv knows or does not know. Lines of statistics
+are checked as they come, and only a summary is kept, so that memory does not grow with the file.
 """
 
 import re

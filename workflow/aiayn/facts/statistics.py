@@ -76,7 +76,7 @@ def parse_statistics(line: bytes) -> Statistics | None:
         return _parse_json(line[brace:])
     found = _EPOCH.search(line)
     if found is None or len(_TIME.findall(line)) > 1 or line.count(b"epoch ", found.end()) > 0:
-        return None  # two lines in one: written by two processes at once
+        return None  # two processes wrote into one line at once
     epoch = int(found[1])
     if found[2]:
         values = _numbers(_COMMAED.findall(line, found.end()))

@@ -25,7 +25,7 @@ _PATTERN_BY_TYPE = {
     "rest": r".*",
 }
 _FIELD = re.compile(r"\{(\w*):(\w+)\}")
-_NUM_KEY_CHARACTERS = 4  # of the beginning, by which templates are looked up
+_NUM_KEY_CHARACTERS = 4  # templates are looked up by so many first characters
 
 
 class Match(NamedTuple):

@@ -1,1 +1,3 @@
-"""Which facts a number needs, and their allowed values: one table, one judge."""
+"""Decides which numbers of a log are comparable with the paper's: one table of allowed values, and
+one function that applies it.
+"""

@@ -1,8 +1,10 @@
-"""Decides whether a number fills its row: the only rule about settings and statements.
+"""Decides whether a number belongs into a row of the paper's tables. No other module judges
+settings.
 
-A number fills its row if every fact that it needs is stated and allowed. One pass over the facts
-finds the problems, each with the numbers that it keeps out. `tables` shows numbers without
-problems, and the problems of the others. `doctor` sorts the same problems by their cost.
+A number fills its row if every fact that it depends on is stated and has an allowed value. One pass
+over the facts finds the problems, each with the numbers that must be left out because of it.
+`tables` shows numbers without problems, and the problems of all other numbers. `doctor` sorts the
+same problems by their cost in BLEU.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -110,7 +112,7 @@ def _problem(
     """Return what is wrong with a fact, or unusual; None if nothing is."""
     expected, why, keeps_out = "none", NO_RULE, tuple(numbers)
     if rule is None:
-        # Of the pairs of splits, those that count are derived under names of their own.
+        # The number of pairs of a split: the facts that matter are derived under other names.
         if fact.value is None or fact.quantity.startswith("pairs_"):
             return None
     elif rule.allowed == ANY:

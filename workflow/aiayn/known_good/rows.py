@@ -1,7 +1,8 @@
-"""Decides for all jobs of a folder which numbers fill which row, and which trainings are averaged.
+"""Decides which numbers of a folder's jobs fill which row of the tables, and which trainings are
+averaged.
 
-One training is one seed. Trainings of one row and version are averaged if their seeds differ. A
-translation needs what its training needs.
+One training is one seed. Trainings of the same row and version are averaged if their seeds differ.
+A translation fills a row only if its training fits the row without problems.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,5 +1,5 @@
-"""Drives one training: submits, waits, shows progress, resumes after a lost job, and copies the
-finished run's record.
+"""Drives one training: submits jobs, waits, shows progress, resumes after a lost job, and copies
+the record of the finished run.
 
 It does not import torch, and uses only the protocol `Launcher`. A run is done when rank 0 has
 written `<run folder>/done.json`. All other events are in attempts.jsonl. Only the launcher's queue

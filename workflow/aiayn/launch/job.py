@@ -1,8 +1,8 @@
-"""The job that submitit pickles: its environment, its files, and what it does in every rank's
-process.
+"""Defines the job that submitit pickles: its environment, its files, and what each rank's process
+runs.
 
-submitit imports it from the copy of the code that was taken when the job was submitted. Only in the
-job is torch imported: the driver stays light.
+submitit imports this module from the copy of the code that was made when the job was submitted.
+torch is imported only inside the job, so that the driver starts fast.
 """
 
 import importlib

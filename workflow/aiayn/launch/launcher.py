@@ -104,4 +104,4 @@ def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | No
 
 QUEUES: Queues = {
     name: load(queue)() for name, queue in _QUEUES.items()
-}  # by the launcher whose jobs they hold
+}  # key: the launcher that submits jobs to the queue

@@ -52,7 +52,7 @@ class LocalLauncher(Launcher):
             SubmissionError: if no GPU is free.
             LaunchError: if there are too few GPUs, or a process could not be started.
         """
-        # A training on the CPU must not keep a GPU from another.
+        # A training on the CPU must not reserve a GPU.
         gpus = [] if request.training.device == "cpu" else list_gpus()
         self._gpus = take_gpus(gpus, request.num_ranks, request.folder) if gpus else []
         variables = job_variables(request, is_on_cpu=not gpus)

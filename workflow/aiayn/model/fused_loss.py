@@ -117,7 +117,7 @@ def _chunked_loss(
     # The loss of a token is -(1 - eps_ls) logp[reference] - other * (the sum of all other logp).
     # Written with the sum over all symbols, the reference's own share is `extra`.
     other = eps_ls / (weight_VM.shape[0] - 1)  # of each symbol that is not the reference
-    extra = 1.0 - eps_ls - other  # of the reference, beyond that
+    extra = 1.0 - eps_ls - other  # of the reference, in addition to `other`
     loss, nll = (torch.zeros((), dtype=sum_dtype, device=device) for _ in range(2))
     features_gradient_NM = torch.empty_like(features_NM)
     weight_gradient_VM = torch.zeros_like(weight_VM, dtype=sum_dtype)

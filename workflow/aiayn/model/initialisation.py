@@ -53,7 +53,7 @@ def _initialise_attention(
     keys and values in cross-attention.
     """
     inward = [attention.q_proj, attention.k_proj, attention.v_proj]
-    # Glorot's limit falls with the width of the matrix, so it matters which of them are one.
+    # Glorot's limit falls with the width of the matrix, so it matters what is joined.
     groups = [inward[:1], inward[1:]] if is_cross and not is_torch_nn else [inward]
     for group in groups:
         limit = glorot_limit(

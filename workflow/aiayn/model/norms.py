@@ -1,5 +1,5 @@
-"""Normalises a sub-layer's output (section 3.1): layer normalisation, and what others use in its
-place.
+"""Normalises a sub-layer's output (section 3.1), by layer normalisation or by the alternatives of
+other implementations.
 
 Each is called with x_BTM and padding_mask_BT, True at padding. Only batch normalisation uses the
 mask.

@@ -1,5 +1,5 @@
-"""Makes the request of a training, and checks before it begins that it fits on the disk, its
-devices and into a day.
+"""Makes the request of a training, and checks beforehand that it fits on the disk and the devices
+and ends within the time limit.
 """
 
 import logging

@@ -1,5 +1,5 @@
-"""Takes and inspects locks on files. A lock is inspected without being taken: who takes it at that
-moment succeeds.
+"""Takes and inspects locks on files. Inspecting does not take the lock, so it never makes a process
+fail that takes the lock at this moment.
 """
 
 import errno

@@ -1,5 +1,5 @@
-"""Reads a training's log: its progress from the two ends, settings first and statistics last; and
-its validations.
+"""Reads a training's log: its progress, from the settings at its beginning and the statistics at
+its end, and its validations.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Parses run names, and finds the run that a unique prefix of its name means."""
+"""Parses run names, and finds a run by a unique prefix of its name."""
 
 import re
 from collections.abc import Iterable

@@ -109,7 +109,7 @@ class RunFolder:
 
         The next attempt resumes there.
         """
-        # Names sort by update. Torn files have another suffix.
+        # Names sort by update. Torn files have a different suffix.
         paths = list_checkpoints(self.checkpoints_path, "full")
         return update_of(paths[-1]) if paths else 0
 

@@ -32,8 +32,8 @@ from aiayn.runs.queue import JobQueue, QueuedJob, QueueError, Queues
 from aiayn.runs.run_folder import RunFolder, SubmittedJob, job_without_attempt
 from aiayn.spec.system import IS_CHECKOUT
 
-# The last four are of a training of a sheet, by its record: under the present spec, under another
-# spec, of a done run without a record, and without any run.
+# The last four are states of a sheet's training: with a record under the present spec, with a
+# record under a different spec, with a done run but no record, and without any run.
 State = Literal[
     "queued",
     "running",

@@ -1,8 +1,8 @@
 """Shows how far a workflow is: its running jobs, the updates of each training, and the time left.
 
-The process of snakemake writes for all jobs, so that there is one writer. On a terminal it is one
-block that is rewritten. In a pipe it is a line after 30 seconds, and then a line whenever a
-training has made a further tenth of its updates.
+Only the process of snakemake writes, for all jobs. On a terminal it rewrites one block of lines.
+Into a pipe it writes a line after 30 seconds, and then a line whenever a training has made a
+further tenth of its updates.
 """
 
 import contextlib

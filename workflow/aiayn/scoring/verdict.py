@@ -222,7 +222,7 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
     standard_error = judging.sd / math.sqrt(num_seeds)
     reach, half_width = reaches(standard_error, degrees_of_freedom)
     outcome = outcome_of(distance, reach, half_width)
-    # What the pooled sd alone would have said, for readers who doubt the own sd.
+    # The verdict by the pooled sd only, for readers who doubt the system's own sd.
     pooled_reaches = reaches(pooled.sd / math.sqrt(num_seeds), pooled.degrees_of_freedom)
     p_above = tail(distance, standard_error, degrees_of_freedom)
     # Doubled below: the interval is two-sided, so a number may be outside on either side.

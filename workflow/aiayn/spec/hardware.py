@@ -1,5 +1,5 @@
-"""Reads workflow/config/hardware.yaml strictly: what GPUs sustain in each precision, draw and cost,
-each figure with its source.
+"""Reads workflow/config/hardware.yaml strictly: the speed of GPUs in each precision, their power
+and their price, each with its source.
 """
 
 import itertools

@@ -1,8 +1,8 @@
 """Writes, reads and prunes a training's checkpoints: the last n models and two full checkpoints.
 
-Each is whole or absent. `model_00001500.pt` holds only the model (a quarter of a GB for base),
-`full_00001500.pt` also the optimiser and the progress position in the data, to resume from.
-Averages are made of models. The number in a name is the update.
+A checkpoint is never partly written. `model_00001500.pt` contains only the model (a quarter of a GB
+for base). Averages are made of these. `full_00001500.pt` also contains the optimiser and the
+position in the data, so that a training can resume from it. The number in a name is the update.
 
 Training waits while its state is copied. A thread then writes the copy.
 """
@@ -110,7 +110,7 @@ class CheckpointKeeper:
         state = trainer.state_dict()
         progress = {"train_iterator": epoch_itr.state_dict(), "val_loss": valid_loss}
         state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
-        # A full checkpoint is written each time, to resume from. A model is kept only where one is
+        # A full checkpoint is written each time, to resume from. A model is kept only if it is
         # due.
         is_kept = self.is_due(num_updates) or (
             self.save_interval_updates is None and epoch_itr.end_of_epoch()

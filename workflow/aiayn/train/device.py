@@ -1,5 +1,5 @@
-"""Chooses the device of a training, and requires the GPUs that its job requested and its
-precision.
+"""Chooses the device of a training. Requires the GPUs that its job requested, and a device that
+supports its precision.
 """
 
 import platform

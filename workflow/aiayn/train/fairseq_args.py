@@ -20,7 +20,7 @@ LOADERS_PER_GPU = (
     2  # processes that make batches; 25,000 + 25,000 tokens take 24 ms of a core (2026, Zen 4)
 )
 
-NUM_VALIDATIONS = 20  # in a training whose checkpoints are written by updates
+NUM_VALIDATIONS = 20  # if checkpoints are written by updates
 
 
 class TrainingData(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
-"""The paper's model (`model/transformer.py`) as fairseq knows it: `aiayn_transformer`, with
+"""Registers the paper's model (`model/transformer.py`) with fairseq as `aiayn_transformer`, with
 fairseq's base classes.
 
-Names and values of parameters are the plain model's. This module adds what fairseq's training needs
-of a model: config as flags, its dictionaries and the names of its arguments.
+The parameters have the names and values of the plain model. This module adds the interface that
+fairseq's training expects: flags, dictionaries and argument names.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Holds rank 0's lock with its heartbeat, and records the errors of all ranks, in the run's
+"""Holds rank 0's lock and touches it as a heartbeat. Records the errors of all ranks in the run's
 folder.
 """
 

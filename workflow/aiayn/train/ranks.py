@@ -32,7 +32,7 @@ START_SECONDS = 600.0
 # while rank 0 waits for a slow disk to save.
 COLLECTIVE_SECONDS = 1800.0
 _FINAL_BARRIER_SECONDS = 5.0
-# A request to end outweighs USR2, after which another job resumes.
+# A request to end outweighs USR2, which only asks for a requeue.
 SIGNALS_BY_WEIGHT = (None, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 

@@ -35,7 +35,7 @@ JOIN_SECONDS = 300.0
 _POLL_SECONDS = 0.05
 _PROBE_SECONDS = 3.0
 _HOST_KEY = "aiayn/host"
-# What gloo and NCCL print when another rank's process has ended. Neither has an error type for it.
+# What gloo and NCCL print when another rank's process has ended. There is no error type.
 # NCCL's ncclSystemError is not among them: a missing interface, a small /dev/shm or too little
 # locked memory also cause it.
 _PEER_LOSS_WORDS = (

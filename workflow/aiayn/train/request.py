@@ -1,5 +1,5 @@
-"""Defines the request that a job trains, and records the signals that end it early. It does not
-import torch.
+"""Defines the request of a job, with everything that it needs to train, and records the signals
+that end it early. This module does not import torch.
 
 The request is pickled with the job, and unpickled by the copy of the code that was taken when the
 job was submitted.

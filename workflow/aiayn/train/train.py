@@ -206,7 +206,7 @@ class RankTraining:
         folder.checkpoints_path.mkdir(parents=True, exist_ok=True)
         remove_partial_files(folder.path)
         remove_partial_files(folder.checkpoints_path)
-        # Errors of an earlier job's ranks would be taken for the cause of this one's end.
+        # Errors of an earlier job's ranks would be taken for the cause of this job's end.
         folder.remove_rank_errors()
         self.input_sha256_by_path = hash_inputs(self.request)
         full_path, self.torn_paths = newest_whole_full(folder.checkpoints_path)

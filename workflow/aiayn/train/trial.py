@@ -28,7 +28,7 @@ from aiayn.train.train import train_rank
 from aiayn.train.trial_result import RESULT_NAME, TrialResult
 
 SECONDS_NAME = "update_seconds.json"
-UPDATES_OF_ONE_RANK = 10  # without dropout, which falls on other tokens on another number of ranks
+UPDATES_OF_ONE_RANK = 10  # without dropout, which depends on the number of ranks
 WITHOUT_DROPOUT = {
     "p_drop": 0.0,
     "p_drop_attention": 0.0,

@@ -1,4 +1,6 @@
-"""Defines what a trial of a node found, without torch: the login node reads it."""
+"""Defines the result of a trial of a node. The login node reads it, so this module does not import
+torch.
+"""
 
 import msgspec
 

@@ -28,7 +28,7 @@ from aiayn.provenance import file_sha256
 
 _LOG = logging.getLogger(__name__)
 MIRROR_VARIABLE = "AIAYN_MIRROR"
-# A file whose number of bytes is not published has at most so many; WMT14's largest has 2.6e9.
+# The limit for a file of unknown size, in bytes. The largest file of WMT14 has 2.6e9.
 MAX_BYTES = 8_000_000_000
 # Below 1 kB a second over a whole minute a server is given up. The next start continues.
 MIN_BYTES_PER_SECOND = 1000
@@ -342,7 +342,7 @@ def _accepted_range(
     status = f"{response.status_code} {response.reason}"
     if response.status_code in PASSING_STATUSES:
         raise requests.HTTPError(status, response=response)
-    # No bytes from `start` on: the partial file is too long, or belongs to another file.
+    # No bytes from `start` on: the partial file is too long, or is from a different file.
     if response.status_code == 416:
         partial_path.unlink(missing_ok=True)
         raise requests.HTTPError(f"{status}; starting over", response=response)

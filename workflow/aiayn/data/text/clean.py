@@ -114,7 +114,7 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
             continue
         kept_lines[0].append(f"{source}\n".encode())
         kept_lines[1].append(f"{target}\n".encode())
-        if spec.clean.deduplicate:  # a line holds no other LF, so no two pairs give the same bytes
+        if spec.clean.deduplicate:  # one LF a line: different pairs differ in bytes
             pair = kept_lines[0][-1] + kept_lines[1][-1]
             digests.append(hashlib.blake2b(pair, digest_size=_DIGEST_BYTES).digest())
     lines_by_language = dict(zip(spec.languages, kept_lines, strict=True))

@@ -80,7 +80,7 @@ def join_pieces(pieces: str) -> str:
         if byte:
             spelt.append(int(byte[1], 16))
             continue
-        # Each byte that does not belong to a character becomes a surrogate, then U+FFFD.
+        # Each byte that is not part of a character becomes a surrogate, then U+FFFD.
         spelling = spelt.decode("utf-8", errors="surrogateescape")
         text += re.sub("[\udc80-\udcff]", "\ufffd", spelling)
         spelt.clear()

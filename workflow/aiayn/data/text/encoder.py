@@ -1,4 +1,6 @@
-"""Turns lines into numbered pieces: here of published pieces, in `subword` of learnt models."""
+"""Turns lines into numbered subwords, for text that is already segmented. `subword` does so for
+learnt models.
+"""
 
 
 class LineEncoder:

@@ -1,6 +1,6 @@
-"""Turns plain text into the pieces of a model that was trained elsewhere, with its codes.
+"""Turns plain text into the subwords of a model that was trained elsewhere, with its codes.
 
-What was done to the model's training text is seen in its dictionary and in its file of codes.
+The preprocessing of the model's training text is inferred from its dictionary and its codes file.
 """
 
 from collections.abc import Callable, Collection
@@ -30,7 +30,7 @@ def foreign_splitter(
     """
     if not codes_path.exists():
         raise CorpusError(f"{codes_path}: no such file; give the codes that came with the model")
-    if b"\0" in codes_path.read_bytes():  # a text of codes has no zero byte
+    if b"\0" in codes_path.read_bytes():  # a codes file is text, which does not contain zero bytes
         return PieceEncoder(codes_path).pieces, "sentencepiece"
     encoder = CodesEncoder(codes_path)
     if is_tokenised:

@@ -1,4 +1,4 @@
-"""The .idx files of fairseq's data-bin: a header and the length of each line."""
+"""Reads the .idx files of fairseq's data-bin, which have a header and the length of each line."""
 
 import struct
 from collections.abc import Sequence

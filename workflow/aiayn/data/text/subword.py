@@ -44,7 +44,7 @@ from aiayn.spec.system import CorpusSpec, SubwordSpec
 SUFFIX_BY_METHOD = {"sentencepiece": ".model", "subword_nmt": ".codes"}
 JOINT_NAME = "joint"
 _KIB_PER_MIB = 1024
-LINES_PER_DRAW = 1 << 16  # another number would draw another sample
+LINES_PER_DRAW = 1 << 16  # a different number would draw a different sample
 _LINES_PER_BLOCK = 8192
 
 NUM_RESERVED_PIECES = 3 + 256  # <unk> <s> </s>, and a piece for each byte
@@ -118,7 +118,7 @@ class CodesEncoder(LineEncoder):
         lines = list(read_lines(codes_path))
         has_header = lines[:1] == [CODES_HEADER]
         merges = [line.split(" ") for line in (lines[1:] if has_header else lines)]
-        # fastBPE has no header, and the count of each pair in a third column.
+        # A codes file of fastBPE lacks a header, and its third column is the count of each pair.
         is_fastbpe = not has_header and all(len(m) == 3 and m[2].isdecimal() for m in merges)
         if not merges or not (is_fastbpe or all(len(merge) == 2 for merge in merges)):
             expected = (
@@ -129,7 +129,7 @@ class CodesEncoder(LineEncoder):
                 f"{codes_path}: not codes of subword-nmt: expected {expected}; rerun `aiayn"
                 " segment`, or give the file of the model"
             )
-        # Only version 0.1 of the format, which has no header, has the end of a word as a symbol.
+        # Only version 0.1 of the format has a symbol for the end of a word. It lacks a header.
         is_first_version = not has_header and any("</w>" in merge[:2] for merge in merges)
         header = [] if is_first_version else [CODES_HEADER]
         pairs = [f"{first} {second}" for first, second, *_ in merges]

@@ -1,5 +1,5 @@
-"""What a job needs inside Slurm: its node's address, no GPUs that it did not request, a requeue at
-its time limit or after a preemption.
+"""The functions that run inside a Slurm job: find its node's address, hide GPUs that it did not
+request, and requeue it at its time limit or after a preemption.
 """
 
 import logging

@@ -1,5 +1,5 @@
-"""Compares a cluster's file with what Slurm has: the CPUs of its nodes, and why it refuses a
-request.
+"""Compares a cluster's file with Slurm: the number of CPUs of its nodes, and the reason for a
+refused request.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Slurm's queue: lists this user's jobs, in words that are not Slurm's, says why they wait, and
-cancels them.
+"""Lists this user's jobs in Slurm's queue in plain words, says why they wait, and cancels them.
 
 Only the queue decides whether a job is alive. Accounting (sacct) does not: it lags, and may be
-unavailable for hours. A queue that does not answer is unknown, never empty.
+unavailable for hours. If the queue does not answer, its jobs are unknown. It is never taken as
+empty.
 """
 
 import os

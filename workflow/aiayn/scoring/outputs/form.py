@@ -33,7 +33,7 @@ MIN_GAIN_KNOWN, MIN_GAIN_MARKS, MIN_GAIN_BLANKS = 1.01, 1.1, 1.3
 MIN_MATCH = 3.0  # percent without the form; the source or a repeated sentence has less
 MIN_SHARE = 0.05  # of the lines that contain a known form
 MIN_MARKS = 20  # accents or punctuation marks of the references
-MAX_MISSING = 0.05  # of the references' marks, up to which an output has none
+MAX_MISSING = 0.05  # share of the references' marks; an output with fewer counts as without marks
 MARKS = {"accents or umlauts": r"[^\W\d_a-zA-Z]", "punctuation": r"[^\w\s]"}
 PLAIN_SHARE = 0.1  # of lines with a full stop or comma after a word
 

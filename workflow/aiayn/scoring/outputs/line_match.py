@@ -17,7 +17,7 @@ from aiayn.errors import ScoreError
 
 NUM_DECOYS = 19
 MAX_OUT_OF_ORDER = 0.5
-# of the references' share of frequent words; another language's text has 0.13 of it at most
+# least ratio of the frequent words' share to the references'; other languages have at most 0.13
 MIN_LANGUAGE = 0.3
 # words of the references that identify their language; they are a third of any German or French
 # text
