@@ -235,7 +235,7 @@ def spans(cells: Sequence[ShownCell]) -> list[ShownCell]:
 
 
 class Field(NamedTuple, Generic[Item]):
-    """A column, and the function that makes its cell from the item of a row."""
+    """A column, with the function that makes a cell of this column from the item of a row."""
 
     column: Column
     cell: Callable[[Item], Cell | None]

@@ -111,8 +111,8 @@ def gather_results(
     are searched for the job of the run.
 
     Raises:
-        TableError: naming the first missing record, or a training under another spec (neither with
-            `so_far`).
+        TableError: if a record is missing, or if a training has a different spec. With `so_far`
+            both are allowed.
         RecordError: if a record is torn, or if it was made from a different run than its training
             (with `so_far` such a record is skipped).
         CorpusError: if a record differs from the list of its training's evaluations (not with

@@ -108,7 +108,7 @@ class _Start:
         self._last_slot = -1
 
     def read(self, line: bytes) -> None:
-        """Take in a line of this start."""
+        """Read a further line of this start."""
         if not self._first_line and _time_of(line):
             self._first_line = line
         has_statistics = b"num_updates" in line or b'{"epoch"' in line or b"| valid on" in line

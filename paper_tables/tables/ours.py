@@ -51,7 +51,7 @@ def our_cell(number: Number | None) -> Cell:
 
 
 def of_seeds(number: Number, seeds: Collection[int]) -> Number:
-    """Return a number over some of its seeds."""
+    """Return the same number, restricted to some of its seeds."""
     values = [(run, value) for run, value in number.values if run.seed in seeds]
     return msgspec.structs.replace(number, values=tuple(values))
 

@@ -103,8 +103,8 @@ def _transformer_multiplications(
 
 
 def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
-    """Return the multiplications of fairseq's `lstm`: four gates of input and state, and one
-    attention a target token.
+    """Return the multiplications of fairseq's `lstm`: four gates of input and state in each layer,
+    and one attention for each target token.
     """
     width, state = training.d_model, training.d_ff
     further = (training.num_layers - 1) * LSTM_GATES * state * (state + state)
@@ -226,19 +226,19 @@ def _lstm_layer_parameters(training: TrainingSpec) -> int:
 
 
 def _lstm_parameters(input_width: int, state_width: int) -> int:
-    """Return the parameters of one LSTM layer; PyTorch's has two biases a gate, of input and of
-    state.
+    """Return the number of parameters of one LSTM layer. In PyTorch each gate has two biases, for
+    the input and for the state.
     """
     return LSTM_GATES * state_width * (input_width + state_width + 2)
 
 
 def _fconv_layer_parameters(training: TrainingSpec) -> int:
-    """Return the parameters of fairseq's `fconv` but its embeddings and output: d_model wide words,
-    d_ff channels.
+    """Return the number of parameters of fairseq's `fconv`, without embeddings and output layer,
+    for word vectors of size d_model and d_ff channels.
 
-    Every matrix has a norm and a bias for each of its outputs (weight normalisation). Either stack
-    is brought from d_model to d_ff before its convolutions and back after them. So is each layer's
-    attention in the decoder.
+    Every matrix has a norm and a bias for each of its outputs (weight normalisation). In each
+    stack, one linear map goes from d_model to d_ff before the convolutions and one goes back after
+    them. Each attention of the decoder has two such maps, too.
     """
     width, channels = training.d_model, training.d_ff
     into, out_of = _normalised_parameters(width, channels), _normalised_parameters(channels, width)

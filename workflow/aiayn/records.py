@@ -235,7 +235,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
 
     @property
     def remarks(self) -> str:
-        """What a reader of the table of runs should know, '' if there is nothing."""
+        """A remark for readers of the table of runs, '' if there is none."""
         remarks = []
         if self.num_left_out:
             remarks.append(f"{self.num_left_out:,} training pairs left out as too long")

@@ -46,8 +46,8 @@ class PrintedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReleasedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A released model with its binarized test set, what is known of them, and what differs from
-    the paper.
+    """A released model with its binarized test set, the published facts about them, and the
+    differences from the paper.
     """
 
     name: str

@@ -36,7 +36,8 @@ class WingTable(msgspec.Struct, frozen=True):
     frame, or None.
 
     The page shows it in `chapter`, ordered by `place` among the tables of the core and of all
-    wings. A pack has it only if it holds a number of ours, unless `is_always_packed`.
+    wings. A pack contains the table only if the table has a number of ours, or if
+    `is_always_packed`.
     """
 
     name: str

@@ -103,7 +103,7 @@ def _diagnose_folder(args: Flags, folder: Path) -> "Diagnosis":
 
 
 def _overrides(args: Flags) -> Overrides:
-    """Return what the config sets for every system.
+    """Return the values that the config sets for all systems of its scale.
 
     Raises:
         UsageError: if keys of a config file are to be replaced, and none is named.

@@ -163,7 +163,9 @@ def run(args: Flags) -> None:
 
 
 def search_of(args: Any) -> DecodingSpec:
-    """Return the search of the flags: the paper's or fairseq's, with what single flags change."""
+    """Return the search settings: the paper's or fairseq's, changed by the flags for single
+    settings.
+    """
     decoding = read_system("base", "paper").decoding
     is_by_fairseq = args.search == "fairseq" or (args.search is None and args.released is not None)
     changes: dict[str, Any] = dict(FAIRSEQ_SEARCH) if is_by_fairseq else {}
@@ -174,8 +176,8 @@ def search_of(args: Any) -> DecodingSpec:
 
 
 def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tuple[Any, Any, bool]:
-    """Return the ids of the lines of --source and of the references, None without references, and
-    whether Moses tokenised them.
+    """Return the ids of the lines of --source, the ids of the references (None without references),
+    and whether Moses tokenised the lines.
     """
     from aiayn.data.text.foreign import foreign_splitter
 

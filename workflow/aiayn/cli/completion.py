@@ -20,7 +20,7 @@ class Flags:
 
 
 class CompletionArguments(Flags):
-    """What every verb is called with, which only this one reads: the parsers of all verbs."""
+    """The parsers of all verbs. `aiayn` passes them to every verb, but only this verb uses them."""
 
     make_parsers: Callable[[], dict[str, argparse.ArgumentParser]]
 

@@ -10,7 +10,7 @@ from aiayn.spec.system import ScaleSpec, convert_scale, read_scale, read_scale_d
 
 
 def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
-    """Return a scale's config, its keys replaced by `KEY=VALUE` texts, values read as YAML.
+    """Return a scale's config after replacing keys by `KEY=VALUE` texts. Values are read as YAML.
 
     Raises:
         UsageError: if a change is not of the form KEY=VALUE.

@@ -60,7 +60,9 @@ def run(args: Flags) -> None:
 
 
 def searched_as(decoding: DecodingSpec, testset: str) -> DecodingSpec:
-    """Return the search for a test set: its name may have another alpha than the system."""
+    """Return the search settings for a test set. The test set's name may contain an alpha that
+    replaces the system's.
+    """
     alpha = split_alpha(testset)[1]
     if alpha is None:
         return decoding
@@ -79,7 +81,7 @@ def decode_testset(
 ) -> None:
     """Translate a test set with a recorded average, and write lines and record.
 
-    `searched` is the test set, perhaps with an alpha that replaces that of `decoding`.
+    `searched` is the test set. It may contain an alpha, which replaces the alpha of `decoding`.
     """
     import torch
 

@@ -78,7 +78,7 @@ class Flags:
 
 
 class Part(NamedTuple):
-    """A record of an evaluation: what it is made from, and how to make it.
+    """A record of an evaluation, with the inputs and the function that make it.
 
     `fits` says whether a record has the present settings.
     """
@@ -91,10 +91,10 @@ class Part(NamedTuple):
     fits: Callable[[Any], bool] = lambda _: True
 
     def is_current(self) -> bool:
-        """Return whether the record is there, as the part would be made now.
+        """Return whether the record exists and is up to date.
 
         An average of an earlier version does not state its input. Then it must be the newer file.
-        The checkpoint of an average is not looked at (`_is_average_due`).
+        The checkpoint of an average is not checked here, but in `_is_average_due`.
         """
         try:
             record = read_record(self.path, self.record_type)
@@ -115,7 +115,7 @@ class Part(NamedTuple):
 
 
 def run(args: Flags) -> None:
-    """Make the records that are missing or not current, then write the list of all.
+    """Make the records that are missing or out of date, then write the list of all records.
 
     Raises:
         UsageError: if an evaluation is misspelt, or --record is not the training's place.
@@ -158,7 +158,9 @@ def run(args: Flags) -> None:
 
 
 def _check_names(args: Flags, train: TrainRecord, words: Sequence[str]) -> None:
-    """Require averages with test sets, and the list's place, from which follow the others'."""
+    """Require evaluations of the form average/test set, and a list at the place from which the
+    paths of the records are derived.
+    """
     for word in words:
         average, _, testset = word.partition("/")
         if num_averaged(average) < 1 or not testset or "/" in testset:
@@ -232,11 +234,11 @@ def _parts(args: Flags, train: TrainRecord, word: str, averaged: Part) -> Iterat
 
 
 def _is_average_due(train: TrainRecord, averaged: Part, parts: Iterable[Part]) -> bool:
-    """Return whether an average is to be made: it is not current, its checkpoint is absent, or it
-    is torn and a part has to read it.
+    """Return whether an average must be made: it is out of date, its checkpoint is absent, or the
+    checkpoint is torn and must be read.
 
-    Results may be copied without checkpoints and runs: then an absent checkpoint is only missed by
-    a part that has to read it.
+    Results may be copied without checkpoints and runs. Then an absent checkpoint matters only if a
+    part of an evaluation must read it.
     """
     if not averaged.is_current():
         return True

@@ -74,7 +74,7 @@ class VerbParser(argparse.ArgumentParser):
 
 
 def _titles(action: argparse.Action) -> list[str]:
-    """Return what argparse calls a flag or a value in its messages."""
+    """Return the name of a flag or positional value as argparse writes it in messages."""
     return [*action.option_strings, str(action.metavar or action.dest), action.dest]
 
 
@@ -103,8 +103,8 @@ def add_flags(parser: argparse.ArgumentParser, flags: type) -> None:
 
 
 def _keywords_of_type(hint: Any, is_given: bool) -> dict[str, Any]:
-    """Return the keywords of `add_argument` for a field's type; `is_given`: argparse requires it by
-    itself, or it has a default.
+    """Return the keywords of `add_argument` that follow from a field's type. `is_given` means that
+    argparse already requires the flag, or that it has a default.
     """
     if hint is bool:
         return {"action": "store_true"}
@@ -122,7 +122,7 @@ def _keywords_of_type(hint: Any, is_given: bool) -> dict[str, Any]:
 
 
 def whole_number(text: str, *, least: int = 0, most: int = 10**9) -> int:
-    """Return a flag's whole number.
+    """Parse a flag's whole number.
 
     Raises:
         ArgumentTypeError: if the text is not a whole number from `least` to `most`.
@@ -134,7 +134,7 @@ def whole_number(text: str, *, least: int = 0, most: int = 10**9) -> int:
 
 
 def decimal_number(text: str) -> float:
-    """Return a flag's number.
+    """Parse a flag's number.
 
     Raises:
         ArgumentTypeError: if the text is not a number with a decimal point.
@@ -149,17 +149,21 @@ def decimal_number(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """Return a flag's whole number of 1 or more."""
+    """Parse a flag's whole number, which must be at least 1."""
     return whole_number(text, least=1)
 
 
 def seed(text: str) -> int:
-    """Return a seed: fairseq adds the number of the epoch, and the sum has 32 bits."""
+    """Parse a seed. Its limit is lower than 2^32, because fairseq adds the number of the epoch and
+    the sum has 32 bits.
+    """
     return whole_number(text, most=2**31 - 1)
 
 
 def num_threads(text: str) -> int:
-    """Return a number of threads. Torch ends the process if it cannot start them."""
+    """Parse a number of threads. The limit is checked, because torch ends the process if it cannot
+    start them.
+    """
     return whole_number(text, least=1, most=1024)
 
 

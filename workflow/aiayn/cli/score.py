@@ -38,7 +38,7 @@ EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-
 
 
 class TextFlags:
-    """The flags of `score` and `evaluate` on the references and on the form of the text."""
+    """The flags that `score` and `evaluate` share: the references and the form of the text."""
 
     testset: str | None = flag(
         "newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...),"
@@ -75,8 +75,8 @@ def run(args: Flags) -> None:
 
 
 def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> None:
-    """Score a run's translations by their record, with the references of fetch's, and write the
-    record.
+    """Score the translations in a record with the references in the record of fetch, and write the
+    record of the scores.
     """
     decoded = read_record(decoded_path, Hypotheses, "--decoded")
     raw = read_record(raw_path, RawCorpus, "--raw")
@@ -97,9 +97,11 @@ def print_output_scores(
     *,
     search: str = "",
 ) -> None:
-    """Score translations, and print the scores. Refuse lines whose form would decide them.
+    """Score translations, and print the scores. Raise an error if the form of the lines would
+    decide the score.
 
-    `place` names the references in messages, `search` is the signature's part of a decoding.
+    `place` is the name of the references in messages. `search` is the part of the signature that
+    describes the beam search.
     """
     from aiayn.data.sources.testsets import (
         target_language_of,
@@ -141,7 +143,7 @@ def print_output_scores(
 
 
 def _print_doubts(output: SystemOutput, references: Sequence[str]) -> None:
-    """Print in a line each what may be wrong about translations that are scored."""
+    """Print one line for each possible mistake in translations that are scored."""
     doubts = find_doubts(output.lines, references)
     if output.has_several:
         doubts.append("sentences occur twice: two decodings in one file? The first one is scored")
@@ -150,7 +152,9 @@ def _print_doubts(output: SystemOutput, references: Sequence[str]) -> None:
 
 
 def read_references(args: TextFlags, output: SystemOutput | None) -> tuple[list[str], str]:
-    """Return the reference lines and what to call them. They may be in the output itself."""
+    """Return the reference lines and their name for messages. The references may be part of the
+    system output.
+    """
     if args.references is not None:
         file = read_output(args.references)
         if file.kind != "generate log":

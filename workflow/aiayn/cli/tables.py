@@ -39,7 +39,7 @@ MAX_NOT_READ = 20  # files that the terminal lists
 
 
 def _parse_config(text: str) -> object:
-    """Return the JSON of a flag.
+    """Parse the JSON value of a flag.
 
     Raises:
         ArgumentTypeError: if it is not JSON, or nested too deeply.
@@ -71,7 +71,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Render everything. Print Table 2, what was read, and the path of the page."""
+    """Render everything. Print Table 2, a summary of the input, and the path of the page."""
     if args.from_logs is not None:
         _make_from_logs(args, args.from_logs)
         return

@@ -108,7 +108,8 @@ def _chosen_cluster(args: Flags) -> ClusterSpec | None:
 
 
 def _check_beginning(args: Flags, begins_from: str | None) -> None:
-    """Require --begin-from for a system that continues another system's training, and for no other.
+    """Require --begin-from if the system continues a different system's training, and refuse it
+    otherwise.
 
     Raises:
         UsageError: if the flag is missing or superfluous.

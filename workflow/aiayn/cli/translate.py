@@ -71,7 +71,9 @@ def run(args: Flags) -> None:
 
 
 def text_splitter(finished: FinishedRun, language: str) -> Callable[[str], str]:
-    """Return what makes pieces of a line of a language, as was done to the run's corpus."""
+    """Return the function that turns a line of a language into subwords, as it was done for the
+    run's corpus.
+    """
     from aiayn.data.text.subword import load_encoders
 
     segmented = finished.segmented
@@ -83,7 +85,7 @@ def text_splitter(finished: FinishedRun, language: str) -> Callable[[str], str]:
 
 
 def text_joiner(finished: FinishedRun) -> Callable[[str], str]:
-    """Return what makes a line of text of its pieces."""
+    """Return the function that turns subwords into a line of text."""
     segmented = finished.segmented
     if segmented is None:
         return remove_marks

@@ -78,7 +78,7 @@ class ExportedTask:
         )
 
     def load_dataset(self, split: str) -> None:
-        """Refuse.
+        """Raise an error, because an export does not have data.
 
         Raises:
             CorpusError: always.

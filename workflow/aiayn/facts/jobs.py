@@ -81,7 +81,9 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Jobs(msgspec.Struct, kw_only=True):
-    """What a folder holds: files by their path below it, trainings, translations, averagings."""
+    """The content of a folder: files by their path below it, trainings, translations and
+    averagings.
+    """
 
     file_by_path: dict[str, LogFile]
     trainings: list[Training]
@@ -309,7 +311,7 @@ def _joined(sections: list[Section]) -> Training:
 def _training_of(
     section: Section, model_path: str, trainings: Sequence[Training]
 ) -> Training | None:
-    """Return the training that made a translation's checkpoint; None if it cannot be told."""
+    """Return the training that made a translation's checkpoint, or None if this is unclear."""
     path = section.path
     model_folder = posixpath.dirname(models_of(model_path)[0]) or "."
     candidates = []

@@ -102,7 +102,7 @@ def read_log(path: Path, name: str = "") -> LogFile:
 
 
 class _Reader:
-    """Passes each line to the section that it is a part of."""
+    """Assigns each line of a log to its section."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -124,7 +124,7 @@ class _Reader:
         self._number = 0
 
     def read(self, number: int, line: bytes) -> None:
-        """Take in one line."""
+        """Read a further line."""
         self._number = number
         if self._pending:
             self._read_pending(number, line)

@@ -52,7 +52,7 @@ class JudgedTranslation(msgspec.Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The place of its log."""
+        """The file of its log, with the line if needed."""
         return self.translation.name
 
 
@@ -82,7 +82,7 @@ class JudgedTraining(msgspec.Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The place of its log."""
+        """The file of its log, with the line if needed."""
         return self.training.name
 
     @property

@@ -38,7 +38,7 @@ def cancel_run(
 
 
 class _Cancellation:
-    """The end of one run, as its state was when it was asked for."""
+    """Ends one run, according to its state when the user asked for the end."""
 
     def __init__(
         self, folder: RunFolder, status: RunStatus, queue: JobQueue | None, timeout_seconds: float
@@ -50,7 +50,7 @@ class _Cancellation:
         self._timeout_seconds = timeout_seconds
 
     def cancel(self) -> str:
-        """Cancel it as its state asks, and return what was saved."""
+        """Cancel the run in the way that its state requires, and return what was saved."""
         status, queue = self._status, self._queue
         # Ending a run that another machine may be training is left to a person.
         if status.state == "unknown":

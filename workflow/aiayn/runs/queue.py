@@ -67,8 +67,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobQueue(Protocol):
-    """What runs need of a queue. `title`, its name, and `asked`, the command that lists it, are for
-    messages.
+    """What runs need of a queue. Messages use `title`, the name of the queue, and `asked`, the
+    command that lists it.
     """
 
     title: str

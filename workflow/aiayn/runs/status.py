@@ -96,7 +96,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_run_folders(runs_folder: Path) -> list[Path]:
-    """Return the folders of all runs, by name.
+    """Return the folders of all runs, sorted by name.
 
     Raises:
         RecordError: if the folder does not exist.

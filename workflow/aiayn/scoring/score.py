@@ -244,7 +244,9 @@ def _is_defined(metric: str, target_language: str) -> bool:
 
 
 def _languages(metric: str) -> tuple[str, ...]:
-    """Return the languages that a metric is defined for. None if it is defined for all."""
+    """Return the languages for which a metric is defined, or None if it is defined for all
+    languages.
+    """
     procedure = PROCEDURE_BY_METRIC.get(metric)
     if procedure is None or procedure.tok == "none":
         return ()

@@ -21,7 +21,7 @@ def available_device(device: str) -> str:
 
 
 def resolve_device(device: str) -> str:
-    """Return `cpu` or `cuda` for `auto`.
+    """Resolve `auto` to `cuda` or `cpu`.
 
     Raises:
         LaunchError: for `cuda` on a machine without a GPU.
@@ -35,8 +35,8 @@ def resolve_device(device: str) -> str:
 
 
 def prepare_device(device: str) -> None:
-    """Set for this process what all computation on a `cuda` device needs, whether it trains or
-    evaluates.
+    """Apply the settings of this process that all computation on a `cuda` device needs, in training
+    and in evaluation.
     """
     if device == "cuda":
         refuse_cudnn()

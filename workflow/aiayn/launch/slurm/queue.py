@@ -90,8 +90,8 @@ class SlurmQueue:
         return shutil.which("squeue") is not None
 
     def find(self, name: str | None = None) -> list[QueuedJob]:
-        """Return the jobs of a name, or all, oldest first, ended ones too as long as squeue shows
-        them (MinJobAge).
+        """Return the jobs with a name, or all jobs, oldest first. Ended jobs are included as long
+        as squeue shows them (MinJobAge).
 
         Raises:
             SlurmError: if squeue fails, or its answer is cut.

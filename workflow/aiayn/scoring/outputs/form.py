@@ -64,7 +64,7 @@ class Form(msgspec.Struct, frozen=True):
         return f"python3 -c {shlex.quote(program)}"
 
     def plain(self, line: str) -> str:
-        """Return a line without the form. A line that is not of this form stays."""
+        """Undo the form in a line. A line without the form is not changed."""
         if re.search(self.pattern, line) is None:
             return line
         for step in filter(None, self.sed.split("; ")):
