@@ -76,7 +76,7 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The mark as a tuple; empty without a mark."""
+        """The mark as a tuple. It is empty without a mark."""
         return (self.mark,) if self.mark else ()
 
     @property

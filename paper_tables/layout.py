@@ -285,7 +285,7 @@ def rows_of(
     aside: Callable[[Item], tuple[str, str] | None] = lambda item: None,
     anchor: Callable[[Item], str] = lambda item: "",
 ) -> pd.DataFrame:
-    """Return the frame with a row per item; the field of each column makes the cell from it.
+    """Return the frame with a row per item. The field of each column makes the cell from it.
 
     The text of the first field is the name of the row.
     """

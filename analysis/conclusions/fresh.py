@@ -321,7 +321,8 @@ class TimedUpdates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def read_seconds_an_update(path: Path = SECONDS_PATH) -> dict[str, list[float]]:
-    """Return the CPU seconds of an update by system, a value for each round; empty without a file.
+    """Return the CPU seconds of an update by system, a value for each round. The result is empty
+    without a file.
 
     Raises:
         TableError: the file is malformed.

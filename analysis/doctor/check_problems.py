@@ -175,8 +175,8 @@ def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None
 
 
 def tokens_ratio(case: Case) -> float | None:
-    """Return the tokens of an update over the system's: the printed target tokens, or else the
-    positions of the arguments; None if neither is known.
+    """Return the ratio of an update's tokens to the system's. They are the printed target tokens
+    or, if not printed, the positions in the arguments. Return None if both are unknown.
     """
     expected = expected_number(case, "tokens_per_update")
     if case.training is None or not expected:
@@ -187,6 +187,6 @@ def tokens_ratio(case: Case) -> float | None:
 
 
 def expected_number(case: Case, quantity: str) -> float | None:
-    """Return the system's value of a quantity; None if it is not a number."""
+    """Return the system's value of a quantity, or None if it is not a number."""
     value = case.claim.target.values.get(quantity)
     return None if isinstance(value, tuple) else real(value)

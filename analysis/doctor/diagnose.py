@@ -29,7 +29,7 @@ CHECKS: dict[str, Callable[[Case], Answer]] = {
 def diagnose_run(
     results_folder: Path, runs_folder: Path, path: Path, overrides: Overrides
 ) -> Diagnosis:
-    """Return the diagnosis of a run of ours by its record's path; overrides of its scale replace
+    """Return the diagnosis of a run of ours by its record's path. Overrides of its scale replace
     its system's own values.
     """
     train = read_train_record(path, runs_folder)
@@ -74,8 +74,8 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
 
 
 def diagnose(case: Case, no_log: str = "none") -> Diagnosis:
-    """Return the findings on a run that its evidence supports; they keep the order of the checks
-    until `costs` ranks them. `no_log` is said in place of the log's path.
+    """Return the findings on a run that its evidence supports. They are in the order of the checks
+    until `costs` ranks them. If there is no log, `no_log` replaces its path in the texts.
     """
     claim = case.claim
     outcomes = tuple(

@@ -18,7 +18,7 @@ NEXT_STEP = (
 
 
 def render_diagnosis(diagnosis: Diagnosis) -> str:
-    """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF; paths are
+    """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF. Paths are
     never broken.
     """
     claim = f"system {diagnosis.system} of scale {diagnosis.scale}, corpus {diagnosis.corpus}"

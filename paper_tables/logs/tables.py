@@ -156,7 +156,8 @@ def lay_out_first_look(trainings: Sequence[JudgedTraining]) -> Table:
 
 
 def _printed_words(target: Target | None, name: str, role: str = "") -> str:
-    """Return the printed PPL, or the BLEU of a role, of a row; '' if none is printed.
+    """Return the printed PPL of a row, or its BLEU of a role. Return '' if the paper does not print
+    it.
 
     Where the editions differ, it has both values.
     """

@@ -25,7 +25,8 @@ def has_figures() -> bool:
 def draw_figures(
     kind: Literal["scale_figures", "logs_figures"], folder: Path, *arguments: Any
 ) -> list[DrawnFigure] | None:
-    """Let the wings draw the figures of this kind into `folder`; return them in the page's order.
+    """Let the wings draw the figures of this kind into `folder`, and return them in the page's
+    order.
 
     `aiayn.wings.Wing.scale_figures` and `logs_figures` document the arguments. The list is empty if
     no wing draws. Without the extra `figures` the result is None, and a line is logged.

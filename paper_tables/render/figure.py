@@ -56,7 +56,7 @@ _LONG_FRACTION = re.compile(r"(?<=[ ,\"(A-Za-z-])([0-9]*\.[0-9]{2})[0-9]{4,}(?=[
 
 
 class FigureError(AiaynError):
-    """A figure cannot be drawn from the available data; the page shows the message."""
+    """A figure cannot be drawn from the available data. The page shows the message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +192,8 @@ def _with_own_ids(svg: str, name: str) -> str:
 def write_figure(
     figure: Figure, frame: pd.DataFrame, folder: Path, *, with_frame: bool = True
 ) -> list[Path]:
-    """Write `<name>.tsv`, the frame, and the chart as SVG and PDF; return the paths of the charts.
+    """Write `<name>.tsv`, the frame, and the chart as SVG and PDF, and return the paths of the
+    charts.
 
     `with_frame=False` leaves out the frame, for a folder that has it already. If the figure cannot
     be drawn, nothing is written.

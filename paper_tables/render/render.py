@@ -214,7 +214,7 @@ def render_latex(table: Table) -> str:
 
 
 def render_csv(table: Table) -> str:
-    """Return a header and one line per row; the last column explains the marks of the row.
+    """Return a header and one line per row. The last column explains the marks of the row.
 
     A cell that spans columns is followed by `(spanned)` in the others.
     """

@@ -92,8 +92,8 @@ def render_report(
     links: Sequence[Statement] = (),
     banners: Sequence[str] = (),
 ) -> str:
-    """Return the page of a scale; if `figures` is None, it names the command that installs their
-    extra. Without an `origin` the same numbers give the same bytes.
+    """Return the page of a scale. If `figures` is None, the page shows the command that installs
+    the extra for figures. Without an `origin` the same numbers give the same bytes.
     """
     picture = picture_of(frame)
     num_finished = sum(run.status.state == "finished" for run in frame.runs)
@@ -125,7 +125,7 @@ def render_report(
 
 
 def picture_of(frame: Frame) -> Picture | None:
-    """Return the picture that a wing makes of a scale; None while nothing can be answered."""
+    """Return the picture that a wing makes of a scale, or None while nothing can be answered."""
     for make in registered("answer"):
         picture: Picture | None = make(frame)
         return picture
@@ -212,7 +212,7 @@ def _chapters(
 
 
 def _figure(figure: DrawnFigure) -> dict[str, Any]:
-    """Return a figure for the template; ids in its SVG become unique on the page."""
+    """Return a figure for the template. Ids in its SVG become unique on the page."""
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg)
     place = f"{figure.folder_name}/{figure.name}" if figure.folder_name else ""
     return {
@@ -259,7 +259,9 @@ class Origins:
 
 
 def show_table(table: Table, command: str) -> ShownTable:
-    """Return a table as a page shows it; rows with an aside are names below it."""
+    """Return a table as a page shows it. A row with an aside is not shown: only its name appears
+    below the table.
+    """
     is_shown = table.cells.reason == ""
     asides = {}
     for reason, cells in table.cells[~is_shown].groupby("reason", sort=False):

@@ -74,8 +74,8 @@ def make_tables(
 
 
 def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:
-    """Write the frames, the picture and each table with a number of ours; return the tables of the
-    page.
+    """Write the frames, the picture and each table with a number of ours, and return the tables of
+    the page.
 
     No file has the time or commit of its making: the same records give the same bytes.
     """
@@ -140,7 +140,9 @@ def write_picture(frame: Frame, folder: Path) -> None:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Write text whole or not at all; control characters are spelt out."""
+    """Write a text file completely or not at all. Control characters are replaced by visible
+    escapes.
+    """
     with (
         replace_on_success(path) as partial_path,
         partial_path.open("w", encoding="utf-8", newline="\n") as lines,

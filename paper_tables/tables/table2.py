@@ -156,7 +156,9 @@ def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
 
 
 def difference_cells(cells: Sequence[PrintedCell]) -> list[Cell]:
-    """Return ours minus printed, for each edition; only the scale's mark under other conditions."""
+    """Return our number minus the printed number, for each edition. If the conditions differ,
+    return only the scale's mark.
+    """
     number = cells[0].number
     if number is None or number.mark:
         return [Cell("", "state", number.marks if number else ())]

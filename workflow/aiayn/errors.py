@@ -44,7 +44,7 @@ def require_no_password(text: str, place: str) -> None:
 
 
 class AiaynError(Exception):
-    """Base of all errors caused by the input or a check; the command exits with `exit_code`."""
+    """Base of all errors caused by the input or a check. The command exits with `exit_code`."""
 
     exit_code = 1
 
@@ -84,7 +84,7 @@ class ScoreError(AiaynError):
 
 
 class EvaluationError(AiaynError):
-    """Some evaluations of a training failed; the records of the others are written."""
+    """Some evaluations of a training failed. The records of the other evaluations are written."""
 
 
 class TableError(AiaynError):

@@ -101,8 +101,8 @@ class ContrastLine(NamedTuple):
 
 
 def lay_out_recurrence(frame: Frame) -> Table | None:
-    """Return base, recurrence and convolution in quality and speed; None without a fresh run of the
-    latter two.
+    """Return the table of base, recurrence and convolution in quality and speed, or None without a
+    fresh run of recurrence or convolution.
     """
     runs = _runs_of(frame, RECURRENCE)
     if not runs:
@@ -172,7 +172,9 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
 
 
 def lay_out_model_readings(frame: Frame) -> Table | None:
-    """Return other readings of the paper's model against base; None without a fresh run of any."""
+    """Return the table of other interpretations of the paper's model, each against base, or None
+    without a fresh run.
+    """
     runs = _runs_of(frame, MODEL_READINGS)
     if not runs:
         return None
@@ -264,11 +266,13 @@ class _Earlier(NamedTuple):
 
     @property
     def dev(self) -> str:
-        """The first test set; '' without any."""
+        """The first test set, or '' if there are none."""
         return next(iter(self.testsets), "")
 
     def estimate(self, contrast: FreshContrast, testset: str) -> Estimate | None:
-        """Return a contrast on a test set by decision 0009's sd; None without a value or an sd."""
+        """Return a contrast on a test set by decision 0009's sd, or None without a value or an
+        sd.
+        """
         values, pooled = self.values.get(testset, {}), self.pooled.get(testset)
         row, control = values.get(contrast.system), values.get(contrast.control)
         if not row or not control or pooled is None:
@@ -282,8 +286,8 @@ class _Earlier(NamedTuple):
         return our_field(f"earlier_{testset}", heading, lambda line: self.cell(line, testset))
 
     def cell(self, line: ContrastLine, testset: str) -> Cell | None:
-        """Return a line's contrast on a test set, with the numbers of seeds; blank without a
-        value.
+        """Return a line's contrast on a test set, with the numbers of seeds. The cell is blank
+        without a value.
         """
         contrast = FreshContrast("") if line.compared is None else line.compared.contrast
         estimate = self.estimate(contrast, testset)
@@ -365,7 +369,7 @@ def _further_bleu_fields(frame: Frame) -> list[Field[ContrastLine]]:
 
 
 def _number_field(name: str, heading: str, metric: str, testset: str = "") -> Field[ContrastLine]:
-    """Return the field of a metric over the fresh seeds; blank without a fresh run."""
+    """Return the field of a metric over the fresh seeds. A cell is blank without a fresh run."""
 
     def cell(line: ContrastLine) -> Cell | None:
         number = _number(line.frame, line.system, metric, testset)
@@ -375,7 +379,7 @@ def _number_field(name: str, heading: str, metric: str, testset: str = "") -> Fi
 
 
 def _number(frame: Frame, system: str, metric: str, testset: str = "") -> Number | None:
-    """Return the number of a system with its fresh seeds only, on dev or on a further test set;
+    """Return the number of a system with its fresh seeds only, on dev or on a further test set, or
     None without a fresh run.
     """
     place = (_corpus(frame), system, COMPARED_AVERAGE)

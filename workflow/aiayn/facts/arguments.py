@@ -102,7 +102,7 @@ def is_open(text: str) -> bool:
 
 @functools.lru_cache(maxsize=64)  # each rank of fairseq 0.9 prints the same line
 def parse_arguments(text: str) -> Arguments:
-    """Return the program and its arguments; the program is '' if it is not fairseq's.
+    """Return the program and its arguments. The program is '' if it is not fairseq's.
 
     Raises:
         ValueError: if the text is not a whole Namespace or config.
@@ -185,7 +185,7 @@ def _value(tree: ast.expr) -> Value:
 
 
 def _program_of(values: dict[str, Value], *, is_config: bool) -> str:
-    """Return the program that prints such arguments; '' for a program that is not fairseq's."""
+    """Return the program that prints such arguments, or '' for a program that is not fairseq's."""
     if "trainpref" in values and "destdir" in values:
         return "preprocess"
     if "inputs" in values and "output" in values:

@@ -376,7 +376,7 @@ def _base() -> TrainingSpec:
 
 
 def counted_parameters(section: Section) -> int | None:
-    """Return the parameters of fairseq's transformer by arguments and dictionaries; None if its
+    """Return the parameters of fairseq's transformer by arguments and dictionaries, or None if its
     sizes are not known.
     """
     symbols = section.symbols
@@ -547,7 +547,7 @@ def _score(section: Section) -> Iterator[Fact]:
 
 def bleu_error(section: Section) -> float | None:
     """Return by how much a printed BLEU leaves the range that its precisions, brevity penalty and
-    lengths allow, which are printed with few digits; None if they are not stated.
+    lengths allow, which are printed with few digits. Return None if they are not stated.
     """
     names = ("bleu", "brevity_penalty", "hypothesis_tokens", "reference_tokens", "length_ratio")
     bleu, penalty, hypothesis, reference, ratio = (real(section.value(name)) for name in names)

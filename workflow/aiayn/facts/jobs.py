@@ -381,7 +381,9 @@ def _averagings_of(
 
 
 def inputs_of(averaging: Section) -> list[str]:
-    """Return the paths of the checkpoints that an averaging read; empty if its line is torn."""
+    """Return the paths of the checkpoints that were averaged. The list is empty if the log's line
+    is torn.
+    """
     try:
         inputs = ast.literal_eval(str(averaging.value("inputs")))
     except (ValueError, SyntaxError):

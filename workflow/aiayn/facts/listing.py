@@ -227,7 +227,9 @@ def _begins_like_a_log(path: Path) -> bool:
 
 
 def reason_not_read(file: LogFile) -> str:
-    """Return why a file holds nothing: it cannot be read, or is not a log; '' without a reason."""
+    """Return why a file does not contain a log: it cannot be read, or is of a different kind.
+    Return '' if it does.
+    """
     refusal = file.refusal
     if refusal is not None:
         place = f"{file.path}:{refusal.line}" if refusal.line else file.path

@@ -86,7 +86,7 @@ class LogText:
             self.num_lines += 1
 
     def _read(self, blocks: BinaryIO) -> bytes:
-        """Return the next block, empty at the end; a packed file that is damaged ends there, which
+        """Return the next block, empty at the end. A packed file that is damaged ends there, which
         is a fault.
         """
         try:

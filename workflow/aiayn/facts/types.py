@@ -136,8 +136,8 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def perplexity_of(nll_bits: float | None) -> float | None:
-    """Return the perplexity of a loss in bits a subword; None for a loss that is absent, negative
-    or beyond numbers.
+    """Return the perplexity of a loss in bits a subword, or None for a loss that is absent,
+    negative or beyond numbers.
     """
     if nll_bits is None or not 0 <= nll_bits < MAX_BITS:
         return None

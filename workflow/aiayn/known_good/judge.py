@@ -48,7 +48,7 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """File and line, as an editor takes them; '' if no line states the quantity."""
+        """File and line, as an editor takes them, or '' if no line states the quantity."""
         return f"{self.path}:{self.line}" if self.line else self.path
 
     @property
@@ -109,7 +109,9 @@ def judge(
 def _problem(
     fact: Fact, rule: Rule | None, target: Mapping[str, TargetValue], numbers: Sequence[str]
 ) -> Problem | None:
-    """Return what is wrong with a fact, or unusual; None if nothing is."""
+    """Return the problem of a fact, or a note if it is unusual. Return None if the fact is as
+    expected.
+    """
     expected, why, keeps_out = "none", NO_RULE, tuple(numbers)
     if rule is None:
         # The number of pairs of a split: the facts that matter are derived under other names.

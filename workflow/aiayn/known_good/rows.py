@@ -218,7 +218,7 @@ def judge_training(judged: JudgedTraining) -> None:
 
 def _published_speeds(judged: JudgedTraining) -> tuple[float, float] | None:
     """Return the slowest and the fastest published speed of the target's model on a training's
-    card, with its precision and batch; None if none is published.
+    card, with its precision and batch, or None if no speed is published.
     """
     section = judged.training.last
     num_gpus = whole(section.value("num_gpus"))
@@ -265,7 +265,7 @@ def _compare_seeds(judged: Sequence[JudgedTraining]) -> None:
 
 
 def _losses(judged: JudgedTraining) -> object:
-    """Return the losses of all validations; None if there are fewer than two."""
+    """Return the losses of all validations, or None if there are fewer than two."""
     validations = judged.training.validations
     if len(validations) < 2:
         return None

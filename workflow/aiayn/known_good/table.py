@@ -68,7 +68,7 @@ def read_table(path: Path = TABLE_PATH) -> dict[str, Rule]:
 
 
 def allowed_by(value: Value, allowed: str, target: Mapping[str, TargetValue]) -> int | None:
-    """Return the number of the first alternative that allows a value; None if none does."""
+    """Return the number of the first alternative that allows a value, or None if none does."""
     for number, alternative in enumerate(allowed.split(" or ")):
         if _is_allowed(value, alternative, target):
             return number

@@ -524,8 +524,8 @@ class _Driver:
             self._logged = (change, self._clock.now())
 
     def _pause(self, seconds: float) -> None:
-        """Wait; a signal ends the driver at once where its job continues, else it is sent to the
-        job, which saves.
+        """Wait. If a signal comes and the job can continue alone, the driver ends at once.
+        Otherwise the signal is sent to the job, which saves a checkpoint.
         """
         self._clock.pause(seconds, self._end_if_interrupted)
 

@@ -47,7 +47,7 @@ class TrainingJob:
         self.visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
 
     def __call__(self) -> None:
-        """Train; only here is the engine imported."""
+        """Train. The engine is imported only here."""
         with StopFlag().installed() as stop:  # first of all: the imports take seconds
             self._train(stop)
         if stop.signal_number is not None and _is_in_driver():

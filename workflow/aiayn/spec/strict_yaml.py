@@ -249,7 +249,7 @@ def _members(type_: Any) -> list[Any]:
 
 
 def _type_by_key(mapping: dict[str, Any], type_: Any) -> dict[str, Any]:
-    """Return the types of the keys that a mapping may have; its tag chooses among structs."""
+    """Return the types of the keys that a mapping may have. Its tag chooses among structs."""
     type_by_key: dict[str, Any] = {}
     tags: list[Any] = []
     for member in _members(type_):

@@ -195,7 +195,7 @@ def _lstm_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 
 def _fconv_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
-    """Return the flags of fairseq's convolutions (ConvS2S, Gehring et al. 2017), with kernel 3; the
+    """Return the flags of fairseq's convolutions (ConvS2S, Gehring et al. 2017), with kernel 3. The
     source is never tied.
     """
     flags = ["--arch", "fconv", *_output_flags(training)]

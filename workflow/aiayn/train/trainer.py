@@ -121,7 +121,8 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         return {}
 
     def share_log(self) -> None:
-        """Sum the logs that the ranks have kept, and log their updates; a collective.
+        """Sum the logs that the ranks have kept, and log their updates. All ranks must call this
+        function.
 
         Raises:
             FloatingPointError: on all ranks, if their norms of an update's gradients differ.

@@ -197,7 +197,7 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
 
 
 def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
-    """Return the verified file of a URL; a file of a `file://` URL is not copied."""
+    """Return the verified file of a URL. A file of a `file://` URL is not copied."""
     path = local_path(published.url)
     if path is not None:
         try:

@@ -159,7 +159,7 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def _encode_by_language(self) -> dict[str, Callable[[str], bytes]]:
-        """The functions from a word to its numbers; languages with one encoder share a function."""
+        """The functions from a word to its numbers. Languages with one encoder share a function."""
         encode_by_encoder = {
             id(encoder): functools.lru_cache(MAX_WORDS)(functools.partial(_numbers, encoder))
             for encoder in self.encoder_by_language.values()
@@ -224,7 +224,7 @@ def _write_data_bin(
     encoder_by_language: Mapping[str, LineEncoder],
     folder: Path,
 ) -> None:
-    """Write the data-bin of numbered text; languages that share an encoder share a dictionary."""
+    """Write the data-bin of numbered text. Languages that share an encoder share a dictionary."""
     folder.mkdir()
     for language, encoder in encoder_by_language.items():
         count_by_symbol: Counter[str] = Counter()

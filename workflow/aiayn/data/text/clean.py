@@ -161,7 +161,7 @@ def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
 
 
 def num_words(line: str) -> int:
-    """Return the number of words; only blanks (U+0020) separate words."""
+    """Return the number of words. Only blanks (U+0020) separate words."""
     words = line.split(" ")
     return len(words) - words.count("")
 

@@ -21,7 +21,7 @@ class LineEncoder:
         self._number_by_symbol = {"</s>": self.end}
 
     def words(self, line: str) -> list[str]:
-        """Return the words of a line, separated by blanks (U+0020); no piece spans two words."""
+        """Return the words of a line, separated by blanks (U+0020). No piece spans two words."""
         return line.split(" ")
 
     def pieces(self, line: str) -> str:

@@ -86,7 +86,7 @@ class PieceEncoder(LineEncoder):
         ]
 
     def words(self, line: str) -> list[str]:
-        """Return the words of a line; no piece spans two words."""
+        """Return the words of a line. No piece spans two words."""
         return [line] if WORD_BEGIN in line else line.split(" ")
 
     def pieces(self, line: str) -> str:
