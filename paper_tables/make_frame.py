@@ -88,7 +88,9 @@ METRIC_BY_COLUMN_OF_TABLE_3 = {
 
 
 def make_frame(results: ScaleResults) -> Frame:
-    """Return the frame of a scale. Cells of systems that the scale does not run have no number."""
+    """Return the frame of a scale. If the scale does not run a system, the system's cells do not
+    have a number.
+    """
     experiment = results.experiment
     scale = experiment.scale
     later_keys = {training.key for training in experiment.later_trainings}

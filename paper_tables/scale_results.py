@@ -231,8 +231,8 @@ def gather_from_records(
     missing.
 
     Raises:
-        RecordError: if a record is torn or belongs to another training than its path names, or if
-            two folders hold different runs of one training.
+        RecordError: if a record is torn, if its content and its path state different trainings, or
+            if two folders contain different runs of one training.
         ConfigError: if a corpus or a system has no file.
     """
     trained, folder_by_key = _read_trainings(scale, results_folders)

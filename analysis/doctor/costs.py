@@ -106,9 +106,9 @@ def is_incomparable(finding: Finding) -> bool:
 
 
 def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return findings in their rank: first what makes the score incomparable, then costs measured
-    on this run, published costs, unknown costs and what raises the score; then symptoms, and what
-    concerns no BLEU of a test set.
+    """Return the findings by rank: findings that make the score incomparable, costs measured on
+    this run, published costs, unknown costs, findings that raise the score, symptoms, and findings
+    that do not concern the BLEU of a test set.
 
     Among costs of one kind the highest comes first, then the best known. The order of the checks
     decides between equals.

@@ -84,8 +84,8 @@ def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
 
 
 def words_of_cost(cost: Cost) -> str:
-    """Return a cost with its source, `1.0 to 1.1 BLEU, confirmed: <source>`; `adds ` before it if
-    it raises the score.
+    """Return a cost with its source: `1.0 to 1.1 BLEU, confirmed: <source>`. If it raises the
+    score, `adds ` precedes it. If its size is unknown, its words are returned.
 
     A cost of unknown size is its words.
     """

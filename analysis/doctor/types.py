@@ -17,7 +17,9 @@ from aiayn.spec.system import CorpusSpec
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The system and the corpus that a run claims to have; `target` has the expected values."""
+    """The system and the corpus that a run claims to have. `target` contains the expected
+    values.
+    """
 
     name: str
     corpus: CorpusSpec
@@ -25,7 +27,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def is_papers_corpus(self) -> bool:
-        """Whether the corpus is WMT14; published counts hold only for it (section 5.1)."""
+        """Whether the corpus is WMT14. The published counts hold only for WMT14 (section 5.1)."""
         return self.corpus.name.startswith("wmt14_")
 
     def role_of(self, testset: str) -> str:
@@ -74,7 +76,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def most(self) -> float:
-        """The highest cost; 0 for an unknown cost, infinite if the whole score may be lost."""
+        """The highest cost. It is 0 for an unknown cost, and infinite if the whole score may be
+        lost.
+        """
         if self.low is None:
             return 0.0
         return math.inf if self.high is None else self.high

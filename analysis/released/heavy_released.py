@@ -61,7 +61,7 @@ PEAK_FLOPS_PER_LINE = 4.0e10
 
 
 def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
-    """Fetch, check, decode and score the model that `args.released` names; print the comparison.
+    """Fetch, check, decode and score the model given by `args.released`, and print the comparison.
 
     Raises:
         FetchError: if an archive cannot be downloaded, or is not the archive of the first download.

@@ -78,8 +78,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """A printed number, its range in the question's definition, and the number's position to it.
 
-    `low` and `high` are None without a published gap; in the printed number's own definition both
-    equal it. `distance` is to the nearer end of the range, 0 within it.
+    `low` and `high` are None without a published gap. In the printed number's own definition both
+    equal the printed number. `distance` is to the nearer end of the range, 0 within it.
     """
 
     edition: str

@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 
 class Made(NamedTuple):
-    """The pages, in the order of reading; records left out of the tables; files not read; Table 2
-    of the logs or of each scale; and what was read, in a sentence.
+    """The pages in the order of reading, the records left out of the tables, the files that were
+    not read, Table 2 of the logs or of each scale, and one sentence on what was read.
     """
 
     pages: tuple[Path, ...]

@@ -242,7 +242,9 @@ class Origins:
         self.lists: list[list[Opened]] = []
 
     def index_of(self, numbers: Iterable[Number]) -> int:
-        """Return the index of the list for these numbers, from 1; 0 without any value."""
+        """Return the index of the list for these numbers, counted from 1. It is 0 if no number has
+        a value.
+        """
         opened, key = [], []
         for number in numbers:
             if number.values:

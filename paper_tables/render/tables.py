@@ -130,8 +130,8 @@ def write_table(table: Table, folder: Path) -> None:
 
 
 def write_picture(frame: Frame, folder: Path) -> None:
-    """Write the picture that opens the page as an SVG of its own, for README, and its numbers;
-    nothing without answers.
+    """Write the picture that opens the page as a separate SVG, for README, and its numbers. Without
+    answers, nothing is written.
     """
     picture = picture_of(frame)
     if picture is not None:

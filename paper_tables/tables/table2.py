@@ -76,7 +76,9 @@ def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
 
 
 def lay_out_table2(frame: Frame) -> Table:
-    """Return Table 2: ours next to each printed row; from logs in lines of their own below it."""
+    """Return Table 2. Our numbers are next to each printed row. Numbers from logs are in separate
+    lines below it.
+    """
     columns = table2_columns("from logs" if frame.is_of_logs else "ours")
     ours: dict[str, CellsByColumn] = {}
     below: dict[str, list[tuple[CellsByColumn, tuple[str, str] | None]]] = {}
@@ -111,7 +113,7 @@ def lay_out_table2(frame: Frame) -> Table:
 
 
 def group_of(row: str) -> str:
-    """Return the group of a row; rules separate the three groups of Table 2."""
+    """Return the group of a row. Lines separate the three groups of Table 2."""
     if row in OUR_ROWS:
         return "this paper"
     return "ensembles" if row.endswith("ensemble") else "single models"

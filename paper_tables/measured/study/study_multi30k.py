@@ -164,7 +164,9 @@ def _estimates(
     pooled: PooledSd | None,
     estimate: Callable[[float, PooledSd, int, int], Estimate],
 ) -> dict[str, Estimate]:
-    """Return the estimate of each row that has values; none without an sd, or with one control."""
+    """Return the estimate of each row that has values. The result is empty without an sd, or with
+    one control.
+    """
     controls = values.get(REFERENCE_SYSTEM, {})
     estimates: dict[str, Estimate] = {}
     if pooled is None or len(controls) < MIN_CONTROL_SEEDS:
@@ -652,7 +654,9 @@ def _update_field(update: int) -> Field[HorizonContrast]:
 
 
 class RateEffects(NamedTuple):
-    """Bits of a row and of base by times of the peak; 1.0 has the tables' own seeds."""
+    """Bits of a row and of base, by the ratio of the peak rate to equation (3)'s. The ratio 1.0 has
+    the tables' own seeds.
+    """
 
     system: str
     row: Mapping[float, float]

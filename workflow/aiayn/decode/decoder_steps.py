@@ -63,7 +63,7 @@ class FairseqSteps:
         return log_probability_N1V[:, -1].float()
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Continue with these rows; `sentence_B`, the remaining sentences, is not used."""
+        """Continue with these rows. `sentence_B`, the remaining sentences, is not used."""
         self.token_NT = self.token_NT.index_select(0, row_N)
         self.model.decoder.reorder_incremental_state_scripting(self.state, row_N)
         self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, row_N)
@@ -291,7 +291,7 @@ class TransformerSteps:
         return weights.out(read_BHKE.transpose(1, 2).reshape(self.num_rows, -1))
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Continue with these rows and these sentences; None means that all sentences remain."""
+        """Continue with these rows and these sentences. None means that all sentences remain."""
         if sentence_B is not None:
             self.num_sentences = len(sentence_B)
             self.source_keys = [k_BHDS.index_select(0, sentence_B) for k_BHDS in self.source_keys]

@@ -493,8 +493,8 @@ def _speed(training: Training) -> Iterator[Fact]:
 
 
 def _wall_seconds(section: Section) -> float:
-    """Return the seconds of a start: as printed at its end, by its clock, or as printed within it;
-    0 without any.
+    """Return the seconds of a start: printed at its end, by its clock, or printed within it. Return
+    0 if they are unknown.
     """
     walls = [one.value_by_name.get("wall", 0.0) for one in section.epochs.values()]
     printed = real(section.value("done_seconds")) or _clock_seconds(section)

@@ -167,7 +167,9 @@ class _Walk:
         return True
 
     def _run_of_ours(self, place: Path, files: list[str]) -> None:
-        """Take a run's own log; other logs there are its launcher's, of one attempt each."""
+        """Add a run's own log. Other logs in its folder are the launcher's, each of one attempt,
+        and are not read.
+        """
         logs = [name for name in files if unpacked_name(name) == LOG_NAME]
         self.log_paths += [self._relative(place / name) for name in logs]
         if not logs and place != self.folder:

@@ -130,8 +130,8 @@ def symbols_of_arguments(arguments: Mapping[str, Argument]) -> Symbols:
 
 
 def _common_value(arguments: Mapping[str, Argument], key: str) -> Argument:
-    """Return an argument; for an encoder's the common value with the decoder's, or both in words
-    where they differ.
+    """Return an argument. For an argument of the encoder, return the value that it shares with the
+    decoder's or, if they differ, both as text.
     """
     value, decoder = arguments.get(key), arguments.get(key.replace("encoder_", "decoder_"))
     if value == decoder or decoder is None:

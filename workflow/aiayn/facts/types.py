@@ -32,8 +32,8 @@ class Fact(NamedTuple):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a file, or the rest of it, is not read; `line` is 0 for a file that could not be opened
-    or read at all.
+    """Why a file, or the rest of it, is not read. `line` is 0 if the file could not be opened or
+    read at all.
     """
 
     line: int

@@ -27,7 +27,7 @@ def perl_words(line: bytes) -> list[str]:
     bytes.
 
     perl's `split` and Python's `bytes.split` both split at ASCII white space only. sacreBLEU would
-    split a word at other white space; hexadecimal digits have no white space.
+    split a word at other white space. Hexadecimal digits do not contain white space.
     """
     return [word.hex() for word in line.split()]
 

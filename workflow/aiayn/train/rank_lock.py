@@ -84,7 +84,8 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
 
 
 def _claim_run(folder: RunFolder, stop: StopFlag) -> Claim:
-    """Return this process's claim on a run whose file system has no locks.
+    """Return this process's claim on a run. It is used if the run's file system does not support
+    locks.
 
     An earlier claim that was not released counts as long as the heartbeat advances. If the other
     process is on this host, a few heartbeats are enough. Heartbeats of a different host may arrive

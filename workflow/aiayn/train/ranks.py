@@ -113,8 +113,8 @@ class RankGroup:
 
         Raises:
             MissingRankError: on rank 0, with a list of the ranks that did not take part.
-            RuntimeError: an `is_peer_loss` error, if another rank's process has ended; on the other
-                ranks also if the barrier failed on rank 0.
+            RuntimeError: an `is_peer_loss` error, if the process of a different rank has ended. On
+                all ranks but rank 0, also if the barrier failed on rank 0.
         """
         if self._control is None:
             return [text]

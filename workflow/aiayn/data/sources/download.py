@@ -50,7 +50,7 @@ _LASTING_ERRORS = (
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
-    """A file at a URL; '' means that it is only looked for in a folder.
+    """A file at a URL. If the URL is '', the file is only looked for in a folder.
 
     `num_bytes` is None, and `checksum` '', if it is not published.
     """
@@ -80,7 +80,8 @@ class WrongFileError(FetchError):
 
 
 def named_mirror(mirror: str | None) -> str | None:
-    """Return the given mirror as a URL, else the environment's, else None; '' counts as None.
+    """Return the given mirror as a URL, otherwise the mirror of the environment, otherwise None. ''
+    counts as None.
 
     A user name and a password are accepted in the environment's only, and are left out here, so
     that no log and no record has them. `_mirror_credentials` finds them again.
@@ -263,7 +264,8 @@ def _retry_after_seconds(error: Exception) -> float:
 
 
 def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
-    """Request a file once, from the first missing byte on; request nothing if no byte is missing.
+    """Request a file once, from the first missing byte on. If no byte is missing, do not send a
+    request.
 
     `response.raw` is read instead of `iter_content`, which would unpack a .tgz that a server labels
     as gzip-encoded, and would drop an incomplete block when the connection breaks.
@@ -315,7 +317,7 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
 
 
 def _require_speed(url: str, num_bytes: int, seconds: float) -> None:
-    """Give a server up that is too slow; what it sent is kept for the next start.
+    """Give up a server that is too slow. The received bytes are kept for the next start.
 
     Raises:
         FetchError: below MIN_BYTES_PER_SECOND.

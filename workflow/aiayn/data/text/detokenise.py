@@ -24,7 +24,7 @@ def detokenise(pieces: str, corpus: CorpusSpec) -> str:
 
 
 def join_line(pieces: str, method: str, tokenise: str, language: str) -> str:
-    """Join pieces into a line of text; undo the subword method, then the tokenisation.
+    """Join pieces into a line of text: undo the subword method, then the tokenisation.
 
     `method` is sentencepiece or subword_nmt. `tokenise` is a value of a corpus file.
     """
