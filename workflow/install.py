@@ -180,7 +180,8 @@ def pip_hashed(
 ) -> None:
     """Install the packages of these files of `requirements`, each with its hash, and no others.
 
-    What is packed here is packed by the packages of build.txt: pip would fetch others by no hash.
+    Source packages are built with the packages in build.txt, because pip would download build
+    packages without checking a hash.
     """
     files = [argument for name in names for argument in ("-r", f"requirements/{name}.txt")]
     flags = ["--no-build-isolation", "--no-deps", "--require-hashes"]
@@ -188,8 +189,8 @@ def pip_hashed(
 
 
 def pip(arguments: list[str], variables: dict[str, str] | None = None) -> None:
-    """Let pip install. Byte code is made when a module is first imported, as most never are
-    (`compile_packages`).
+    """Let pip install without making byte code, because most modules are never imported. Byte
+    code is made at the first import (`compile_packages`).
     """
     command = [
         str(PYTHON),

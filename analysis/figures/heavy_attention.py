@@ -222,8 +222,8 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
-    """Return a matrix for each head: queries downwards, keys to the right, darker for larger
-    weights.
+    """Draw a matrix for each head, with queries downwards and keys to the right. Larger weights are
+    darker.
     """
     num_queries, num_keys = (int(frame[f"{side}_index"].max()) + 1 for side in ("query", "key"))
     longest = max(num_queries, num_keys)

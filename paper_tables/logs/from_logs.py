@@ -177,7 +177,7 @@ def _read_files(
 
 
 def averaged_lines(folder: Path) -> list[AveragedLine]:
-    """Return the lines of Tables 2 and 3 that the logs below a folder fill."""
+    """Return the lines of Tables 2 and 3 that get numbers from the logs below a folder."""
     return average_trainings(judged_folder(folder).trainings)
 
 

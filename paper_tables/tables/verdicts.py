@@ -394,5 +394,7 @@ def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
 
 
 def prediction_word(verdict: Verdict) -> str:
-    """Return whether the printed number is `inside` or `outside` our prediction interval, or ''."""
+    """Return `inside` or `outside`: the printed number's position to our prediction interval.
+    Return '' without an interval.
+    """
     return {True: "inside", False: "outside", None: ""}[verdict.is_printed_predicted]

@@ -125,8 +125,8 @@ def _find(file: NeededFile) -> tuple[str, str]:
 
 
 def _stated_bytes(url: str) -> tuple[int | None, str]:
-    """Return (size in bytes that a server states for a file, or None; why the server lacks the
-    file, '' if it has it).
+    """Return (size, reason). `size` is the size in bytes that a server states for a file, or None.
+    `reason` says why the server lacks the file, '' if it has it.
     """
     headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"}
     try:

@@ -28,9 +28,10 @@ Device = Literal["auto", "cpu", "cuda"]
 def flag(help: str, metavar: str | None = None, **keywords: Any) -> Any:
     """Return the declaration of a flag, as the value of a field of any type.
 
-    `keywords` are those of argparse's `add_argument`. `add_flags` reads three more:
-    `is_positional`; `heading`, under which --help lists this flag and those after it; `excludes`,
-    a word: exactly one of the flags with the same word is given.
+    `keywords` are those of argparse's `add_argument`. `add_flags` reads three more. `is_positional`
+    makes the flag a positional argument. `heading` is the heading in --help for this flag and the
+    flags after it. `excludes` is a word: of all flags with the same word, exactly one must be
+    given.
     """
     titles = {"metavar": metavar} if metavar else {}
     return {"help": help, **titles, **keywords}

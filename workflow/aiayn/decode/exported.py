@@ -108,7 +108,7 @@ def load_average(
 
 
 def cut_line(line: torch.Tensor) -> torch.Tensor:
-    """Cut a line of ids to the 1,024 that a model reads. Its end of sentence stays."""
+    """Cut a line of ids to the 1,024 that a model reads. The end of sentence is kept."""
     if len(line) <= MAX_POSITIONS:
         return line
     return torch.cat([line[: MAX_POSITIONS - 1], line[-1:]])

@@ -183,7 +183,9 @@ def _incompleteness(section: Section) -> tuple[bool, bool, int]:
 
 
 def _is_same_start(section: Section, kept: Section) -> bool:
-    """Return whether two files hold one start: its arguments, time and first update."""
+    """Return whether two files contain the same start: arguments, time and first update are
+    equal.
+    """
     return (
         section.digest == kept.digest
         and section.first_time == kept.first_time
@@ -206,7 +208,7 @@ def _is_copy(section: Section, kept: Section) -> bool:
 
 
 def _grouped(starts: Sequence[Section]) -> list[list[Section]]:
-    """Return the starts of each training, in the order of their updates."""
+    """Group the starts by training, each group in the order of its updates."""
     groups: list[list[Section]] = []
     for start in sorted(starts, key=_begin_update):
         before = [group for group in groups if _continues(start, group[-1])]

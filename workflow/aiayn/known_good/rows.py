@@ -324,9 +324,10 @@ class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
     trainings: tuple[JudgedTraining, ...]
 
     def scored(self, role: str) -> dict[tuple[str, str], list[JudgedTranslation]]:
-        """Return the translations of a role that fill, by metric and a mark.
+        """Return the translations of a role (dev or test) that the tables use, by metric and mark.
 
-        Each entry has a training once: a second translation of one training has its name as a mark.
+        Each entry contains a training once. If a training has a second translation, the mark of the
+        second is its name.
         """
         groups: dict[tuple[str, str], list[JudgedTranslation]] = {}
         for training in self.trainings:

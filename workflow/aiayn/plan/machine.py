@@ -63,8 +63,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return "GPU" if self.gpu else "core"
 
     def precision_refusal(self, precision: Precision) -> str:
-        """Return why this machine does not support a precision, '' if it does, or if nothing is
-        known of its GPU.
+        """Return why this machine does not support a precision. Return '' if it does, or if its GPU
+        is unknown.
         """
         if not self.rate_by_precision:
             return ""

@@ -39,7 +39,9 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     updates_per_second: float | None = None
 
     def seconds_left(self, updates: int) -> float | None:
-        """Return how long the rest of `updates` takes at the newest speed, None without a speed."""
+        """Return the expected time for the rest of `updates` at the newest speed, or None if the
+        speed is unknown.
+        """
         if self.update is None or not self.updates_per_second:
             return None
         return max(0, updates - self.update) / self.updates_per_second

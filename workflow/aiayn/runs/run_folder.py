@@ -280,7 +280,7 @@ class RunFolder:
         """Return whether rank 0 is running: it holds its lock, or, on a file system without locks,
         touches it.
 
-        There a negative answer takes HEARTBEAT_WAIT_SECONDS.
+        On such a file system, the answer False takes HEARTBEAT_WAIT_SECONDS.
         """
         is_locked = is_held(self.lock_path)
         return (

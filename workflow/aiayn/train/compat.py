@@ -14,8 +14,8 @@ because `plugin` imports it.
 5. `training_config`: hydra warns six times about how fairseq calls it, in every command.
 6. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it),
    does not fsync, and writes the optimiser's state into each checkpoint. Ours is
-   `train/checkpoints.py`. It also has no way to stop at a signal: our wrapper looks after each
-   update whether it was asked to.
+   `train/checkpoints.py`. It also cannot stop at a signal: our wrapper checks after each
+   update whether a signal came.
 """
 
 import argparse

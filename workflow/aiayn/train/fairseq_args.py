@@ -24,7 +24,7 @@ NUM_VALIDATIONS = 20  # if checkpoints are written by updates
 
 
 class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
-    """The properties of a data-bin that fairseq's flags depend on."""
+    """The properties of a data-bin on which fairseq's flags depend."""
 
     folder: str
     source_language: str

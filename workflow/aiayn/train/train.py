@@ -150,7 +150,7 @@ class RankTraining:
             distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)
 
     def _run_rank_zero(self) -> None:
-        """Train under the run's lock, if the run is not done."""
+        """Take the run's lock and train, unless the run is already done."""
         with contextlib.ExitStack() as stack:
             with rank_error_recorded(self.folder, self.rank):
                 stack.enter_context(rank_lock(self.folder, self.stop))

@@ -142,7 +142,9 @@ class SlurmLauncher(SlurmQueue):
 
 
 def sbatch_text(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
-    """Return the file that is submitted, to the byte. Writes nothing and needs no Slurm."""
+    """Return the exact text of the file that would be submitted. This does not write a file and
+    does not need Slurm.
+    """
     executor = _make_executor(request, cluster, code_folder)
     return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
 
@@ -151,8 +153,8 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
     from submitit import SlurmExecutor
 
     class Executor(SlurmExecutor):  # type: ignore[misc]
-        """An executor that does not look for srun: to print the file needs no Slurm, and sbatch
-        fails by itself.
+        """An executor that does not look for srun, so that printing the file works without Slurm.
+        Without Slurm, sbatch fails by itself.
         """
 
         @classmethod

@@ -81,7 +81,7 @@ class SlurmError(QueueError):
 
 
 class SlurmQueue:
-    """The jobs in Slurm of the user."""
+    """The user's jobs in Slurm's queue."""
 
     title, asked = "Slurm", "squeue"
 
