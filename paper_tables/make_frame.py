@@ -333,10 +333,10 @@ def _verdict(frame: Frame, key: CellKey, printed: str, conditions: Conditions) -
 def pooled_sd(numbers: Iterable[Number], judged: Number) -> PooledSd | None:
     """Return the sd over seeds, pooled over the scale's systems that were scored like `judged`.
 
-    All numbers are in the same definition and on the same test set: the same trainings on dev and
-    on test are not independent. Averaged models are not pooled with last checkpoints, because their
-    seeds vary differently. Each system counts once: the judged system with the judged number, any
-    other system with the first of its numbers.
+    All numbers have the same definition and test set. Dev and test are not pooled, because scores
+    of the same trainings on both are not independent. Averaged models are not pooled with last
+    checkpoints, because their seeds vary differently. Each system counts once: the judged system
+    with the judged number, any other system with the first of its numbers.
     """
     values_by_system: dict[str, list[float]] = {}
     for number in (judged, *numbers):

@@ -183,7 +183,9 @@ def _answer(
     drawn: Sequence[PrintedContrast],
     runs_by_place: Mapping[tuple[str, str], Mapping[str, list[SeedRun]]],
 ) -> list[PrintedContrast]:
-    """Return all contrasts. The primary contrasts have answers and the test of slopes."""
+    """Return all contrasts. Primary contrasts also have an answer, and the result of the test of
+    slopes.
+    """
     asked = {}
     runs_by_system: dict[str, list[SeedRun]] = {}
     for contrast in drawn:

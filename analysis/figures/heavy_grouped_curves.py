@@ -119,7 +119,7 @@ def place_labels(ends: pd.Series, domain: tuple[float, float]) -> pd.DataFrame:
     """Return the names at the ends of curves (series, text, position), LINE_HEIGHT pixels or more
     from each other. `position` is a value of the axis.
 
-    A curve above the axis has its last value in its name.
+    If a curve ends above the axis, its label contains its last value.
     """
     low, high = domain
     ratio = math.log(high / low)

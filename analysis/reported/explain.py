@@ -572,7 +572,7 @@ def _range_words(reading: Reading, metric: str) -> str:
 
 
 def _joined(*texts: str) -> str:
-    """Return the texts that are not empty, joined."""
+    """Join the texts that are not empty."""
     return "; ".join(filter(None, texts))
 
 

@@ -91,7 +91,8 @@ def cpu_name() -> str:
 
 
 def cpu_flops_per_second_per_core() -> float:
-    """Measure the best of eight float32 matrix products: about a tenth of a second.
+    """Measure how many FLOP/s one core sustains: the best of eight float32 matrix products, in
+    about a tenth of a second.
 
     It counts the CPU seconds of this process, so other processes and more threads do not change the
     result.

@@ -100,7 +100,7 @@ class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def covered_columns(self) -> tuple[str, ...]:
-        """The columns that this cell covers: its own, or the columns in `span`."""
+        """The columns that this cell covers: `span`, or only its own column."""
         names = tuple(self.span.split())
         return names if self.column in names else (self.column,)
 

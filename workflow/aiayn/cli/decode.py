@@ -46,7 +46,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Decode; write the lines and the record."""
+    """Decode, then write the lines and the record."""
     decoding = read_system(args.system, args.scale).decoding
     decode_testset(
         args.checkpoint,

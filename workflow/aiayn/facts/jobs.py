@@ -332,7 +332,9 @@ def _training_of(
 
 
 def _is_above(training: Training, section: Section) -> bool:
-    """Return whether a training is above a section in its file: a job writes them in this order."""
+    """Return whether a training is in the same file as a section and above it. A job writes both in
+    this order.
+    """
     return any(one.path == section.path and one.line < section.line for one in training.sections)
 
 

@@ -120,8 +120,8 @@ class Encoder(_Stack):
     def forward(self, source_BS: Tensor, *, needs_weights: bool = False) -> EncoderOutput:
         """Return `memory_BSM`, its two masks, and on request each layer's `weights`, (B, H, S, S).
 
-        `padding_mask_BS` is True at padding. `additive_mask_B11S` hides the same from every
-        attention of the batch.
+        `padding_mask_BS` is True at padding. `additive_mask_B11S` is the same mask as a summand of
+        the scores, for every attention of the batch.
         """
         padding_mask_BS = source_BS.eq(self.padding_index)
         x_BSM = self._embed(source_BS, padding_mask_BS)

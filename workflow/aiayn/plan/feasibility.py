@@ -39,8 +39,8 @@ def make_request(
     threads_per_rank: int,
     command: str,
 ) -> TrainingRequest:
-    """Return the request of a training. Without data, which may not exist yet, its run's name ends
-    in DIGEST.
+    """Make the request of a training. If the data does not exist yet, the run's name ends in
+    DIGEST.
 
     Raises:
         ConfigError: if the corpus or system does not exist, or fairseq cannot train it with

@@ -186,8 +186,8 @@ class RunFolder:
         self.end_attempt(update=update, outcome="lost", reason=reason, time=time)
 
     def _was_aborted(self, job: str) -> bool:
-        """Return whether NCCL's watchdog aborted a rank of a job, by the last lines that each rank
-        printed.
+        """Return whether NCCL's watchdog aborted a rank of a job, according to the last lines that
+        each rank printed.
         """
         paths = self.job_files_path.glob(f"{job}_*_log.*")
         return any(

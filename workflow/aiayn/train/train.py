@@ -311,8 +311,8 @@ class RankTraining:
 
 @contextlib.contextmanager
 def _log_added(path: Path) -> Iterator[None]:
-    """Let the root logger also write to a file, in fairseq's format, with the error that ends the
-    block.
+    """Let the root logger also write to a file, in fairseq's format. An error that ends the block
+    is written, too.
     """
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(

@@ -57,7 +57,7 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
     def train_step(self, samples: list[dict[str, Any]], raise_oom: bool = False) -> Any:
         """Make an update with the sentences of `samples`, on a GPU in joined batches.
 
-        An update with a dummy batch, at the end of an epoch on several ranks, stays as it is.
+        An update with a dummy batch, at the end of an epoch on several ranks, is not joined.
         """
         if self._group_limits is not None and len(samples) > 1 and all(samples):
             groups = choose_groups([shape_of(sample) for sample in samples], self._group_limits)

@@ -182,7 +182,9 @@ def share_of(pattern: str, lines: Sequence[str]) -> float:
 
 
 def _missing_marks(hypotheses: Sequence[str], references: Sequence[str]) -> str:
-    """Return which marks of the references the hypotheses lack throughout."""
+    """Return a sentence if the hypotheses have almost no accents, or almost no punctuation, and the
+    references have some. Return '' otherwise.
+    """
     for words, pattern in MARKS.items():
         number, expected = (
             len(re.findall(pattern, unicodedata.normalize("NFC", "".join(lines))))

@@ -165,12 +165,12 @@ def is_other_language(lines: Sequence[str], references: Sequence[str]) -> bool:
 
 
 def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Return the share of hypotheses that are not in the place of their reference, about 0 to 1.
+    """Estimate the share of hypotheses that are not in the line of their reference, about 0 to 1.
 
     Each hypothesis is compared with its own reference and with some of about the same length, by
-    words in common. The own reference of a hypothesis that is out of place is a random draw like
-    any of them, so that its rank is uniform. The share is therefore twice the share in the worse
-    half (the estimator of null hypotheses of Storey 2002, with lambda 1/2).
+    words in common. If a hypothesis is out of place, the reference in its line is as random as the
+    others, so the rank of this reference is uniform. The share is therefore twice the share in the
+    worse half (the estimator of null hypotheses of Storey 2002, with lambda 1/2).
     """
     own_words, words = (
         [set(re.findall(r"\w+", line)) for line in lines] for lines in (hypotheses, references)
