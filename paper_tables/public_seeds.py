@@ -61,9 +61,7 @@ class PublicSeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class SeedNoise(NamedTuple):
-    """The runs of one source that count, by setting. Runs of one setting differ in the seed
-    only.
-    """
+    """The runs of one source that are used, by setting."""
 
     source: str
     runs_by_setting: dict[str, list[PublicSeed]]

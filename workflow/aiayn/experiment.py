@@ -119,7 +119,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return corpus_by_pair
 
     def write_sheet(self, results_folder: Path) -> None:
-        """Add the rows to the sheet next to the results, which keeps the trainings it has."""
+        """Add the rows to the sheet next to the results. The trainings that this sheet already
+        lists are kept.
+        """
         path = results_folder / self.scale.scale / SHEET_NAME
         earlier = read_sheet(path) if path.exists() else []
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -95,7 +95,8 @@ class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
 
 
 class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a subword model was learnt: from `num_lines`, drawn with a seed (None: all lines).
+    """How a subword model was learnt: from `num_lines` lines, drawn with `sample_seed`, or from all
+    lines if this seed is None.
 
     `memory_mib` is the peak memory of the process up to that time.
     """

@@ -92,7 +92,9 @@ class Jobs(msgspec.Struct, kw_only=True):
 
 
 def name_of(section: Section) -> str:
-    """Return the place of a section: its file, and its line if it is not at the beginning."""
+    """Return the place of a section: its file, and the line at which it begins unless this is the
+    first line.
+    """
     return section.path if section.line == 1 else f"{section.path}:{section.line}"
 
 

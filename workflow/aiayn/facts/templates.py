@@ -29,7 +29,9 @@ _NUM_KEY_CHARACTERS = 4  # templates are looked up by so many first characters
 
 
 class Match(NamedTuple):
-    """What a template found in a line: its kind, and its named fields with their values."""
+    """The result of matching a line with a template: the kind of the template, and its named fields
+    with their values.
+    """
 
     kind: str
     fields: tuple[tuple[str, Value], ...]

@@ -16,7 +16,9 @@ from aiayn.train.torch_builds import advise_build, has_kernels, refuse_gpu
 
 
 def available_device(device: str) -> str:
-    """Return the device, `cpu` or `cuda`, that a training with this `device` would use here."""
+    """Return `cpu` or `cuda`: the device that a training with the setting `device` would use on
+    this machine.
+    """
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
