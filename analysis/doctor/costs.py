@@ -137,8 +137,8 @@ def _kind(cost: Cost) -> int:
 
 
 def _published_cost(finding: Finding, diagnosis: Diagnosis, costs: Sequence[PublishedCost]) -> Cost:
-    """Return the published cost of a finding: from the lowest to the highest of all that concern
-    it, with the lowest certainty.
+    """Return the published cost of a finding. It ranges from the lowest to the highest of all
+    published costs that apply to the finding, and has the lowest certainty among them.
     """
     kind = "big" if diagnosis.system.startswith("big") else "base"
     known = [row.cost for row in costs if row.concerns(finding, diagnosis.corpus, kind)]

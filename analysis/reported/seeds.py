@@ -137,7 +137,8 @@ def printed_numbers(
     metric: str | None = None,
     edition: str | None = None,
 ) -> list[PrintedNumber]:
-    """Return the printed numbers of a system: of Table 2, else of Table 3, or of a replication.
+    """Return the printed numbers of a system: from Table 2 or, if it is not there, from Table 3 or
+    a replication.
 
     If the editions differ, each has a number.
 

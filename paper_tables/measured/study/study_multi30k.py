@@ -463,7 +463,7 @@ class HorizonContrast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _known(runs: Sequence[LongRun], value_of: QuantityOfRun) -> list[float]:
-    """Return a quantity of each run, or empty if a run lacks it."""
+    """Return a quantity of each run. The list is empty if a value of one run is missing."""
     values = [value for run in runs if (value := value_of(run)) is not None]
     return values if len(values) == len(runs) else []
 
