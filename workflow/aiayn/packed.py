@@ -19,7 +19,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from aiayn.errors import FileError
 
@@ -75,7 +75,14 @@ def _open_archive(path: Path, modified_ns: int, num_bytes: int) -> _Archive:
 os.register_at_fork(after_in_child=_open_archive.cache_clear)
 
 
-def _find_archive(path: Path) -> tuple[_Archive, str] | None:
+class _PackedPath(NamedTuple):
+    """A path in an archive. `name` is its name there."""
+
+    archive: _Archive
+    name: str
+
+
+def _find_archive(path: Path) -> _PackedPath | None:
     """Return the nearest archive above the path, or in the path itself, and the path's name in the
     archive. Return None if there is no archive.
     """
@@ -86,26 +93,24 @@ def _find_archive(path: Path) -> tuple[_Archive, str] | None:
         except OSError:
             continue
         archive = _open_archive(archive_path.absolute(), status.st_mtime_ns, status.st_size)
-        return archive, path.relative_to(folder).as_posix()
+        return _PackedPath(archive, path.relative_to(folder).as_posix())
     return None
 
 
 def _packed_names(folder: Path) -> set[str]:
     """Return the names that a folder has in an archive. The result is empty outside archives."""
-    archive_and_name = _find_archive(folder)
-    return (
-        set()
-        if archive_and_name is None
-        else archive_and_name[0].names_by_folder.get(archive_and_name[1], set())
-    )
+    packed = _find_archive(folder)
+    if packed is None:
+        return set()
+    return packed.archive.names_by_folder.get(packed.name, set())
 
 
 def is_file(path: Path) -> bool:
     """Return whether a path is a file, on the disk or in an archive."""
     if path.is_file():
         return True
-    archive_and_name = None if path.exists() else _find_archive(path)
-    return archive_and_name is not None and archive_and_name[1] in archive_and_name[0].files
+    packed = None if path.exists() else _find_archive(path)
+    return packed is not None and packed.name in packed.archive.files
 
 
 def is_dir(path: Path) -> bool:
@@ -120,10 +125,10 @@ def exists(path: Path) -> bool:
 
 def modified_seconds(path: Path) -> float:
     """Return the time of a file's last change. A file in an archive has the time of the archive."""
-    archive_and_name = None if path.exists() else _find_archive(path)
-    if archive_and_name is None:
+    packed = None if path.exists() else _find_archive(path)
+    if packed is None:
         return path.stat().st_mtime
-    return Path(str(archive_and_name[0].zip_file.filename)).stat().st_mtime
+    return Path(str(packed.archive.zip_file.filename)).stat().st_mtime
 
 
 def list_names(folder: Path) -> list[str]:
@@ -198,11 +203,9 @@ def open_unpacked(path: Path) -> BinaryIO:
             UNPACK_ERRORS.
         FileError: if the path is a named pipe (reading could wait for ever), a socket or a device.
     """
-    archive_and_name = None if os.path.lexists(path) else _find_archive(path)
-    if archive_and_name is not None and archive_and_name[1] in archive_and_name[0].files:
-        return _unpacked(
-            cast(BinaryIO, archive_and_name[0].zip_file.open(archive_and_name[1])), path
-        )
+    packed = None if os.path.lexists(path) else _find_archive(path)
+    if packed is not None and packed.name in packed.archive.files:
+        return _unpacked(cast(BinaryIO, packed.archive.zip_file.open(packed.name)), path)
     mode = path.stat().st_mode
     is_open_pipe = stat.S_ISFIFO(mode) and str(path).startswith(_OPEN_PIPES)
     # A folder is left to `open`, whose error says so.
