@@ -17,13 +17,13 @@ NO_VALIDATION = "the log has no validation"
 # as in the published cases (fairseq #515, #1331).
 DIVERGED_BITS = 2.0
 # A decoder that never began to read the source has a plateau: the best validation, in bits over
-# log2 of the vocabulary, and its fall over the last third of the updates. These thresholds lie
-# between trainings that started and others in one half of our logs, and hold in the other half
-# (tests/doctor/test_start.py): plateaus at 0.31 that fall by 0.05, while started trainings end
-# below 0.25 or still fall by 0.4. A small or hard text has a plateau as high that is over-fitting:
-# then training is far below it already when it is reached (flores #7, 7.6 BLEU: validation at 4.6
-# bits, training at 2.1; our unstarted big: 4.14 and 3.65). And no such model translates: big had
-# 11.8 BLEU.
+# log2 of the vocabulary, and its fall over the last third of the updates. The thresholds were
+# chosen on one half of our logs, where they separate trainings that started from the others, and
+# they separate the other half, too (tests/doctor/test_start.py): plateaus at 0.31 that fall by
+# 0.05, while started trainings end below 0.25 or still fall by 0.4. A small or hard text has a
+# plateau as high that is over-fitting: then training is far below it already when it is reached
+# (flores #7, 7.6 BLEU: validation at 4.6 bits, training at 2.1; our unstarted big: 4.14 and 3.65).
+# And no such model translates: big had 11.8 BLEU.
 MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
 MAX_PLATEAU_GAP, MAX_UNSTARTED_BLEU = 1.0, 15.0
 

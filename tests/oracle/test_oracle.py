@@ -347,7 +347,7 @@ def test_a_hundredth_of_a_point_more_is_not_called_equal() -> None:
 
 
 def files_with_marks() -> list[Any]:
-    """Return test set and hypotheses, of which those of `light` and `medium` are slow."""
+    """Return each test set with each of its hypotheses. `light` and `medium` are slow tests."""
     files = []
     for testset in TESTSETS:
         for column in COLUMNS[2:]:
