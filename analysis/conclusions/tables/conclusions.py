@@ -90,8 +90,9 @@ RULE_NOTES = (
     (
         "Did not start: every head of the decoder reads its source evenly (entropy over log S"
         f" above {UNIFORM_ENTROPY}), and a subword loses less than {UNIFORM_BITS} bits if all of"
-        " them are made to. Such a row is not called and not answered; its difference is that of"
-        " the seeds that started, and another column calls with all runs in. Late: the first"
+        " them are made to. A row with such a seed has no call and no answer. Its difference is"
+        " shown for the seeds that started, and one more column has the call with all seeds."
+        " Late: the first"
         f" validation below {STARTED_BITS} bits came after {rounded(LATE_SHARE * 100, 0)} % of the"
         " updates; it counts as any other. Still moving: the least-squares slopes of the"
         f" validations over the last {rounded((1 - SLOPE_FROM) * 100, 0)} % of the updates differ"
