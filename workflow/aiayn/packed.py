@@ -98,7 +98,9 @@ def _find_archive(path: Path) -> _PackedPath | None:
 
 
 def _packed_names(folder: Path) -> set[str]:
-    """Return the names that a folder has in an archive. The result is empty outside archives."""
+    """Return the names of the files and folders in a folder of an archive. The result is empty for
+    a folder outside archives.
+    """
     packed = _find_archive(folder)
     if packed is None:
         return set()

@@ -35,8 +35,8 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     first section of the file. `arguments` and `seed` come from the last start, `facts` from all
     starts. `validations` (on the dev set) and `epochs` cover only the history of the final weights:
     if a start resumed from a checkpoint, later values of the previous start are left out.
-    `final_validation` is at the last update. `places` are pairs of a folder with a log, or a copy
-    of it, and the save folder.
+    `final_validation` is the validation at the training's last update, if there was one. `places`
+    are pairs of a folder with a log, or a copy of it, and the save folder.
     """
 
     sections: list[Section]

@@ -185,8 +185,8 @@ def join_sheets(first: Sequence[SheetRow], second: Sequence[SheetRow]) -> list[S
 
 
 def _with_trainings(rows: Iterable[SheetRow], trainings: set[Training]) -> list[SheetRow]:
-    """Return the rows with only the seeds of some trainings. Rows without such a seed are left
-    out.
+    """Return the rows, each with only those of its seeds that are in `trainings`. A row without
+    such a seed is left out.
     """
     kept_rows = []
     for row in rows:
