@@ -15,9 +15,10 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -35,6 +36,8 @@ from aiayn.train.request import StopFlag, TrainingRequest
 from aiayn.train.trainer import AiaynTrainer
 from aiayn.train.trial import try_node
 from aiayn.train.trial_result import RESULT_NAME, TrialResult
+from analysis.layers.heavy_layer_timing import make_call
+from analysis.layers.records import LayerSize, LayerType
 from tests.engine import tiny_training
 from tests.engine.pipeline_verbs import training_commands
 from tests.engine.tiny_training import train_here
@@ -438,9 +441,11 @@ def measure_memory(work: Work) -> Iterator[Row]:
             )
 
 
-def measure_pipeline(work: Work) -> Iterator[Row]:
+def measure_pipeline(
+    work: Work, updates: int | None = None, num_averaged: int = 2
+) -> Iterator[Row]:
     """Yield what a whole pipeline comes to, by the commands that a user types: from training to
-    BLEU.
+    BLEU. By default the training is a short one.
     """
     scale, corpus, _ = work.corpus()
     folder = work.out / "pipeline"
@@ -452,7 +457,8 @@ def measure_pipeline(work: Work) -> Iterator[Row]:
             return work.data / corpus / verb / "record.json"
         return folder / f"{verb}.json"
 
-    updates = {"demo": 500, "multi30k": 600}[scale] if work.is_cuda else 40
+    if updates is None:
+        updates = {"demo": 500, "multi30k": 600}[scale] if work.is_cuda else 40
     commands = training_commands(
         corpus,
         record,
@@ -460,7 +466,7 @@ def measure_pipeline(work: Work) -> Iterator[Row]:
         system="gpu_kit",
         testset=testset,
         updates=updates,
-        num_averaged=2,
+        num_averaged=num_averaged,
         device=work.device,
     )
     for verb, *flags in commands:
@@ -551,11 +557,40 @@ def measure_updates(work: Work) -> Iterator[Row]:
             yield Row(label, round(mean_seconds, 4), "s")
 
 
+def measure_whole(work: Work) -> Iterator[Row]:
+    """Yield what base's whole training comes to, with the updates and the averaging of its scale."""
+    if work.is_cuda:
+        scale, _, _ = work.corpus()
+        yield from measure_pipeline(work, read_system("gpu_kit", scale).training.updates, 5)
+    else:
+        yield Row("the whole training of base", None, note=NOT_HERE)
+
+
+def measure_layers(work: Work) -> Iterator[Row]:
+    """Yield the seconds of a forward pass of Table 1's layers by the number of tokens n, one sequence.
+
+    On a GPU the seconds show the column "sequential operations": the recurrence needs n steps.
+    """
+    calls: dict[tuple[LayerType, int], Callable[[], torch.Tensor]] = {}
+    for num_tokens in (64, 256, 1024) if work.is_cuda else (64,):
+        for layer in ("self_attention", "recurrent", "convolutional"):
+            call = make_call(LayerSize(layer=layer, n=num_tokens, d=512, k=5))
+            on_device = [tensor.to(work.device) for tensor in call.args]
+            calls[layer, num_tokens] = partial(call.func, *on_device)
+    with torch.no_grad():
+        for (layer, num_tokens), call in calls.items():
+            seconds = [steps.time_call(call, work.device) for _ in range(22)][2:]
+            milliseconds = sorted(1000 * one for one in seconds)
+            spread = f"ms ({milliseconds[0]:.3f} to {milliseconds[-1]:.3f})"
+            label = f"{layer}, n {num_tokens}, d 512, fp32"
+            yield Row(label, round(median(milliseconds), 3), spread)
+
+
 PARTS = {
     "machine": measure_machine, "parity": measure_parity, "synchronisations": measure_synchronisations,
     "resume": measure_resume, "precision": measure_precision, "step": measure_step, "decode": measure_decode,
     "memory": measure_memory, "pipeline": measure_pipeline,
-    "node": measure_node, "updates": measure_updates,
+    "node": measure_node, "updates": measure_updates, "layers": measure_layers, "whole": measure_whole,
 }  # fmt: skip
 
 

@@ -4,7 +4,8 @@ network.
     python3.12 gpu-kit/run.py                   results.md beside this file
     python3.12 gpu-kit/run.py --device cpu      the same, smaller, on a CPU: whether the kit works; a busy one
                                                 takes longer: --seconds 2000
-    python3.12 gpu-kit/run.py --parts updates           a second run: seconds of an update of base, lstm and fconv
+    python3.12 gpu-kit/run.py --parts updates layers    a second run: seconds of base, lstm, fconv and layers
+    python3.12 gpu-kit/run.py --parts whole             base's whole training on Multi30k, to its BLEU
     python3.12 gpu-kit/run.py --gpus 8 --parts node     eight GPUs of this machine: their sums, TERM and resume, one
                                                 rank against all
 
@@ -30,8 +31,8 @@ TOTAL_SECONDS = 535.0
 PARTS = (
     "machine", "parity", "synchronisations", "resume", "precision", "step", "decode", "memory", "pipeline", "node",
 )  # fmt: skip
-# A run of its own: --parts updates.
-LATER_PARTS = ("updates",)
+# For a run of their own: --parts updates layers whole.
+LATER_PARTS = ("updates", "layers", "whole")
 NEEDED = ("torch", "numpy", "sacrebleu", "sentencepiece")
 HEADER = ("| part | what | value | peer or bound | ratio | ok |", "|---|---|---|---|---|---|")
 

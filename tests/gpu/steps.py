@@ -141,11 +141,11 @@ def measured_peak(device: str) -> float:
     """Return the FLOP/s of a large product of bfloat16 matrices (a GPU), or of fp32 ones (a CPU)."""
     size, dtype = (8192, torch.bfloat16) if device == "cuda" else (1024, torch.float32)
     left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
-    best_seconds = min(_seconds(lambda: left @ right, device) for _ in range(10))
+    best_seconds = min(time_call(lambda: left @ right, device) for _ in range(10))
     return 2 * size**3 / best_seconds
 
 
-def _seconds(work: Callable[[], object], device: str) -> float:
+def time_call(work: Callable[[], object], device: str) -> float:
     """Return the seconds of work: wall time for a GPU, and this process's CPU seconds for a CPU."""
     clock = time.process_time if device == "cpu" else time.perf_counter
     begin = clock()
@@ -191,7 +191,7 @@ def measure_sides(
     for _ in range(num_steps + 2):
         for name, step in list(steps.items()):
             try:
-                seconds_by_side[name].append(_seconds(step, device))
+                seconds_by_side[name].append(time_call(step, device))
             except torch.OutOfMemoryError as error:
                 print(f"{system} {precision} {name}: {str(error).split('. ')[0]}")
                 del steps[name]

@@ -80,8 +80,10 @@ def test_what_fails_or_finds_no_time_says_so_and_the_next_part_runs(kit: Path) -
     assert "| machine | **not run: no time was left** |" in table
 
 
-def test_the_second_run_measures_updates_of_three_architectures(kit: Path) -> None:
-    code, table = run(kit, "--seconds", SECONDS, "--parts", "updates")
+def test_the_later_parts_measure_updates_and_layers(kit: Path) -> None:
+    code, table = run(kit, "--seconds", SECONDS, "--parts", "updates", "layers", "whole")
     assert code == 0, table
+    assert re.search(r"\| layers \| recurrent, n 64, d 512, fp32 \| [\d.]+ ms", table)
+    assert "| whole | the whole training of base | not measured: no GPU |" in table
     for system in ("base", "lstm", "fconv"):
         assert re.search(rf"\| updates \| an update of {system}, fp32, .*\| [\d.]+ s \|", table)
