@@ -93,7 +93,7 @@ def make_frame(results: ScaleResults) -> Frame:
     """
     experiment = results.experiment
     scale = experiment.scale
-    later_keys = {training.key for training in experiment.later_trainings}
+    later_keys = experiment.later_trainings
     runs: list[Run] = []
     later_runs: list[Run] = []
     for key, status in results.status_by_key.items():

@@ -43,7 +43,7 @@ from aiayn.records import (
 )
 from aiayn.runs.queue import Queues
 from aiayn.runs.status import RunStatus
-from aiayn.runs.training_state import TrainingKey, recorded_status, unrecorded_statuses
+from aiayn.runs.training_state import recorded_status, unrecorded_statuses
 from aiayn.scoring.scores import (
     collect_scores,
     read_trainings,
@@ -55,6 +55,7 @@ from aiayn.spec.sheet import (
     PROBE_DECISIONS,
     SHEET_NAME,
     SheetRow,
+    TrainingKey,
     join_sheets,
     read_sheet,
 )
@@ -125,7 +126,7 @@ def gather_results(
                 f"{path}: no such record; the tables of scale {scale.scale} need it; the same"
                 " command with --so-far makes tables of the present records"
             )
-    keys = [training.key for training in experiment.trainings]
+    keys = experiment.trainings
     for key in () if so_far else keys:
         path = evaluations_record(results_folder, scale.scale, *key)
         if exists(path):
@@ -133,7 +134,7 @@ def gather_results(
             require_files(listed, listed.sha256_by_record)
     runs_folder = Path(scale.runs_folder)
     found = read_trainings(keys, results_folder, scale.scale, runs_folder)
-    spec_by_key = {key: experiment.system_by_name[key[1]].training for key in keys}
+    spec_by_key = {key: experiment.system_by_name[key.system].training for key in keys}
     unrecorded = {key: spec for key, spec in spec_by_key.items() if key not in found}
     status_by_run = unrecorded_statuses(unrecorded, runs_folder, queues)
     status_by_key = {}
@@ -251,8 +252,8 @@ def gather_from_records(
     experiment = msgspec.structs.replace(experiment, system_by_name=systems)
     status_by_key: dict[TrainingKey, RunStatus] = {}
     asked = {}
-    for training in experiment.trainings:
-        key, spec = training.key, systems[training.system].training
+    for key in experiment.trainings:
+        spec = systems[key.system].training
         status_by_key[key] = RunStatus(
             state="missing", run="", update=0, updates=spec.updates, reason="no record of it"
         )
@@ -328,7 +329,7 @@ def _read_trainings(
     for folder in results_folders:
         for path in glob(folder / scale / "train", "*/*/seed*.json"):
             train = read_train_record(path, folder / scale / PACK_RUNS_NAME)
-            key = (train.corpus, train.system, train.seed)
+            key = TrainingKey(train.corpus, train.system, train.seed)
             if path != train_record(folder, scale, *key):
                 raise RecordError(
                     f"{path}: records training {key}, expected its path's training; delete it or"
@@ -377,10 +378,10 @@ def _as_trained(
     settings of its file.
     """
     spec_by_system: dict[str, TrainingSpec] = {}
-    for key in sorted(training.key for training in experiment.trainings):
+    for key in sorted(experiment.trainings):
         spec = read_trained(found[key]) if key in found else None
         if spec is not None:
-            spec_by_system.setdefault(key[1], spec)
+            spec_by_system.setdefault(key.system, spec)
     systems = dict(experiment.system_by_name)
     for name, spec in spec_by_system.items():
         training = msgspec.structs.replace(spec, device=systems[name].training.device)

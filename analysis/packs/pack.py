@@ -62,8 +62,8 @@ from aiayn.records import (
 )
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, read_events
 from aiayn.runs.run_folder import RunFolder
-from aiayn.runs.training_state import TrainingKey
 from aiayn.scoring.scores import read_trainings, training_key
+from aiayn.spec.sheet import TrainingKey
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, ScaleSpec
 from aiayn.wings import load, present_stages
 from analysis.packs.readme import write_tables_of_pack
@@ -199,7 +199,7 @@ def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> 
 def _summary(
     results: ScaleResults, folder: Path, target: Path, num_kept: int, num_translations: int
 ) -> Packed:
-    missing = [f"{_name(key)}: {results.status_by_key[key].state}" for key in _missing(results)]
+    missing = [f"{key}: {results.status_by_key[key].state}" for key in _missing(results)]
     return Packed(
         folder=target,
         num_runs=len(results.train_by_key),
@@ -216,18 +216,14 @@ def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[st
     """Yield what an earlier pack has and the new pack lacks, trainings and models, with reasons."""
     for path in glob(earlier, "train/*/*/seed*.json"):
         if not exists(folder / path.relative_to(earlier)):
-            key = (path.parts[-3], path.parts[-2], int(path.stem.removeprefix("seed")))
+            seed = int(path.stem.removeprefix("seed"))
+            key = TrainingKey(path.parts[-3], path.parts[-2], seed)
             is_asked = key in results.status_by_key
             reason = "another spec or other data" if is_asked else "not asked for"
-            yield f"{_name(key)}: {reason}"
+            yield f"{key}: {reason}"
     for path in sorted(earlier.glob("models/*")):
         if not exists(folder / path.relative_to(earlier)):
             yield f"model {path.name}: its run is not packed"
-
-
-def _name(key: TrainingKey) -> str:
-    corpus, system, seed = key
-    return f"{corpus} {system} seed {seed}"
 
 
 @dataclass

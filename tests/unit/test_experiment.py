@@ -16,7 +16,7 @@ from aiayn.errors import ConfigError
 from aiayn.experiment import Experiment, read_experiment
 from aiayn.paths import Evaluation, split_alpha, train_record
 from aiayn.records import write_record
-from aiayn.spec.sheet import SHEET_NAME, Training, list_trainings, read_sheet
+from aiayn.spec.sheet import SHEET_NAME, TrainingKey, list_trainings, read_sheet
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.case_tables import read_cases
 from tests.records_factory import make_site, write_training
@@ -30,7 +30,7 @@ def experiment_of(folder: Path, **changes: object) -> Experiment:
     return read_experiment(site.scale, site.config_folder)
 
 
-def name_of(training: Training) -> str:
+def name_of(training: TrainingKey) -> str:
     return f"{training.corpus} {training.system} {training.seed}"
 
 

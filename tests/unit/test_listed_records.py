@@ -51,7 +51,7 @@ def test_the_tables_wait_for_the_list_of_every_training(site: Site) -> None:
     declared = site.experiment.records(site.results_folder, is_declared=True)
     read = site.experiment.records(site.results_folder)
     lists = {
-        evaluations_record(site.results_folder, site.scale.scale, *training.key)
+        evaluations_record(site.results_folder, site.scale.scale, *training)
         for training in site.experiment.trainings
     }
     assert len(set(declared)) == len(declared)

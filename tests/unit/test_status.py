@@ -23,7 +23,8 @@ from aiayn.runs.names import training_of
 from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status import RunStatus, list_run_folders, read_statuses
 from aiayn.runs.status_text import format_duration, render_status, render_statuses
-from aiayn.runs.training_state import TrainingKey, unrecorded_statuses
+from aiayn.runs.training_state import unrecorded_statuses
+from aiayn.spec.sheet import TrainingKey
 from aiayn.spec.system import read_system
 from aiayn.terminal import WIDTH
 from tests.fake_slurm import FakeSlurm
@@ -75,7 +76,7 @@ def test_the_tables_say_what_status_says_of_every_run(runs: Path, slurm: FakeSlu
     statuses: dict[TrainingKey, list[RunStatus]] = {}
     for status in read_statuses(list_run_folders(runs), QUEUES):
         if training_in_name := training_of(status.run):
-            statuses.setdefault(training_in_name.key, []).append(status)
+            statuses.setdefault(training_in_name, []).append(status)
     assert len(statuses) > 8
     num_calls = len(slurm.calls("squeue"))
     status_by_key = unrecorded_statuses(dict.fromkeys(statuses, training), runs, QUEUES)

@@ -37,7 +37,7 @@ from aiayn.spec.sheet import (
     REPLICATIONS,
     SHEET_NAME,
     SheetRow,
-    Training,
+    TrainingKey,
     join_sheets,
     list_trainings,
     read_sheet,
@@ -65,7 +65,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     rows: list[SheetRow]
     corpora: dict[str, CorpusSpec]
     system_by_name: dict[str, SystemSpec]
-    trainings: list[Training]
+    trainings: list[TrainingKey]
     evaluations: list[Evaluation]
     baselines: list[tuple[str, str]]
 
@@ -89,7 +89,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             ConfigError: if a run kept fewer checkpoints than needed.
         """
         for run in self.trainings:
-            path = train_record(results_folder, self.scale.scale, *run.key)
+            path = train_record(results_folder, self.scale.scale, *run)
             if not path.exists():
                 continue
             num_needed = self.num_models(run.corpus, run.system)
@@ -105,7 +105,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 )
 
     @functools.cached_property
-    def later_trainings(self) -> frozenset[Training]:
+    def later_trainings(self) -> frozenset[TrainingKey]:
         """The trainings that printed rows, conclusions and verdicts ignore."""
         return frozenset(list_trainings(row for row in self.rows if row.is_later))
 
@@ -135,14 +135,14 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         in place of what it lists: the inputs of rule tables.
         """
         scale = self.scale.scale
-        records = [train_record(results_folder, scale, *run.key) for run in self.trainings]
+        records = [train_record(results_folder, scale, *run) for run in self.trainings]
         evaluations_by_verb = {
             "score": self.evaluations,
             "perplexity": [e for e in self.evaluations if e.has_perplexity],
         }
         if is_declared:
             evaluations_by_verb = {}
-            records += [evaluations_record(results_folder, scale, *r.key) for r in self.trainings]
+            records += [evaluations_record(results_folder, scale, *key) for key in self.trainings]
         for verb, evaluations in evaluations_by_verb.items():
             records += [evaluation_record(results_folder, scale, verb, e) for e in evaluations]
         for corpus, testset in self.baselines:
@@ -306,7 +306,7 @@ def _check_beginnings(experiment: Experiment) -> None:
         begins_from = experiment.system_by_name[training.system].begins_from
         if begins_from is None:
             continue
-        earlier = msgspec.structs.replace(training, system=begins_from)
+        earlier = training._replace(system=begins_from)
         if earlier not in listed:
             raise ConfigError(
                 f"scale {experiment.scale.scale}: {training.system} with seed {training.seed}"

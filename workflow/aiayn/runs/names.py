@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from aiayn.errors import RecordError
-from aiayn.spec.sheet import Training
+from aiayn.spec.sheet import TrainingKey
 
 # As `aiayn.spec.system.run_name` makes them: corpus, system, seed, 8 digits of the digest of what
 # decides the tensors.
@@ -12,12 +12,12 @@ _RUN_NAME = re.compile(r"(?P<corpus>[^-]+)-(?P<system>.+)-seed(?P<seed>\d+)-[0-9
 _ENDS_IN_SEED = re.compile(r"-seed\d+$")
 
 
-def training_of(run: str) -> Training | None:
+def training_of(run: str) -> TrainingKey | None:
     """Parse the training from the name of a run. Return None if the name has a different form."""
     match = _RUN_NAME.fullmatch(run)
     if match is None:
         return None
-    return Training(corpus=match["corpus"], system=match["system"], seed=int(match["seed"]))
+    return TrainingKey(match["corpus"], match["system"], int(match["seed"]))
 
 
 def meant_runs(run: str, names: Iterable[str]) -> list[str]:

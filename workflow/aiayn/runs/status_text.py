@@ -131,8 +131,7 @@ def _order(status: RunStatus) -> tuple[str, str, int]:
     """Return the sort key of a run. Seed 10 comes after seed 9. Names of a different form come
     last.
     """
-    training = training_of(status.run)
-    return training.key if training else ("~", status.run, 0)
+    return training_of(status.run) or ("~", status.run, 0)
 
 
 def _corpus(status: RunStatus) -> str:

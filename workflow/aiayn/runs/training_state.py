@@ -12,9 +12,8 @@ import msgspec
 from aiayn.records import TrainRecord, is_trained_as
 from aiayn.runs.queue import Queues
 from aiayn.runs.status import RunStatus, read_statuses
+from aiayn.spec.sheet import TrainingKey
 from aiayn.spec.system import TrainingSpec
-
-TrainingKey = tuple[str, str, int]  # corpus, system, seed
 
 
 def recorded_status(train: TrainRecord, training: TrainingSpec) -> RunStatus:

@@ -27,8 +27,8 @@ from aiayn.records import (
     read_record,
     read_train_record,
 )
-from aiayn.runs.training_state import TrainingKey
 from aiayn.scoring.seeds import summarise_seeds
+from aiayn.spec.sheet import TrainingKey
 
 SCORE_COLUMNS = (
     "corpus",
@@ -63,8 +63,8 @@ _Line = tuple[str | int | float, ...]
 
 
 def training_key(evaluation: Evaluation) -> TrainingKey:
-    """Return (corpus, system, seed), which is the training that an evaluation was made from."""
-    return (evaluation.corpus, evaluation.system, evaluation.seed)
+    """Return the training that an evaluation was made from."""
+    return TrainingKey(evaluation.corpus, evaluation.system, evaluation.seed)
 
 
 def read_trainings(
@@ -82,7 +82,7 @@ def read_trainings(
             continue
         train = read_train_record(path, runs_folder)
         # A record that somebody copied to another path would give its numbers to another system.
-        recorded_key = (train.corpus, train.system, train.seed)
+        recorded_key = TrainingKey(train.corpus, train.system, train.seed)
         if recorded_key != key:
             raise RecordError(
                 f"{path}: record of {recorded_key}, expected {key}; delete it and rerun `snakemake`"

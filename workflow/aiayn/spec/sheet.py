@@ -16,6 +16,7 @@ a training.
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,17 +33,15 @@ FIRST_PROBE_SEED = 101
 PROBE_DECISIONS = "0009, 0012 and 0013"  # in workflow/decisions/: they used seed 101 as a probe
 
 
-class Training(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """A training, given by corpus, system and seed."""
+class TrainingKey(NamedTuple):
+    """Corpus, system and seed: the unit of work, and the key of its record, state and folder."""
 
     corpus: str
     system: str
     seed: int
 
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """Corpus, system, seed."""
-        return (self.corpus, self.system, self.seed)
+    def __str__(self) -> str:
+        return f"{self.corpus} {self.system} seed {self.seed}"
 
 
 class SheetRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,12 +60,12 @@ class SheetRow(msgspec.Struct, frozen=True, kw_only=True):
         return not set(self.asked_by).intersection(TABLES)
 
 
-def list_trainings(rows: Iterable[SheetRow]) -> list[Training]:
+def list_trainings(rows: Iterable[SheetRow]) -> list[TrainingKey]:
     """Return the trainings of some rows, in their order."""
     trainings = []
     for row in rows:
         for seed in row.seeds:
-            trainings.append(Training(corpus=row.corpus, system=row.system, seed=seed))
+            trainings.append(TrainingKey(row.corpus, row.system, seed))
     return trainings
 
 
@@ -99,7 +98,7 @@ def read_sheet(path: Path) -> list[SheetRow]:
             " row for a training"
         )
     rows = []
-    listed: set[Training] = set()
+    listed: set[TrainingKey] = set()
     for number, line in enumerate(lines[1:], start=2):
         row = _parse_row(line.split("\t"), f"{path}:{number}")
         for training in list_trainings([row]):
@@ -160,7 +159,7 @@ def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
     Raises:
         ConfigError: if the sheet does not contain a selected row or seed.
     """
-    selected: set[Training] = set()
+    selected: set[TrainingKey] = set()
     for word in only.split():
         name, _, seeds_text = word.partition(":")
         matching = [row for row in rows if name in (row.system, f"{row.corpus}/{row.system}")]
@@ -184,7 +183,7 @@ def join_sheets(first: Sequence[SheetRow], second: Sequence[SheetRow]) -> list[S
     return [*first, *_with_trainings(second, new_trainings)]
 
 
-def _with_trainings(rows: Iterable[SheetRow], trainings: set[Training]) -> list[SheetRow]:
+def _with_trainings(rows: Iterable[SheetRow], trainings: set[TrainingKey]) -> list[SheetRow]:
     """Return the rows, each with only those of its seeds that are in `trainings`. A row without
     such a seed is left out.
     """
