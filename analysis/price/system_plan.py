@@ -8,7 +8,7 @@ from aiayn.errors import ConfigError
 from aiayn.experiment import Experiment, expand
 from aiayn.spec.sheet import SheetRow
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
-from aiayn.train.fairseq_args import TrainingData, train_flags
+from aiayn.train.fairseq_args import DataBin, train_flags
 from analysis.price.plan import Plan
 
 DATA_FOLDER, SAVE_FOLDER = "DATA_BIN", "CHECKPOINTS"  # placeholders in the command line
@@ -47,7 +47,7 @@ def add_commands(plan: Plan, experiment: Experiment, name: str) -> Plan:
     try:
         for row, planned in zip(plan.trainings, plan.corpora, strict=True):
             corpus = experiment.corpora[row.corpus]
-            data = TrainingData(
+            data = DataBin(
                 folder=DATA_FOLDER,
                 source_language=corpus.source_language,
                 target_language=corpus.target_language,

@@ -25,7 +25,7 @@ from aiayn.model import attention, transformer
 from aiayn.spec.system import read_system
 from aiayn.train import compat, plugin
 from aiayn.train.device import prepare_device
-from aiayn.train.fairseq_args import TrainingData, train_flags
+from aiayn.train.fairseq_args import DataBin, train_flags
 from aiayn.train.gradients import FlatGradients
 from aiayn.train.optimiser import AiaynAdam
 from aiayn.train.ranks import Rank, any_rank_stopped, rank_flags
@@ -103,7 +103,7 @@ def made_trainer(system: str, num_ranks: int) -> Iterator[Any]:
         for language in ("en", "de"):
             symbols = "".join(f"w{index} 1\n" for index in range(VOCABULARY_SIZE - 4))
             (folder / f"dict.{language}.txt").write_text(symbols, encoding="utf-8")
-        data = TrainingData(
+        data = DataBin(
             folder=str(folder), source_language="en", target_language="de", is_joint=True
         )
         training = read_system(system, "paper").training

@@ -33,7 +33,7 @@ from aiayn.records import BinarizedCorpus, read_record
 from aiayn.runs.checkpoint_names import list_checkpoints
 from aiayn.train import plugin
 from aiayn.train.checkpoints import CheckpointKeeper, tensors_sha256
-from aiayn.train.fairseq_args import TrainingData
+from aiayn.train.fairseq_args import DataBin
 from aiayn.train.network import node_address
 from aiayn.train.optimiser import AiaynAdam, Equation3
 from aiayn.train.ranks import Rank, any_rank_stopped
@@ -426,7 +426,7 @@ def run_evaluation(folder: Path, binarized_path: Path) -> dict[str, Any]:
     return results | {"gpu": json.loads(result_path.read_text())}
 
 
-def evaluate(model_path: Path, data: TrainingData, device: str) -> dict[str, Any]:
+def evaluate(model_path: Path, data: DataBin, device: str) -> dict[str, Any]:
     """Translate the test set and measure the development set; count the attentions of both, and
     those that cuDNN could compute.
     """

@@ -12,17 +12,17 @@ from aiayn.errors import ConfigError
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.spec.system import read_system
 from aiayn.train.fairseq_args import (
-    TrainingData,
+    DataBin,
+    data_bin_of,
     log_interval,
     model_flags,
     refuse_untrainable,
     train_flags,
-    training_data,
 )
 from tests.engine.tiny_spec import TRAINING
 from tests.engine.tiny_training import log_text
 
-DATA = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
+DATA = DataBin(folder="data-bin", source_language="en", target_language="de", is_joint=True)
 
 
 def value_of(flags: list[str], flag: str) -> str:
@@ -165,8 +165,8 @@ def test_patience_needs_checkpoints_by_epochs() -> None:
 
 
 def test_a_data_bin_is_joint_if_its_dictionaries_are_one(data: BinarizedCorpus) -> None:
-    assert training_data(data).is_joint
-    assert not training_data(
+    assert data_bin_of(data).is_joint
+    assert not data_bin_of(
         replace(data, dictionary_sha256_by_language={"en": "0", "de": "1"})
     ).is_joint
 

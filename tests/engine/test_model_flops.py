@@ -17,7 +17,7 @@ from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.spec.system import TrainingSpec, read_system
 from aiayn.train import plugin  # registers what the flags name
 from aiayn.train.compat import training_config
-from aiayn.train.fairseq_args import TrainingData, train_flags
+from aiayn.train.fairseq_args import DataBin, train_flags
 
 __all__ = ["plugin"]
 
@@ -72,9 +72,7 @@ def count_step(training: TrainingSpec, lengths: SentenceLengths, folder: Path) -
     words = "".join(f"w{index} 1\n" for index in range(NUM_SYMBOLS - 4))
     for language in ("en", "de"):
         (folder / f"dict.{language}.txt").write_text(words, encoding="utf-8", newline="\n")
-    data = TrainingData(
-        folder=str(folder), source_language="en", target_language="de", is_joint=True
-    )
+    data = DataBin(folder=str(folder), source_language="en", target_language="de", is_joint=True)
     flags = train_flags(training, data, seed=1, save_folder=str(folder), device="cpu")
     cfg = training_config(flags)
     task = tasks.setup_task(cfg.task)

@@ -19,7 +19,7 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
 from aiayn.train import compat
-from aiayn.train.fairseq_args import TrainingData, train_flags
+from aiayn.train.fairseq_args import DataBin, train_flags
 from aiayn.train.optimiser import clip_on_device
 from aiayn.train.task import AiaynTranslationTask
 from tests import records_factory
@@ -99,9 +99,7 @@ def trainer(
     monkeypatch.setattr(
         "fairseq.utils.clip_grad_norm_", lambda params, norm, _: clip_on_device(list(params), norm)
     )
-    data = TrainingData(
-        folder=str(tmp_path), source_language="en", target_language="de", is_joint=True
-    )
+    data = DataBin(folder=str(tmp_path), source_language="en", target_language="de", is_joint=True)
     cfg = compat.training_config(
         train_flags(training, data, seed=1, save_folder=str(tmp_path), device="cpu")
     )

@@ -16,7 +16,7 @@ from aiayn.runs import attempts
 from aiayn.runs.checkpoint_names import list_checkpoints, update_of
 from aiayn.train.average import average_checkpoints
 from aiayn.train.checkpoints import load_checkpoint, tensors_sha256
-from aiayn.train.fairseq_args import training_data
+from aiayn.train.fairseq_args import data_bin_of
 from aiayn.train.ranks import Rank
 from aiayn.train.request import StopFlag, TrainingRequest
 from aiayn.train.train import train_rank
@@ -44,7 +44,7 @@ def make_request(run_folder: Path, data: BinarizedCorpus, **changes: Any) -> Tra
         system="tiny",
         seed=1,
         training=msgspec.structs.replace(TRAINING, **changes),
-        data=training_data(data),
+        data=data_bin_of(data),
         binarized_path=str(Path(data.folder).parent / "record.json"),
         num_models=3,
         num_ranks=1,

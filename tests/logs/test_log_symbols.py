@@ -17,10 +17,10 @@ from aiayn.known_good.judge import find_row
 from aiayn.known_good.table import are_equal
 from aiayn.known_good.targets import Target, read_targets
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
-from aiayn.train.fairseq_args import TrainingData, train_flags
+from aiayn.train.fairseq_args import DataBin, train_flags
 from tests.logs.factory import BASE
 
-DATA = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
+DATA = DataBin(folder="data-bin", source_language="en", target_language="de", is_joint=True)
 TARGETS = read_targets(["paper"])
 PRINTED = list(dict.fromkeys((one.scale, one.system) for one in read_targets(SCALES)))
 FAIRSEQS = [

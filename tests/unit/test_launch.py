@@ -16,7 +16,7 @@ from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.job import ALLOCATOR_ENVIRONMENT, TrainingJob
 from aiayn.launch.launcher import Launcher, make_launcher
 from aiayn.launch.slurm.job import continue_later, is_to_continue
-from aiayn.train.fairseq_args import TrainingData
+from aiayn.train.fairseq_args import DataBin
 from aiayn.train.request import StopFlag, TrainingRequest
 from tests.fake_slurm import FakeSlurm
 from tests.records_factory import BASE_TRAINING
@@ -25,9 +25,7 @@ from tests.slurm.cluster_processes import wait_until
 
 def make_request(run_folder: Path, *, num_ranks: int = 1) -> TrainingRequest:
     """Return a request to train in a folder."""
-    data = TrainingData(
-        folder="data-bin", source_language="en", target_language="de", is_joint=True
-    )
+    data = DataBin(folder="data-bin", source_language="en", target_language="de", is_joint=True)
     return TrainingRequest(
         run="run",
         run_folder=str(run_folder),

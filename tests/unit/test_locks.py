@@ -15,7 +15,7 @@ import aiayn.runs.run_folder
 from aiayn.errors import LaunchError
 from aiayn.launch.driver import drive
 from aiayn.runs.attempts import RANK_LOCK_NAME
-from aiayn.runs.locks import Claim, take_lock
+from aiayn.runs.locks import LockFile, take_lock
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.request import TrainingRequest
 from tests.forks import fork
@@ -142,15 +142,15 @@ def test_without_locks_a_later_start_waits_for_the_heartbeat_to_stop(run_folder:
 
 
 def test_a_claim_that_was_created_late_does_not_count(run_folder: Path) -> None:
-    """Its process slept while others came and went, and removed the claims before theirs."""
-    late, others = Claim(run_folder / RANK_LOCK_NAME), Claim(run_folder / RANK_LOCK_NAME)
+    """Its process slept while others came and went, and removed the lock files before theirs."""
+    late, others = LockFile(run_folder / RANK_LOCK_NAME), LockFile(run_folder / RANK_LOCK_NAME)
     assert others.take()
     others.release()
-    assert Claim(run_folder / RANK_LOCK_NAME).take()
+    assert LockFile(run_folder / RANK_LOCK_NAME).take()
     assert not late.take()
     assert [path.name for path in run_folder.glob("rank0.lock.*")] == ["rank0.lock.2"]
 
 
 def test_a_claim_whose_host_is_not_yet_written_is_held(run_folder: Path) -> None:
     (run_folder / "rank0.lock.3").touch()
-    assert Claim(run_folder / RANK_LOCK_NAME).holder() == "an unknown host"
+    assert LockFile(run_folder / RANK_LOCK_NAME).holder() == "an unknown host"

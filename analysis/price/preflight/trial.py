@@ -25,7 +25,7 @@ from aiayn.records import BinarizedCorpus, ParallelText, TextPair, write_record
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.corpus import CorpusSpec
 from aiayn.spec.training import TrainingSpec
-from aiayn.train.fairseq_args import training_data
+from aiayn.train.fairseq_args import data_bin_of
 from aiayn.train.request import TrainingRequest
 from aiayn.train.trial_result import RESULT_NAME, TrialResult
 from analysis.price.plan import Plan
@@ -69,7 +69,7 @@ def try_training(
         run_folder=str(folder),
         corpus=data.corpus,
         training=training,
-        data=training_data(data),
+        data=data_bin_of(data),
         binarized_path=str(folder / "data" / "record.json"),
         commit=commit_label(),
         command="aiayn preflight --train",

@@ -77,8 +77,8 @@ class Flags:
     threads: int = THREADS
 
 
-class Part(NamedTuple):
-    """A record of an evaluation, with the inputs and the function that make it.
+class EvaluationStage(NamedTuple):
+    """A stage of an evaluation: its record, with the inputs and the function that make it.
 
     `fits` says whether a record has the present settings.
     """
@@ -128,20 +128,20 @@ def run(args: Flags) -> None:
     message_by_word: dict[str, str] = {}
     for average in dict.fromkeys(word.partition("/")[0] for word in evaluation_names):
         of_average = [word for word in evaluation_names if word.startswith(f"{average}/")]
-        averaged = _average_part(args, train, average)
-        parts_by_word = {word: list(_parts(args, train, word, averaged)) for word in of_average}
+        averaged = _average_stage(args, train, average)
+        stages_by_word = {word: list(_stages(args, train, word, averaged)) for word in of_average}
         with _noted(message_by_word, of_average):
-            if _is_average_due(train, averaged, chain(*parts_by_word.values())):
+            if _is_average_due(train, averaged, chain(*stages_by_word.values())):
                 _make(averaged, average)
         paths.append(averaged.path)
-        for word, parts in parts_by_word.items():
-            paths += [part.path for part in parts]
+        for word, stages in stages_by_word.items():
+            paths += [stage.path for stage in stages]
             if word in message_by_word:
                 continue
             with _noted(message_by_word, [word]):
-                for part in parts:
-                    if not part.is_current():
-                        _make(part, word)
+                for stage in stages:
+                    if not stage.is_current():
+                        _make(stage, word)
     if message_by_word:
         messages = "; ".join(dict.fromkeys(message_by_word.values()))
         raise EvaluationError(
@@ -173,12 +173,12 @@ def _check_names(args: Flags, train: TrainRecord, words: Sequence[str]) -> None:
         )
 
 
-def _average_part(args: Flags, train: TrainRecord, average: str) -> Part:
+def _average_stage(args: Flags, train: TrainRecord, average: str) -> EvaluationStage:
     last = num_averaged(average)
     updates = [model.update for model in train.models[-last:]]
     training = (train.corpus, train.system, train.seed)
     path = average_record(args.record.parents[4], args.scale, *training, average)
-    return Part(
+    return EvaluationStage(
         "average",
         path,
         CheckpointRecord,
@@ -188,8 +188,10 @@ def _average_part(args: Flags, train: TrainRecord, average: str) -> Part:
     )
 
 
-def _parts(args: Flags, train: TrainRecord, word: str, averaged: Part) -> Iterator[Part]:
-    """Yield the parts of an evaluation after the average, in order."""
+def _stages(
+    args: Flags, train: TrainRecord, word: str, averaged: EvaluationStage
+) -> Iterator[EvaluationStage]:
+    """Yield the stages of an evaluation after the average, in order."""
     average, _, testset = word.partition("/")
     evaluation = Evaluation(
         corpus=train.corpus,
@@ -210,7 +212,7 @@ def _parts(args: Flags, train: TrainRecord, word: str, averaged: Part) -> Iterat
         decoding = read_system(train.system, args.scale).decoding
         signature = searched_as(decoding, testset).signature
         path = record_path(verb="decode")
-        yield Part(
+        yield EvaluationStage(
             "decode",
             path,
             Hypotheses,
@@ -220,7 +222,7 @@ def _parts(args: Flags, train: TrainRecord, word: str, averaged: Part) -> Iterat
         )
     if word in (args.perplexity or ()):
         path = record_path(verb="perplexity")
-        yield Part(
+        yield EvaluationStage(
             "perplexity",
             path,
             PerplexityRecord,
@@ -230,31 +232,35 @@ def _parts(args: Flags, train: TrainRecord, word: str, averaged: Part) -> Iterat
     if word in args.decode:
         inputs = (record_path(verb="decode"), args.raw)
         path = record_path(verb="score")
-        yield Part("score", path, ScoreRecords, inputs, partial(score_run, *inputs, path))
+        yield EvaluationStage(
+            "score", path, ScoreRecords, inputs, partial(score_run, *inputs, path)
+        )
 
 
-def _is_average_due(train: TrainRecord, averaged: Part, parts: Iterable[Part]) -> bool:
+def _is_average_due(
+    train: TrainRecord, averaged: EvaluationStage, stages: Iterable[EvaluationStage]
+) -> bool:
     """Return whether an average must be made: it is out of date, its checkpoint is absent, or the
     checkpoint is torn and must be read.
 
     Results may be copied without checkpoints and runs. Then an absent checkpoint matters only if a
-    part of an evaluation must read it.
+    stage of an evaluation must read it.
     """
     if not averaged.is_current():
         return True
     record = read_record(averaged.path, CheckpointRecord)
     if train.run_folder.is_dir() and not record.path.exists():
         return True
-    if all(part.verb == "score" or part.is_current() for part in parts):
+    if all(stage.verb == "score" or stage.is_current() for stage in stages):
         return False
     from aiayn.train.checkpoints import checkpoint_problem
 
     return checkpoint_problem(record.path, record.tensors_sha256) != ""
 
 
-def _make(part: Part, word: str) -> None:
-    logger.info(f"{word}: {part.verb}")
-    part.make()
+def _make(stage: EvaluationStage, word: str) -> None:
+    logger.info(f"{word}: {stage.verb}")
+    stage.make()
 
 
 @contextlib.contextmanager

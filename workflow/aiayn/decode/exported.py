@@ -21,7 +21,7 @@ from aiayn.records import CheckpointRecord, ExportRecord, read_record
 from aiayn.spec.training import MAX_POSITIONS
 from aiayn.train.checkpoints import tensors_sha256
 from aiayn.train.device import evaluated_on
-from aiayn.train.fairseq_args import TrainingData, train_flags, transformer_values
+from aiayn.train.fairseq_args import DataBin, train_flags, transformer_values
 
 SPECIAL_SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>"]  # of fairseq's dictionaries, in order of id
 TORCH_TYPE_BY_NAME = {
@@ -151,7 +151,7 @@ def _build_by_fairseq(
     from aiayn.train import compat, plugin  # noqa: F401  # registers the task
     from aiayn.train.task import AiaynTranslationTask
 
-    data = TrainingData(
+    data = DataBin(
         folder=str(folder),
         source_language=record.source_language,
         target_language=record.target_language,

@@ -17,7 +17,7 @@ from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import Overrides, overridden, read_corpus, read_system, run_name
 from aiayn.spec.training import MAX_POSITIONS, check_search
 from aiayn.stages import STAGE_VERSIONS
-from aiayn.train.fairseq_args import TrainingData, refuse_untrainable, training_data
+from aiayn.train.fairseq_args import DataBin, data_bin_of, refuse_untrainable
 from aiayn.train.request import TrainingRequest
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def make_request(
         system=system,
         seed=seed,
         training=training,
-        data=training_data(data) if data else TrainingData(folder="", is_joint=False, **languages),
+        data=data_bin_of(data) if data else DataBin(folder="", is_joint=False, **languages),
         binarized_path=str(binarized_path.absolute()),
         num_models=num_models,
         num_ranks=num_ranks,

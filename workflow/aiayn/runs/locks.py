@@ -18,7 +18,7 @@ _NO_LOCKS = (
     errno.EOPNOTSUPP,
 )  # an NFS without lockd; a Lustre without `flock`
 _TAKEN = (errno.EACCES, errno.EAGAIN)  # by another process
-_RELEASED = "released"  # what a claim contains at the end, in place of a host
+_RELEASED = "released"  # what a lock file contains at the end, in place of a host
 _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
 
@@ -63,13 +63,13 @@ def take_lock(lock: IO[str], otherwise: str) -> bool | None:
     return True
 
 
-class Claim:
-    """A claim on a run where locks fail: the newest of the files `<lock>.<number>` is valid.
+class LockFile:
+    """A lock where the file system has none: the newest of the files `<lock>.<number>` is valid.
 
-    A process claims the run by creating the next file exclusively, so that one of several succeeds.
+    A process takes the lock by creating the next file exclusively, so that one of several succeeds.
     The file contains the host of the process, and also `released` after the process has ended
     normally. If `released` is missing, the heartbeat shows whether the process is alive. The newest
-    file is never removed, because two processes could then claim the same number.
+    file is never removed, because two processes could then create the same number.
     """
 
     def __init__(self, lock_path: Path) -> None:
@@ -78,7 +78,7 @@ class Claim:
         self._number = max(numbers, default=0)
 
     def holder(self) -> str:
-        """Return the host of the newest claim, '' if its process ended in order, or none exists."""
+        """Return the host of the newest file, '' if its process ended in order, or none exists."""
         try:
             text = self._path(self._number).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -86,12 +86,12 @@ class Claim:
         return "" if text == _RELEASED else text or "an unknown host"  # not yet written
 
     def take(self) -> bool:
-        """Create the next claim. Return False if a different process was faster."""
+        """Create the next file. Return False if a different process was faster."""
         number = self._number + 1
         try:
             # Exclusive creation is atomic on file systems without locks, too.
-            with self._path(number).open("x", encoding="utf-8") as claim:
-                claim.write(platform.node())
+            with self._path(number).open("x", encoding="utf-8") as file:
+                file.write(platform.node())
         except FileExistsError:
             return False
         # Others may have come and gone while this process slept.
@@ -105,14 +105,14 @@ class Claim:
         return True
 
     def release(self) -> None:
-        """Mark the claim, so that the next process need not look for a heartbeat."""
+        """Mark the file as released, so that the next process need not look for a heartbeat."""
         self._path(self._number).write_text(_RELEASED, encoding="utf-8")
 
     def _path(self, number: int) -> Path:
         return self._lock_path.with_name(f"{self._lock_path.name}.{number}")
 
     def _paths(self) -> list[Path]:
-        """List all claims. A listed folder is read again where a file system caches names."""
+        """List all lock files. A listed folder is read again where a file system caches names."""
         prefix = f"{self._lock_path.name}."
         names = [name for name in os.listdir(self._lock_path.parent) if name.startswith(prefix)]
         return [

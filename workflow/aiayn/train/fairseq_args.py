@@ -23,7 +23,7 @@ LOADERS_PER_GPU = (
 NUM_VALIDATIONS = 20  # if checkpoints are written by updates
 
 
-class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
+class DataBin(msgspec.Struct, frozen=True, kw_only=True):
     """The properties of a data-bin on which fairseq's flags depend."""
 
     folder: str
@@ -32,9 +32,9 @@ class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
     is_joint: bool
 
 
-def training_data(data: BinarizedCorpus) -> TrainingData:
+def data_bin_of(data: BinarizedCorpus) -> DataBin:
     """Describe a data-bin for fairseq. It is joint if both languages share a dictionary."""
-    return TrainingData(
+    return DataBin(
         folder=str(data.folder.absolute()),
         source_language=data.source_language,
         target_language=data.target_language,
@@ -64,7 +64,7 @@ def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 
 
 def train_flags(
     training: TrainingSpec,
-    data: TrainingData,
+    data: DataBin,
     *,
     seed: int,
     save_folder: str,

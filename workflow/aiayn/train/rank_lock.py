@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from aiayn.errors import LaunchError
 from aiayn.runs.attempts import Started
-from aiayn.runs.locks import Claim, take_lock
+from aiayn.runs.locks import LockFile, take_lock
 from aiayn.runs.run_folder import (
     HEARTBEAT_SECONDS,
     HEARTBEAT_TIMEOUT_SECONDS,
@@ -47,8 +47,8 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
 
     Between hosts the lock is not enough: an NFS server may keep the lock of a crashed host until
     that host is back, and a lock that is local to one host does not exclude the others. There the
-    heartbeat decides, by its time-out. Where locks fail, a `Claim` takes the place of the lock, and
-    the heartbeat decides whether an earlier claim still counts.
+    heartbeat decides, by its time-out. Where locks fail, a `LockFile` takes the place of the lock,
+    and the heartbeat decides whether an earlier lock file still counts.
 
     Raises:
         BusyRunError: if a different process trains this run.
@@ -56,11 +56,11 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
     """
     path = folder.lock_path
     stop = stop or StopFlag()
-    with path.open("a") as lock, contextlib.ExitStack() as claims:
+    with path.open("a") as lock, contextlib.ExitStack() as lock_files:
         # None: this file system has no locks at all. False: another process holds this lock.
         is_taken = take_lock(lock, "two jobs of one run")
         if is_taken is None:
-            claims.callback(_claim_run(folder, stop).release)
+            lock_files.callback(_take_lock_file(folder, stop).release)
         else:
             _require_no_other_rank_zero(folder, stop, is_refused=not is_taken)
         lock.truncate(0)
@@ -83,21 +83,22 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
             beat.join()
 
 
-def _claim_run(folder: RunFolder, stop: StopFlag) -> Claim:
-    """Return this process's claim on a run. It is used if the run's file system does not support
+def _take_lock_file(folder: RunFolder, stop: StopFlag) -> LockFile:
+    """Take the lock file of a run. It is used if the run's file system does not support
     locks.
 
-    An earlier claim that was not released counts as long as the heartbeat advances. If the other
-    process is on this host, a few heartbeats are enough. Heartbeats of a different host may arrive
-    late.
+    An earlier lock file that was not released counts as long as the heartbeat advances. If the
+    other process is on this host, a few heartbeats are enough. Heartbeats of a different host may
+    arrive late.
 
     Raises:
-        BusyRunError: if a different process trains this run, or claims it at the same time.
+        BusyRunError: if a different process trains this run, or takes its lock file at the same
+            time.
     """
-    claim = Claim(folder.lock_path)
+    lock_file = LockFile(folder.lock_path)
     begun = folder.open_attempt()
-    # A released claim leaves no holder, but its attempt may still be open on the disk.
-    holder = claim.holder() or (begun.host if begun else "")
+    # A released lock file leaves no holder, but its attempt may still be open on the disk.
+    holder = lock_file.holder() or (begun.host if begun else "")
     if holder:
         is_here = holder == platform.node()
         where = f"{holder}, job {begun.job}" if begun and begun.host == holder else holder
@@ -108,9 +109,9 @@ def _claim_run(folder: RunFolder, stop: StopFlag) -> Claim:
             f"{folder}: no heartbeat of the training on {where} for {seconds:.0f} s: treated as"
             " ended"
         )
-    if not claim.take():
+    if not lock_file.take():
         raise _busy(folder, "it began at the same time")
-    return claim
+    return lock_file
 
 
 def _busy(folder: RunFolder, where: str) -> BusyRunError:

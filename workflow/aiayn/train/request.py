@@ -17,7 +17,7 @@ import msgspec
 from aiayn.records import Beginning
 from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import TrainingSpec
-from aiayn.train.fairseq_args import TrainingData
+from aiayn.train.fairseq_args import DataBin
 
 
 class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     system: str
     seed: int
     training: TrainingSpec
-    data: TrainingData
+    data: DataBin
     binarized_path: str
     num_models: int
     num_ranks: int
