@@ -31,8 +31,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # torch reads it when it is first imported, here and in the commands that tests start. Models of
 # tests are so small that a second thread mostly waits: two processes of tests on two cores took
-# 59 CPU seconds for the tests of the beam search, and take 14 with one thread each.
+# 59 CPU seconds for the tests of the beam search, and take 14 with one thread each. Where a test
+# asks for two, the second sleeps between products: it would look for work without a pause.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,9 +7,24 @@ import lzma
 
 import pytest
 
-from tests.engine.conftest import _few_validations, data, finished, results, segmented
+from tests.engine.conftest import (
+    _few_validations,
+    _groups_are_composed_once,
+    data,
+    finished,
+    results,
+    segmented,
+)
 
-__all__ = ["_few_validations", "data", "finished", "quick_packing", "results", "segmented"]
+__all__ = [
+    "_few_validations",
+    "_groups_are_composed_once",
+    "data",
+    "finished",
+    "quick_packing",
+    "results",
+    "segmented",
+]
 
 
 @pytest.fixture
