@@ -20,7 +20,7 @@ SECONDS = 3000.0  # for a part, on a busy machine
 # The beginning of a row that each part prints on a CPU.
 ROW_BY_PART = {
     "machine": "| machine | torch | ",
-    "parity": "| parity | gradient of table3_e_learned, bf16 for the CPU's fp32, relative | ",
+    "parity": "| parity | gradient of table3_e_learned, bf16 for the CPU's fp64, relative | ",
     "synchronisations": "| synchronisations | synchronisations in a step | not measured: no GPU |",
     "decode": "| decode | translations other than the oracle's, of 20 | 0 | 0 |  | yes |",
     "memory": "| memory | peak memory of a step | not measured: no GPU |",

@@ -149,8 +149,11 @@ def compute_gradients(
 
 
 def measure_parity(work: Work) -> Iterator[Row]:
-    """Yield how far loss and gradients are from the CPU's in fp32, with the same weights and batch,
+    """Yield how far loss and gradients are from the CPU's in fp64, with the same weights and batch,
     without dropout.
+
+    In fp32 some inputs of a ReLU round to the other side of zero, so the CPU's own gradient
+    in fp32 differs from fp64's by 0.0004 to 0.0012. The GPU's may differ four times as much.
     """
     scale = "paper" if work.is_cuda else "multi30k"
     for system in ("base", "table3_e_learned", "pre_norm", "batch_norm")[
@@ -158,17 +161,22 @@ def measure_parity(work: Work) -> Iterator[Row]:
     ]:
         training = msgspec.structs.replace(read_system(system, scale).training, p_drop=0.0)
         model = steps.make_model(training, steps.VOCABULARY_SIZE[scale]).train()
-        batch = tuple(one[:16] for one in steps.make_batch(scale, "cpu"))
-        loss, gradients = compute_gradients(model, batch, "fp32")
-        model.to(work.device)
+        batch = tuple(tensor[:16] for tensor in steps.make_batch(scale, "cpu"))
+        _, gradients_of_cpu = compute_gradients(model, batch, "fp32")
+        loss, gradients = compute_gradients(model.double(), batch, "fp32")
+        error_of_cpu = float((gradients_of_cpu - gradients).norm() / gradients.norm())
+        yield Row(f"gradient of {system}, the CPU's fp32 for fp64, relative", error_of_cpu)
+        model.float().to(work.device)
         bounds = {"fp32": FP32_ERROR, "tf32": TF32_ERROR, "bf16": BF16_ERROR}
         for precision in bounds if work.is_cuda else ("fp32", "bf16"):
-            on_device = tuple(one.to(work.device) for one in batch)
+            on_device = tuple(tensor.to(work.device) for tensor in batch)
             its_loss, its_gradients = compute_gradients(model, on_device, precision)
-            label, bound = f"{system}, {precision} for the CPU's fp32", bounds[precision]
+            label = f"{system}, {precision} for the CPU's fp64"
+            bound = bounds[precision]
             yield within(f"loss of {label}, relative", abs(its_loss - loss) / abs(loss), bound)
             error = float((its_gradients - gradients).norm() / gradients.norm())
-            yield within(f"gradient of {label}, relative", error, 10 * bound)
+            most = 4 * error_of_cpu if precision == "fp32" else 10 * bound
+            yield within(f"gradient of {label}, relative", error, most)
 
 
 def measure_synchronisations(work: Work) -> Iterator[Row]:
@@ -191,7 +199,8 @@ def measure_synchronisations(work: Work) -> Iterator[Row]:
             torch.cuda.set_sync_debug_mode("default")
         for one in caught:
             print(f"{one.filename}:{one.lineno}: {one.message}")
-        num_waits = sum("synchroniz" in str(one.message) for one in caught)
+        # torch also warns once that this mode is a prototype.
+        num_waits = sum("called a synchronizing" in str(one.message) for one in caught)
         yield Row(
             f"synchronisations in a step, {precision}", num_waits, "", "0", None, num_waits == 0
         )
@@ -516,7 +525,7 @@ def measure_node(work: Work) -> Iterator[Row]:
         raise SystemExit(f"ranks {failed} failed; see {request.run_folder}")
     result_path = Path(request.run_folder) / RESULT_NAME
     result = msgspec.json.decode(result_path.read_bytes(), type=TrialResult)
-    ranks = f"{result.num_ranks} ranks"
+    ranks = "1 rank" if result.num_ranks == 1 else f"{result.num_ranks} ranks"
     yield Row(f"an update of {ranks}", round(1000 * result.seconds_per_update, 1), "ms")
     same = result.resumed_difference == 0.0
     yield Row(
@@ -575,6 +584,7 @@ def measure_layers(work: Work) -> Iterator[Row]:
     for num_tokens in (64, 256, 1024) if work.is_cuda else (64,):
         for layer in ("self_attention", "recurrent", "convolutional"):
             call = make_call(LayerSize(layer=layer, n=num_tokens, d=512, k=5))
+            assert isinstance(call, partial)
             on_device = [tensor.to(work.device) for tensor in call.args]
             calls[layer, num_tokens] = partial(call.func, *on_device)
     with torch.no_grad():
