@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.plan.machine import Machine
-from aiayn.plan.prediction import CPU_SHARE, Hours
+from aiayn.plan.prediction import CPU_SHARE, LAUNCH_ERRORS, Hours
 from aiayn.spec.hardware import SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
@@ -187,16 +187,18 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         rate_by_precision[speed.precision] = f"{speed.precision} {teraflops} ({_source(rate)})"
         if speed.counted_on:
             uncounted.append(row.system)
-        if speed.is_launch_bound:
+        waits_for_host = any(case.is_launch_bound for case in speed.terms)
+        # Hours that come from finished trainings contain the host's time already.
+        if waits_for_host and speed.expected is not None and not speed.runs:
             launch_bound.append(row.system)
-    counts = unchecked = ""
+    counts = host = ""
     if uncounted:
         counts = f"{_named(uncounted)}: counted on base or big, and in proportion to layers"
     if launch_bound:
-        unchecked = (
-            f"updates that wait for launches ({_named(launch_bound)}): no published"
-            " training with fused operators checks them; stock fairseq, which fuses nothing, took"
-            " up to 4.2 times as long as this formula predicts for small batches (docs/checks.md)"
+        host = (
+            f"{_named(launch_bound)}: an update waits for the host; one H200's took"
+            f" {LAUNCH_ERRORS.least} to {LAUNCH_ERRORS.most} times as long as the formula, and so"
+            " do these hours (docs/checks.md)"
         )
     change = "change it by --launcher, --cluster, --gpu, --num-gpus"
     formula = f"operations of all updates at {CPU_SHARE:.0%} of the rate (assumption)"
@@ -216,7 +218,7 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         ("formula", formula if rate_by_precision else ""),
         ("precision", rates),
         ("kernels", counts),
-        ("not checked", unchecked),
+        ("host", host),
         *prices,
         ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),
         ("all else", 'docs/cluster.md, "What a plan assumes"'),

@@ -165,10 +165,10 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
         """The middle of the hours to expect, None if none are."""
         return self.expected.middle if self.expected else None
 
-    @property
-    def is_launch_bound(self) -> bool:
-        """Whether the GPU may wait for the host."""
-        return any(terms.is_launch_bound for terms in self.terms)
+
+# How many times as long as the formula's middle an update took that waited for the host: Multi30k's
+# base on an H200 in fp32 and bf16 (docs/checks.md). Most of it is Python, which no term counts.
+LAUNCH_ERRORS = Hours(7.1, 12.7)
 
 
 @functools.cache
@@ -228,6 +228,8 @@ def predict_speed(
     ]
     formula = Hours(*(training.updates * case.seconds / 3600 for case in terms))
     errors, no_hours = read_errors(precision)
+    if errors is not None and any(case.is_launch_bound for case in terms):
+        errors = LAUNCH_ERRORS
     expected = None
     if errors is not None:
         expected = Hours(formula.middle * errors.least, formula.middle * errors.most)
