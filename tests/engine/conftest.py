@@ -32,6 +32,13 @@ def _few_validations() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _every_due_checkpoint_is_written() -> Iterator[None]:
+    """Let trainings of this process leave out no checkpoint: they take less than RESUME_SECONDS."""
+    with mock.patch("aiayn.train.train.RESUME_SECONDS", 0.0):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _groups_are_composed_once() -> Iterator[None]:
     """Let hydra compose fairseq's config once a process for each choice of groups, such as the
     model and the criterion, and set the values in a copy: 0.02 s in place of 0.15 for each training.

@@ -170,6 +170,43 @@ def test_models_are_due_counted_back_from_the_last_update() -> None:
     assert [update for update in range(1, 101) if by_epoch.is_due(update)] == []
 
 
+def test_before_the_averaged_models_one_is_due_after_some_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 10, 20, ..., 100 the last three are averaged. The clock shows a second an update."""
+    now = 0
+    monkeypatch.setattr("aiayn.train.checkpoints.time.monotonic", lambda: now)
+    keeper = CheckpointKeeper(
+        Path(), num_models=3, updates=100, save_interval_updates=10, resume_seconds=25.0
+    )
+    due = []
+    for now in range(1, 101):
+        if keeper.is_due(now):
+            due.append(now)
+            keeper.saved_at = now
+    assert due == [30, 60, 80, 90, 100]
+
+
+def test_checkpoints_that_are_left_out_change_nothing(
+    run_folder: Path, data: BinarizedCorpus, finished: TrainRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 10, 20, 30 and 40, update 10 is not averaged, and comes within the hour."""
+    monkeypatch.setattr("aiayn.train.train.RESUME_SECONDS", 3600.0)
+    saved = []
+    save = CheckpointKeeper.save
+
+    def count(keeper: CheckpointKeeper, trainer: Any, *arguments: Any) -> None:
+        saved.append(trainer.get_num_updates())
+        save(keeper, trainer, *arguments)
+
+    monkeypatch.setattr(CheckpointKeeper, "save", count)
+    record = train(make_request(run_folder, data))
+    assert saved == [20, 30, 40]
+    assert [model.update for model in record.models] == [20, 30, 40]
+    assert record.tensors_sha256 == finished.tensors_sha256
+    assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
+
+
 def test_a_finished_run_keeps_n_models_and_one_full_checkpoint(finished: TrainRecord) -> None:
     """The last three of 10, 20, 30 and 40: evenly spaced, with the last update."""
     run_folder = Path(finished.run_folder)

@@ -8,9 +8,11 @@ import re
 from os.path import relpath
 
 from aiayn import paths
+from aiayn.cost import flops_per_token, target_tokens_per_full_update
 from aiayn.errors import AiaynError
 from aiayn.experiment import read_experiment
 from aiayn.spec.cluster import read_cluster
+from aiayn.spec.corpus import ShippedSource
 from aiayn.spec.system import CONFIG_FOLDER, convert_scale, read_system, spec_digest
 from aiayn.stages import EVALUATION_VERSIONS, STAGE_VERSIONS
 from snakemake.exceptions import WorkflowError
@@ -45,6 +47,11 @@ def corpus_path(verb, corpus):
     return str(paths.corpus_record(RESULTS, SCALE.scale, verb, corpus))
 
 
+def text_threads(wildcards):
+    """Return the cores for a corpus's text. A shipped corpus is small and needs one."""
+    return 1 if isinstance(CORPORA[wildcards.corpus].source, ShippedSource) else 16
+
+
 def system_path(wildcards):
     """Return a system's file.
 
@@ -59,6 +66,25 @@ def override_flags(wildcards):
     An unchanged value has no flag, so that it repeats no training.
     """
     return SCALE.overrides.flags(read_system(wildcards.system, SCALE.scale).training)
+
+
+def training_flops(system):
+    """Return about how much a training of a system computes, in no particular unit."""
+    training = SYSTEMS[system].training
+    tokens = training.updates * target_tokens_per_full_update(training)
+    return tokens * flops_per_token(training, 0)
+
+
+# Of the jobs that could begin, the highest priority begins first: text, then evaluations, which
+# are short, then trainings, the longest first, and last what only the tables wait for. So no core is
+# idle at the end, next to a long training.
+TEXT_PRIORITY, EVALUATIONS_PRIORITY = 3, 2
+MOST_FLOPS = max(map(training_flops, SYSTEMS), default=1)
+
+
+def training_priority(wildcards):
+    """Return a training's priority, at most 1."""
+    return training_flops(wildcards.system) / MOST_FLOPS
 
 
 def beginning_record(wildcards):

@@ -30,6 +30,7 @@ rule evaluations:
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["evaluations"],
         part_versions=[STAGE_VERSIONS[verb] for verb in EVALUATION_VERSIONS],
+    priority: EVALUATIONS_PRIORITY
     threads: 1
     # The folder of the runs does not change results, so a change of it repeats no job.
     resources:

@@ -18,6 +18,7 @@ rule fetch:
         stage_version=STAGE_VERSIONS["fetch"],
     resources:
         mirror=SCALE.mirror or "",
+    priority: TEXT_PRIORITY
     log:
         f"logs/{SCALE.scale}/fetch/{{corpus}}.log",
     benchmark:
@@ -42,7 +43,8 @@ rule clean:
     params:
         corpus_digest=corpus_digest,
         stage_version=STAGE_VERSIONS["clean"],
-    threads: 16
+    threads: text_threads
+    priority: TEXT_PRIORITY
     log:
         f"logs/{SCALE.scale}/clean/{{corpus}}.log",
     benchmark:
@@ -69,6 +71,7 @@ rule segment:
         corpus_digest=corpus_digest,
         stage_version=STAGE_VERSIONS["segment"],
     threads: 1
+    priority: TEXT_PRIORITY
     log:
         f"logs/{SCALE.scale}/segment/{{corpus}}.log",
     benchmark:
@@ -97,7 +100,8 @@ rule binarize:
             ["--segmented", *input.segmented] if input.segmented else []
         ),
         stage_version=STAGE_VERSIONS["binarize"],
-    threads: 16
+    threads: text_threads
+    priority: TEXT_PRIORITY
     log:
         f"logs/{SCALE.scale}/binarize/{{corpus}}.log",
     benchmark:

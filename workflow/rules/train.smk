@@ -31,6 +31,7 @@ rule train:
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["train"],
         training_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].training),
+    priority: training_priority
     threads: 1
     # These decide where and whether a training runs, not its result: a change repeats no training.
     # With slurm the cluster's file sets the number of ranks.

@@ -22,6 +22,7 @@ from aiayn.cli.decode import decode_testset, searched_as
 from aiayn.cli.flags import BINARIZED, DEVICE, RUNS_FOLDER, SYSTEM_SCALE, THREADS, Device, flag
 from aiayn.cli.perplexity import measure_testset
 from aiayn.cli.score import score_run
+from aiayn.engine_import import engine_import
 from aiayn.errors import AiaynError, EvaluationError, RecordError, UsageError
 from aiayn.packed import file_problem
 from aiayn.paths import (
@@ -260,6 +261,10 @@ def _is_average_due(
 
 def _make(stage: EvaluationStage, word: str) -> None:
     logger.info(f"{word}: {stage.verb}")
+    if stage.verb != "score":  # which needs no engine
+        with engine_import():
+            import aiayn.decode.decode
+            import aiayn.train.average  # noqa: F401 -- the verbs import them again
     stage.make()
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import aiayn
+from aiayn.engine_import import engine_import
 from aiayn.errors import LaunchError
 from aiayn.machine import list_gpus
 from aiayn.runs.run_folder import RunFolder
@@ -77,9 +78,10 @@ class TrainingJob:
             if remote:
                 require_own_code(self.request.code_folder)
             address = remote.own_address(environment) if remote else None
-            from aiayn.train.ranks import Rank
+            with engine_import():
+                from aiayn.train.ranks import Rank
 
-            work = self.load_work()
+                work = self.load_work()
         except Exception as error:  # the next job would repeat it
             self.request.folder.record_rank_error(environment.global_rank, error)
             raise

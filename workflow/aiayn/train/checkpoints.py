@@ -13,6 +13,7 @@ import errno
 import hashlib
 import logging
 import re
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,6 +34,8 @@ compat.install()
 logger = logging.getLogger(__name__)
 
 DICTIONARIES_KEY = "dictionary_sha256s"
+# What a training may lose if it is killed, where checkpoints would be due more often than that.
+RESUME_SECONDS = 10.0
 # fairseq's checkpoints of the winter of 2020/21 hold their config as an object; later ones hold its
 # values.
 CONVERSION = (
@@ -65,6 +68,10 @@ class CheckpointKeeper:
     updates - s, ...: evenly spaced, with the last model. With None they are kept at each epoch's
     end.
 
+    The last `num_models` of them are averaged. An earlier one is only resumed from, so it is left
+    out if the checkpoint before it is less than `resume_seconds` old. Several ranks have no common
+    clock to decide by, and need 0.
+
     `before_write` raises if rank 0 may not write any more. At most one checkpoint is being written.
     The next `save`, and the end of `closed_at_end`, wait
     for it.
@@ -77,12 +84,15 @@ class CheckpointKeeper:
         num_models: int,
         updates: int,
         save_interval_updates: int | None,
+        resume_seconds: float = 0.0,
         before_write: Callable[[], None] = lambda: None,
     ) -> None:
         self.folder = folder
         self.num_models = num_models
         self.updates = updates
         self.save_interval_updates = save_interval_updates
+        self.resume_seconds = resume_seconds
+        self.saved_at = time.monotonic()
         self._before_write = before_write
         self._copier = StateCopier()
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
@@ -90,7 +100,14 @@ class CheckpointKeeper:
         self._writing.set_result(None)
 
     def is_due(self, num_updates: int) -> bool:
-        """Return whether a model is kept at this update, apart from ends of epochs."""
+        """Return whether to save after this update, apart from ends of epochs."""
+        interval = self.save_interval_updates
+        if interval is None or not self._is_model_due(num_updates):
+            return False
+        is_averaged = self.updates - num_updates < self.num_models * interval
+        return is_averaged or time.monotonic() - self.saved_at >= self.resume_seconds
+
+    def _is_model_due(self, num_updates: int) -> bool:
         interval = self.save_interval_updates
         return interval is not None and (self.updates - num_updates) % interval == 0
 
@@ -112,7 +129,7 @@ class CheckpointKeeper:
         state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
         # A full checkpoint is written each time, to resume from. A model is kept only if it is
         # due.
-        is_kept = self.is_due(num_updates) or (
+        is_kept = self._is_model_due(num_updates) or (
             self.save_interval_updates is None and epoch_itr.end_of_epoch()
         )
         dictionaries = (
@@ -121,6 +138,7 @@ class CheckpointKeeper:
         self.wait()
         # After the wait, because another process may have taken the run over meanwhile.
         self._before_write()
+        self.saved_at = time.monotonic()
         self._writing = self._writer.submit(
             self._write, self._copier.copy(state), num_updates, dictionaries
         )

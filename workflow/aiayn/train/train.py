@@ -20,6 +20,7 @@ from aiayn.runs.checkpoint_names import update_of
 from aiayn.runs.run_folder import describe_error, describe_rank_error
 from aiayn.train import compat, plugin
 from aiayn.train.checkpoints import (
+    RESUME_SECONDS,
     CheckpointKeeper,
     load_checkpoint,
     newest_whole_full,
@@ -123,6 +124,7 @@ class RankTraining:
             num_models=request.num_models,
             updates=training.updates,
             save_interval_updates=training.save_interval_updates,
+            resume_seconds=RESUME_SECONDS if self.rank.world_size == 1 else 0.0,
             before_write=self.require_own_attempt,
         )
         compat.install_saving(
