@@ -8,8 +8,8 @@ the name that the published costs use.
 from collections.abc import Collection, Sequence
 
 from aiayn.facts.symbols import SYMBOL_RULES
+from aiayn.facts.trainings import Problem
 from aiayn.facts.types import Value, real
-from aiayn.known_good.judge import Problem
 from aiayn.paths import num_averaged
 from analysis.doctor.types import (
     KNOWN_FINDINGS,

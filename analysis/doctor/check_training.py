@@ -5,10 +5,9 @@ read the source.
 import math
 from collections.abc import Sequence
 
-from aiayn.facts.jobs import Training
 from aiayn.facts.statistics import Statistics
+from aiayn.facts.trainings import Problem, Training
 from aiayn.facts.types import whole
-from aiayn.known_good.judge import Problem
 from analysis.doctor.check_problems import NO_LOG
 from analysis.doctor.types import Answer, Case, Cost, make_finding
 
@@ -44,7 +43,7 @@ def check_divergence(case: Case) -> Answer:
     """Check that the training did not diverge: its last validation is near its best."""
     if case.training is None:
         return Answer(missing=NO_LOG)
-    known = _validated(case.training.training)
+    known = _validated(case.training)
     if len(known) < 2:
         return Answer(missing="fewer than two validations in the log" if known else NO_VALIDATION)
     best, last = min(known, key=_bits), known[-1]
@@ -66,7 +65,7 @@ def check_start(case: Case) -> Answer:
     """
     if case.training is None:
         return Answer(missing=NO_LOG)
-    return _start_by_curve(case, case.training.training)
+    return _start_by_curve(case, case.training)
 
 
 def _start_by_curve(case: Case, training: Training) -> Answer:

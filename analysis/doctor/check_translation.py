@@ -2,8 +2,8 @@
 checked elsewhere, and the text itself by `aiayn score`.
 """
 
+from aiayn.facts.trainings import Problem
 from aiayn.facts.types import Section, real
-from aiayn.known_good.judge import Problem
 from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor.costs import ALIKE
 from analysis.doctor.types import Answer, Case, Cost, Finding, make_finding, outcome_of
@@ -17,13 +17,13 @@ def check_lengths(case: Case) -> Answer:
     """Compare the printed lengths of translations and references: a symptom of many causes."""
     findings: list[Finding] = []
     seen = []
-    for judged in case.translations:
-        section = judged.translation.section
-        hypothesis = real(section.value("hypothesis_tokens"))
-        reference = real(section.value("reference_tokens"))
+    for translation in case.translations:
+        section = translation.section
+        hypothesis = section.real("hypothesis_tokens")
+        reference = section.real("reference_tokens")
         if hypothesis is None or not reference:
             continue
-        ratio, penalty = hypothesis / reference, real(section.value("brevity_penalty")) or 0.0
+        ratio, penalty = hypothesis / reference, section.real("brevity_penalty") or 0.0
         words = f"length ratio {ratio:.3f}, brevity penalty {penalty:.3f}"
         if MIN_RATIO <= ratio <= MAX_RATIO:
             seen.append(words)
@@ -51,12 +51,12 @@ def check_definition(case: Case) -> Answer:
     """Check that a log's BLEU is computed by the same definition as the printed number."""
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     seen = []
-    for judged in case.translations:
-        bleu = judged.translation.section.find("bleu")
+    for translation in case.translations:
+        bleu = translation.section.find("bleu")
         if bleu is None:
             continue
         # fairseq-generate scores the tokens of its data-bin.
-        metric = "bleu_fairseq" if judged.metric == "bleu_as_given" else judged.metric
+        metric = "bleu_fairseq" if translation.metric == "bleu_as_given" else translation.metric
         if printed in (metric, ALIKE.get(metric)):
             seen.append(f"as the printed number: {printed}")
         elif case.claim.is_papers_corpus:

@@ -13,13 +13,10 @@ from aiayn.errors import RecordError, UsageError
 from aiayn.facts.jobs import join_jobs
 from aiayn.facts.listing import LeftOut, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
+from aiayn.facts.trainings import Jobs, Training
 from aiayn.facts.types import Fact, LogFile, Value
 from aiayn.known_good.judge import OF_TRANSLATIONS, judge
-from aiayn.known_good.rows import (
-    JudgedJobs,
-    JudgedTraining,
-    judge_jobs,
-)
+from aiayn.known_good.rows import judge_jobs
 from aiayn.packed import exists, find_packed, glob, modified_seconds
 from aiayn.paths import split_alpha
 from aiayn.records import (
@@ -161,19 +158,19 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
 
 def _case_of_logs(claim: Claim, files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Case:
     """Return a case with what the judge finds in logs."""
-    judged = judge_jobs(join_jobs(files), [claim.target], Path(), is_claimed=True)
-    training = training_in(claim.name, judged)
+    jobs = judge_jobs(join_jobs(files), [claim.target], Path(), is_claimed=True)
+    training = training_in(claim.name, jobs)
     case = Case(claim=claim, training=training, not_read=list(_not_read(files, left_out)))
     case.problems = {"training": [], "translation": []}
     if training is not None:
         case.problems["training"] = training.problems
-    for one in judged.translations:
+    for translation in jobs.translations:
         # The problems of its training are already in the case.
-        case.problems["translation"] += [
-            problem for problem in one.problems if problem.keeps_out in ((), OF_TRANSLATIONS)
-        ]
-        case.translations.append(one)
-        case.translation_paths.append(one.translation.section.path)
+        for problem in translation.problems:
+            if problem.keeps_out in ((), OF_TRANSLATIONS):
+                case.problems["translation"].append(problem)
+        case.translations.append(translation)
+        case.translation_paths.append(translation.section.path)
     return case
 
 
@@ -187,20 +184,20 @@ def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Iterator
             yield f"Not read: {file.path}: a log of another toolkit than fairseq."
 
 
-def training_in(place: str, judged: JudgedJobs) -> JudgedTraining | None:
+def training_in(place: str, jobs: Jobs) -> Training | None:
     """Return the only training of a folder. Return None if the folder does not contain a training
     or its log lacks all values.
 
     Raises:
         UsageError: if there are several.
     """
-    names = [one.name for one in judged.trainings]
+    names = [training.name for training in jobs.trainings]
     if len(names) > 1:
         raise UsageError(
             f"{place}: {len(names)} trainings ({', '.join(names[:4])}); give a folder of one run"
         )
     if not names:
         return None
-    training = judged.trainings[0].training
-    is_stated = training.arguments or training.validations or training.last.value("num_parameters")
-    return judged.trainings[0] if is_stated else None
+    training, last = jobs.trainings[0], jobs.trainings[0].last
+    is_stated = last.arguments or training.validations or last.value("num_parameters")
+    return training if is_stated else None

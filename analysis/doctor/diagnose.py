@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.known_good.table import ANY
+from aiayn.facts.trainings import ANY
 from aiayn.known_good.targets import make_target
 from aiayn.printed import PAPER_SCALE, evaluations_of, is_asked_for
 from aiayn.records import read_train_record

@@ -4,7 +4,7 @@ fix, then every check.
 
 from collections.abc import Iterable, Iterator
 
-from aiayn.known_good.table import show
+from aiayn.facts.types import show
 from aiayn.terminal import entries, sections, titled, wrapped
 from analysis.doctor.check_problems import shorten
 from analysis.doctor.types import WORDS_BY_CHECK, Answer, Cost, Diagnosis, Finding

@@ -9,9 +9,7 @@ from typing import Any
 
 import msgspec
 
-from aiayn.known_good.judge import Problem
-from aiayn.known_good.rows import JudgedTraining, JudgedTranslation
-from aiayn.known_good.targets import Target
+from aiayn.facts.trainings import Problem, Target, Training, Translation
 from aiayn.printed import read_rows
 from aiayn.spec.system import CorpusSpec
 
@@ -47,8 +45,8 @@ class Case(msgspec.Struct, kw_only=True):
     """
 
     claim: Claim
-    training: JudgedTraining | None = None
-    translations: list[JudgedTranslation] = []
+    training: Training | None = None
+    translations: list[Translation] = []
     translation_paths: list[str] = []
     problems: dict[str, list[Problem]] = {}
     not_read: list[str] = []
@@ -56,7 +54,7 @@ class Case(msgspec.Struct, kw_only=True):
     @property
     def log_path(self) -> str:
         """The path of the training's log, '' if there is no training."""
-        return self.training.training.last.path if self.training else ""
+        return self.training.last.path if self.training else ""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.facts.jobs import Training, join_jobs
+from aiayn.facts.jobs import join_jobs
 from aiayn.facts.statistics import UPDATE, Statistics, parse_statistics
 from aiayn.facts.text import LogText
-from aiayn.facts.types import LogFile, Section, perplexity_of, whole
+from aiayn.facts.trainings import Training
+from aiayn.facts.types import LogFile, Section, perplexity_of
 
 # What fairseq prints within an epoch, by the name of its curve. Its loss is smoothed over labels,
 # in base 2.
@@ -99,9 +100,12 @@ class _Start:
     """The printed values of one start. Hours are counted from its first line."""
 
     def __init__(self, training: Training, section: Section) -> None:
-        self.resumed_update = whole(section.value("resumed_updates"))
+        self.resumed_update = section.whole("resumed_updates")
         self.points: list[CurvePoint] = []
-        self._subset, self._num_updates = training.last.dev_subset, max(1, training.last_update)
+        self._subset, self._num_updates = (
+            training.last.dev_subset,
+            max(1, training.last.last_update),
+        )
         self._first_line = b""  # with a time
         self._last_update = self.resumed_update or 0
         self._last_hours: float | None = None

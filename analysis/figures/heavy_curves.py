@@ -16,10 +16,9 @@ import altair as alt
 import pandas as pd
 
 from aiayn.errors import RecordError
-from aiayn.facts.jobs import Training, name_of
 from aiayn.facts.reader import read_log
+from aiayn.facts.trainings import Target, Training
 from aiayn.facts.types import LogFile
-from aiayn.known_good.rows import AveragedLine
 from aiayn.packed import exists
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import training_of
@@ -146,7 +145,9 @@ def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
 
 
 def curves_of_folder(
-    folder: Path, file_by_path: Mapping[str, LogFile], lines: Sequence[AveragedLine]
+    folder: Path,
+    file_by_path: Mapping[str, LogFile],
+    rows: Sequence[tuple[Target, list[Training]]],
 ) -> list[Curve]:
     """Return the curves of the trainings in the tables from logs; of all trainings if the tables
     show none.
@@ -158,15 +159,15 @@ def curves_of_folder(
         RecordError: if a log cannot be read.
     """
     series_by_name: dict[str, tuple[str, int | None]] = {}
-    for line in lines:
-        for judged in line.trainings:
-            series_by_name[judged.name] = (line.target.name, judged.training.seed)
+    for target, trainings in rows:
+        for training in trainings:
+            series_by_name[training.name] = (target.name, training.seed)
     names_by_path: dict[str, set[str]] = {}
     for path, log_file in file_by_path.items():
         for section in log_file.sections:
-            name = name_of(section)
-            if section.program == "train" and (name in series_by_name or not series_by_name):
-                names_by_path.setdefault(path, set()).add(name)
+            is_drawn = section.name in series_by_name or not series_by_name
+            if section.program == "train" and is_drawn:
+                names_by_path.setdefault(path, set()).add(section.name)
     if len(names_by_path) > MAX_LOGS:
         logger.info(f"curves: the first {MAX_LOGS:,} of {len(names_by_path):,} logs are drawn")
     curves = []

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from aiayn.facts.trainings import Target, Training
 from aiayn.facts.types import LogFile
-from aiayn.known_good.rows import AveragedLine
 from analysis.figures import heavy_attention as attention
 from analysis.figures import heavy_curves as curves
 from analysis.figures.heavy_grouped_curves import CURVES
@@ -42,10 +42,12 @@ def figures_of_scale(
 
 
 def figures_of_logs(
-    root: Path, file_by_path: Mapping[str, LogFile], lines: Sequence[AveragedLine]
+    root: Path,
+    file_by_path: Mapping[str, LogFile],
+    rows: Sequence[tuple[Target, list[Training]]],
 ) -> Iterator[Drawable]:
     """Yield the curves of logs."""
-    frame = curves.curve_frame(curves.curves_of_folder(root, file_by_path, lines))
+    frame = curves.curve_frame(curves.curves_of_folder(root, file_by_path, rows))
     yield CURVES, lambda: frame
 
 

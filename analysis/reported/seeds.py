@@ -15,6 +15,7 @@ import msgspec
 
 from aiayn.errors import RecordError, UsageError
 from aiayn.facts.listing import list_folder
+from aiayn.known_good.rows import rows_of, scored
 from aiayn.printed import (
     EDITION_WORDS,
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
@@ -51,7 +52,7 @@ from analysis.reported.explain import (
     paragraphs,
     reading_lines,
 )
-from paper_tables.logs.from_logs import averaged_lines
+from paper_tables.logs.from_logs import judged_folder
 from paper_tables.make_frame import make_frame
 from paper_tables.public_seeds import noise_sentence, seeds_by_public_noise
 from paper_tables.rounding import BLEU, PLUS_MINUS, rounded, rounded_p, rounded_range
@@ -283,24 +284,25 @@ def question_of_folder(
 def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) -> SeedQuestion:
     """Return a system's values in fairseq's logs, a value for each training."""
     place = f"{folder}: {printed.system}, {printed.role}"
-    scored: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
-    for line in averaged_lines(folder):
-        target = line.target
+    values_by_row: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
+    for target, trainings in rows_of(judged_folder(folder).trainings):
         if (target.system, target.language_pair) == (printed.system, printed.language_pair):
-            for definition, translations in line.scored(printed.role).items():
-                values = [one.value for one in translations if one.value is not None]
-                scored.setdefault((target.scale, line.version), {})[definition] = values
-    if not scored:
+            for definition, translation_by_name in scored(trainings, printed.role).items():
+                bleus = [translation.value for translation in translation_by_name.values()]
+                values = [bleu for bleu in bleus if bleu is not None]
+                row = target.scale, trainings[0].version
+                values_by_row.setdefault(row, {})[definition] = values
+    if not values_by_row:
         raise RecordError(
             f"{place}: no BLEU in these logs fills the row; `aiayn tables --from-logs` lists the"
             " system of each log, and what keeps a number out"
         )
-    if len(scored) > 1:
-        named = " and ".join(f"{scale}, {version}" for scale, version in scored)
+    if len(values_by_row) > 1:
+        named = " and ".join(f"{scale}, {version}" for scale, version in values_by_row)
         raise RecordError(
             f"{place}: values of several versions, {named}; give a folder with a single version"
         )
-    (((scale, _), values_by_definition),) = scored.items()
+    (((scale, _), values_by_definition),) = values_by_row.items()
     chosen = [key for key in values_by_definition if metric in (None, key[0])]
     if len(chosen) != 1:
         named = " and ".join(" ".join(key).rstrip() for key in values_by_definition)

@@ -15,21 +15,16 @@ from aiayn.errors import RecordError
 from aiayn.facts.jobs import join_jobs
 from aiayn.facts.listing import LeftOut, Listing, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
+from aiayn.facts.trainings import Jobs, Training
 from aiayn.facts.types import LogFile
-from aiayn.known_good.rows import (
-    AveragedLine,
-    JudgedJobs,
-    JudgedTraining,
-    average_trainings,
-    judge_jobs,
-)
+from aiayn.known_good.rows import judge_jobs, rows_of
 from aiayn.known_good.targets import read_targets
 from aiayn.provenance import commit_label, utc_now
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import SCALES
 from paper_tables.layout import Table, compact
-from paper_tables.logs.frame import frame_of_logs
-from paper_tables.logs.tables import lay_out_first_look, lay_out_logs
+from paper_tables.logs.frame import Rows, frame_of_logs
+from paper_tables.logs.tables import lay_out_logs
 from paper_tables.names import joined, name_of_key
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
@@ -39,7 +34,7 @@ from paper_tables.scale_results import RecordedResults
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 
-MAX_LINES = 6  # that the first look names
+MAX_NAMES = 6  # rows or files that a sentence lists
 LOGS_PAGE_NAME = "logs.html"  # the page of the logs, if report.html is the page of a scale
 FEW_LOGS = 20  # are read in a second
 logger = logging.getLogger(__name__)
@@ -68,22 +63,22 @@ def make_page_of_logs(
     """
     root, files, left_out = _read_files(listing_by_folder)
     _require_logs(listing_by_folder, files, left_out, recorded_by_scale)
-    judged = judge_jobs(join_jobs(files), read_targets(SCALES, config_folder), root)
-    scale_by_name = _scale_by_name(judged.trainings, recorded_by_scale)
-    alone = [training for training in judged.trainings if training.name not in scale_by_name]
-    lines = average_trainings(alone)
-    tables = [lay_out_logs(judged, scale_by_name, left_out)]
-    if alone or not recorded_by_scale:
-        frame = frame_of_logs(lines, read_hardware(config_folder / "hardware.yaml"))
-        tables = [lay_out_table2(frame), lay_out_table3(frame), *tables]
-    tables = [compact(table) for table in tables]
-    for table in tables:
+    jobs = judge_jobs(join_jobs(files), read_targets(SCALES, config_folder), root)
+    scale_by_name = _scale_by_name(jobs.trainings, recorded_by_scale)
+    unrecorded = [training for training in jobs.trainings if training.name not in scale_by_name]
+    rows = rows_of(unrecorded)
+    table_of_logs = compact(lay_out_logs(jobs, scale_by_name, left_out))
+    tables = []
+    if unrecorded or not recorded_by_scale:
+        frame = frame_of_logs(rows, read_hardware(config_folder / "hardware.yaml"))
+        tables = [compact(lay_out_table2(frame)), compact(lay_out_table3(frame))]
+    for table in (*tables, table_of_logs):
         write_table(table, output_folder / "tables")
     figures = draw_figures(
-        "logs_figures", output_folder / FIGURES_FOLDER, root, judged.jobs.file_by_path, lines
+        "logs_figures", output_folder / FIGURES_FOLDER, root, jobs.file_by_path, rows
     )
     # Runs of one scale, and no number that comes from a log alone: the scale's page answers first.
-    is_first_page = len(recorded_by_scale) != 1 or bool(lines or judged.others)
+    is_first_page = len(recorded_by_scale) != 1 or bool(rows or jobs.others)
     links = []
     banners = []
     for scale, recorded in recorded_by_scale.items():
@@ -92,23 +87,23 @@ def make_page_of_logs(
         links.append(Statement(f"Scale {scale}: {num_runs:,} runs with records.", page))
         banners += [fault.text for fault in recorded.faults]
     unread = tuple(not_read(files, left_out))
-    num_averaged = sum(len(line.trainings) for line in lines)
+    num_averaged = sum(len(trainings) for _, trainings in rows)
     page_path = output_folder / (REPORT_NAME if is_first_page else LOGS_PAGE_NAME)
     page_text = render_page(
         f"{TITLE}, from logs: {', '.join(map(_name, listing_by_folder))}",
-        _sentence(judged, lines, scale_by_name),
-        tables,
+        _sentence(jobs, rows, scale_by_name),
+        tables if unrecorded else [*tables, table_of_logs],
         figures,
         Origin(made=utc_now(), commit=commit_label(), so_far=False),
-        lead=[NO_VERDICT] if alone else [],
+        lead=[NO_VERDICT] if unrecorded else [],
         banners=banners,
-        first_tables=[lay_out_first_look(alone)] if alone else [],
-        facts=[*links, *_facts(judged, len(unread))],
+        first_tables=[table_of_logs] if unrecorded else [],
+        facts=[*links, *_facts(jobs, len(unread))],
     )
     write_text(page_text, page_path)
-    num_logs, num_trainings = len(files), len(judged.trainings)
+    num_logs, num_trainings = len(files), len(jobs.trainings)
     summary = f"{num_logs:,} logs, {num_trainings:,} trainings, {num_averaged:,} of them in tables"
-    return page_path, unread, tables, summary
+    return page_path, unread, [*tables, table_of_logs], summary
 
 
 def _name(folder: Path) -> str:
@@ -130,8 +125,8 @@ def _require_logs(
         return
     seen = [reason_not_read(file) for file in files]
     seen += [f"{left.what}, {left.why}" if left.is_count else left.why for left in left_out]
-    kinds = "; ".join(list(dict.fromkeys(seen))[:MAX_LINES]) or "no file at all"
-    more = f"; and {len(seen) - MAX_LINES:,} more" if len(seen) > MAX_LINES else ""
+    kinds = "; ".join(list(dict.fromkeys(seen))[:MAX_NAMES]) or "no file at all"
+    more = f"; and {len(seen) - MAX_NAMES:,} more" if len(seen) > MAX_NAMES else ""
     names = ", ".join(str(folder) for folder in listing_by_folder)
     raise RecordError(
         f"{names}: no log of fairseq and no results of ours; found: {kinds}{more}; name a folder"
@@ -141,7 +136,7 @@ def _require_logs(
 
 
 def _scale_by_name(
-    trainings: Sequence[JudgedTraining], recorded_by_scale: Mapping[str, RecordedResults]
+    trainings: Sequence[Training], recorded_by_scale: Mapping[str, RecordedResults]
 ) -> dict[str, str]:
     """Return the scale of each training that has a record, by the name of its log."""
     scale_by_run: dict[str, str] = {}
@@ -149,11 +144,11 @@ def _scale_by_name(
         for train in recorded.results.train_by_key.values():
             scale_by_run[train.run] = scale
     scale_by_name = {}
-    for judged in trainings:
-        path = judged.training.first.path
-        run = posixpath.basename(posixpath.dirname(path))  # a run's folder has its name
+    for training in trainings:
+        folder = posixpath.dirname(training.first.path)
+        run = posixpath.basename(folder)  # a run's folder has its name
         if run in scale_by_run:
-            scale_by_name[judged.name] = scale_by_run[run]
+            scale_by_name[training.name] = scale_by_run[run]
     return scale_by_name
 
 
@@ -176,35 +171,30 @@ def _read_files(
     return next(iter(listing_by_folder)) if is_single else Path(), files, left_out
 
 
-def averaged_lines(folder: Path) -> list[AveragedLine]:
-    """Return the lines of Tables 2 and 3 that get numbers from the logs below a folder."""
-    return average_trainings(judged_folder(folder).trainings)
-
-
-def judged_folder(folder: Path) -> JudgedJobs:
+def judged_folder(folder: Path) -> Jobs:
     """Return all jobs below a folder, with their rows and problems."""
     root, files, _ = _read_files({folder: list_folder(folder)})
     return judge_jobs(join_jobs(files), read_targets(SCALES), root)
 
 
-def _sentence(judged: JudgedJobs, lines: Sequence[AveragedLine], recorded: Collection[str]) -> str:
+def _sentence(jobs: Jobs, rows: Rows, recorded: Collection[str]) -> str:
     """Return what was read and what it fills, in a sentence."""
-    num_logs, num_trainings = len(judged.jobs.file_by_path), len(judged.trainings)
+    num_logs, num_trainings = len(jobs.file_by_path), len(jobs.trainings)
     if len(recorded) == num_trainings and num_trainings:
         return f"{num_logs:,} logs of {num_trainings:,} trainings, whose records fill the tables."
-    num_averaged = sum(len(line.trainings) for line in lines)
-    rows = list(dict.fromkeys(name_of_key(line.target.system) for line in lines))
+    num_averaged = sum(len(trainings) for _, trainings in rows)
+    names = list(dict.fromkeys(name_of_key(target.system) for target, _ in rows))
     words = f"{num_logs:,} logs read: {num_averaged:,} of {num_trainings:,} trainings fill"
-    if not rows:
+    if not names:
         return f"{words} a row of the paper; each log has its reason below."
-    if len(rows) > MAX_LINES:
-        rows[MAX_LINES:] = [f"{len(rows) - MAX_LINES} more"]
-    return f"{words} the {'row' if len(rows) == 1 else 'rows'} {joined(rows)}."
+    if len(names) > MAX_NAMES:
+        names[MAX_NAMES:] = [f"{len(names) - MAX_NAMES} more"]
+    return f"{words} the {'row' if len(names) == 1 else 'rows'} {joined(names)}."
 
 
-def _facts(judged: JudgedJobs, num_not_read: int) -> list[Statement]:
+def _facts(jobs: Jobs, num_not_read: int) -> list[Statement]:
     """Return how many jobs were read, and how many files were not."""
-    num_trainings, num_translations = len(judged.trainings), len(judged.translations)
+    num_trainings, num_translations = len(jobs.trainings), len(jobs.translations)
     facts = [Statement(f"{num_trainings:,} trainings, {num_translations:,} translations.")]
     if num_not_read:
         facts.append(Statement(f"{num_not_read:,} files or folders are not read.", "#logs"))

@@ -14,9 +14,8 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.facts.listing import list_folder
-from aiayn.known_good.judge import Problem
-from aiayn.known_good.rows import JudgedJobs
-from aiayn.known_good.table import show
+from aiayn.facts.trainings import Jobs, Problem
+from aiayn.facts.types import show
 from aiayn.printed import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_SCALE
 from paper_tables.logs.from_logs import judged_folder
 from tests.doctor.fixtures import FIXTURES_FOLDER
@@ -64,7 +63,7 @@ FOLDERS["slow"] = write_slow_training
 FOLDERS |= {f"changed {name or 'nothing'}": changer(name) for name in ("", *CHANGES)}
 
 
-def claim_of(judged: JudgedJobs) -> list[str]:
+def claim_of(judged: Jobs) -> list[str]:
     """Return the flags that claim the row of the tables, or the nearest."""
     target = judged.trainings[0].target if judged.trainings else None
     if target is None:
@@ -75,7 +74,7 @@ def claim_of(judged: JudgedJobs) -> list[str]:
     return ["--scale", target.scale, "--system", target.system, "--corpus", corpus]
 
 
-def of_tables(judged: JudgedJobs) -> Shown:
+def of_tables(judged: Jobs) -> Shown:
     """Return the stated problems, the quantities that nothing states, and the notes."""
     problems: list[Problem] = []
     for found in (*judged.trainings, *judged.translations):

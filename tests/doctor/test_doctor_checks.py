@@ -11,10 +11,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from aiayn.facts.jobs import Translation
+from aiayn.facts.trainings import Translation
 from aiayn.facts.types import Fact, Section
 from aiayn.known_good.judge import judge
-from aiayn.known_good.rows import JudgedTranslation
 from aiayn.records import Beginning, TrainRecord, read_record
 from aiayn.spec.system import Overrides, read_corpus
 from analysis.doctor.check_problems import check_training, check_translation
@@ -61,12 +60,9 @@ def test_a_change_of_the_clean_run_is_answered(row: dict[str, Any], tmp_path: Pa
 def with_last_bits(case: Case, bits: float) -> Case:
     """Return a case whose last validation is at `bits` a subword."""
     assert case.training is not None
-    training = case.training.training
-    *validations, last = training.validations
-    training = replace(
-        training, validations=[*validations, replace(last, value_by_name={"nll_loss": bits})]
-    )
-    return replace(case, training=replace(case.training, training=training))
+    *validations, last = case.training.validations
+    validations.append(replace(last, value_by_name={"nll_loss": bits}))
+    return replace(case, training=replace(case.training, validations=validations))
 
 
 @pytest.mark.parametrize("bits", [12.0, float("nan")])
@@ -100,7 +96,7 @@ def test_a_symptom_ranks_after_causes_and_is_found_only_where_bounds_are_publish
     for name, value in (("bleu", 20.0), ("brevity_penalty", 0.8), ("reference_tokens", 100)):
         section.state(name, value, 9)
     section.state("hypothesis_tokens", 82, 9)
-    translation = JudgedTranslation(translation=Translation(section=section), facts=[], target=None)
+    translation = Translation(section=section)
     short = replace(clean, translations=[translation])
     assert not check_lengths(short).findings
     of_wmt14 = replace(CLAIM, corpus=read_corpus("wmt14_en_de"))
@@ -128,4 +124,4 @@ def test_a_run_and_the_run_that_it_continues_are_one_training(tmp_path: Path) ->
     )
     case = collect_run(tmp_path, train, CLAIM)
     assert case.training is not None
-    assert [one.value("resumed_updates") for one in case.training.training.sections] == [0, 50_000]
+    assert [one.value("resumed_updates") for one in case.training.sections] == [0, 50_000]

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from aiayn.known_good.table import show
+from aiayn.facts.types import show
 from analysis.doctor.costs import read_costs
 from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
 from tests.doctor.table import TABLE_PATH, Answer, render_table

@@ -44,7 +44,7 @@ def read_curve(text: str) -> list[tuple[int, float]]:
 def with_curve(case: Case, row: dict[str, str]) -> Case:
     """Return a case with the validations of a row of curves.csv, and its losses in training."""
     assert case.training is not None
-    training = case.training.training
+    training = case.training
     bleu = {"bleu": float(row["bleu"])} if row["bleu"] else {}
     validations = [
         Statistics(
@@ -67,7 +67,7 @@ def with_curve(case: Case, row: dict[str, str]) -> Case:
         symbols={"warmup_steps": int(row["warmup_steps"])},
     )
     training = replace(training, sections=[section], validations=validations, epochs=epochs)
-    return replace(case, training=replace(case.training, training=training))
+    return replace(case, training=training)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["run"] for row in ROWS])

@@ -3,10 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from aiayn.facts.jobs import Training, Translation
+from aiayn.facts.trainings import Training, Translation
 from aiayn.facts.types import Section
 from aiayn.known_good.judge import OF_TRANSLATIONS, judge
-from aiayn.known_good.rows import JudgedTraining, JudgedTranslation
 from aiayn.spec.system import Overrides
 from analysis.doctor.costs import PAPER_CORPORA, add_costs
 from analysis.doctor.diagnose import diagnose, make_claim
@@ -25,26 +24,21 @@ def of_settings(settings: Settings, corpus: str) -> Diagnosis:
     claimed_corpus = corpus if corpus in PAPER_CORPORA else "wmt14_en_de"
     claim = make_claim("thread", "paper", settings.system, claimed_corpus, Overrides())
     target = claim.target
-    judged = JudgedTraining(
-        training=Training(sections=[Section(path="thread", program="train", line=1)]),
+    training = Training(
+        sections=[Section(path="thread", program="train", line=1)],
         facts=list(settings.training),
         target=target,
     )
     section = Section(path="thread", program="generate", line=1)
     section.state("bleu", 0.0)
-    translation = JudgedTranslation(
-        translation=Translation(section=section),
-        facts=[],
-        target=target,
-        metric=settings.metric,
-    )
+    translation = Translation(section=section, target=target, metric=settings.metric)
     found = {
         "training": judge(settings.training, target.values, ("train",)),
         "translation": judge(settings.translation, target.values_of_role("test"), OF_TRANSLATIONS),
     }
     case = Case(
         claim=claim,
-        training=judged,
+        training=training,
         translations=[translation],
         translation_paths=["thread"],
         problems=found,

@@ -9,8 +9,9 @@ from pathlib import Path
 from aiayn.facts.jobs import join_jobs
 from aiayn.facts.listing import list_folder
 from aiayn.facts.reader import read_log
-from aiayn.known_good.rows import JudgedJobs, JudgedTraining, JudgedTranslation, judge_jobs
-from aiayn.known_good.targets import Target, read_targets
+from aiayn.facts.trainings import Jobs, Target, Training, Translation
+from aiayn.known_good.rows import judge_jobs
+from aiayn.known_good.targets import read_targets
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 
 TARGETS = read_targets(["paper", "demo"])
@@ -23,18 +24,18 @@ AVERAGING = averaging_text(
 )
 
 
-def judge(folder: Path, targets: Sequence[Target] = TARGETS) -> JudgedJobs:
+def judge(folder: Path, targets: Sequence[Target] = TARGETS) -> Jobs:
     """Return the jobs below a folder, compared with the paper's rows, or with other targets."""
     files = [read_log(folder / path, path) for path in list_folder(folder).log_paths]
     return judge_jobs(join_jobs(files), targets, folder)
 
 
-def judge_texts(folder: Path, texts: Mapping[str, str]) -> JudgedJobs:
+def judge_texts(folder: Path, texts: Mapping[str, str]) -> Jobs:
     """Write texts by file name, and return the judged folder."""
     return judge(write(folder, texts))
 
 
-def judge_base(folder: Path, **texts: str) -> JudgedJobs:
+def judge_base(folder: Path, **texts: str) -> Jobs:
     """Return the judged folder of base's training `a`, its average `av` and its translation `g`.
 
     `texts` replace them, or add further logs. An empty text leaves a log out.
@@ -44,27 +45,27 @@ def judge_base(folder: Path, **texts: str) -> JudgedJobs:
     return judge_texts(folder, named)
 
 
-def training(judged: JudgedJobs, name: str = "a.log") -> JudgedTraining:
+def training(judged: Jobs, name: str = "a.log") -> Training:
     """Return the training whose log is called so."""
     return next(one for one in judged.trainings if one.name.startswith(name))
 
 
-def translation(judged: JudgedJobs, name: str = "g.log") -> JudgedTranslation:
+def translation(judged: Jobs, name: str = "g.log") -> Translation:
     """Return the translation whose log is called so."""
     return next(one for one in judged.translations if one.name.startswith(name))
 
 
-def kept_out_by(judged: JudgedTraining | JudgedTranslation) -> set[str]:
+def kept_out_by(judged: Training | Translation) -> set[str]:
     """Return the quantities that keep a number out of its row, without notes."""
     return {problem.quantity for problem in judged.problems if problem.keeps_out}
 
 
-def noted(judged: JudgedTraining | JudgedTranslation) -> set[str]:
+def noted(judged: Training | Translation) -> set[str]:
     """Return the quantities of the notes."""
     return {problem.quantity for problem in judged.problems if not problem.keeps_out}
 
 
-def problems_of(judged: JudgedJobs, name: str) -> set[str]:
+def problems_of(judged: Jobs, name: str) -> set[str]:
     """Return the quantities that keep the numbers of a log out of their row; `nothing` stands for
     a log without problems that has no row.
     """
@@ -74,7 +75,7 @@ def problems_of(judged: JudgedJobs, name: str) -> set[str]:
     return kept_out_by(translation(judged, name))
 
 
-def filled(judged: JudgedJobs) -> dict[str, list[str]]:
+def filled(judged: Jobs) -> dict[str, list[str]]:
     """Return which numbers of each log fill a row."""
     numbers: dict[str, list[str]] = {}
     for one in judged.trainings:

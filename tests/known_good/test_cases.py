@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.known_good.rows import JudgedJobs
+from aiayn.facts.trainings import Jobs
 from tests.known_good.folders import (
     AVERAGED,
     AVERAGING,
@@ -93,7 +93,7 @@ def test_1_a_number_of_five_thousand_digits_is_a_torn_line(tmp_path: Path) -> No
 def test_3_what_is_not_a_log_of_a_fairseq_training_is_not_judged(tmp_path: Path) -> None:
     judged = judge_texts(tmp_path, {"preprocess.log": PREPROCESS, "gluon.log": GLUON})
     assert (judged.trainings, judged.translations) == ([], [])
-    assert judged.jobs.file_by_path["preprocess.log"].other_programs == ("preprocess",)
+    assert judged.file_by_path["preprocess.log"].other_programs == ("preprocess",)
 
 
 def test_3_the_output_of_preprocess_train_and_generate_is_one_job(tmp_path: Path) -> None:
@@ -474,12 +474,12 @@ def test_50_interactive_is_not_a_translation_of_a_test_set(tmp_path: Path) -> No
     dialogue = GENERATION.changed(buffer_size=1, path="model.pt").lines()[0]
     judged = judge_base(tmp_path, g=f"{dialogue}\nS-0\thello\nH-0\t-0.3\thallo\nP-0\t-0.3\n")
     assert judged.translations == []
-    assert judged.jobs.file_by_path["g.log"].other_programs == ("interactive",)
+    assert judged.file_by_path["g.log"].other_programs == ("interactive",)
 
 
 def test_51_old_scores_are_refused_by_their_form(tmp_path: Path) -> None:
     judged = judge_texts(tmp_path, {"g.log": "| BLEU4 = 21.55, 54.1/27.0/15.9/9.7 (BP=1.000)\n"})
-    refusal = judged.jobs.file_by_path["g.log"].refusal
+    refusal = judged.file_by_path["g.log"].refusal
     assert refusal is not None
     assert "before 0.6" in refusal.text
     assert "aiayn explain" in refusal.next_step
@@ -504,7 +504,7 @@ def test_two_scores_below_one_start_line_fill_nothing(tmp_path: Path) -> None:
     assert [one.value for one in judged.translations] == [None, None]
 
 
-def relative_folders(folder: Path) -> JudgedJobs:
+def relative_folders(folder: Path) -> Jobs:
     first = BASE.changed(save_dir="checkpoints")
     second = replace(BASE, final_nll_bits=2.5).changed(save_dir="checkpoints", seed=2)
     texts = {"one/a.log": first.text(), "two/b.log": second.text()}
@@ -519,6 +519,6 @@ def relative_folders(folder: Path) -> JudgedJobs:
 
 def test_a_relative_save_folder_counts_within_the_logs_own_folder(tmp_path: Path) -> None:
     judged = relative_folders(tmp_path)
-    owners = {one.name: one.translation.training for one in judged.translations}
+    owners = {one.name: one.training for one in judged.translations}
     names = {name: owner.name for name, owner in owners.items() if owner is not None}
     assert names == {"one/g.log": "one/a.log", "two/g.log": "two/b.log"}

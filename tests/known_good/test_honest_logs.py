@@ -125,7 +125,7 @@ def test_three_seeds_of_an_honest_log_fill(version: str, tmp_path: Path) -> None
         texts[f"{seed}.log"] = changed.replace("checkpoints/base", f"checkpoints/{seed}")
     judged = judge_texts(tmp_path, texts)
     assert filled(judged) == dict.fromkeys(texts, WHOLE)
-    assert [one.training.seed for one in judged.trainings] == [1, 2, 3]
+    assert [one.seed for one in judged.trainings] == [1, 2, 3]
 
 
 RECIPES = {

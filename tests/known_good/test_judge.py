@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.facts.derived import facts_of_training
 from aiayn.facts.jobs import join_jobs
 from aiayn.facts.reader import read_log
 from aiayn.facts.types import Fact, Value
@@ -94,7 +93,7 @@ def test_a_table_with_a_quantity_twice_is_refused(tmp_path: Path) -> None:
 
 def row_of(folder: Path, text: TrainingText) -> tuple[str, bool]:
     judged = judge_texts(folder, {"a.log": text.text()})
-    target, has_row = find_row(facts_of_training(judged.trainings[0].training), PAPER)
+    target, has_row = find_row(judged.trainings[0].facts, PAPER)
     assert target is not None
     return target.name, has_row
 
@@ -112,7 +111,7 @@ def test_without_a_row_the_nearest_has_the_fewest_problems(tmp_path: Path) -> No
 
 def test_two_targets_that_fit_are_not_a_row(tmp_path: Path) -> None:
     judged = judge_texts(tmp_path, {"a.log": BASE.text()})
-    facts = facts_of_training(judged.trainings[0].training)
+    facts = judged.trainings[0].facts
     assert find_row(facts, [*PAPER, PAPER[0]])[1] is False
     assert find_row(facts, []) == (None, False)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiayn.known_good.rows import JudgedJobs
+from aiayn.facts.trainings import Jobs
 from tests.known_good.folders import AVERAGED, AVERAGING, BASE, GENERATION, filled, judge, noted
 from tests.logs.factory import OURS, TrainingText, attempts, write
 
@@ -59,7 +59,7 @@ def texts_of(change: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def judge_changed(change: dict[str, Any], folder: Path) -> JudgedJobs:
+def judge_changed(change: dict[str, Any], folder: Path) -> Jobs:
     """Return the judged folder with a change."""
     return judge(write(folder, texts_of(change)))
 

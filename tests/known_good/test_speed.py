@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiayn.known_good.judge import Problem
+from aiayn.facts.trainings import Problem
 from tests.known_good.folders import BASE, WHOLE, filled, judge_base, judge_texts, noted, training
 
 REPORTS: list[dict[str, Any]] = tomllib.loads(

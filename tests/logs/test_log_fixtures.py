@@ -8,8 +8,8 @@ import pytest
 
 from aiayn.facts.listing import list_folder
 from aiayn.facts.reader import read_log
+from aiayn.facts.trainings import Jobs
 from aiayn.facts.types import Section
-from aiayn.known_good.rows import JudgedJobs, metric_of
 from tests.known_good.folders import judge, problems_of, training, translation
 
 FOLDER = Path(__file__).parents[1] / "logs"
@@ -21,7 +21,7 @@ def sections_of(name: str) -> tuple[Section, ...]:
 
 
 @pytest.fixture(scope="module")
-def judged() -> JudgedJobs:
+def judged() -> Jobs:
     return judge(FOLDER)
 
 
@@ -36,7 +36,7 @@ def test_every_fixture_is_read() -> None:
     assert all(sections_of(name) for name in NAMES)
 
 
-def test_statistics_pasted_into_a_thread_are_read_but_fill_nothing(judged: JudgedJobs) -> None:
+def test_statistics_pasted_into_a_thread_are_read_but_fill_nothing(judged: Jobs) -> None:
     (section,) = sections_of("fairseq06_pasted.log")
     assert curve_of(section) == [
         (1, 25_000, 3.5),
@@ -48,7 +48,7 @@ def test_statistics_pasted_into_a_thread_are_read_but_fill_nothing(judged: Judge
     assert problems_of(judged, "fairseq06_pasted.log") >= {"d_model", "done_seconds", "history"}
 
 
-def test_json_without_times_whose_validations_name_no_update(judged: JudgedJobs) -> None:
+def test_json_without_times_whose_validations_name_no_update(judged: Jobs) -> None:
     (section,) = sections_of("fairseq06_big_enfr.log")
     assert curve_of(section)[-1] == (4, 80_000, 2.0)
     assert section.value("num_gpus") == 128
@@ -65,7 +65,7 @@ def test_json_without_times_whose_validations_name_no_update(judged: JudgedJobs)
 
 
 def test_two_starts_wrapped_by_a_terminal_are_two_trainings_that_never_began(
-    judged: JudgedJobs,
+    judged: Jobs,
 ) -> None:
     sections = sections_of("fairseq09_wrapped.log")
     assert [section.line for section in sections] == [2, 10]
@@ -75,7 +75,7 @@ def test_two_starts_wrapped_by_a_terminal_are_two_trainings_that_never_began(
         assert found >= {"updates", "done_seconds"}
 
 
-def test_a_resumed_training_of_another_model_is_named_by_it(judged: JudgedJobs) -> None:
+def test_a_resumed_training_of_another_model_is_named_by_it(judged: Jobs) -> None:
     (section,) = sections_of("fairseq10_resumed.log")
     assert (section.value("resumed_updates"), section.last_update) == (50_000, 300_000)
     assert section.value("done_seconds") is None
@@ -86,7 +86,7 @@ def test_a_resumed_training_of_another_model_is_named_by_it(judged: JudgedJobs) 
     assert "done_seconds" in differing
 
 
-def test_a_complete_training_of_another_corpus_matches_no_row(judged: JudgedJobs) -> None:
+def test_a_complete_training_of_another_corpus_matches_no_row(judged: Jobs) -> None:
     (section,) = sections_of("fairseq12_iwslt.log")
     assert section.value("num_parameters") == 11_335_680
     assert str(section.value("gpu")).strip() == "GeForce RTX 2080 Ti"
@@ -98,23 +98,23 @@ def test_a_complete_training_of_another_corpus_matches_no_row(judged: JudgedJobs
 
 
 def test_many_generations_in_one_file_are_apart_and_of_a_changed_model(
-    judged: JudgedJobs,
+    judged: Jobs,
 ) -> None:
     found = [one for one in judged.translations if one.name.startswith("fairseq12_generations.log")]
     assert [one.bleu for one in found] == [33.0, 33.1, 33.2]
     for one in found:
-        assert one.translation.training is training(judged, "fairseq12_iwslt.log").training
+        assert one.training is training(judged, "fairseq12_iwslt.log")
         assert "generate.model_overrides" in {problem.quantity for problem in one.problems}
 
 
-def test_results_files_are_generations_of_pieces(judged: JudgedJobs) -> None:
+def test_results_files_are_generations_of_pieces(judged: Jobs) -> None:
     unstated = {"generate-test.txt": {"training"}, "generate-cut.txt": {"training", "bleu"}}
     for name, expected in unstated.items():
         (section,) = sections_of(name)
         assert (section.num_hypotheses, section.num_marked > 0) == (8, True)
-        assert metric_of(section) == "bleu_as_given"
-        problems = translation(judged, name).problems
-        assert {one.quantity for one in problems if not one.is_stated} >= expected
+        read = translation(judged, name)
+        assert read.metric == "bleu_as_given"
+        assert {one.quantity for one in read.problems if not one.is_stated} >= expected
 
 
 def test_the_readme_names_every_fixture() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.facts.jobs import Training, join_jobs
+from aiayn.facts.jobs import join_jobs
 from aiayn.facts.reader import read_log
 from aiayn.facts.statistics import parse_statistics
+from aiayn.facts.trainings import Training
 from aiayn.facts.types import LogFile, Section
 from tests.logs.factory import Form, GenerationText, TrainingText
 
@@ -68,7 +69,7 @@ def test_a_bar_that_is_rewritten_for_hours_is_one_line(
     index = next(number for number, line in enumerate(lines) if "loading train data" in line)
     text = "\n".join([*lines[: index + 1], bar, *lines[index + 1 :]]) + "\n"
     training = training_in(tmp_path, text)
-    assert training.last_update == 100_000
+    assert training.last.last_update == 100_000
     assert training.validations[0].line == index + 4  # the bar is one line
 
 

@@ -2,19 +2,15 @@
 verb.
 """
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.facts.reader import read_log
-from aiayn.known_good.rows import metric_of
-from paper_tables.layout import grid
-from paper_tables.logs.from_logs import averaged_lines, judged_folder
+from aiayn.known_good.rows import rows_of
+from paper_tables.logs.from_logs import judged_folder
 from paper_tables.logs.pages import make_tables_from_logs
-from paper_tables.logs.tables import lay_out_first_look
 from tests.logs.factory import OURS, GenerationText, TrainingText, attempts, write
 from tests.logs.test_log_foreign_files import tables_of
 
@@ -44,8 +40,8 @@ def test_a_bleu_is_named_by_what_it_was_computed_on(
         tmp_path,
         {f"{name}.log": replace(GenerationText(), score=score).changed(**arguments).text()},
     )
-    (section,) = read_log(tmp_path / f"{name}.log", "a.log").sections
-    assert metric_of(section) == metric
+    (translation,) = judged_folder(tmp_path).translations
+    assert translation.metric == metric
 
 
 def test_our_runs_count_the_seconds_of_all_attempts(tmp_path: Path) -> None:
@@ -54,9 +50,9 @@ def test_our_runs_count_the_seconds_of_all_attempts(tmp_path: Path) -> None:
     write(
         tmp_path, {"run/train.log": french.text(), "run/attempts.jsonl": attempts(("a" * 40,) * 2)}
     )
-    (line,) = averaged_lines(tmp_path)
-    assert line.trainings[0].gpu_seconds == 2 * 3600 * 8
-    assert line.trainings[0].version == "commit aaaaaaaaaaaa"
+    ((_, (training,)),) = rows_of(judged_folder(tmp_path).trainings)
+    assert training.gpu_seconds == 2 * 3600 * 8
+    assert training.version == "commit aaaaaaaaaaaa"
     (row,) = cells_of(tmp_path, "table2")
     assert row["flops_en_fr_ours"] == "5.5e17 (n=1)"  # 57,600 s x 9.5e12
 
@@ -92,15 +88,3 @@ def test_a_folder_without_logs_is_no_success(
     assert ".md (1)" in sentence
     assert "`aiayn tables --from-logs paper_tables/measured/multi30k`" in sentence
     assert not output.exists()
-
-
-def test_a_training_far_from_every_row_names_none(tmp_path: Path) -> None:
-    """A small model of another corpus differs from each row in many settings."""
-    for name in ("fairseq12_iwslt.log", "fairseq09_wrapped.log"):
-        shutil.copy(Path(__file__).parent / name, tmp_path / name)
-    table = lay_out_first_look(judged_folder(tmp_path).trainings)
-    row_by_log = {}
-    for _, cells in grid(table):
-        row_by_log[cells[0].text] = cells[1].text
-    assert row_by_log["fairseq12_iwslt.log"] == "no row"
-    assert row_by_log["fairseq09_wrapped.log:2"] == "no row; nearest is big"

@@ -1,4 +1,4 @@
-"""Derives facts about a training or a translation that follow from several other facts.
+"""Derives facts about a training that follow from several other facts.
 
 Each derived fact has the file and line of the statement that it depends on most. A statement that
 contradicts a different statement is a derived fact, too: `bleu_error` is the difference between a
@@ -18,28 +18,21 @@ from typing import Any
 import msgspec
 
 from aiayn.cost import num_parameters
-from aiayn.facts.averages import average_of
-from aiayn.facts.jobs import (
-    LAST_CHECKPOINT,
-    Training,
-    Translation,
-    is_same_place,
-    language_pair_of,
-    models_of,
-    reach_of,
-)
 from aiayn.facts.statistics import Statistics
-from aiayn.facts.symbols import is_ours
+from aiayn.facts.trainings import Training
 from aiayn.facts.types import (
     Fact,
     Section,
     Value,
+    is_same_place,
+    models_of,
     normal_path,
     real,
     whole,
 )
 from aiayn.spec.system import TrainingSpec, read_system
 
+LAST_CHECKPOINT = "checkpoint_last.pt"
 NEVER = 10**6  # a larger interval means never: `aiayn train` passes 10^9
 SIZES = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
 RATE_TOLERANCE = 0.05
@@ -48,7 +41,6 @@ MIN_PROGRESS = (
 )
 NUM_NEAR = 5  # number of lines within epochs: their mean batch is compared with the epochs'
 CLOCK_SECONDS = 120.0  # fairseq's lines before and after the measured time
-MIN_PIECE_SHARE = 0.05  # of the hypotheses: more marks than in a text about such marks
 # fairseq's prepare-wmt14en2de.sh without --icml17 reads WMT17's text; the number is its output.
 WMT17_PAIRS = 3_961_179
 _YEAR = re.compile(r"wmt[_-]?(?:20)?(\d\d)(?!\d)", re.IGNORECASE)
@@ -56,7 +48,7 @@ _YEAR = re.compile(r"wmt[_-]?(?:20)?(\d\d)(?!\d)", re.IGNORECASE)
 
 def facts_of_training(training: Training) -> list[Fact]:
     """Return all facts of a training: stated, printed, and derived."""
-    facts = list(training.facts)
+    facts = [fact for section in training.sections for fact in section.facts]
     names = {name for section in training.sections for name in section.symbols}
     for section in training.sections:
         facts += [section.fact(*pair) for pair in section.symbols.items()]
@@ -66,19 +58,17 @@ def facts_of_training(training: Training) -> list[Fact]:
     for derive in (_history, _checkpoints, _end, _batches, _speed):
         facts += derive(training)
     for section in training.sections:
-        for derive_of_start in (*_OF_SECTIONS, _corpus, _samples, _rates, _model_of_start, _costs):
+        facts += facts_of_section(section)
+        for derive_of_start in (_corpus, _samples, _rates, _model_of_start, _costs):
             facts += derive_of_start(section)
     return facts
 
 
-def facts_of_translation(translation: Translation) -> list[Fact]:
-    """Return all facts of a translation, without the facts of its training."""
-    section, facts = translation.section, list(translation.section.facts)
-    if translation.repeats:
-        facts.append(section.fact("repeats", translation.repeats))
-    for derive in (*_OF_SECTIONS, _search, _score):
-        facts += derive(section)
-    return [*facts, *_origin(translation)]
+def facts_of_section(section: Section) -> Iterator[Fact]:
+    """Yield what is derived for a start of a training and for a translation alike."""
+    yield from _code_of_user(section)
+    yield from _conflicts(section)
+    yield from _folders(section)
 
 
 def _code_of_user(section: Section) -> Iterator[Fact]:
@@ -129,9 +119,6 @@ def _folders(section: Section) -> Iterator[Fact]:
                 return
 
 
-_OF_SECTIONS = (_code_of_user, _conflicts, _folders)
-
-
 def _history(training: Training) -> list[Fact]:
     """Return the seed, and where each start began: from nothing, from a checkpoint of its own, or
     from weights that are not known.
@@ -140,7 +127,7 @@ def _history(training: Training) -> list[Fact]:
     faults: list[Fact] = []
     reached, begun = 0, ""
     for section in training.sections:
-        updates = whole(section.value("resumed_updates"))
+        updates = section.whole("resumed_updates")
         loaded = normal_path(section.value("loaded_path") or "")
         restored = str(section.arguments.get("restore_file") or LAST_CHECKPOINT)
         folder = posixpath.basename(posixpath.dirname(loaded))
@@ -158,7 +145,7 @@ def _history(training: Training) -> list[Fact]:
             text = f"the weights of {restored}"
         if text:
             faults.append(section.fact("history", text, section.line_of("resumed_updates")))
-        reached, begun = reach_of(section), section.first_time or begun
+        reached, begun = section.reach, section.first_time or begun
     best = math.inf
     for one in training.validations:
         best, known = min(best, one.loss_bits or best), one.value_by_name.get("best_loss", best)
@@ -215,8 +202,8 @@ def _is_in(path: str, home: str) -> bool:
 def _end(training: Training) -> Iterator[Fact]:
     """Yield how far the training went, which validations are missing, and their losses."""
     last, line, final = training.last, training.last.last_line, training.final_validation
-    if training.last_update:
-        yield last.fact("updates", training.last_update, line)
+    if training.last.last_update:
+        yield last.fact("updates", training.last.last_update, line)
     yield last.fact("missing_validations", len(_missing_validations(training)), line)
     smoothed = [one for one in training.validations if one.loss_bits and one.nll_bits]
     is_unsmoothed = smoothed and all(one.loss_bits == one.nll_bits for one in smoothed)
@@ -226,7 +213,7 @@ def _end(training: Training) -> Iterator[Fact]:
         yield last.fact("final_nll_bits", final.nll_bits, final.line)
         if "bleu" in final.value_by_name:
             yield last.fact("validation_bleu", final.value_by_name["bleu"], final.line)
-            if training.arguments.get("eval_bleu") is False:
+            if training.last.arguments.get("eval_bleu") is False:
                 yield last.fact("conflict", "a BLEU although eval_bleu is False", final.line)
     sizes = [one.target_tokens for one in training.validations if one.target_tokens]
     if sizes:
@@ -235,7 +222,7 @@ def _end(training: Training) -> Iterator[Fact]:
 
 def _missing_validations(training: Training) -> list[int]:
     """Return the updates at which a validation was due and is not in the log."""
-    arguments = training.arguments
+    arguments = training.last.arguments
     if arguments.get("disable_validation") is True or not training.validations:
         return []
     made = {one.update for one in training.validations}
@@ -244,7 +231,7 @@ def _missing_validations(training: Training) -> list[int]:
     for key in ("validate_interval_updates", "save_interval_updates"):
         interval = whole(arguments.get(key)) or 0
         if 0 < interval < NEVER:
-            due |= set(range(interval, training.last_update + 1, interval))
+            due |= set(range(interval, training.last.last_update + 1, interval))
     every = whole(arguments.get("validate_interval")) or 1
     if every < NEVER:
         due |= {one.update for one in training.epochs if one.epoch % every == 0}
@@ -253,9 +240,8 @@ def _missing_validations(training: Training) -> list[int]:
 
 def _corpus(section: Section) -> Iterator[Fact]:
     """Yield languages, pairs and dictionaries."""
-    pair = language_pair_of([section])
-    if pair:
-        yield section.fact("language_pair", pair)
+    if section.language_pair:
+        yield section.fact("language_pair", section.language_pair)
     # The newest line of each part counts: fairseq reads train, train1, ... as one corpus.
     parts: dict[str, Fact] = {}
     for fact in section.facts:
@@ -423,8 +409,8 @@ def _model_of_start(section: Section) -> Iterator[Fact]:
     printed matrices and layers that the arguments do not make.
     """
     line = section.line_of("num_parameters")
-    printed, counted = whole(section.value("num_parameters")), counted_parameters(section)
-    trained = whole(section.value("num_trained"))
+    printed, counted = section.whole("num_parameters"), counted_parameters(section)
+    trained = section.whole("num_trained")
     if printed:
         once = _parameters_once(section, printed, counted)
         yield section.fact("model_parameters", once, line)
@@ -434,7 +420,7 @@ def _model_of_start(section: Section) -> Iterator[Fact]:
         yield section.fact("frozen_parameters", printed - trained, line)
     symbols = section.symbols
     d_model, d_ff = symbols.get("d_model"), symbols.get("d_ff")
-    if d_model is None or d_ff is None or is_ours(section.arguments):
+    if d_model is None or d_ff is None or section.is_ours:
         return
     types = set(section.values("num_types"))
     allowed = {f"Linear {d_model} x {size}" for size in (d_model, d_ff, f"{3 * d_model}", *types)}
@@ -483,7 +469,7 @@ def _speed(training: Training) -> Iterator[Fact]:
     seconds = [_wall_seconds(section) for section in training.sections]
     if all(seconds):
         yield last.fact("wall_seconds", sum(seconds), last.last_line)
-    names = {str(fact.value).strip() for fact in training.facts if fact.quantity == "gpu"}
+    names = {str(gpu).strip() for section in training.sections for gpu in section.values("gpu")}
     if names:
         yield last.fact("gpu_kinds", len(names), last.line_of("gpu"))
     printed = list(last.epochs.values()) or last.samples
@@ -497,128 +483,5 @@ def _wall_seconds(section: Section) -> float:
     0 if they are unknown.
     """
     walls = [one.value_by_name.get("wall", 0.0) for one in section.epochs.values()]
-    printed = real(section.value("done_seconds")) or _clock_seconds(section)
+    printed = section.real("done_seconds") or _clock_seconds(section)
     return printed or max(walls, default=0.0)
-
-
-# Translations
-
-
-def _search(section: Section) -> Iterator[Fact]:
-    arguments, printed = section.arguments, section.find("printed_beam")
-    if printed is not None:
-        yield printed._replace(quantity="beam_size")
-    elif (stated := whole(arguments.get("beam"))) is not None:
-        yield section.fact("beam_size", stated)
-    for fact in section.facts:
-        if fact.quantity == "generate.lenpen":
-            yield fact._replace(quantity="length_penalty_alpha")
-    for num_tokens in (20, 100) if arguments else ():
-        limit = _length_limit(arguments, num_tokens)
-        yield section.fact(f"limit_of_{num_tokens}_tokens", limit)
-    for model_path in (section.value("model_path"), arguments.get("path")):
-        if model_path:
-            yield section.fact("num_models", len(models_of(str(model_path))))
-
-
-def _length_limit(arguments: dict[str, Value], num_tokens: int) -> float:
-    """Return the maximum number of output tokens for a source of `num_tokens` tokens. Longer
-    translations are cut. The paper's limit is input + 50.
-    """
-    by_input, fixed = real(arguments.get("max_len_a")), real(arguments.get("max_len_b"))
-    return (by_input or 0.0) * num_tokens + (200.0 if fixed is None else fixed)
-
-
-def _score(section: Section) -> Iterator[Fact]:
-    """Yield what a line of BLEU shows: its arithmetic, whether it counts words, and how many
-    sentences.
-    """
-    bleu = section.find("bleu")
-    if bleu is None:
-        return
-    error = bleu_error(section)
-    if error is not None:
-        yield bleu._replace(quantity="bleu_error", value=error)
-    yield bleu._replace(quantity="counts", value=_unit(section))
-    number = section.value("num_sentences") or section.num_hypotheses
-    if number:
-        yield bleu._replace(quantity="num_scored", value=number)
-
-
-def bleu_error(section: Section) -> float | None:
-    """Return by how much a printed BLEU leaves the range that its precisions, brevity penalty and
-    lengths allow, which are printed with few digits. Return None if they are not stated.
-    """
-    names = ("bleu", "brevity_penalty", "hypothesis_tokens", "reference_tokens", "length_ratio")
-    bleu, penalty, hypothesis, reference, ratio = (real(section.value(name)) for name in names)
-    try:
-        precisions = [float(text) for text in str(section.value("precisions")).split("/")]
-    except ValueError:
-        return None
-    if bleu is None or penalty is None or len(precisions) != 4:
-        return None
-    lows = [max(1e-9, precision - 0.0501) for precision in precisions]
-    highs = [precision + 0.0501 for precision in precisions]
-    least = statistics.geometric_mean(lows) * (penalty - 0.00051)
-    most = statistics.geometric_mean(highs) * (penalty + 0.00051)
-    error = max(0.0, least - bleu - 0.0051, bleu - most - 0.0051)
-    if hypothesis and reference:
-        penalty_error = abs(min(1.0, math.exp(1 - reference / hypothesis)) - penalty)
-        ratio_error = 0.0 if ratio is None else abs(hypothesis / reference - ratio)
-        error = max(error, 100 * (max(penalty_error, ratio_error) - 0.00051))
-    return round(error, 4)
-
-
-def _unit(section: Section) -> str:
-    """Return what BLEU counts: words, pieces, plain text, or not stated."""
-    arguments = section.arguments
-    name = str(section.value("bleu_name"))
-    if section.num_marked > MIN_PIECE_SHARE * section.num_hypotheses:
-        return "pieces"
-    if name == "BLEU4" and arguments.get("tokenizer") == "moses":
-        return "plain text, not tokens"  # fairseq undoes the tokens of both sides
-    keys = ("remove_bpe", "post_process")
-    is_joined = any(arguments.get(key) not in (None, False, "", "none") for key in keys)
-    is_decoded = arguments.get("bpe") is not None and name != "BLEU4"
-    return "words" if is_joined or is_decoded or section.num_hypotheses else "not stated"
-
-
-def _origin(translation: Translation) -> Iterator[Fact]:
-    """Yield which training made the checkpoint, when, and whether data and dictionaries are its."""
-    section, training = translation.section, translation.training
-    if training is None:
-        return
-    yield section.fact("training", training.name)
-    text, source = average_of(translation, training)
-    yield section.fact("average", text)
-    yield section.fact("average_known_by", source)
-    if not translation.averagings:
-        yield from _order_of_time(translation, training)
-    pair = language_pair_of([section])
-    if pair:
-        yield section.fact("translates", pair == language_pair_of(training.sections))
-    printed, trained = (
-        dict(zip(one.values("language"), one.values("num_types"), strict=False))
-        for one in (section, training.last)
-    )
-    for language, size in printed.items():
-        if trained and trained.get(language) != size:
-            yield section.fact("other_dictionary", f"[{language}] {size:,} types")
-
-
-def _order_of_time(translation: Translation, training: Training) -> Iterator[Fact]:
-    """Yield whether a translation began after the end of its training.
-
-    This matters if the name of the checkpoint (such as `checkpoint_best.pt`) does not contain its
-    update. The clocks of two hosts may differ, so the order is unknown if the logs state several
-    hosts.
-    """
-    section, last = translation.section, training.last
-    name = posixpath.basename(translation.model_path)
-    if re.search(r"\d", name) or section.path == last.path:
-        return
-    hosts = {fact.value for fact in (*training.facts, *section.facts) if fact.quantity == "host"}
-    if section.first_time and last.last_time and len(hosts) <= 1:
-        yield section.fact("decoded_after_training", section.first_time >= last.last_time)
-    else:
-        yield section.fact("time_unknown", "no two clocks of one host")

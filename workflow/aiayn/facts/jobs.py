@@ -6,144 +6,41 @@ joined by save folder and update. A relative save folder is taken relative to th
 because most save folders are called `checkpoints`.
 """
 
-import ast
 import posixpath
-import re
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
+from aiayn.facts.derived import facts_of_training
 from aiayn.facts.statistics import Statistics
-from aiayn.facts.types import (
-    Fact,
-    LogFile,
-    Section,
-    Value,
-    normal_path,
-    whole,
-)
+from aiayn.facts.trainings import Jobs, Training, Translation
+from aiayn.facts.translations import facts_of_translation, metric_of
+from aiayn.facts.types import LogFile, Section, is_same_place, models_of, normal_path
 
-LAST_CHECKPOINT = "checkpoint_last.pt"
-DEFAULT_INTERVAL = 1000  # of lines of statistics, in updates: fairseq up to 0.9
 MIN_COMMON = 2  # a section with so many equal statistics is a copy
 
 
-class Training(msgspec.Struct, frozen=True, kw_only=True):
-    """A training with all of its starts, in the order of their updates.
-
-    `name` is the file in which the training begins, with the line number if the training is not the
-    first section of the file. `arguments` and `seed` come from the last start, `facts` from all
-    starts. `validations` (on the dev set) and `epochs` cover only the history of the final weights:
-    if a start resumed from a checkpoint, later values of the previous start are left out.
-    `final_validation` is the validation at the training's last update, if there was one. `places`
-    are pairs of a folder with a log, or a copy of it, and the save folder.
-    """
-
-    sections: list[Section]
-    name: str = ""
-    arguments: dict[str, Value] = {}
-    seed: int | None = None
-    facts: list[Fact] = []
-    validations: list[Statistics] = []
-    epochs: list[Statistics] = []
-    last_update: int = 0
-    final_validation: Statistics | None = None
-    copies: list[str] = []
-    places: set[tuple[str, str]] = set()
-
-    @property
-    def first(self) -> Section:
-        """The section that the training began with."""
-        return self.sections[0]
-
-    @property
-    def last(self) -> Section:
-        """The section that the training ended with."""
-        return self.sections[-1]
-
-
-class Translation(msgspec.Struct, frozen=True, kw_only=True):
-    """A translation, its training if known, and the averagings that made its checkpoint.
-
-    `name` is the file of the translation, with the line number if the translation is not the first
-    section of the file. `model_path` is the normalised path of the checkpoint, '' if the log does
-    not state it. `role` is `dev`, `test`, or the subset's own name. `repeats` is the name of an
-    earlier translation with the same content.
-    """
-
-    section: Section
-    name: str = ""
-    model_path: str = ""
-    role: str = ""
-    training: Training | None = None
-    averagings: list[Section] = []
-    repeats: str = ""
-
-
-class Jobs(msgspec.Struct, kw_only=True):
-    """The content of a folder: files by their path below it, trainings, translations and
-    averagings.
-    """
-
-    file_by_path: dict[str, LogFile]
-    trainings: list[Training]
-    translations: list[Translation]
-    averagings: list[Section]
-
-
-def name_of(section: Section) -> str:
-    """Return the place of a section: its file, and the line at which it begins unless this is the
-    first line.
-    """
-    return section.path if section.line == 1 else f"{section.path}:{section.line}"
-
-
-def models_of(model_path: str) -> list[str]:
-    """Return the checkpoints of `--path`: several are separated by colons, but `C:` begins a path
-    of Windows.
-    """
-    return re.split(r"(?<!^[A-Za-z]):|(?<=:[A-Za-z]):(?![\\/])", model_path)
-
-
-def language_pair_of(sections: Sequence[Section]) -> str:
-    """Return the languages that arguments state, or else dictionaries in their order."""
-    stated = [sections[-1].arguments.get(key) for key in ("source_lang", "target_lang")]
-    languages = list(dict.fromkeys(value for one in sections for value in one.values("language")))
-    printed = languages[:2] if len(languages) > 1 else [None, None]
-    pair = [str(own or other or "?") for own, other in zip(stated, printed, strict=True)]
-    return "" if pair == ["?", "?"] else "-".join(pair)
-
-
 def join_jobs(files: Iterable[LogFile]) -> Jobs:
-    """Return the jobs of a folder's files."""
+    """Return the jobs of a folder's files, with all of their facts."""
     file_by_path = {file.path: file for file in sorted(files, key=_depth_and_name)}
-    sections = [section for file in file_by_path.values() for section in file.sections]
-    starts = _without_copies([one for one in sections if one.program == "train"])
-    averagings = [one for one in sections if one.program == "average"]
-    trainings = [_joined(group) for group in _grouped(starts)]
-    translations: list[Translation] = []
-    for section in _with_files_of_results([one for one in sections if one.program == "generate"]):
-        model_path = section.value("model_path") or section.arguments.get("path") or ""
-        model_path = normal_path(model_path) if model_path else ""
-        training = _training_of(section, model_path, trainings)
-        subset = str(section.value("subset") or section.arguments.get("gen_subset") or "")
-        translations.append(
-            Translation(
-                section=section,
-                name=name_of(section),
-                model_path=model_path,
-                role="dev" if subset == "valid" else subset,
-                training=training,
-                averagings=_averagings_of(section, model_path, averagings),
-                repeats=_repeats(section, model_path, training, translations),
-            )
-        )
-    return Jobs(
+    sections_by_program: dict[str, list[Section]] = {"train": [], "average": [], "generate": []}
+    for file in file_by_path.values():
+        for section in file.sections:
+            sections_by_program[section.program].append(section)
+    starts = _without_copies(sections_by_program["train"])
+    jobs = Jobs(
         file_by_path=file_by_path,
-        trainings=trainings,
-        translations=translations,
-        averagings=averagings,
+        trainings=[_joined(group) for group in _grouped(starts)],
+        others=[],
+        averagings=sections_by_program["average"],
     )
+    earlier: list[Translation] = []
+    for section in _with_files_of_results(sections_by_program["generate"]):
+        translation = _translation_of(section, jobs)
+        if repeated := _repeats(translation, earlier):
+            translation.facts.insert(len(section.facts), section.fact("repeats", repeated))
+        earlier.append(translation)
+        training = translation.training
+        (jobs.others if training is None else training.translations).append(translation)
+    return jobs
 
 
 def _depth_and_name(file: LogFile) -> tuple[int, str]:
@@ -223,7 +120,7 @@ def _grouped(starts: Sequence[Section]) -> list[list[Section]]:
 
 
 def _begin_update(section: Section) -> int:
-    return whole(section.value("resumed_updates")) or 0
+    return section.whole("resumed_updates") or 0
 
 
 def _save_alike(first: Section, second: Section) -> bool:
@@ -249,22 +146,13 @@ def _continues(start: Section, before: Section) -> bool:
         return False
     resumed = _begin_update(start)
     if resumed:
-        return resumed <= reach_of(before) and not _contradict(start, before)
+        return resumed <= before.reach and not _contradict(start, before)
     is_same_file = start.path == before.path and start.line > before.line
     is_later = is_same_file or (
         before.last_time != "" and before.last_time <= start.first_time and before.last_update > 0
     )
     is_same = start.digest == before.digest
     return is_same and is_later and before.value("done_seconds") is None
-
-
-def reach_of(section: Section) -> int:
-    """Return the last update that a section may have made: the last printed or saved update, plus
-    one log interval, because the program may have been killed within it.
-    """
-    saved = [whole(value) or 0 for value in section.values("saved_updates")]
-    interval = whole(section.arguments.get("log_interval")) or DEFAULT_INTERVAL
-    return max([section.last_update, *saved]) + interval
 
 
 def _contradict(start: Section, before: Section) -> bool:
@@ -282,34 +170,45 @@ def _joined(sections: list[Section]) -> Training:
     validations: dict[tuple[str, int], Statistics] = {}
     epochs: dict[int, Statistics] = {}
     for section in sections:
-        resumed = whole(section.value("resumed_updates"))
+        resumed = section.whole("resumed_updates")
         if resumed is not None:
-            validations = {key: one for key, one in validations.items() if one.update <= resumed}
-            epochs = {number: one for number, one in epochs.items() if one.update <= resumed}
+            validations = {key: line for key, line in validations.items() if line.update <= resumed}
+            epochs = {number: line for number, line in epochs.items() if line.update <= resumed}
         validations |= section.validations
         epochs |= section.epochs
     last = sections[-1]
-    of_dev_set = [one for (subset, _), one in validations.items() if subset == last.dev_subset]
-    of_dev_set.sort(key=lambda one: (one.update, one.line))
+    on_dev_set = [line for (subset, _), line in validations.items() if subset == last.dev_subset]
     copies = sorted({path for section in sections for path in section.copied_in})
     paths = [*(section.path for section in sections), *copies]
-    is_final = bool(of_dev_set) and of_dev_set[-1].update == last.last_update
-    return Training(
+    training = Training(
         sections=sections,
-        name=name_of(sections[0]),
-        arguments=last.arguments,
-        seed=whole(last.arguments.get("seed")),
-        facts=[fact for section in sections for fact in section.facts],
-        validations=of_dev_set,
-        epochs=sorted(epochs.values(), key=lambda one: (one.epoch, one.line)),
-        last_update=last.last_update,
-        final_validation=of_dev_set[-1] if is_final else None,
+        validations=sorted(on_dev_set, key=lambda line: (line.update, line.line)),
+        epochs=sorted(epochs.values(), key=lambda line: (line.epoch, line.line)),
         copies=copies,
         places={(posixpath.dirname(path), last.save_folder) for path in paths},
     )
+    training.facts = facts_of_training(training)
+    return training
 
 
 # Translations
+
+
+def _translation_of(section: Section, jobs: Jobs) -> Translation:
+    """Return a translation with its training, averagings and facts."""
+    model_path = section.value("model_path") or section.arguments.get("path") or ""
+    model_path = normal_path(model_path) if model_path else ""
+    subset = str(section.value("subset") or section.arguments.get("gen_subset") or "")
+    translation = Translation(
+        section=section,
+        model_path=model_path,
+        role="dev" if subset == "valid" else subset,
+        metric=metric_of(section),
+        training=_training_of(section, model_path, jobs.trainings),
+        averagings=_averagings_of(section, model_path, jobs.averagings),
+    )
+    translation.facts = facts_of_translation(translation)
+    return translation
 
 
 def _training_of(
@@ -362,13 +261,6 @@ def _is_inside(folder: str, outer: str) -> bool:
     return outer == "" or folder.startswith(f"{outer}/")
 
 
-def is_same_place(first: str, second: str) -> bool:
-    """Return whether a path is the other or its end."""
-    if "." in (first, second):
-        return first == second
-    return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
-
-
 def _averagings_of(
     section: Section, model_path: str, averagings: Sequence[Section]
 ) -> list[Section]:
@@ -386,27 +278,15 @@ def _averagings_of(
     return above[-1:] or beside or made
 
 
-def inputs_of(averaging: Section) -> list[str]:
-    """Return the paths of the checkpoints that were averaged. The list is empty if the log's line
-    is torn.
-    """
-    try:
-        inputs = ast.literal_eval(str(averaging.value("inputs")))
-    except (ValueError, SyntaxError):
-        return []
-    return list(map(normal_path, inputs)) if isinstance(inputs, list | tuple) else []
-
-
-def _repeats(
-    section: Section, model_path: str, training: Training | None, earlier: Sequence[Translation]
-) -> str:
+def _repeats(translation: Translation, earlier: Sequence[Translation]) -> str:
     """Return the earlier translation that has the same content in a different place, '' without."""
-    if section.value("bleu") is None or not model_path:
+    section = translation.section
+    if section.value("bleu") is None or not translation.model_path:
         return ""
     facts = [(fact.quantity, fact.value) for fact in section.facts]
     for other in earlier:
         same = [(fact.quantity, fact.value) for fact in other.section.facts]
-        if facts == same and other.training is training:
+        if facts == same and other.training is translation.training:
             return other.name
     return ""
 

@@ -7,6 +7,7 @@ of the printed model, or a message, which templates.csv knows or does not know. 
 are checked as they come, and only a summary is kept, so that memory does not grow with the file.
 """
 
+import ast
 import re
 from pathlib import Path
 
@@ -414,12 +415,35 @@ class _Reader:
             self._close_pending(is_forced=True)
         for section in self.sections:
             _parse_samples(section)
+            section.language_pair = _language_pair(section)
             if section.program == "train":
                 section.symbols = symbols_of_start(section)
+            elif section.program == "average":
+                section.averaged_paths = _averaged_paths(section)
         # Cut arguments without anything below them are a refusal, and not a training.
         self.sections = [
             one for one in self.sections if one.arguments or one.facts or _has_any(one)
         ]
+
+
+def _language_pair(section: Section) -> str:
+    """Return the languages of the arguments, or else of the dictionaries in their order."""
+    stated = [section.arguments.get(key) for key in ("source_lang", "target_lang")]
+    languages = list(dict.fromkeys(section.values("language")))
+    printed = languages[:2] if len(languages) > 1 else [None, None]
+    pair = [str(value or other or "?") for value, other in zip(stated, printed, strict=True)]
+    return "" if pair == ["?", "?"] else "-".join(pair)
+
+
+def _averaged_paths(section: Section) -> list[str]:
+    """Return the paths of the checkpoints that were averaged. The list is empty if the log's line
+    is torn.
+    """
+    try:
+        paths = ast.literal_eval(str(section.value("inputs")))
+    except (ValueError, SyntaxError):
+        return []
+    return list(map(normal_path, paths)) if isinstance(paths, list | tuple) else []
 
 
 def _has_any(section: Section) -> bool:

@@ -28,7 +28,6 @@ Symbol = bool | int | float | str
 Symbols = dict[str, Symbol]
 
 OUR_ARCHITECTURE = "aiayn_transformer"
-OUR_TASK = "aiayn_translation"
 OURS_ONLY = (
     "norm_epsilon",
     "initialisation",
@@ -70,11 +69,6 @@ SYMBOL_RULES = {
 }
 
 
-def is_ours(arguments: Mapping[str, Argument]) -> bool:
-    """Return whether a training was started by `aiayn train`."""
-    return arguments.get("task") == OUR_TASK
-
-
 def symbols_of_spec(training: TrainingSpec) -> Symbols:
     """Return the symbols that a log of a system's training must have, under the names of
     `symbols_of_arguments`.
@@ -103,7 +97,7 @@ def symbols_of_start(section: Section) -> dict[str, Argument]:
     printed = section.value("num_gpus")
     if printed is not None:
         arguments["distributed_world_size"] = printed
-    others = {"updates", *(() if is_ours(arguments) else OURS_ONLY)}
+    others = {"updates", *(() if section.is_ours else OURS_ONLY)}
     symbols = symbols_of_arguments(arguments)
     return {name: value for name, value in symbols.items() if name not in others}
 

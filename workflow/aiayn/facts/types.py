@@ -5,6 +5,7 @@ line feeds end a line.
 """
 
 import posixpath
+import re
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -16,6 +17,8 @@ Program = Literal["train", "generate", "average"]
 # a subword; a training that diverged prints thousands, and a uniform guess costs about 15
 MAX_BITS = 100.0
 MAX_MENTIONED = 20  # unknown, torn or contradicting lines of a section
+DEFAULT_INTERVAL = 1000  # of lines of statistics, in updates: fairseq up to 0.9
+OUR_TASK = "aiayn_translation"
 
 
 class Fact(NamedTuple):
@@ -52,8 +55,9 @@ class Section(msgspec.Struct, kw_only=True):
     `samples` at the end of the file. `num_mentioned` counts lines of a kind that may occur very
     often, because only the first become facts. `symbols` are the training's arguments in the
     paper's symbols. `dev_subset` is the first of `--valid-subset`, from which the perplexity is
-    taken. `save_folder` is the value of `--save-dir`. `first_time` and `last_time` are ISO times
-    without zone, '' without.
+    taken. `save_folder` is the value of `--save-dir`. `language_pair` comes from the arguments, or
+    else from the dictionaries in their order, such as `en-de`. `averaged_paths` are the checkpoints
+    that were averaged. `first_time` and `last_time` are ISO times without zone, '' without.
     """
 
     path: str
@@ -84,6 +88,29 @@ class Section(msgspec.Struct, kw_only=True):
     symbols: dict[str, Value] = {}
     save_folder: str = "checkpoints"
     dev_subset: str = "valid"
+    language_pair: str = ""
+    averaged_paths: list[str] = []
+
+    @property
+    def name(self) -> str:
+        """The place of a section: its file, and the line at which it begins unless this is the
+        first line.
+        """
+        return self.path if self.line == 1 else f"{self.path}:{self.line}"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether `aiayn train` started it."""
+        return self.arguments.get("task") == OUR_TASK
+
+    @property
+    def reach(self) -> int:
+        """The last update that it may have made: the last printed or saved update, plus one log
+        interval, because the program may have been killed within it.
+        """
+        saved = [whole(update) or 0 for update in self.values("saved_updates")]
+        interval = whole(self.arguments.get("log_interval")) or DEFAULT_INTERVAL
+        return max([self.last_update, *saved]) + interval
 
     def find(self, quantity: str) -> Fact | None:
         """Return the newest fact about a quantity, None if no line states it."""
@@ -96,6 +123,14 @@ class Section(msgspec.Struct, kw_only=True):
         """Return the newest value of a quantity, None if no line states it."""
         fact = self.find(quantity)
         return None if fact is None else fact.value
+
+    def whole(self, quantity: str) -> int | None:
+        """Return the newest value of a quantity that is a whole number, None for any other."""
+        return whole(self.value(quantity))
+
+    def real(self, quantity: str) -> float | None:
+        """Return the newest value of a quantity that is a number, None for any other."""
+        return real(self.value(quantity))
 
     def values(self, quantity: str) -> list[Value]:
         """Return all values of a quantity, in the order of their lines."""
@@ -150,6 +185,20 @@ def normal_path(path: Value) -> str:
     return posixpath.normpath(text if "/" in text else text.replace("\\", "/"))
 
 
+def models_of(model_path: str) -> list[str]:
+    """Return the checkpoints of `--path`: several are separated by colons, but `C:` begins a path
+    of Windows.
+    """
+    return re.split(r"(?<!^[A-Za-z]):|(?<=:[A-Za-z]):(?![\\/])", model_path)
+
+
+def is_same_place(first: str, second: str) -> bool:
+    """Return whether a path is the other or its end."""
+    if "." in (first, second):
+        return first == second
+    return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
+
+
 def whole(value: Value) -> int | None:
     """Return a value that is a whole number, None for any other."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -160,3 +209,18 @@ def real(value: Value) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value)
+
+
+def show(value: object) -> str:
+    """Return a value as it is read: thousands with commas, a rate with three digits."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        if value.is_integer() and abs(value) < 1e15:
+            return f"{value:,.0f}"
+        return f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}"
+    return str(value)

@@ -9,59 +9,15 @@ same problems by their cost in BLEU.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
-from aiayn.facts.types import Fact, Value
-from aiayn.known_good.table import (
-    ANY,
-    Rule,
-    TargetValue,
-    allowed_by,
-    read_table,
-    show,
-    show_allowed,
-)
-from aiayn.known_good.targets import Target
+from aiayn.facts.trainings import ANY, Problem, Target, TargetValue
+from aiayn.facts.types import Fact
+from aiayn.known_good.table import Rule, allowed_by, read_table, show_allowed
 
 RULES = read_table()
 # Only what tells rows apart is compared with every target.
 ROW_RULES = {name: rule for name, rule in RULES.items() if "row" in rule.needed_by}
 OF_TRAININGS, OF_TRANSLATIONS = ("row", "train", "ppl", "cost"), ("bleu",)  # numbers of a log
 NO_RULE = "no fairseq from 0.6 to 0.12 has it: changed code, whose effect is not known"
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """A difference: a quantity, its value, the expected value, and where it is stated.
-
-    `keeps_out` has the numbers that it keeps out of their row; none for a note. With `is_stated`
-    False no line states the quantity.
-    """
-
-    quantity: str
-    value: Value
-    expected: str
-    path: str = ""
-    line: int = 0
-    why: str = ""
-    is_stated: bool = True
-    keeps_out: tuple[str, ...] = ()
-
-    @property
-    def place(self) -> str:
-        """File and line, as an editor takes them, or '' if no line states the quantity."""
-        return f"{self.path}:{self.line}" if self.line else self.path
-
-    @property
-    def label(self) -> str:
-        """The quantity and its value, in a few words."""
-        return f"{self.quantity} {show(self.value) if self.is_stated else 'not stated'}"
-
-    @property
-    def text(self) -> str:
-        """The whole sentence."""
-        if not self.is_stated:
-            return f"{self.quantity} is not stated; expected {self.expected} ({self.why})"
-        return f"{self.place}: {self.label}, expected {self.expected} ({self.why})"
 
 
 def judge(
@@ -147,10 +103,7 @@ def find_row(facts: Sequence[Fact], targets: Sequence[Target]) -> tuple[Target |
     target, False). The nearest target has the fewest problems.
     """
     telling = [fact for fact in facts if fact.quantity in ROW_RULES]
-    found = [
-        (len(judge(telling, target.values, ("row",), ROW_RULES)), target) for target in targets
-    ]
-    if not found:
+    counts = [len(judge(telling, target.values, ("row",), ROW_RULES)) for target in targets]
+    if not counts:
         return None, False
-    num_problems = [number for number, _ in found]
-    return min(found, key=lambda one: one[0])[1], num_problems.count(0) == 1
+    return targets[counts.index(min(counts))], counts.count(0) == 1

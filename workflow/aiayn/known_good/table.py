@@ -22,12 +22,11 @@ from typing import Any
 
 import msgspec
 
-from aiayn.facts.types import Value
+from aiayn.facts.trainings import ANY, TargetValue
+from aiayn.facts.types import Value, show
 
 TABLE_PATH = Path(__file__).with_name("known_good.csv")
 NUMBERS = ("row", "train", "ppl", "cost", "bleu")
-ANY = "any"  # a target's value where its scale does not fix one
-TargetValue = Value | tuple[Value, ...]
 _TARGET = re.compile(r"\{(\w+)(?:~([\d.]+))?\}")
 
 
@@ -137,18 +136,3 @@ def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
     words = [show(value) for value in values if value is not None] or ["none"]
     text = words[0] if first.startswith("[") else " or ".join(words)
     return f"about {text}" if tolerance else text
-
-
-def show(value: object) -> str:
-    """Return a value as it is read: thousands with commas, a rate with three digits."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool | str):
-        return str(value)
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        if value.is_integer() and abs(value) < 1e15:
-            return f"{value:,.0f}"
-        return f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}"
-    return str(value)

@@ -2,13 +2,11 @@
 number of its row must have.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from aiayn.facts.symbols import Symbols, symbols_of_spec
-from aiayn.known_good.table import ANY, TargetValue
+from aiayn.facts.trainings import ANY, Target, TargetValue
 from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.spec.system import CONFIG_FOLDER, DecodingSpec, TrainingSpec, read_system
 
@@ -58,35 +56,6 @@ _SMALLER: dict[str, TargetValue] = dict.fromkeys(
     ),
     ANY,
 ) | {"num_dictionaries": 1}
-
-
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A system of a scale and a language pair, with its values by quantity.
-
-    `average_by_role` has the average of the translations of a role (`dev` or `test`).
-    """
-
-    scale: str
-    system: str
-    language_pair: str
-    values: dict[str, TargetValue]
-    average_by_role: dict[str, str]
-    training: TrainingSpec
-
-    @property
-    def name(self) -> str:
-        """`base, en-de`, with the scale if it is not the paper's."""
-        scale = "" if self.scale == PAPER_SCALE else f", {self.scale}"
-        return f"{self.system}, {self.language_pair}{scale}"
-
-    def values_of_role(self, role: str) -> Mapping[str, TargetValue]:
-        """Return the values for a translation of a test set of this role."""
-        values = dict(self.values)
-        values["num_sentences"] = values.get(f"{role}_sentences", ANY)
-        values["average"] = self.average_by_role.get(role, ANY)
-        if role not in ("dev", "test"):
-            values["reference_tokens"] = ANY
-        return values
 
 
 def read_targets(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> list[Target]:

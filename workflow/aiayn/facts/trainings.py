@@ -1,0 +1,198 @@
+"""Defines the trainings and translations of a folder, and what they are compared with.
+
+`jobs.py` joins the sections of logs into trainings and translations, and adds the facts that follow
+from several lines. `aiayn.known_good` adds the row of the paper, the problems, and which numbers
+the tables use.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from aiayn.facts.statistics import Statistics
+from aiayn.facts.types import Fact, LogFile, Section, Value, show, whole
+from aiayn.printed import PAPER_SCALE
+from aiayn.spec.system import TrainingSpec
+
+ANY = "any"  # a target's value where its scale does not fix one
+TargetValue = Value | tuple[Value, ...]
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A system of a scale and a language pair, with its values by quantity.
+
+    `average_by_role` has the average of the translations of a role (`dev` or `test`).
+    """
+
+    scale: str
+    system: str
+    language_pair: str
+    values: dict[str, TargetValue]
+    average_by_role: dict[str, str]
+    training: TrainingSpec
+
+    @property
+    def name(self) -> str:
+        """`base, en-de`, with the scale if it is not the paper's."""
+        scale = "" if self.scale == PAPER_SCALE else f", {self.scale}"
+        return f"{self.system}, {self.language_pair}{scale}"
+
+    def values_of_role(self, role: str) -> Mapping[str, TargetValue]:
+        """Return the values for a translation of a test set of this role."""
+        values = dict(self.values)
+        values["num_sentences"] = values.get(f"{role}_sentences", ANY)
+        values["average"] = self.average_by_role.get(role, ANY)
+        if role not in ("dev", "test"):
+            values["reference_tokens"] = ANY
+        return values
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A difference: a quantity, its value, the expected value, and where it is stated.
+
+    `keeps_out` lists the numbers that it keeps out of their row. It is empty for a note. With
+    `is_stated` False no line states the quantity.
+    """
+
+    quantity: str
+    value: Value
+    expected: str
+    path: str = ""
+    line: int = 0
+    why: str = ""
+    is_stated: bool = True
+    keeps_out: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """File and line, as an editor takes them, or '' if no line states the quantity."""
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+    @property
+    def label(self) -> str:
+        """The quantity and its value, in a few words."""
+        return f"{self.quantity} {show(self.value) if self.is_stated else 'not stated'}"
+
+    @property
+    def text(self) -> str:
+        """The whole sentence."""
+        if not self.is_stated:
+            return f"{self.quantity} is not stated; expected {self.expected} ({self.why})"
+        return f"{self.place}: {self.label}, expected {self.expected} ({self.why})"
+
+
+class Training(msgspec.Struct, kw_only=True):
+    """A training with all of its starts, in the order of their updates, and its translations.
+
+    `name` is the file in which the training begins, with the line number if the training is not the
+    first section of the file. `facts` has what all starts print and what follows from it.
+    `validations` (on the dev set) and `epochs` cover only the history of the final weights: if a
+    start resumed from a checkpoint, later values of the previous start are left out.
+    `final_validation` is the validation at the training's last update, if there was one. `places`
+    are pairs of a folder with a log, or a copy of it, and the save folder.
+
+    The judge sets the other fields. If `has_row`, `target` is the training's row, otherwise the
+    nearest row. `version` is the commit of this project for our runs, otherwise fairseq's version
+    if the log states it. `gpu` is the kind of GPU, if the log states exactly one. `gpu_seconds` is
+    the sum over all starts, None if the log does not cover all starts. `stated` contains all
+    numbers by metric, `value_by_metric` the numbers that the tables use. `filled` contains the
+    kinds of numbers that the tables use: `train`, `ppl`, `cost`.
+    """
+
+    sections: list[Section]
+    facts: list[Fact] = []
+    validations: list[Statistics] = []
+    epochs: list[Statistics] = []
+    copies: list[str] = []
+    places: set[tuple[str, str]] = set()
+    translations: list["Translation"] = []
+    target: Target | None = None
+    has_row: bool = False
+    version: str = ""
+    gpu: str = ""
+    gpu_seconds: float | None = None
+    problems: list[Problem] = []
+    filled: set[str] = set()
+    stated: dict[str, float] = {}
+    value_by_metric: dict[str, float] = {}
+
+    @property
+    def name(self) -> str:
+        """The file of its log, with the line if needed."""
+        return self.first.name
+
+    @property
+    def first(self) -> Section:
+        """The section that the training began with."""
+        return self.sections[0]
+
+    @property
+    def last(self) -> Section:
+        """The section that the training ended with."""
+        return self.sections[-1]
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the last start."""
+        return whole(self.last.arguments.get("seed"))
+
+    @property
+    def final_validation(self) -> Statistics | None:
+        """The validation at the training's last update, if there was one."""
+        newest = self.validations[-1] if self.validations else None
+        return newest if newest and newest.update == self.last.last_update else None
+
+    @property
+    def row(self) -> Target | None:
+        """The table row of the training, or None."""
+        return self.target if self.has_row else None
+
+
+class Translation(msgspec.Struct, kw_only=True):
+    """A translation, its training if known, and the averagings that made its checkpoint.
+
+    `model_path` is the normalised path of the checkpoint, '' if the log does not state it. `role`
+    is `dev`, `test`, or the subset's own name. `metric` is the definition of its BLEU.
+
+    The judge sets the other fields. `problems` includes the problems of its training. A translation
+    without a training does not have a row. `value` is the BLEU if the tables use it, otherwise
+    None.
+    """
+
+    section: Section
+    model_path: str = ""
+    role: str = ""
+    metric: str = ""
+    training: Training | None = None
+    averagings: list[Section] = []
+    facts: list[Fact] = []
+    target: Target | None = None
+    problems: list[Problem] = []
+    value: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The file of its log, with the line if needed."""
+        return self.section.name
+
+    @property
+    def bleu(self) -> float | None:
+        """The printed BLEU in percent."""
+        return self.section.real("bleu")
+
+
+class Jobs(msgspec.Struct, kw_only=True):
+    """The content of a folder: files by their path below it, trainings with their translations,
+    translations without a training, and averagings.
+    """
+
+    file_by_path: dict[str, LogFile]
+    trainings: list[Training]
+    others: list[Translation]
+    averagings: list[Section]
+
+    @property
+    def translations(self) -> list[Translation]:
+        """All translations. The translations of a training are in its order."""
+        listed = [entry for training in self.trainings for entry in training.translations]
+        return [*listed, *self.others]

@@ -1,0 +1,276 @@
+"""Derives facts about a translation: its search, what its score counts, and which checkpoints of
+which training its model averages, the last n saved checkpoints or others.
+"""
+
+import math
+import posixpath
+import re
+import statistics
+from collections.abc import Iterator, Sequence
+
+from aiayn.facts.derived import LAST_CHECKPOINT, NEVER, facts_of_section
+from aiayn.facts.trainings import Training, Translation
+from aiayn.facts.types import (
+    Fact,
+    Section,
+    Value,
+    is_same_place,
+    models_of,
+    normal_path,
+    real,
+    whole,
+)
+
+MIN_PIECE_SHARE = 0.05  # of the hypotheses: more marks than in a text about such marks
+_CHECKPOINT = re.compile(r"checkpoint_?(\d{1,9})(?:_(\d{1,12}))?\.pt")
+_AVERAGE_IN_NAME = re.compile(
+    r"(?:avg|average|averaged)[._-]?(?:last)?[._-]?(\d{1,4})|last[._-]?(\d{1,4})"
+)
+
+
+def facts_of_translation(translation: Translation) -> list[Fact]:
+    """Return all facts of a translation, without the facts of its training."""
+    section, facts = translation.section, list(translation.section.facts)
+    for derive in (facts_of_section, _search, _score):
+        facts += derive(section)
+    return [*facts, *_origin(translation)]
+
+
+def metric_of(section: Section) -> str:
+    """Return the definition of a translation's BLEU.
+
+    `bleu_as_given` is fairseq's arithmetic on the tokens of the data. `bleu_sacre_13a` is
+    sacreBLEU's on detokenised text, and `bleu_sacre_on_tokens` on text that may still be tokens.
+    """
+    arguments, name = section.arguments, section.value("bleu_name") or "BLEU4"
+    if name == "BLEU4":
+        return "bleu_as_given"
+    is_joined = bool(arguments.get("tokenizer")) or arguments.get("bpe") in (
+        "sentencepiece",
+        "gpt2",
+    )
+    is_13a = arguments.get("sacrebleu_tokenizer") in (None, "13a")
+    is_13a = is_13a and not arguments.get("sacrebleu_lowercase")
+    return "bleu_sacre_13a" if is_joined and is_13a else "bleu_sacre_on_tokens"
+
+
+def _search(section: Section) -> Iterator[Fact]:
+    arguments, printed = section.arguments, section.find("printed_beam")
+    if printed is not None:
+        yield printed._replace(quantity="beam_size")
+    elif (stated := whole(arguments.get("beam"))) is not None:
+        yield section.fact("beam_size", stated)
+    for fact in section.facts:
+        if fact.quantity == "generate.lenpen":
+            yield fact._replace(quantity="length_penalty_alpha")
+    for num_tokens in (20, 100) if arguments else ():
+        limit = _length_limit(arguments, num_tokens)
+        yield section.fact(f"limit_of_{num_tokens}_tokens", limit)
+    for model_path in (section.value("model_path"), arguments.get("path")):
+        if model_path:
+            yield section.fact("num_models", len(models_of(str(model_path))))
+
+
+def _length_limit(arguments: dict[str, Value], num_tokens: int) -> float:
+    """Return the maximum number of output tokens for a source of `num_tokens` tokens. Longer
+    translations are cut. The paper's limit is input + 50.
+    """
+    by_input, fixed = real(arguments.get("max_len_a")), real(arguments.get("max_len_b"))
+    return (by_input or 0.0) * num_tokens + (200.0 if fixed is None else fixed)
+
+
+def _score(section: Section) -> Iterator[Fact]:
+    """Yield what a line of BLEU shows: its arithmetic, whether it counts words, and how many
+    sentences.
+    """
+    bleu = section.find("bleu")
+    if bleu is None:
+        return
+    error = bleu_error(section)
+    if error is not None:
+        yield bleu._replace(quantity="bleu_error", value=error)
+    yield bleu._replace(quantity="counts", value=_unit(section))
+    number = section.value("num_sentences") or section.num_hypotheses
+    if number:
+        yield bleu._replace(quantity="num_scored", value=number)
+
+
+def bleu_error(section: Section) -> float | None:
+    """Return by how much a printed BLEU leaves the range that its precisions, brevity penalty and
+    lengths allow, which are printed with few digits. Return None if they are not stated.
+    """
+    names = ("bleu", "brevity_penalty", "hypothesis_tokens", "reference_tokens", "length_ratio")
+    bleu, penalty, hypothesis, reference, ratio = map(section.real, names)
+    try:
+        precisions = [float(text) for text in str(section.value("precisions")).split("/")]
+    except ValueError:
+        return None
+    if bleu is None or penalty is None or len(precisions) != 4:
+        return None
+    lows = [max(1e-9, precision - 0.0501) for precision in precisions]
+    highs = [precision + 0.0501 for precision in precisions]
+    least = statistics.geometric_mean(lows) * (penalty - 0.00051)
+    most = statistics.geometric_mean(highs) * (penalty + 0.00051)
+    error = max(0.0, least - bleu - 0.0051, bleu - most - 0.0051)
+    if hypothesis and reference:
+        penalty_error = abs(min(1.0, math.exp(1 - reference / hypothesis)) - penalty)
+        ratio_error = 0.0 if ratio is None else abs(hypothesis / reference - ratio)
+        error = max(error, 100 * (max(penalty_error, ratio_error) - 0.00051))
+    return round(error, 4)
+
+
+def _unit(section: Section) -> str:
+    """Return what BLEU counts: words, pieces, plain text, or not stated."""
+    arguments = section.arguments
+    name = str(section.value("bleu_name"))
+    if section.num_marked > MIN_PIECE_SHARE * section.num_hypotheses:
+        return "pieces"
+    if name == "BLEU4" and arguments.get("tokenizer") == "moses":
+        return "plain text, not tokens"  # fairseq undoes the tokens of both sides
+    keys = ("remove_bpe", "post_process")
+    is_joined = any(arguments.get(key) not in (None, False, "", "none") for key in keys)
+    is_decoded = arguments.get("bpe") is not None and name != "BLEU4"
+    return "words" if is_joined or is_decoded or section.num_hypotheses else "not stated"
+
+
+def _origin(translation: Translation) -> Iterator[Fact]:
+    """Yield which training made the checkpoint, when, and whether data and dictionaries are its."""
+    section, training = translation.section, translation.training
+    if training is None:
+        return
+    yield section.fact("training", training.name)
+    text, source = average_of(translation, training)
+    yield section.fact("average", text)
+    yield section.fact("average_known_by", source)
+    if not translation.averagings:
+        yield from _order_of_time(translation, training)
+    if section.language_pair:
+        pairs = [start.language_pair for start in training.sections if start.language_pair]
+        yield section.fact("translates", section.language_pair in pairs[-1:])
+    printed, trained = (
+        dict(zip(one.values("language"), one.values("num_types"), strict=False))
+        for one in (section, training.last)
+    )
+    for language, size in printed.items():
+        if trained and trained.get(language) != size:
+            yield section.fact("other_dictionary", f"[{language}] {size:,} types")
+
+
+def _order_of_time(translation: Translation, training: Training) -> Iterator[Fact]:
+    """Yield whether a translation began after the end of its training.
+
+    This matters if the name of the checkpoint (such as `checkpoint_best.pt`) does not contain its
+    update. The clocks of two hosts may differ, so the order is unknown if the logs state several
+    hosts.
+    """
+    section, last = translation.section, training.last
+    name = posixpath.basename(translation.model_path)
+    if re.search(r"\d", name) or section.path == last.path:
+        return
+    hosts = {fact.value for fact in (*training.facts, *section.facts) if fact.quantity == "host"}
+    if section.first_time and last.last_time and len(hosts) <= 1:
+        yield section.fact("decoded_after_training", section.first_time >= last.last_time)
+    else:
+        yield section.fact("time_unknown", "no two clocks of one host")
+
+
+# Averages
+
+
+def average_of(translation: Translation, training: Training) -> tuple[str, str]:
+    """Return what a model is an average of, such as `last5`, and what shows it: `log`, `name` of
+    the file, or `nothing`.
+
+    An average of other checkpoints than the last is described by them.
+    """
+    path = translation.model_path
+    inputs = {tuple(averaging.averaged_paths) for averaging in translation.averagings}
+    if len(inputs) > 1:
+        return "unknown: several averagings wrote it", "nothing"
+    if inputs:
+        return _describe(list(inputs.pop()), training), "log"
+    name = posixpath.basename(path)
+    place = _other_place([path], training)
+    if name == LAST_CHECKPOINT or (_CHECKPOINT.fullmatch(name) and _are_last([name], training)):
+        return f"last1{place}", "log"
+    if "best" not in name and (found := _AVERAGE_IN_NAME.search(name)):
+        return f"last{found[1] or found[2]}{place}", "name"
+    return name or "unknown", "nothing"
+
+
+def _describe(paths: Sequence[str], training: Training) -> str:
+    names = [posixpath.basename(path) for path in paths]
+    if not names:
+        return "unknown"
+    if place := _other_place(paths, training):
+        return f"{len(names)} checkpoints{place}"
+    if names == [LAST_CHECKPOINT] or _are_last(names, training):
+        return f"last{len(names)}"
+    newest = max(names, key=lambda name: [int(digits) for digits in re.findall(r"\d{1,12}", name)])
+    return f"{len(names)} checkpoints up to {newest}"
+
+
+def _other_place(paths: Sequence[str], training: Training) -> str:
+    """Return ` of FOLDER` for the first checkpoint that is not in the folder that its training
+    saved into, '' without any.
+    """
+    save_folders = {save_folder for _, save_folder in training.places}
+    for path in paths:
+        folder = posixpath.dirname(path) or "."
+        if folder != "." and not any(is_same_place(one, folder) for one in save_folders):
+            return f" of {folder}"
+    return ""
+
+
+def _are_last(names: Sequence[str], training: Training) -> bool:
+    """Return whether the checkpoints are distinct and are the last checkpoints that a training
+    saved.
+    """
+    found = [_CHECKPOINT.fullmatch(name) for name in names]
+    numbers = [(int(one[1]), int(one[2] or 0)) for one in found if one]
+    if len(numbers) < len(names) or len(set(names)) < len(names):
+        return False
+    is_by_update = all(update for _, update in numbers)
+    chosen = sorted(update if is_by_update else epoch for epoch, update in numbers)
+    saved = _saved_updates(training) if is_by_update else _saved_epochs(training)
+    return chosen == saved[-len(chosen) :]
+
+
+def _saved(training: Training) -> list[tuple[int, int]]:
+    """Return epoch and update (0 for the end of an epoch) of the checkpoints that lines state."""
+    paths = [str(fact.value) for fact in training.facts if fact.quantity == "saved_path"]
+    found = [_CHECKPOINT.fullmatch(posixpath.basename(normal_path(path))) for path in paths]
+    return [(int(one[1]), int(one[2] or 0)) for one in found if one]
+
+
+def _saved_epochs(training: Training) -> list[int]:
+    """Return the epochs with a saved checkpoint.
+
+    fairseq saves such a checkpoint only if the epoch is complete. But it also prints statistics at
+    the end of a last epoch that --max-update cuts short. If the log lacks lines about checkpoints,
+    a last epoch that is shorter than the others counts as not saved.
+    """
+    stated = sorted({epoch for epoch, update in _saved(training) if not update})
+    if stated:
+        return stated
+    ends = {one.epoch: one.update for one in training.epochs}
+    every = whole(training.last.arguments.get("save_interval")) or 1
+    whole_epochs = sorted(ends)
+    if len(whole_epochs) >= 3:
+        lengths = {number: ends[number] - ends.get(number - 1, 0) for number in whole_epochs}
+        last = whole_epochs[-1]
+        earlier = [lengths[number] for number in whole_epochs[1:-1] if number - 1 in ends]
+        if earlier and lengths[last] < min(earlier):
+            whole_epochs = whole_epochs[:-1]
+    return [number for number in whole_epochs if number % every == 0]
+
+
+def _saved_updates(training: Training) -> list[int]:
+    """Return the updates within an epoch at which a checkpoint was saved."""
+    stated = sorted({update for _, update in _saved(training) if update})
+    if stated:
+        return stated
+    interval = whole(training.last.arguments.get("save_interval_updates")) or 0
+    if not 0 < interval < NEVER:
+        return []
+    return list(range(interval, training.last.last_update + 1, interval))
