@@ -13,6 +13,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from unittest import mock
 
 import msgspec
 import pytest
@@ -66,6 +67,15 @@ def _without_wings(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     analysis.__path__ = folders
     present_wings.cache_clear()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _without_waiting_for_the_disk() -> Iterator[None]:
+    """Let no test of this process wait until bytes are on the disk: none cuts the power. Tests of
+    the calls put functions of their own in place of this one.
+    """
+    with mock.patch("os.fsync", return_value=None):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -37,35 +37,28 @@ from aiayn.train.model import load_model
 from analysis.packs.heavy_export import export_model
 from tests.engine.random_checkpoint import SOURCE, TARGET, log_probabilities, save_random
 from tests.engine.tiny_spec import DECODING, TRAINING
-from tests.engine.tiny_training import LEARNT, make_request, train, write_results
+from tests.engine.tiny_training import write_results
 from tests.records_factory import write_sealed
-
-
-@pytest.fixture(scope="module")
-def learnt(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainRecord:
-    """Return the record of a training that has learnt something."""
-    return train(make_request(tmp_path_factory.mktemp("runs") / "learnt", data, **LEARNT))
 
 
 @pytest.fixture(scope="module")
 def run(
     tmp_path_factory: pytest.TempPathFactory,
-    learnt: TrainRecord,
+    finished: TrainRecord,
     data: BinarizedCorpus,
     segmented: SegmentedText,
 ) -> FinishedRun:
-    """Return that training's last two models, averaged."""
+    """Return the finished training's last two models, averaged."""
     checkpoint = average_checkpoints(
-        learnt, last=2, record_path=tmp_path_factory.mktemp("average") / "last2.json"
+        finished, last=2, record_path=tmp_path_factory.mktemp("average") / "last2.json"
     )
-    training = msgspec.structs.replace(TRAINING, **LEARNT)
     return FinishedRun(
         scale="demo",
         checkpoint=checkpoint,
         data=data,
         segmented=segmented,
         decoding=DECODING,
-        training=training,
+        training=TRAINING,
     )
 
 
@@ -113,8 +106,8 @@ def test_an_export_says_all_that_a_reader_needs(exported: Path, run: FinishedRun
         "subword_joint.model",
     ]
     config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
-    assert config["run"] == "learnt"
-    assert config["averaged_updates"] == [140, 150]
+    assert config["run"] == run.checkpoint.run
+    assert config["averaged_updates"] == [30, 40]
     assert config["training"] == msgspec.to_builtins(run.training)
     assert config["decoding"] == msgspec.to_builtins(DECODING)
     assert config["id_by_special_symbol"] == {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
@@ -135,13 +128,13 @@ def test_an_export_says_all_that_a_reader_needs(exported: Path, run: FinishedRun
     assert len(symbols) == run.data.vocabulary_size_by_language["de"]
 
 
-def test_the_one_matrix_of_three_is_stored_once(exported: Path, learnt: TrainRecord) -> None:
+def test_the_one_matrix_of_three_is_stored_once(exported: Path, finished: TrainRecord) -> None:
     stored = safetensors.torch.load_file(exported / "model.safetensors")
     assert read_record(exported / "config.json", ExportRecord).tied == {
         "decoder.embed_tokens.weight": "encoder.embed_tokens.weight",
         "decoder.output_projection.weight": "encoder.embed_tokens.weight",
     }
-    assert sum(tensor.numel() for tensor in stored.values()) == learnt.num_parameters
+    assert sum(tensor.numel() for tensor in stored.values()) == finished.num_parameters
 
 
 def test_loaded_again_it_translates_alike(
@@ -197,7 +190,7 @@ assert not {"fairseq", "aiayn"} & set(sys.modules)
 """
 
 
-def test_plain_pytorch_reads_it_without_us(exported: Path, learnt: TrainRecord) -> None:
+def test_plain_pytorch_reads_it_without_us(exported: Path, finished: TrainRecord) -> None:
     code = PLAIN_PYTORCH
     outcome = subprocess.run(
         [sys.executable, "-c", code],
@@ -206,7 +199,7 @@ def test_plain_pytorch_reads_it_without_us(exported: Path, learnt: TrainRecord) 
         text=True,
         check=True,
     )
-    assert outcome.stdout == f"{learnt.num_parameters} parameters\n"
+    assert outcome.stdout == f"{finished.num_parameters} parameters\n"
 
 
 def change_tensor(folder: Path) -> None:
@@ -288,19 +281,19 @@ def test_a_disk_that_cannot_hold_the_tensors_is_named(
 
 @pytest.fixture
 def results(
-    tmp_path: Path, learnt: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
+    tmp_path: Path, finished: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
 ) -> Path:
     """Return a results folder with the run as the demo's base: GNMT's penalty and
     tensor2tensor's stop.
     """
-    write_results(tmp_path / "results", learnt, data, segmented)
+    write_results(tmp_path / "results", finished, data, segmented)
     return tmp_path / "results"
 
 
 def test_the_newest_run_is_written(tmp_path: Path, results: Path, run: FinishedRun) -> None:
     export_model(find_finished(results, None, None), tmp_path / "new" / "exported")
     record = read_record(tmp_path / "new" / "exported" / "config.json", ExportRecord)
-    assert (record.run, record.average) == ("learnt", "last2")
+    assert (record.run, record.average) == (run.checkpoint.run, "last2")
     assert record.tensors_sha256 == run.checkpoint.tensors_sha256
     assert record.training == run.training
     assert record.decoding.length_penalty_form == "gnmt"
@@ -312,5 +305,5 @@ def test_a_run_without_a_training_record_is_refused(
 ) -> None:
     (path,) = results.glob("*/train/*/*/*.json")
     write_record(msgspec.structs.replace(read_record(path, TrainRecord), **changes), path)
-    with pytest.raises(RecordError, match="no training record of learnt"):
+    with pytest.raises(RecordError, match="no training record of uninterrupted"):
         export_model(find_finished(results, None, None), tmp_path / "exported")

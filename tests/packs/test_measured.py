@@ -6,6 +6,7 @@ import json
 import re
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 from unittest import mock
 
 import pytest
@@ -21,10 +22,13 @@ from aiayn.records import (
 from aiayn.runs.attempts import read_events
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from analysis.packs.page import write_page_of_pack
-from analysis.packs.readme import write_tables_of_pack
+from analysis.packs.readme import render_readme
 from analysis.packs.verbs.pack import MAX_MB
+from paper_tables.frame import Frame
+from paper_tables.layout import Table
 from paper_tables.logs.pages import make_tables_from_logs
-from paper_tables.scale_results import gather_from_records
+from paper_tables.render.tables import ONLY_ON_THE_PAGE, make_recorded_tables
+from paper_tables.scale_results import RecordedResults
 from tests.packs.first_numbers import (
     PACK,
     STUDY,
@@ -62,15 +66,35 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
+class Again(NamedTuple):
+    """What is made again of a pack: the folder, and what its README is made of."""
+
+    folder: Path
+    recorded: RecordedResults
+    tables: list[Table]
+
+
 @pytest.fixture(scope="module")
-def again(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def again(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Again:
     """Return the files made from only the folder, without figures, which take a third of the time
     and are not compared.
     """
     output = tmp_path_factory.mktemp("again")
-    with mock.patch("paper_tables.render.draw.has_figures", return_value=False):
+    made = []
+
+    def make_and_keep(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:
+        tables = make_recorded_tables(recorded, frame, folder)
+        made.append(Again(folder, recorded, tables))
+        return tables
+
+    with (
+        mock.patch("paper_tables.render.draw.has_figures", return_value=False),
+        mock.patch("paper_tables.logs.pages.make_recorded_tables", make_and_keep),
+    ):
         assert make_tables_from_logs([measured], output).faults == ()
-    return output / measured.name
+    (one,) = made
+    assert one.folder == output / measured.name
+    return one
 
 
 @pytest.mark.slow
@@ -81,9 +105,9 @@ def test_the_figures_of_its_logs_are_drawn(measured: Path, tmp_path: Path) -> No
 
 
 def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(
-    measured: Path, again: Path
+    measured: Path, again: Again
 ) -> None:
-    made = {name: text for name, text in files_of(again).items() if RENDERED.fullmatch(name)}
+    made = {name: text for name, text in files_of(again.folder).items() if RENDERED.fullmatch(name)}
     shipped = {name: text for name, text in files_of(measured).items() if RENDERED.fullmatch(name)}
     assert {"scores.tsv", "tables/table2.md", "tables/table3.md", "tables/conclusions.md"} <= set(
         shipped
@@ -158,17 +182,19 @@ def test_a_changed_or_missing_number_is_noticed() -> None:
 
 
 def test_the_readme_is_made_again_from_the_folder_alone_byte_for_byte(
-    measured: Path, tmp_path: Path
+    measured: Path, again: Again
 ) -> None:
-    write_tables_of_pack(gather_from_records(measured.name, [measured.parent]), tmp_path)
-    assert (measured / PACK_README_NAME).read_bytes() == (tmp_path / PACK_README_NAME).read_bytes()
+    """The test of the page gathers the records as the verb that packs them does."""
+    tables = [table for table in again.tables if table.name not in ONLY_ON_THE_PAGE]
+    readme = render_readme(again.recorded, tables)
+    assert (measured / PACK_README_NAME).read_text(encoding="utf-8") == readme
 
 
 def test_the_picture_is_drawn_again_from_the_folder_alone_byte_for_byte(
-    measured: Path, again: Path
+    measured: Path, again: Again
 ) -> None:
     for name in ("picture.svg", "picture.tsv"):
-        drawn, shipped = again / name, measured / name
+        drawn, shipped = again.folder / name, measured / name
         assert drawn.is_file() == shipped.is_file()
         assert not drawn.is_file() or drawn.read_bytes() == shipped.read_bytes()
 
