@@ -8,6 +8,7 @@ O().
 from pathlib import Path
 
 from aiayn.cli.flags import JSON, RECORD
+from aiayn.engine_import import engine_import
 from aiayn.provenance import gather_provenance
 from aiayn.records import write_record
 from aiayn.terminal import json_text
@@ -22,7 +23,8 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Time the layers, write the record, and print Table 1."""
-    from analysis.layers.heavy_layer_timing import time_layers
+    with engine_import():
+        from analysis.layers.heavy_layer_timing import time_layers
     from analysis.layers.records import MeasureRecord
     from analysis.layers.tables.table1 import lay_out_layers
     from paper_tables.render.render import render_markdown

@@ -7,7 +7,7 @@ epoch or when the training stops. Then one sum covers all updates since the prev
 update is logged with the values that fairseq would have logged. The same sum carries each rank's
 norms of the gradients, which must be equal.
 
-On CPUs this is fairseq's own trainer.
+On CPUs this is fairseq's own trainer, but it seeds only the CPU's generator.
 """
 
 from typing import Any
@@ -53,6 +53,17 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
             d_ff=cfg.d_ff,
             memory_bytes=torch.cuda.get_device_properties(self.device).total_memory,
         )
+
+    def _set_seed(self) -> None:
+        """Seed the random numbers of the next update, as fairseq does.
+
+        torch would also keep the seed of each update, with a stack trace, for a GPU that is used
+        later. On a CPU there is none.
+        """
+        if self.cuda:
+            super()._set_seed()
+        else:
+            torch.default_generator.manual_seed(self.cfg.common.seed + self.get_num_updates())
 
     def train_step(self, samples: list[dict[str, Any]], raise_oom: bool = False) -> Any:
         """Make an update with the sentences of `samples`, on a GPU in joined batches.
