@@ -23,6 +23,7 @@ from aiayn.spec.system import CorpusSpec, SystemSpec, TrainingSpec
 Made = TypeVar("Made")
 
 
+# `dict=True` here and in Frame gives the frozen struct a place for its cached properties.
 class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A training that the scale's sheet lists, or that a log describes.
 
@@ -214,6 +215,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         corpus = corpus or self.corpus_by_pair[language_pair]
         for key in self.keys:
+            # A corpus has one test set for the role dev, and one for the role test.
             if (key.corpus, key.system, key.average, key.role) == (corpus, system, average, role):
                 return key
         return CellKey(

@@ -318,9 +318,12 @@ def printed_rows(
         cells = cells_by_row.setdefault(published.row, {})
         mark = MARK_BY_EDITION.get(published.edition, "")
         is_name = published.column in ROW_NAMES
+        # Only where values are compared: some printed cells are words.
         value = printed_number(published.value) if published.column in compared else None
         for column in published.covered_columns:
             cells.setdefault(column, []).append(Cell("", "spanned", value=value))
+        # The first covered column holds the value. The columns to its right only know that they are
+        # covered.
         cells[published.column][-1] = Cell(
             published.value, "label" if is_name else "printed", (mark,) if mark else (), value
         )
@@ -351,11 +354,13 @@ def compact(table: Table) -> Table:
     has_number = cells.numbers.map(bool).astype(bool)
     has_content = ~(cells.text + cells.spread).isin(["", DASH])
     is_waiting = (cells.kind == "state") & (has_number | (cells.text == "not run"))
+    # Before the first number, the columns of ours stay: they show what is being trained.
     has_any_of_ours = bool((has_number & (cells.kind == "ours")).any())
     columns, waiting = [], []
     for column in table.columns:
         is_filled = has_content & (cells.column == column.name)
         named = replace(column, group=with_names(column.group), heading=with_names(column.heading))
+        # Printed columns always stay, so that the table can be compared with the paper's.
         if cells.empty or column.side != "ours":
             columns.append(named)
         elif is_filled.any() and has_any_of_ours and is_waiting[is_filled].all():
@@ -364,6 +369,7 @@ def compact(table: Table) -> Table:
             columns.append(named)
     order = {column.name: index for index, column in enumerate(columns)}
     cells = cells[cells.column.isin(order)].assign(place=cells.column.map(order))
+    # A stable sort: several lines of one cell (two editions, several definitions) keep their order.
     cells = cells.sort_values(["position", "place"], kind="stable").drop(columns="place")
     cells = _with_best(columns, _marked_once(cells))
     marks, notes = set(cells.marks.explode()), []
@@ -389,6 +395,7 @@ def _marked_once(cells: pd.DataFrame) -> pd.DataFrame:
         if not has_mark.any():
             continue
         row = cells.position
+        # If a number of ours in the row lacks the mark, each of the others keeps its own.
         is_unlike = ~has_mark & (cells.kind == "ours") & (cells.text + cells.spread != "")
         first = cells.column.where(has_mark).groupby(row).transform("first")
         is_repeated = has_mark & (cells.column != first) & ~is_unlike.groupby(row).transform("any")
@@ -410,6 +417,7 @@ def _with_best(columns: Iterable[Column], cells: pd.DataFrame) -> pd.DataFrame:
     for column in columns:
         for kinds in (("printed", "spanned"), ("ours",)) if column.better else ():
             values = cells.value[(cells.column == column.name) & cells.kind.isin(kinds)].dropna()
+            # With one value nothing was compared, so nothing is bold.
             if len(values) > 1:
                 best = values.max() if column.better == "higher" else values.min()
                 is_best |= cells.index.isin(values.index[values == best])

@@ -128,6 +128,7 @@ def make_frame(results: ScaleResults) -> Frame:
         record_by_stage=results.record_by_stage,
         runs_folder=scale.runs_folder,
     )
+    # The cells need the numbers of the whole frame, because the sd is pooled over its systems.
     cells = _printed_cells(frame)
     return msgspec.structs.replace(frame, cells=tuple(cells), lines=tuple(_lines(frame, cells)))
 
@@ -161,6 +162,8 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
             *TRAINING_METRICS,
         )
     )
+    # Cells with at least one score: there a missing definition does not exist, elsewhere it is
+    # still to come.
     scored = {cell for cell, _ in scores}
     runs_by_system = group_runs(runs)
     trainings = {(run.corpus, run.system, run.seed) for run in runs}
@@ -172,12 +175,15 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
     for key in keys:
         system_runs = runs_by_system[key.corpus, key.system]
         binarized = results.binarized_by_corpus.get(key.corpus)
+        # Once for each run, because every metric below reads from it.
         costs = {}
         for run in system_runs:
             if run.seed is not None:
                 costs[run.seed] = training_values(run, results.hardware, binarized)
         ours = Conditions(scale=scale, corpus=key.corpus, testset=key.testset, metric="")
         paper = _paper_conditions(key.language_pair, key.role, "")  # "": whatever the definition
+        # A number under the paper's own conditions has no mark: it may be compared with the printed
+        # number.
         mark = MARK_BY_SCALE[scale] if find_condition_mismatch(ours, paper) else ""
         cell = (key.corpus, key.system, key.average, key.testset)
         for metric in metrics:
@@ -193,6 +199,7 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
                     # A finished training lacks a quantity that does not exist for it.
                     is_known = metric in TRAINING_METRICS and run.train is not None
                     words.append("" if is_known else run.word)
+            # An empty word is shown as a dash: the quantity does not exist for this cell.
             if cell in scored and not values and metric not in (*MODEL_METRICS, *TRAINING_METRICS):
                 words = []
             place = f", {key.testset}, {key.average}" if signatures else ""
@@ -230,6 +237,7 @@ def training_values(
         "wall_seconds": train.wall_seconds,
         "wall_hours": train.wall_seconds / SECONDS_PER_HOUR,
     }
+    # A training on a CPU has no GPU hours, which is not the same as 0 hours.
     if train.gpu_seconds:
         values["gpu_hours"] = train.gpu_seconds / SECONDS_PER_HOUR
     gpu = hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
@@ -316,6 +324,7 @@ def _printed_cells(frame: Frame) -> list[PrintedCell]:
 def _verdict(frame: Frame, key: CellKey, printed: str, conditions: Conditions) -> Verdict:
     """Judge our number of a cell against a number that was printed under `conditions`."""
     number = frame.number(key, conditions.metric)
+    # In this order: a perplexity is not judged, whether or not the system was run.
     if not is_bleu(conditions.metric):
         return not_comparable(NOT_BLEU, 0)
     if number is None:
@@ -339,6 +348,7 @@ def pooled_sd(numbers: Iterable[Number], judged: Number) -> PooledSd | None:
     with the judged number, any other system with the first of its numbers.
     """
     values_by_system: dict[str, list[float]] = {}
+    # The judged number comes first, and `setdefault` keeps it for its system.
     for number in (judged, *numbers):
         is_alike = (
             number.metric == judged.metric
@@ -373,6 +383,8 @@ def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> list[Line]:
                 numbers[f"{cell.column}_ours_sacre"] = (frame.number(key, SACRE_METRIC),)
             elif number is not None:
                 numbers[f"model_{cell.column}_ours"] = (frame.number(key, "model_flops"),)
+        # The BLEU cell stands for its row, so that a row with several printed cells has one line of
+        # ours.
         elif cell.table == "3" and cell.metric == METRIC_BY_PAIR["en-de"] and number is not None:
             line = Line(
                 table=3,

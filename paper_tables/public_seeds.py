@@ -96,6 +96,7 @@ def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]
     placed = read_rows(folder / FILE_NAME, PublicSeed)
     require_unique((place, (line.setting_name, line.run)) for place, line in placed)
     for place, line in placed:
+        # A single run has no sd, and a mean without its sd says nothing about noise.
         if (line.num_seeds == 1) == (line.bleu_sd != ""):
             raise TableError(
                 f"{place}: num_seeds {line.num_seeds} with bleu_sd {line.bleu_sd!r}; expected a run"

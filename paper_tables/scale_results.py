@@ -120,6 +120,8 @@ def gather_results(
             `so_far`). Results of earlier versions have no such list.
     """
     experiment = read_experiment(scale, config_folder)
+    # All paths before any content: a missing record is the usual reason to stop, and this check is
+    # fast.
     for path in () if so_far else experiment.records(results_folder):
         if not exists(path):
             raise TableError(
@@ -130,12 +132,15 @@ def gather_results(
     for key in () if so_far else keys:
         path = evaluations_record(results_folder, scale.scale, *key)
         if exists(path):
+            # The list has the digest of each record as it was written. An edited record is noticed
+            # here.
             listed = read_record(path, EvaluationsRecord)
             require_files(listed, listed.sha256_by_record)
     runs_folder = Path(scale.runs_folder)
     found = read_trainings(keys, results_folder, scale.scale, runs_folder)
     spec_by_key = {key: experiment.system_by_name[key.system].training for key in keys}
     unrecorded = {key: spec for key, spec in spec_by_key.items() if key not in found}
+    # All at once, because each queue is asked only once.
     status_by_run = unrecorded_statuses(unrecorded, runs_folder, queues)
     status_by_key = {}
     for key, spec in spec_by_key.items():
@@ -237,6 +242,7 @@ def gather_from_records(
         ConfigError: if a corpus or a system has no file.
     """
     trained, folder_by_key = _read_trainings(scale, results_folders)
+    # Probes are in the same folders as the runs of the tables.
     found = {key: train for key, train in trained.items() if train.seed < FIRST_PROBE_SEED}
     rows = _read_sheets(scale, results_folders, config_folder)
     # The records have the updates and the precision of their trainings.
@@ -311,6 +317,8 @@ def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
     except UNPACK_ERRORS as error:
         message = f"cannot be unpacked ({error}), so that its scores cannot be checked"
         return RecordFault(found_path, message, next_step)
+    # Each score states the digest of the text it was computed from. One wrong score discredits the
+    # record.
     for score in scores.scores:
         if score.hypotheses_sha256 != sha256:
             message = (
@@ -330,6 +338,8 @@ def _read_trainings(
         for path in glob(folder / scale / "train", "*/*/seed*.json"):
             train = read_train_record(path, folder / scale / PACK_RUNS_NAME)
             key = TrainingKey(train.corpus, train.system, train.seed)
+            # A record that was copied to a different path would give its numbers to a different
+            # row.
             if path != train_record(folder, scale, *key):
                 raise RecordError(
                     f"{path}: records training {key}, expected its path's training; delete it or"

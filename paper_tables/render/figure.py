@@ -157,6 +157,7 @@ def _style() -> dict[str, Any]:
 def round_ticks(low: float, high: float) -> list[float]:
     """Return at most 6 round numbers between two positive numbers, for a logarithmic axis."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    # From many ticks within a decade to one, until they fit next to each other.
     for steps in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)):
         ticks = []
         for decade, step in itertools.product(decades, steps):

@@ -160,7 +160,9 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
     """Return the templates. HTML templates escape all text that is not marked as safe."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
+        # Names of runs and logs come from files of other people.
         autoescape=is_html,
+        # A misspelt name in a template is an error, not an empty cell.
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
@@ -239,6 +241,7 @@ def render_text(laid_out: Table) -> str:
     for _, cells in grid(laid_out):
         if any(cell.kind == "ours" for cell in cells):
             rows.append(cells)
+        # The printed rows of the paper's own models. No number of ours belongs to the other rows.
         elif "Transformer" in cells[0].text:
             printed.append(cells)
     if not rows:

@@ -255,6 +255,7 @@ class Origins:
         if not opened:
             return 0
         index = self._index_by_runs.setdefault(tuple(key), len(self.lists) + 1)
+        # The same runs behind two cells open the same list, which the page contains once.
         if index > len(self.lists):
             self.lists.append(opened)
         return index

@@ -57,6 +57,7 @@ def make_tables(
     frame = make_frame(results)
     tables = lay_out_tables(frame)
     folder = results_folder / scale.scale
+    # Never over the finished tables: Snakemake would take them for its own, newer outputs.
     folder = folder / SO_FAR_FOLDER if so_far else folder
     write_frames(results, frame, folder)
     write_picture(frame, folder)
@@ -99,6 +100,8 @@ def tables_of_records(frame: Frame) -> list[Table]:
 
 def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
     """Write scores.tsv, verdicts.tsv, and summary.tsv, which leaves out later trainings."""
+    # scores.tsv has every score that was measured. The summary has means over the tables' seeds
+    # only.
     later = {(run.corpus, run.system, run.seed) for run in frame.later_runs}
     trainings = results.scores[["corpus", "system", "seed"]].itertuples(index=False, name=None)
     is_of_tables = [training not in later for training in trainings]

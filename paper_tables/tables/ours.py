@@ -40,9 +40,11 @@ def our_cell(number: Number | None) -> Cell:
     counts = Counter(filter(None, number.missing))
     words = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
     if not number.values:
+        # All in one state: the word is enough, without its count.
         state = words if len(counts) > 1 else next(iter(counts), DASH)
         return Cell(state, "state", number.marks, numbers=(number,))
     values = number.seed_values
+    # `n=2 of 3` shows that the mean may still change.
     num_asked = len(values) + len(number.missing)
     seeds = f"n={len(values)}" if len(values) == num_asked else f"n={len(values)} of {num_asked}"
     text, interval = shown_over_seeds(values, number.metric)

@@ -40,6 +40,7 @@ class CountedRow:
         return smallest, self._first_reaching(printed * MILLION + MILLION // 2) - 1
 
     def _first_reaching(self, num_wanted: int) -> int:
+        # The count grows by d_model for each entry of a joint vocabulary, so one division finds it.
         without_words = self.count(0)
         return -(-(num_wanted - without_words) // self.system.training.d_model)  # rounded up
 

@@ -91,6 +91,7 @@ def lay_out_table2(frame: Frame) -> Table:
             continue
         shown = list(itertools.chain(*cells.values()))
         aside = None
+        # A line of dashes would only make the table longer.
         if all(cell.kind != "ours" for cell in shown):
             pairs = {number.key.language_pair for cell in shown for number in cell.numbers}
             aside = (f"{line.label}, {', '.join(pairs)}", NOTHING_OF_TABLE_2)
@@ -137,6 +138,8 @@ def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
             continue
         number = known[0]
         runs = frame.trained(number.key)
+        # The training is finished and its cost still unknown: it will stay so, and the mark says
+        # why.
         if number.metric in FLOPS_METRICS and shown[0].kind != "ours" and runs:
             marks = number.marks
             if number.metric == "training_flops":
@@ -144,6 +147,8 @@ def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
                 marks = (*marks, UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK)
             cells[column] = [Cell(DASH, "state", marks, numbers=(number,))]
         prefix = column.removesuffix("ours") if line.table == 2 else ""
+        # A log's BLEU has its own definition, so it gets the name of the definition in place of a
+        # difference.
         if frame.is_of_logs and is_bleu(number.metric):
             for scored in known:
                 if scored.values:
@@ -162,6 +167,7 @@ def difference_cells(cells: Sequence[PrintedCell]) -> list[Cell]:
     return only the scale's mark.
     """
     number = cells[0].number
+    # A number with a mark was measured under other conditions: no difference is taken.
     if number is None or number.mark:
         return [Cell("", "state", number.marks if number else ())]
     shown = []

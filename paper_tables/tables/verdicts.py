@@ -321,6 +321,7 @@ def _rule_notes(judged: Sequence[PrintedCell]) -> list[Note]:
     changed, limits = [], []
     for cell in judged:
         verdict, judging = cell.verdict, cell.verdict.judging
+        # Cells that the rule was not applied to, or whose sd is not known.
         if verdict.outcome_by_pooled_sd is None or judging is None or verdict.pooled is None:
             continue
         limits.append((verdict.num_seeds, judging.degrees_of_freedom))

@@ -33,6 +33,7 @@ CORPORA, SYSTEMS = EXPERIMENT.corpora, EXPERIMENT.system_by_name
 STAGE = RESULTS / SCALE.scale
 
 
+# Without these a wildcard also matches `/`, and one path could fit several rules.
 wildcard_constraints:
     corpus="|".join(CORPORA),
     system="|".join(SYSTEMS),
@@ -65,6 +66,7 @@ def override_flags(wildcards):
 
     An unchanged value has no flag, so that it repeats no training.
     """
+    # The system's own file, without the overrides: only then it shows which values differ.
     return SCALE.overrides.flags(read_system(wildcards.system, SCALE.scale).training)
 
 

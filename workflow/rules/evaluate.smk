@@ -20,15 +20,19 @@ rule evaluations:
         train=STAGE / "train/{corpus}/{system}/seed{seed}.json",
         binarized=STAGE / "binarize/{corpus}/record.json",
         raw=STAGE / "fetch/{corpus}/record.json",
+        # A newer file repeats nothing by itself. The digest of its values, in `params`, does.
         system=ancient(system_path),
     output:
         record=STAGE / "evaluations/{corpus}/{system}/seed{seed}.json",
     params:
         decode=lambda wildcards: evaluation_words(wildcards, needs_perplexity=False),
+        # Not a flag of the command: a changed search makes this job due, and no training.
         decoding_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].decoding),
         perplexity=perplexity_flags,
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["evaluations"],
+        # Not a flag either: a raised number of one of these stages makes the job due. It then makes
+        # only the records that are out of date.
         part_versions=[STAGE_VERSIONS[verb] for verb in EVALUATION_VERSIONS],
     priority: EVALUATIONS_PRIORITY
     threads: 1

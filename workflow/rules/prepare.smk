@@ -16,6 +16,7 @@ rule fetch:
     params:
         corpus_digest=corpus_digest,
         stage_version=STAGE_VERSIONS["fetch"],
+    # Where the archives come from does not change the text, so a change of it repeats no job.
     resources:
         mirror=SCALE.mirror or "",
     priority: TEXT_PRIORITY

@@ -51,10 +51,14 @@ rule tables:
         ),
     params:
         results=lambda wildcards, output: Path(output.report).parents[1],
+        # Without the keys that say only where trainings run and where files are.
         scale_digest=spec_digest(msgspec.structs.replace(SCALE, **PLACE)),
+        # Which trainings count is part of the numbers: an edited sheet renders again.
         sheet=sheet_text(EXPERIMENT.rows),
         stage_version=STAGE_VERSIONS["tables"],
     resources:
+        # The whole merged config for the verb. In `resources`, because `params` above say what of
+        # it matters.
         config_json=json.dumps(config, sort_keys=True),
     log:
         f"logs/{SCALE.scale}/tables.log",

@@ -1,6 +1,7 @@
 """From a data-bin to a training for each corpus, system and seed.
 
-Each job is a driver: it submits the training, waits, and copies the record when it is done.
+Each job is a driver: it submits the training, waits, and copies the record when it is done. It runs
+on this machine (`localrule`), because a job of a cluster must not submit jobs.
 
 reads: results/<scale>/binarize/<corpus>/record.json, workflow/config/systems/<scale>/<system>.yaml
 writes: results/<scale>/train/<corpus>/<system>/seed<k>.json; checkpoints, log and attempts.jsonl in
@@ -18,6 +19,7 @@ rule train:
     input:
         binarized=STAGE / "binarize/{corpus}/record.json",
         system=ancient(system_path),
+        # An empty list unless the system continues a shorter training, which must then come first.
         beginning=beginning_record,
     output:
         record=STAGE / "train/{corpus}/{system}/seed{seed}.json",
@@ -30,6 +32,8 @@ rule train:
         overrides=override_flags,  # in the digest already
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["train"],
+        # Not a flag of the command: only a change of these values trains again. Comments in the
+        # file and settings of the search do not.
         training_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].training),
     priority: training_priority
     threads: 1

@@ -107,6 +107,7 @@ class BatchSearch:
         # With a beam of 1 both rules are greedy.
         self.is_by_fairseq = decoding.stop == "fairseq" or self.beam_size == 1
         self.may_be_empty = decoding.stop == "tensor2tensor"
+        # One position of the model's is for the end of sentence.
         self.max_lengths = [
             min(max_length(decoding, length), steps.max_tokens - 1) for length in lengths
         ]
@@ -160,6 +161,8 @@ class BatchSearch:
             finish = (
                 self._finish_as_fairseq if self.is_by_fairseq else self._finish_as_tensor2tensor
             )
+            # Either rule also ends a sentence at its maximal length, where all candidates but the
+            # end were excluded.
             self.is_done_B |= finish(candidates, is_ending_BC, step) | self.max_length_B.le(step)
             sentence_B = self._remove_done(step)
             if not self.sentence_indices:
@@ -277,6 +280,7 @@ class BatchSearch:
         score_B = ended_B / length_penalty(self.decoding, step + 1)
         is_better_B = score_B.gt(finished.score_B)
         beam_B = candidates.beam_BC.gather(1, candidate_B[:, None])[:, 0]
+        # Without the first symbol, which begins every target.
         token_BT = self.token_BKT[torch.arange(len(beam_B), device=beam_B.device), beam_B, 1:]
         # Earlier endings are shorter than those of this step.
         best_BT = functional.pad(
@@ -312,6 +316,7 @@ class BatchSearch:
         for sentence_index, is_sentence_done, (score, log_probability, num_tokens, tokens) in zip(
             self.sentence_indices, is_done, rows, strict=True
         ):
+            # A sentence whose model gives no numbers is done without a hypothesis, and stays None.
             if is_sentence_done and score > -torch.inf:
                 self.best[sentence_index] = BestHypothesis(
                     tokens[:num_tokens], log_probability, score
@@ -334,11 +339,14 @@ class BatchSearch:
     ) -> None:
         """Extend the `beam_size` best candidates that have not ended by their symbols."""
         num_beams = self.log_probability_BK.shape[1]
+        # Numbers of rows before the done sentences leave: `steps.keep` selects from the old rows.
         first_row_B = torch.arange(len(is_ending_BC), device=is_ending_BC.device) * num_beams
         if sentence_B is not None:
             candidates = _Candidates(*(tensor[sentence_B] for tensor in candidates))
             is_ending_BC = is_ending_BC[sentence_B]
             first_row_B = first_row_B[sentence_B]
+        # A stable sort puts the ended candidates last and keeps the order of the others. At most K
+        # of the 2 K can end, since a beam has one end of sentence, so K are left to extend.
         candidate_BK = is_ending_BC.byte().sort(dim=1, stable=True).indices[:, : self.beam_size]
         self.log_probability_BK = candidates.log_probability_BC.gather(1, candidate_BK)
         row_N = (candidates.beam_BC.gather(1, candidate_BK) + first_row_B[:, None]).flatten()

@@ -84,6 +84,7 @@ class Translator:
         tokens_per_batch = TOKENS_PER_BATCH if self.device == "cpu" else TOKENS_PER_BATCH_ELSEWHERE
         for line_indices in _batches(list(map(len, sources)), self.decoding, tokens_per_batch):
             batch = [sources[index] for index in line_indices]
+            # On the left, as fairseq pads sources in training.
             source_BS = torch.nn.utils.rnn.pad_sequence(
                 batch, batch_first=True, padding_value=padding, padding_side="left"
             ).to(self.device)
@@ -117,10 +118,13 @@ def _batches(
 
     A batch has at most `tokens_per_batch` tokens, counting padding and longest possible targets.
     """
+    # Neighbours have similar lengths, so little is padded. And if memory is short, the first batch
+    # shows it.
     longest_first = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     begin = 0
     while begin < len(longest_first):
         length = lengths[longest_first[begin]]
+        # A line that exceeds the limit by itself is still translated, in a batch of its own.
         num_lines = max(1, tokens_per_batch // (length + max_length(decoding, length) + 1))
         yield longest_first[begin : begin + num_lines]
         begin += num_lines

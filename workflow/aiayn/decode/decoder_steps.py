@@ -168,6 +168,7 @@ class TransformerSteps:
         self.max_tokens = decoder.max_positions()
         self.embedding_VM = decoder.embed_tokens.weight
         self.embed_scale = decoder.embed_scale
+        # fairseq counts positions from the number of padding. Row 0 here is the first target token.
         self.position_TM = decoder.embed_positions.weight[decoder.embed_positions.offset :]
         self.layers = [
             _Layer(
@@ -183,6 +184,7 @@ class TransformerSteps:
         self.last_norm = decoder.layer_norm
         attention = layers[0].self_attn
         self.num_heads, self.d_k, self.d_v = attention.num_heads, attention.d_k, attention.d_v
+        # The search gives the filling minus infinity, so it is never chosen.
         num_filling = -self.num_symbols % COLUMN_MULTIPLE
         self.output_VM = functional.pad(decoder.output_projection.weight, (0, 0, 0, num_filling))
         self.output = _Linear(self.output_VM, None)
@@ -308,6 +310,8 @@ class TransformerSteps:
         spare = self.spare_caches
         if spare is None or spare[0].shape[1] < capacity or spare[0].shape[2] < self.num_rows:
             spare = self._make_caches(capacity, self.num_rows)
+        # Into the second buffer, because a row may be kept several times and cannot be reordered in
+        # place.
         kept = (spare[0][:, :, : self.num_rows], spare[1][:, :, : self.num_rows])
         for from_LTNX, into_LTNX in zip(self.caches, kept, strict=True):
             torch.index_select(
@@ -394,6 +398,8 @@ def as_plain_transformer(model: Any) -> Transformer | None:
     except RuntimeError:  # other parameters, such as more layers or a further norm
         return None
     plain_model.eval()
+    # Any sentence will do for the comparison. These are the first symbols without a special
+    # meaning.
     source_BS = torch.arange(padding + 1, len(model.encoder.dictionary))[None, :NUM_PROBE_TOKENS]
     target_BT = torch.arange(padding + 1, len(model.decoder.dictionary))[None, :NUM_PROBE_TOKENS]
     source_BS = source_BS.to(device)

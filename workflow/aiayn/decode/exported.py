@@ -162,6 +162,7 @@ def _build_by_fairseq(
     dictionaries = []
     for side in symbols:
         dictionary = Dictionary()
+        # A new dictionary of fairseq already has the special symbols.
         for symbol in side[len(dictionary) :]:
             dictionary.add_symbol(symbol)
         dictionaries.append(dictionary)

@@ -137,6 +137,7 @@ def _attending_layers(model: Any) -> list[nn.Module]:
 @contextlib.contextmanager
 def _hooked(modules: list[nn.Module], hooks: list[Any]) -> Iterator[None]:
     """Call each hook after its module, with the module, its arguments and its output."""
+    # A hook that returns a value replaces the module's output: `_read_evenly` relies on it.
     handles = [
         module.register_forward_hook(hook, with_kwargs=True)
         for module, hook in zip(modules, hooks, strict=True)
@@ -159,6 +160,7 @@ def _add_entropy(
 ) -> None:
     """Append each head's entropy over log S, summed over the counted target tokens."""
     if hasattr(module, "score"):  # ours
+        # `forward`, not a call of the module, which would run this hook again.
         weights_BHTS = module.forward(*args, **kwargs | {"needs_weights": True})[1]
     else:  # fairseq's, where heads come before sentences
         flags = {"need_weights": True, "need_head_weights": True}

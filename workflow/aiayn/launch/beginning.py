@@ -70,6 +70,7 @@ def place_beginning(request: TrainingRequest) -> None:
         LaunchError: if that checkpoint no longer exists.
     """
     folder = request.folder
+    # A run that has a checkpoint of its own goes on from there, also after an interruption.
     if request.beginning is None or request.beginning_path is None or folder.newest_update():
         return
     source_path = Path(request.beginning_path)

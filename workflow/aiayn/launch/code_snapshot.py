@@ -35,6 +35,7 @@ def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Pa
     folder = _copy_folder(runs_folder, content_by_name)
     for name, content in content_by_name.items():
         path = folder / name
+        # Compared by content: a scratch disk that removes old files may leave a part of the copy.
         if not (path.is_file() and path.read_bytes() == content):
             with replace_on_success(path) as partial_path:
                 partial_path.write_bytes(content)
@@ -52,5 +53,7 @@ def _read_sources(source_folder: Path) -> dict[str, bytes]:
 def _copy_folder(runs_folder: Path, content_by_name: dict[str, bytes]) -> Path:
     digest = hashlib.sha256()
     for name, content in content_by_name.items():
+        # Name and length before the content, so that two different sets of files never give the
+        # same bytes.
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return runs_folder.absolute() / CODE_FOLDER_NAME / digest.hexdigest()[:_DIGEST_LENGTH]

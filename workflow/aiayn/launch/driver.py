@@ -99,6 +99,7 @@ def drive(
     with Interruption().installed() as interruption, _driver_lock(request, interruption, clock):
         if fresh:
             _set_aside(folder, clock)
+        # A driver that held the lock before may have finished the run.
         if not folder.is_done():
             place_beginning(request)
             driver = _Driver(
@@ -144,6 +145,7 @@ def _set_aside(folder: RunFolder, clock: Clock) -> None:
         has_open_attempt and folder.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS, clock)
     ):
         raise LaunchError(f"{folder}: a job is training this run; end it before `--fresh`")
+    # The lock is held by this driver, and earlier runs stay where they are.
     kept_prefixes = (folder.driver_lock_path.name, "aside-")
     old = [path for path in folder.path.iterdir() if not path.name.startswith(kept_prefixes)]
     if old:
@@ -276,6 +278,8 @@ class _Driver:
         )
         output = folder.job_output(end.job, SHOWN_LINES)
         if follows == "failed":
+            # By certainty: what the launcher saw, what rank 0 recorded, and only then the note of a
+            # rank that died without an end event.
             if end.failure:
                 raise self._failure(end.failure, output)
             if ended is not None:
@@ -283,9 +287,11 @@ class _Driver:
             if last is not None:  # rank 0 was killed before it recorded its end
                 folder.end_attempt(outcome="failed", reason=rank_error[:2000])
             raise self._failure(rank_error, output)
+        # After the failures: a user who pressed Ctrl-C must see them as well.
         self._interruption.raise_if_any(f"{run}: saved at {where}; the same command resumes it")
         if follows == "cancelled":
             cancelled = f"{self._launcher.title} job {end.job} was cancelled"
+            # A job that the queue killed could not record its end itself.
             if folder.open_attempt():
                 folder.end_attempt(outcome="cancelled", reason=cancelled)
             raise RunError(f"{run}: {cancelled} at {where}; the same command resumes it")
@@ -315,6 +321,8 @@ class _Driver:
         has_ended = attempt is not None and attempt.job in [
             queued.job for queued in jobs
         ]  # if none is alive
+        # A job of an earlier driver, or of the same command on a different machine: never submit a
+        # second one.
         if alive := self._alive_jobs(jobs):
             job = self._attach(alive[-1])
         elif self._launcher.is_remote and not has_ended and self._is_alive_outside_queue(jobs):
@@ -399,10 +407,12 @@ class _Driver:
             # Once per driver: its later jobs run the code of the first, however the checkout
             # changes.
             self._code_folder = self._code_folder or take_snapshot(folder.path.parent)
+        # They describe an earlier job, and would be taken for the failure of this one.
         folder.remove_rank_errors()
         job = ""
         while not job and not folder.is_done():
             try:
+                # A job that requeues itself needs this number to stop at the cluster's maximum.
                 numbered = msgspec.structs.replace(request, num_earlier_jobs=num_earlier_jobs)
                 job = launcher.submit(numbered, self._code_folder)
             except SubmissionError as error:
@@ -435,6 +445,7 @@ class _Driver:
         """
         while True:
             self._pause(self._launcher.poll_seconds)
+            # The record is the last file that a job writes. Its processes end without us.
             if self._launcher.is_remote and self._folder.is_done():
                 return JobEnd(job=job, ending="completed")
             jobs = self._ask_queue()
@@ -448,6 +459,8 @@ class _Driver:
             if not self._launcher.is_remote:
                 self._line.show(read_log_tail(self._folder.log_path), is_last=True)
                 return self._launcher.outcome(job, None)
+            # The queue says how it ended. A job that has vanished from the queue needs the
+            # heartbeat below.
             if ended := [queued for queued in jobs if queued.job == job]:
                 self._wait_for_files()
                 return self._launcher.outcome(job, ended[-1])
@@ -519,6 +532,7 @@ class _Driver:
 
     def _log_change(self, change: str) -> None:
         logged, logged_at = self._logged
+        # A waiting driver asks for days. The same line again and again would hide the others.
         if change != logged or self._clock.now() - logged_at > REPEAT_SECONDS:
             logger.info(f"{self._request.run}: {change}")
             self._logged = (change, self._clock.now())

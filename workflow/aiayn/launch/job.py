@@ -45,6 +45,7 @@ class TrainingJob:
 
     def __init__(self, request: TrainingRequest) -> None:
         self.request = request
+        # Read when the job is made, in the driver. `LocalLauncher.submit` sets it around this call.
         self.visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
 
     def __call__(self) -> None:
@@ -102,6 +103,8 @@ class TrainingJob:
             logger.exception(
                 f"{self.request.run}: failed"
             )  # submitit would open a debugger and wait at its prompt
+        # Only a queue can start the job again, and only after a stop on which all ranks agreed and
+        # saved.
         if remote is None or rank.rank != 0 or stop.agreed is None:
             return
         # Rank 0 speaks for all: a job that each rank requeued would be requeued several times.
@@ -177,6 +180,7 @@ def recover_submission(folder: RunFolder, job: str) -> None:
     newest_path = max(
         _unnumbered_pickles(folder), key=lambda path: path.stat().st_mtime_ns, default=None
     )
+    # submitit itself may have finished the renaming before the driver was killed.
     if newest_path is not None and not named_path.exists():
         newest_path.rename(named_path)
 

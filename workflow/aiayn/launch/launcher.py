@@ -102,6 +102,7 @@ def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | No
     return launcher
 
 
+# Made at import: a queue needs no training, and `status` and `cancel` ask all of them.
 QUEUES: Queues = {
     name: load(queue)() for name, queue in _QUEUES.items()
 }  # key: the launcher that submits jobs to the queue

@@ -21,6 +21,7 @@ from aiayn.runs.queue import QueuedJob
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
 
+# submitit requires a time limit. A year stands for none.
 _NO_LIMIT_MINUTES = 60 * 24 * 365
 
 
@@ -71,6 +72,7 @@ class LocalLauncher(Launcher):
                 name=request.run,
                 timeout_min=_NO_LIMIT_MINUTES,
                 tasks_per_node=request.num_ranks,
+                # submitit numbers these from 0 in the job. TrainingJob puts the chosen ones back.
                 gpus_per_node=len(self._gpus),
                 stderr_to_stdout=True,
             )
@@ -91,6 +93,7 @@ class LocalLauncher(Launcher):
         if self._job is not None:
             job = str(self._job.job_id)
             state = "ended" if self._job.done() else "running"
+            # Its end is reported once. From then on `find` looks for the job of a different driver.
             if state == "ended":
                 self._job = None
                 self._give_gpus_back()
@@ -112,6 +115,7 @@ class LocalLauncher(Launcher):
         """
         if self._job is None:
             raise LaunchError(f"its job continues; to end it: `{self.cancel_command(name=name)}`")
+        # A job of `debug` has no process of its own.
         process = getattr(self._job, "_process", None)
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -126,6 +130,7 @@ class DebugLauncher(LocalLauncher):
 
     name = title = "debug"
     has_code_copies = False
+    # Asking for the state of such a job runs it, so there is nothing to wait for.
     poll_seconds = 0.0
 
     def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:

@@ -38,6 +38,7 @@ def take_gpus(gpus: Sequence[Gpu], num_gpus: int, folder: RunFolder) -> list[Gpu
     own_folder = str(folder.path.absolute())
     notes_folder().mkdir(mode=0o700, exist_ok=True)
     with (notes_folder() / "lock").open("w") as lock:
+        # Without it two drivers that start together would see the same GPU as free.
         fcntl.flock(lock, fcntl.LOCK_EX)
         give_back(
             [gpu for gpu in gpus if _noted_folder(gpu) == own_folder]

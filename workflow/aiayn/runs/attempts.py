@@ -104,6 +104,7 @@ def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> 
     num_backward = 0
     wall_seconds = 0.0
     gpu_seconds = 0.0
+    # In pairs of neighbours: a recorded end follows its start directly.
     for event, following in zip(events, [*events[1:], None], strict=False):
         if isinstance(event, Started):
             num_attempts += 1

@@ -64,6 +64,7 @@ class _Cancellation:
             reason = f", {status.reason}" if status.reason else ""
             raise StateError(f"{self._run}: nothing to end: the run is {status.state}{reason}")
         is_in_queue = queue is not None and self._has_own_jobs(queue)
+        # The queue first, because it would start the job again. Then rank 0, if it still runs.
         if queue is not None and is_in_queue:
             queue.cancel(self._run)
             self._wait(lambda: self._alive_jobs(queue) == [], QUEUE_POLL_SECONDS)
@@ -115,6 +116,7 @@ class _Cancellation:
                 " when it does"
             )
         own_jobs = tuple(job.job for job in alive if job.trains_in(self._folder.path))
+        # Cancelling by name would end the other copy's job as well.
         if own_jobs and len(own_jobs) < len(alive):
             other_jobs = ", ".join(
                 f"{job.job} ({job.script})" for job in alive if job.job not in own_jobs

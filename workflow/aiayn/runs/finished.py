@@ -73,6 +73,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
     if run is None and not trained and len(shipped) == 1:
         name = next(iter(shipped))
         logger.info(f"{results_folder}: no finished run yet: this is the shipped model {name}")
+    # A shipped model is looked up only if no run of one's own has the name.
     candidates = trained if meant_runs(name, trained) else [*trained, *shipped]
     name = match_run(name, candidates, place=str(results_folder), unknown="is no finished run")
     if name not in trained:
@@ -100,6 +101,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         ),
         segmented=segmented,
         decoding=read_system(train.system, scale).decoding,
+        # The averaged checkpoint may be of an earlier training, if it was not made again yet.
         training=read_trained(train) if train.run == checkpoint.run else None,
     )
 

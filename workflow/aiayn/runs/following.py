@@ -44,6 +44,7 @@ def what_follows(job: EndedJob) -> Following:
     """
     if job.has_error or job.outcome == "failed":
         return "failed"
+    # The driver passed its signal on, so however the job ended, that is why.
     if job.is_driver_interrupted:
         return "interrupted"
     if job.ending == "cancelled":

@@ -67,6 +67,7 @@ def last_lines(path: Path, num_lines: int) -> list[str]:
     try:
         with path.open("rb") as file:
             position = file.seek(0, os.SEEK_END)
+            # Backwards in blocks: `status` reads the ends of many logs, which may be long.
             while position > 0 and sum(block.count(b"\n") for block in blocks) <= num_lines:
                 step = min(_BLOCK_BYTES, position)
                 position -= step

@@ -25,6 +25,7 @@ def meant_runs(run: str, names: Iterable[str]) -> list[str]:
     equal: `-seed1` does not match a run of seed 10.
     """
     sorted_names = sorted(names)
+    # A name that ends in its seed is complete except for the digest, which follows a `-`.
     beginning = f"{run}-" if _ENDS_IN_SEED.search(run) else run
     return [name for name in sorted_names if name == run] or [
         name for name in sorted_names if name.startswith(beginning)

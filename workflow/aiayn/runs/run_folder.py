@@ -155,6 +155,7 @@ class RunFolder:
             raise RecordError(
                 f"{self.path / ATTEMPTS_NAME}: no attempt is open, cannot end one as {outcome!r}"
             )
+        # A line may be very long, such as an error of CUDA. The event must stay readable.
         tail = [line[:500] for line in last_lines(self.log_path, LOG_TAIL_LINES)]
         self.append_event(
             Ended(
@@ -180,6 +181,7 @@ class RunFolder:
             last_written = datetime.datetime.fromtimestamp(
                 self.log_path.stat().st_mtime, datetime.UTC
             )
+            # The log may be older than the start: an attempt that died before its first line.
             time = max(time, last_written.isoformat(timespec="seconds"))
         # An abort of NCCL leaves no exception of Python: only the ranks' own output has it.
         reason = WATCHDOG_REASON if self._was_aborted(started.job) else LOST_REASON

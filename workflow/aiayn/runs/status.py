@@ -135,6 +135,8 @@ def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
             if launcher in queues and launcher not in jobs_by_launcher:
                 try:
                     jobs_by_launcher[launcher] = queues[launcher].find()
+                # None says that it was asked in vain, so that the next run does not wait for its
+                # time-out again.
                 except QueueError:
                     jobs_by_launcher[launcher] = None
             queued = jobs_by_launcher.get(launcher)
@@ -174,6 +176,7 @@ def _status_of(
     state, reason = ("done", "") if done else judge_state(evidence)
     # A run that has ended counts until its last sign of life, not until now.
     until = evidence.now if state == "running" else evidence.last_activity
+    # An attempt that has just begun may be younger than every sign of life of the attempt before.
     last_began = max((event.time for event in events if isinstance(event, Started)), default="")
     costs = summarise_attempts(events, until=max(until, last_began) if until else None)
     saved = folder.newest_update()

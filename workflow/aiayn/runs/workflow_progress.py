@@ -148,6 +148,7 @@ class WorkflowProgress:
             self._steps = f"{values['done']} of {values['total']} steps done"
         elif event in ("job_finished", "job_error") and not self._is_interrupted:
             self._job_by_number.pop(int(values.get("job_id", values.get("jobid", 0))), None)
+        # Snakemake has no event for these two, only the words of its messages.
         elif text.startswith(INTERRUPTED):
             self._is_interrupted = True
             self._clear()

@@ -84,6 +84,8 @@ def average_checkpoints(train: TrainRecord, *, last: int, record_path: Path) -> 
     means = average_tensors(
         load_checkpoint(model.path, is_checked=True)["model"] for model in chosen
     )
+    # The config and the dictionaries of all models of a training are equal. Those of the last go
+    # into the average.
     newest = load_checkpoint(chosen[-1].path)
     dictionaries = newest["extra_state"].get(DICTIONARIES_KEY, {})
     path = record_path.with_suffix(".pt")

@@ -29,6 +29,7 @@ from aiayn.records import CheckpointRecord, TrainRecord
 from aiayn.runs.checkpoint_names import CHECKPOINT_NAME, checkpoint_path, list_checkpoints
 from aiayn.train import compat
 
+# Before the first `torch.load` of any user of this module, which would refuse fairseq's classes.
 compat.install()
 
 logger = logging.getLogger(__name__)
@@ -97,6 +98,7 @@ class CheckpointKeeper:
         self._copier = StateCopier()
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._writing: Future[None] = Future()
+        # A finished write, so that the first `wait` returns at once.
         self._writing.set_result(None)
 
     def is_due(self, num_updates: int) -> bool:
@@ -149,6 +151,8 @@ class CheckpointKeeper:
         """Write the model and the full checkpoint, each completely or not at all, then remove the
         oldest checkpoints. So a complete checkpoint remains if a step fails.
         """
+        # The model first. If the process is killed before the full checkpoint is written, the run
+        # resumes earlier and writes this model again.
         if dictionaries is not None:
             model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
             save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
@@ -250,6 +254,7 @@ def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
     for path in reversed(list_checkpoints(folder, "full")):
         if is_whole(path):
             return path, torn
+        # Kept for a person to look at, under a name that no list of checkpoints contains.
         torn_path = path.with_suffix(".torn")
         path.replace(torn_path)
         torn.append(torn_path)
@@ -359,7 +364,9 @@ def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
+        # Shape and type, too: the same bytes may be a different tensor.
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+        # As plain bytes, because numpy has no bfloat16.
         digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
@@ -367,8 +374,6 @@ def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
 def checkpoint_problem(path: Path, sha256: str) -> str:
     """Return how a checkpoint differs from its written state, '' if it does not differ. Without the
     digest of its tensors, only the checksums in the file are verified.
-
-    Without the digest of its tensors only the checksums in the file are verified.
     """
     if not is_whole(path):
         return "torn: its bytes are not as written"
@@ -425,6 +430,8 @@ class StateCopier:
             pointer: self._copy_storage(index, storage)
             for index, (pointer, storage) in enumerate(largest_first)
         }
+        # The copies from a GPU were only queued so far. The training may change the tensors as soon
+        # as this function returns.
         if any(tensor.is_cuda for tensor in tensors):
             torch.cuda.synchronize()
         copy_by_id: dict[int, Any] = {}
@@ -433,6 +440,8 @@ class StateCopier:
             copied = torch.empty(0, dtype=tensor.dtype)
             copied.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
             copy_by_id[id(tensor)] = copied
+        # The memo of deepcopy has the tensors' copies already, so only the plain values are copied
+        # here.
         return copy.deepcopy(state, copy_by_id)
 
     def _copy_storage(self, index: int, storage: torch.UntypedStorage) -> torch.UntypedStorage:

@@ -117,9 +117,12 @@ def _batch_ends(
     begin, longest = 0, 0
     for index, length in enumerate(num_tokens):
         longest = max(longest, length)
+        # A batch is padded to its longest sentence. So one long sentence may end a batch that is
+        # far from full, and after rounding down the rest may again be too much.
         while index - begin == max_sentences or (index - begin + 1) * longest > max_tokens:
             begin += _rounded_down(index - begin, multiple)
             yield begin
+            # The sentences that rounding left over, and the present one.
             longest = max(num_tokens[begin : index + 1])
     while begin < len(num_tokens):
         begin += _rounded_down(len(num_tokens) - begin, multiple)
@@ -154,6 +157,7 @@ def install_loaders() -> None:
         """fairseq's thread, which starts the processes and takes their batches."""
 
         def run(self) -> None:
+            # In this thread only. The processes that it starts inherit the mask.
             signal.pthread_sigmask(signal.SIG_BLOCK, StopFlag.numbers)
             super().run()
 
@@ -235,9 +239,11 @@ def install_saving(
         is_stopping = stop_is_requested()
         if is_stopping or is_due(trainer.get_num_updates()):
             save_checkpoint(cfg, trainer, epoch_itr, valid_losses[0])
+        # Only after the save: the next attempt resumes at this update.
         if is_stopping:
             raise stop
         return valid_losses, should_stop
 
+    # fairseq's loop looks both names up at each call, so it is enough to replace them.
     fairseq.checkpoint_utils.save_checkpoint = save_checkpoint
     fairseq_cli.train.validate_and_save = validate_and_save

@@ -79,6 +79,7 @@ def train_flags(
         ConfigError: as `refuse_untrainable`.
     """
     refuse_untrainable("this system", training, num_ranks=num_ranks)
+    # The order of the flags does not matter to fairseq. The folder is its only positional argument.
     flags = [data.folder]
     flags += _flags_of(
         {

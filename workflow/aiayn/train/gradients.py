@@ -36,6 +36,7 @@ class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
         With `sample_size`, by the sum of all ranks' gradients for each target token.
         """
         parameters = self._parameters_summed
+        # A batch that is not the update's last: its gradients stay on this rank and add up.
         if self.accumulate_grads:
             return
         if self.buffer is None:
@@ -44,8 +45,11 @@ class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
             self.buffer = parameters[0].new_empty(sum(sizes) + num_extra)
             pieces = self.buffer[: sum(sizes)].split(sizes)
             self._views = [piece.view_as(p) for piece, p in zip(pieces, parameters, strict=True)]
+        # A parameter without a gradient on this rank may have one on another, so it takes part with
+        # zeros.
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad.detach() for p in parameters]
         torch._foreach_copy_(self._views, gradients)
+        # Before the sum, as fairseq does it: afterwards the last bits would differ.
         self.buffer.div_(self.world_size)
         if self.sample_size is not None:
             self.buffer[-1:].fill_(self.sample_size / self.world_size)

@@ -96,11 +96,14 @@ def choose_groups(shapes: Sequence[BatchShape], limits: GroupLimits) -> list[lis
         range(len(shapes)), key=lambda i: shapes[i].source_length + shapes[i].target_length
     )
     # The cheapest groups of the first n batches, for each n: their cost in places, and their ends.
+    # This is a shortest path: if the best cut of n batches ends with some group, the batches before
+    # that group are cut best, too.
     best: list[tuple[float, list[int]]] = [(0.0, [])]
     for end in range(1, len(order) + 1):
         candidates = []
         for begin, (cost, ends) in enumerate(best):
             num_places = count_places([shapes[index] for index in order[begin:end]])
+            # A batch that exceeds the estimate of memory still has to be computed, but by itself.
             if end - begin == 1 or num_places <= limits.max_places:
                 candidates.append((cost + limits.launch_places + num_places, [*ends, end]))
         best.append(min(candidates))

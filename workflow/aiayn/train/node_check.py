@@ -67,6 +67,7 @@ def check_node(group: RankGroup, device: str) -> None:
     _require_sound(group, device, problem, within_seconds=timeout_seconds)
     if group.rank.world_size > 1:
         began = time.monotonic()
+        # The sum and its reports share one time-out, so that a node that hangs is reported in time.
         sum_seconds = timeout_seconds * SUM_FRACTION
         problem = _problem_of(lambda: _check_sum(group.rank, device, sum_seconds), "an all-reduce")
         _require_sound(
@@ -87,6 +88,7 @@ def _require_sound(group: RankGroup, device: str, problem: str, *, within_second
     except RuntimeError as error:
         if is_peer_loss(error):
             raise
+        # Only rank 0 learns who is missing. The others know that rank 0 has given up on them.
         missing = error.missing if isinstance(error, MissingRankError) else [group.name(0)]
         problems = [
             own_problem,
@@ -115,6 +117,7 @@ def _wave(phase: float, *shape: int, device: str, dtype: torch.dtype) -> Tensor:
     """Return numbers between -1 and 1 without a random generator. They are equal on every device,
     except for rounding.
     """
+    # Computed in float64 on the CPU, so that all devices start from the same numbers.
     angles = torch.arange(math.prod(shape), dtype=torch.float64) * 0.7 + phase
     return torch.sin(angles).reshape(*shape).to(device=device, dtype=dtype)
 
@@ -137,6 +140,7 @@ def layer_step(device: str, dtype: torch.dtype = torch.float32) -> tuple[float, 
 
 def _check_layer(device: str) -> None:
     """Compare a step on the device with the same step in double precision on the CPU."""
+    # The step has a backward pass, whatever mode the caller is in.
     with torch.enable_grad():
         expected = layer_step("cpu", torch.float64)
         computed = layer_step(device)

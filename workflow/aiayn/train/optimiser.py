@@ -61,6 +61,8 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         reaches the weights or a checkpoint.
         """
         gradients = [parameter.grad for parameter in self.params if parameter.grad is not None]
+        # fairseq's own norm, where nothing waits for a GPU or where the norm spans sharded
+        # parameters.
         if not gradients or gradients[0].is_cpu or aggregate_norm_fn is not None:
             norm: torch.Tensor = super().clip_grad_norm(max_norm, aggregate_norm_fn)
             return norm

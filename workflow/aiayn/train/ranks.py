@@ -118,6 +118,7 @@ class RankGroup:
         """
         if self._control is None:
             return [text]
+        # all_gather_object does not say who is missing. The barrier does.
         self.meet(within_seconds=within_seconds)
         texts = [""] * self.rank.world_size
         torch.distributed.all_gather_object(texts, text, group=self._control)
@@ -245,9 +246,11 @@ def rank_flags(rank: Rank, device: str) -> list[str]:
         "--distributed-backend",
         _backend(device),
         "--ddp-backend",
+        # The wrapper that `compat.install_ranks` replaces by FlatGradients.
         "legacy_ddp",
         "--device-id",
         str(rank.local_rank),
+        # Each rank reads the checkpoint. Otherwise fairseq's rank 0 sends it to the others.
         "--load-checkpoint-on-all-dp-ranks",
     ]
 

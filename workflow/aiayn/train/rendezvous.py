@@ -101,6 +101,8 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if not store.check([name]):
             return None
         host, _, signature = store.get(name).decode(errors="replace").partition(" ")
+        # Compared in constant time, so that nobody can guess a signature from how long an answer
+        # takes.
         is_signed = hmac.compare_digest(signature.encode(), self.sign(rank, host).encode())
         return host if is_signed else None
 
@@ -137,8 +139,9 @@ def joined_store(
     """
     stop = stop or StopFlag()
     deadline = time.monotonic() + JOIN_SECONDS
-    # A job that Slurm starts again has the same number, so an old invitation needs another name.
-    invitation_path = path / f"{job}_{num_restarts}_store"  # a restarted job has the same number
+    # A job that Slurm starts again has the same number, so its invitation needs a different name.
+    invitation_path = path / f"{job}_{num_restarts}_store"
+    # Other ranks wait for the invitation. They never create anything in the run's folder.
     if rank != 0:
         store, invitation = _find_store(invitation_path, job, deadline, stop)
         yield store, _await_all(store, invitation, rank, world_size, job, deadline, stop)
@@ -167,6 +170,8 @@ def _opened_store(address: str | None) -> Iterator[tuple[Store, Invitation]]:
     if address is not None:
         # torch would listen at all addresses of the node, whatever host it is given.
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        # Port 0: the system chooses a free one. The queue of connections is long, because all ranks
+        # of a large job may come in the same moment.
         listener = socket.create_server((address, 0), family=family, backlog=1024)
         port = listener.getsockname()[1]
         tcp_store = TCPStore(
@@ -186,6 +191,7 @@ def _opened_store(address: str | None) -> Iterator[tuple[Store, Invitation]]:
             # Held as long as this process lives, so that others notice its end at once.
             take_lock(lock, "a rank from joining a job that has ended")
             store = FileStore(_store_path(folder))
+            # The first write is a trial: better an error here, with advice, than in every rank.
             store.set("aiayn/key", "")  # a file system without locks refuses it
         except (OSError, RuntimeError) as error:
             raise LaunchError(

@@ -94,6 +94,7 @@ class StopFlag(NotedSignal):
     the run, even if a USR2 follows. `agreed` is the signal on which all ranks have agreed to stop.
     """
 
+    # USR2 is what the launcher asks Slurm to send before the time limit.
     numbers = (*NotedSignal.numbers, signal.SIGUSR2)
     agreed: signal.Signals | None = None
 

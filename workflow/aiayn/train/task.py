@@ -76,6 +76,8 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         super().__init__(cfg, src_dict, tgt_dict)
         self.num_target_tokens = 0
         self.num_updates_by_groups = Counter[int]()
+        # Set both ways, because the switch belongs to the process, which may have trained a
+        # different system before.
         torch.backends.cuda.matmul.allow_tf32 = cfg.precision == "tf32"
         torch.backends.cudnn.allow_tf32 = cfg.precision == "tf32"
 
@@ -139,6 +141,8 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         with _memory_required():
             with self._computing(sample["target"].device.type):
                 loss, sample_size, logging_output = criterion(model, sample)
+            # A dummy batch at the end of an epoch: this rank has to take part in the reductions of
+            # the others, with weight 0.
             if ignore_grad:
                 loss *= 0
             optimizer.backward(loss)
@@ -150,6 +154,8 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         If memory is short, fairseq frees the gradients and validates the batch again, with the same
         result. If there are no gradients to free, the training ends.
         """
+        # fairseq retries a validation only after it has freed something, so a second lack of memory
+        # is final.
         has_gradients = any(parameter.grad is not None for parameter in model.parameters())
         required = nullcontext() if has_gradients else _memory_required()
         with required, self._computing(sample["target"].device.type):

@@ -78,8 +78,10 @@ def has_kernels(capability: Capability, architectures: Iterable[str]) -> bool:
     """
     for architecture in architectures:
         kind, _, digits = architecture.partition("_")
+        # As in `sm_90a` and `sm_100f`, which are variants for one GPU or family.
         digits = digits.rstrip("af")
         compiled = (int(digits[:-1]), int(digits[-1]))
+        # Intermediate code (PTX): the driver compiles it for any newer GPU.
         if kind == "compute" and compiled <= capability:
             return True
         if kind == "sm" and compiled[0] == capability[0] and compiled <= capability:

@@ -61,10 +61,13 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
         LaunchError: if a different process is training this run, or if a node is bad.
         Exception: the error that ended fairseq. It is first recorded in attempts.jsonl.
     """
+    # Before any computation: the number of threads decides in which order a CPU adds.
     torch.set_num_threads(request.threads_per_rank)
     device = available_device(request.training.device)
     prepare_device(device)
     with contextlib.ExitStack() as stack:
+        # Registered first, so it runs last, also after an error: the processes that make batches
+        # ignore TERM, and this process would wait for them.
         stack.callback(compat.end_loaders)
         # A signal may come while this rank waits for another one.
         stack.enter_context(contextlib.suppress(StopTraining))
@@ -104,9 +107,11 @@ class RankTraining:
             return
         with rank_error_recorded(self.folder, self.rank):
             full_path = self.group.broadcast_start()
+            # At most the record is missing, which rank 0 makes without the other ranks.
             if full_path is None:
                 return
             check_node(self.group, self.device)
+            # A stop is no error of this rank. Rank 0 records it for all.
             with contextlib.suppress(StopTraining):
                 self.train_with_fairseq(full_path)
 
@@ -146,8 +151,11 @@ class RankTraining:
         if self.rank.world_size > 1:
             # fairseq would make this group itself, with NCCL's own time-out.
             distributed_utils.get_global_group._global_group = new_training_group()
+        # Without the flag fairseq looks for checkpoint_last.pt, which we never write, and begins at
+        # update 0.
         if full_path:
             flags += ["--restore-file", full_path]
+        # The last checkpoint may still be on its way to the disk when fairseq returns.
         with keeper.closed_at_end():
             distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)
 
@@ -156,6 +164,8 @@ class RankTraining:
         with contextlib.ExitStack() as stack:
             with rank_error_recorded(self.folder, self.rank):
                 stack.enter_context(rank_lock(self.folder, self.stop))
+                # Asked only with the lock: a different job may have finished the run while this one
+                # waited.
                 is_done = self.folder.is_done()
                 # What may take minutes comes before the broadcast: the time-outs of the node check
                 # begin there.
@@ -226,6 +236,7 @@ class RankTraining:
             commit=self.request.commit,
             update=update,
         )
+        # Recorded even if no update is left: the record sums attempts, and this one makes it.
         folder.append_event(self.started)
         if _is_finished(full_path, self.request):
             return None
@@ -246,6 +257,8 @@ class RankTraining:
                     check_node(self.group, self.device)
                     self._require_same_machine()
                     self.train_with_fairseq(full_path)
+            # One time for the seconds of the record and for the event, so that they agree. What
+            # follows (reading and hashing the model) is not training.
             ended = utc_now()
             record = make_record(
                 self.request,
@@ -261,6 +274,7 @@ class RankTraining:
             )
             self._end_attempt("stopped", reason)
             return
+        # Whatever ends the attempt, also an interrupt: without an end event it would count as lost.
         except BaseException as error:
             compat.ignore_ended_loaders()
             outcome, reason = self._classify_failure(error)
@@ -268,6 +282,8 @@ class RankTraining:
             if outcome == "stopped" and self.rank.world_size == 1:
                 return
             raise
+        # The record comes last. Every reader takes done.json for the end of the run, and then the
+        # attempt must be closed.
         self._end_attempt("done", "", update=record.updates, time=ended)
         write_record(record, folder.done_path)
 
@@ -295,8 +311,10 @@ class RankTraining:
 
     def _require_same_machine(self) -> None:
         """Require the kind of device that the run began on."""
+        # Only for its error, if the system asks for a GPU and this machine has none.
         resolve_device(self.request.training.device)
         *earlier, started = [event for event in self.folder.events() if isinstance(event, Started)]
+        # Nothing of an earlier attempt is used, so any kind of device will do.
         if not started.update or not earlier:
             return
         if earlier[0].device != started.device:
@@ -348,6 +366,8 @@ def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
         return False
     if update_of(full_path) >= request.training.updates:
         return True
+    # Below the last update only early stopping ends a training. Its count is part of the task's
+    # state.
     if request.training.patience_epochs is None:
         return False
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]

@@ -76,6 +76,7 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
             samples = []
             for group in groups:
                 samples.append(self.task.join_batches([batches[index] for index in group]))
+            # For the record: dropout depends on the groups, so it states how many there were.
             self.task.num_updates_by_groups[len(groups)] += 1
         return super().train_step(samples, raise_oom)
 

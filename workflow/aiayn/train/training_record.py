@@ -67,6 +67,7 @@ def make_record(
     # The digest of the record must be of bytes that were read back, not of those in memory.
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
     summary = summarise_attempts(request.folder.events(), until=until)
+    # The driver's command, not submitit's command line of this process.
     provenance = gather_provenance(command=request.command)
     # Only a GPU has several kernels of attention to choose from.
     kernels = ""
@@ -107,6 +108,7 @@ def make_record(
 def _num_left_out(request: TrainingRequest) -> int:
     """Return how many training pairs have more tokens than a model or a batch."""
     data = request.data
+    # fairseq leaves such pairs out of training without an error, so the record counts them.
     limit = min(MAX_POSITIONS, request.training.max_tokens_per_batch)
     languages = (data.source_language, data.target_language)
     return int((pair_lengths(Path(data.folder), "train", languages) > limit).sum())

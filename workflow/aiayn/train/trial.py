@@ -53,6 +53,7 @@ def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
         raise LaunchError(f"{stopped}: TERM after update {updates // 2} did not stop the training")
     _train(request, rank, "stopped", {}, 0)  # resumes
     all_ranks = _train(request, rank, "all_ranks", WITHOUT_DROPOUT, 0)
+    # From here on rank 0 works alone. The other ranks have done their part.
     if rank.rank > 0 or stop.signal_number is not None:
         return
     alone = msgspec.structs.replace(rank, world_size=1)
@@ -88,6 +89,8 @@ def _train(
     # Each training has its own rendezvous: a resumed one, too.
     own_rank = msgspec.structs.replace(rank, job=f"{rank.job}-{name}-{term_after}")
     own_request.folder.job_files_path.mkdir(parents=True, exist_ok=True)
+    # A fork costs no imports, which take most of a short training's time. A process of its own,
+    # because fairseq and CUDA keep state between trainings.
     process = multiprocessing.get_context("fork").Process(
         target=_train_here, args=(own_request, own_rank, term_after)
     )

@@ -105,6 +105,7 @@ class SlurmLauncher(SlurmQueue):
         """Release a job that Slurm itself holds, a few times."""
         if not is_held_by_slurm(queued) or self._num_releases >= MAX_RELEASES:
             return ""
+        # Counted even if the release fails, so that a broken controller is not asked for ever.
         self._num_releases += 1
         with contextlib.suppress(LaunchError):  # the next look tries again, or logs the state
             run_slurm(["scontrol", "release", queued.job])
@@ -173,6 +174,7 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
         account=cluster.account,
         qos=cluster.qos,
         constraint=cluster.constraint,
+        # None: the partition's default, because sbatch gets no such option.
         mem=memory,
         nodes=cluster.num_nodes,
         ntasks_per_node=cluster.ranks_per_node,
@@ -201,6 +203,8 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
 def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
     """Return the options that submitit does not name, and last the cluster's own lines."""
     options: dict[str, Any] = {
+        # A requeued job keeps its number and its logs: the reason of its first end must not be
+        # overwritten.
         "requeue": True,
         "open-mode": "append",
         "signal": f"USR2@{cluster.signal_seconds}",  # not what SUBMITIT_PREEMPT_SIGNAL says

@@ -66,6 +66,7 @@ def with_node_cpus(cluster: ClusterSpec) -> ClusterSpec:
             cpus.append(int(count.strip().removesuffix("+")))
     if not cpus:
         return cluster
+    # The smallest node decides, because Slurm may place the job on any of them.
     share = max(1, min(cpus) // cluster.ranks_per_node)
     return msgspec.structs.replace(cluster, cpus_per_rank=share)
 

@@ -28,6 +28,7 @@ def prologue_lines(cluster: ClusterSpec, notes_folder: Path) -> list[str]:
         return []
     name = shlex.quote(cluster.name)
     note = f'{shlex.quote(str(notes_folder))}/"$SLURM_JOB_ID"{_NOTE_SUFFIX}'
+    # A requeued job has the same number: an old note would make the driver give up.
     lines = [f"rm -f {note}  # of this job before it was requeued", _FAIL]
     for line in map(shlex.quote, map(str.strip, cluster.prologue)):
         lines.append(f"eval {line} || aiayn_fail {name} {note} $? {line}")

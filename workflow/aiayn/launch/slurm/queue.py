@@ -101,6 +101,7 @@ class SlurmQueue:
         jobs = []
         for line in run_slurm(command).stdout.split("\n"):
             fields = line.split("|", maxsplit=_NUM_FIELDS - 1)
+            # A path may contain `|`, which `maxsplit` leaves in the last field.
             if len(fields) == _NUM_FIELDS:
                 jobs.append(_job_of(*(field.strip() for field in fields)))
             elif line.strip():
@@ -141,6 +142,8 @@ def _job_of(
     return QueuedJob(
         job=job,
         state=phase,
+        # In a state in between, such as COMPLETING or SUSPENDED, the state itself says why it does
+        # not simply run.
         reason={"PENDING": reason, "RUNNING": ""}.get(state, state),
         ending=ending or "other",
         words=f"{state} ({reason})" if reason and not ending else state,
