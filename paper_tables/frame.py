@@ -195,10 +195,10 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the result of a function of this frame. It is computed at the first call and then
         cached.
         """
-        made = self.__dict__.setdefault("made", {})
-        if make not in made:
-            made[make] = make(self)
-        result: Made = made[make]
+        results_by_function = self.__dict__.setdefault("made", {})
+        if make not in results_by_function:
+            results_by_function[make] = make(self)
+        result: Made = results_by_function[make]
         return result
 
     def trained(self, key: CellKey) -> list[Run]:

@@ -164,7 +164,7 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
     )
     # Cells with at least one score: there a missing definition does not exist, elsewhere it is
     # still to come.
-    scored = {cell for cell, _ in scores}
+    scored_cells = {cell for cell, _ in scores}
     runs_by_system = group_runs(runs)
     trainings = {(run.corpus, run.system, run.seed) for run in runs}
     keys: dict[CellKey, None] = {}
@@ -191,25 +191,29 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
             values, signatures = scores.get((cell, metric), ({}, ()))
             if metric in TRAINING_METRICS:
                 values = {seed: cost[metric] for seed, cost in costs.items() if metric in cost}
-            with_value, words = [], []
+            with_value, missing_words = [], []
             for run in system_runs:
                 if run.seed in values:
                     with_value.append((run, values[run.seed]))
                 else:
                     # A finished training lacks a quantity that does not exist for it.
                     is_known = metric in TRAINING_METRICS and run.train is not None
-                    words.append("" if is_known else run.word)
+                    missing_words.append("" if is_known else run.word)
             # An empty word is shown as a dash: the quantity does not exist for this cell.
-            if cell in scored and not values and metric not in (*MODEL_METRICS, *TRAINING_METRICS):
-                words = []
-            place = f", {key.testset}, {key.average}" if signatures else ""
+            if (
+                cell in scored_cells
+                and not values
+                and metric not in (*MODEL_METRICS, *TRAINING_METRICS)
+            ):
+                missing_words = []
+            suffix = f", {key.testset}, {key.average}" if signatures else ""
             numbers[key, metric] = Number(
                 key=key,
                 metric=metric,
                 mark=mark,
-                quantity=f"{metric} of {key.system}, {key.corpus}{place}",
+                quantity=f"{metric} of {key.system}, {key.corpus}{suffix}",
                 values=tuple(with_value),
-                missing=tuple(words),
+                missing=tuple(missing_words),
                 signatures=signatures,
             )
     return numbers
@@ -339,8 +343,8 @@ def _verdict(frame: Frame, key: CellKey, printed: str, conditions: Conditions) -
     return judge(printed_number(printed), values, pooled_sd(frame.numbers.values(), number))
 
 
-def pooled_sd(numbers: Iterable[Number], judged: Number) -> PooledSd | None:
-    """Return the sd over seeds, pooled over the scale's systems that were scored like `judged`.
+def pooled_sd(numbers: Iterable[Number], judged_number: Number) -> PooledSd | None:
+    """Return the sd over seeds, pooled over the scale's systems that were scored alike.
 
     All numbers have the same definition and test set. Dev and test are not pooled, because scores
     of the same trainings on both are not independent. Averaged models are not pooled with last
@@ -349,11 +353,11 @@ def pooled_sd(numbers: Iterable[Number], judged: Number) -> PooledSd | None:
     """
     values_by_system: dict[str, list[float]] = {}
     # The judged number comes first, and `setdefault` keeps it for its system.
-    for number in (judged, *numbers):
+    for number in (judged_number, *numbers):
         is_alike = (
-            number.metric == judged.metric
-            and number.key.testset == judged.key.testset
-            and is_averaged(number.key.average) == is_averaged(judged.key.average)
+            number.metric == judged_number.metric
+            and number.key.testset == judged_number.key.testset
+            and is_averaged(number.key.average) == is_averaged(judged_number.key.average)
         )
         if is_alike:
             system = f"{number.key.corpus} {number.key.system}"

@@ -31,14 +31,14 @@ def name_of_key(key: str) -> str:
     """Return the readable name of a key. Without an entry in the table, it is the key without
     underscores.
     """
-    known = _names().get(key)
-    return known.name if known else key.replace("_", " ")
+    entry = _names().get(key)
+    return entry.name if entry else key.replace("_", " ")
 
 
 def change_of_system(system: str) -> str:
     """Describe how a system differs from base."""
-    known = _names().get(system)
-    return known.change if known else name_of_key(system)
+    entry = _names().get(system)
+    return entry.change if entry else name_of_key(system)
 
 
 def with_names(text: str) -> str:
@@ -47,8 +47,8 @@ def with_names(text: str) -> str:
     """
 
     def name(word: re.Match[str]) -> str:
-        known = _names().get(word[0])
-        return known.name if known else word[0]
+        entry = _names().get(word[0])
+        return entry.name if entry else word[0]
 
     return KEY.sub(name, text)
 

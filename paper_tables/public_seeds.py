@@ -94,14 +94,14 @@ def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]
         TableError: the file is malformed, a run occurs twice, or a run has several seeds.
     """
     placed = read_rows(folder / FILE_NAME, PublicSeed)
-    require_unique((place, (line.setting_name, line.run)) for place, line in placed)
-    for place, line in placed:
+    require_unique((location, (line.setting_name, line.run)) for location, line in placed)
+    for location, line in placed:
         # A single run has no sd, and a mean without its sd says nothing about noise.
         if (line.num_seeds == 1) == (line.bleu_sd != ""):
             raise TableError(
-                f"{place}: num_seeds {line.num_seeds} with bleu_sd {line.bleu_sd!r}; expected a run"
-                " of 1 seed without a bleu_sd, or a mean over several seeds with it; collect the"
-                " file again"
+                f"{location}: num_seeds {line.num_seeds} with bleu_sd {line.bleu_sd!r}; expected a"
+                " run of 1 seed without a bleu_sd, or a mean over several seeds with it; collect"
+                " the file again"
             )
     return tuple(line for _, line in placed)
 

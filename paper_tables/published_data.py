@@ -77,20 +77,20 @@ def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
         TableError: the file is malformed, or a gap is repeated.
     """
     placed = read_rows(folder / "gaps.csv", PublishedGap)
-    for place, gap in placed:
-        require_order(*gap.bounds, place)
+    for location, gap in placed:
+        require_order(*gap.bounds, location)
     require_unique(
-        (place, (gap.source, gap.who, gap.language_pair, gap.testset, gap.definition_to))
-        for place, gap in placed
+        (location, (gap.source, gap.who, gap.language_pair, gap.testset, gap.definition_to))
+        for location, gap in placed
     )
     return [gap for _, gap in placed]
 
 
-def require_order(low: Decimal, high: Decimal, place: str) -> None:
+def require_order(low: Decimal, high: Decimal, location: str) -> None:
     """Raise an error if the larger bound of a range comes first.
 
     Raises:
-        TableError: with `place`, file and line.
+        TableError: with `location`, file and line.
     """
     if low > high:
-        raise TableError(f"{place}: from {low} to {high}; expected the smaller bound first")
+        raise TableError(f"{location}: from {low} to {high}; expected the smaller bound first")

@@ -137,26 +137,32 @@ def gather_results(
             listed = read_record(path, EvaluationsRecord)
             require_files(listed, listed.sha256_by_record)
     runs_folder = Path(scale.runs_folder)
-    found = read_trainings(keys, results_folder, scale.scale, runs_folder)
+    record_by_key = read_trainings(keys, results_folder, scale.scale, runs_folder)
     spec_by_key = {key: experiment.system_by_name[key.system].training for key in keys}
-    unrecorded = {key: spec for key, spec in spec_by_key.items() if key not in found}
+    unrecorded = {key: spec for key, spec in spec_by_key.items() if key not in record_by_key}
     # All at once, because each queue is asked only once.
     status_by_run = unrecorded_statuses(unrecorded, runs_folder, queues)
     status_by_key = {}
     for key, spec in spec_by_key.items():
-        status = recorded_status(found[key], spec) if key in found else status_by_run[key]
+        status = (
+            recorded_status(record_by_key[key], spec)
+            if key in record_by_key
+            else status_by_run[key]
+        )
         if status.state == "outdated" and not so_far:
             raise TableError(
                 f"{status.run}: {status.reason}, or add --so-far to make tables without it"
             )
         status_by_key[key] = status
     folder_by_key = dict.fromkeys(keys, results_folder)
-    return _gather(experiment, found, status_by_key, folder_by_key, [results_folder], so_far=so_far)
+    return _gather(
+        experiment, record_by_key, status_by_key, folder_by_key, [results_folder], so_far=so_far
+    )
 
 
 def _gather(
     experiment: Experiment,
-    found: Mapping[TrainingKey, TrainRecord],
+    record_by_key: Mapping[TrainingKey, TrainRecord],
     status_by_key: dict[TrainingKey, RunStatus],
     folder_by_key: Mapping[TrainingKey, Path],
     folders: Sequence[Path],
@@ -165,7 +171,7 @@ def _gather(
     config_folder: Path = CONFIG_FOLDER,
     faults: dict[Evaluation, RecordFault] | None = None,
 ) -> ScaleResults:
-    """Read the records of the `found` trainings, then the records that do not depend on a training.
+    """Read the further records of finished trainings, then those that do not depend on a training.
 
     Records without a training are read from the first of `folders` that contains them. If `faults`
     is given, scores without translations next to them are left out, and the reason is added to
@@ -173,7 +179,7 @@ def _gather(
     """
     scale = experiment.scale.scale
     train_by_key = {}
-    for key, train in found.items():
+    for key, train in record_by_key.items():
         if status_by_key[key].state == "finished":
             train_by_key[key] = train
 
@@ -243,7 +249,7 @@ def gather_from_records(
     """
     trained, folder_by_key = _read_trainings(scale, results_folders)
     # Probes are in the same folders as the runs of the tables.
-    found = {key: train for key, train in trained.items() if train.seed < FIRST_PROBE_SEED}
+    record_by_key = {key: train for key, train in trained.items() if train.seed < FIRST_PROBE_SEED}
     rows = _read_sheets(scale, results_folders, config_folder)
     # The records have the updates and the precision of their trainings.
     scale_spec = msgspec.structs.replace(
@@ -254,21 +260,21 @@ def gather_from_records(
         precision=None,
     )
     experiment = expand(scale_spec, rows, config_folder)
-    systems = _as_trained(experiment, found)
+    systems = _as_trained(experiment, record_by_key)
     experiment = msgspec.structs.replace(experiment, system_by_name=systems)
     status_by_key: dict[TrainingKey, RunStatus] = {}
-    asked = {}
+    listed_by_key = {}
     for key in experiment.trainings:
         spec = systems[key.system].training
         status_by_key[key] = RunStatus(
             state="missing", run="", update=0, updates=spec.updates, reason="no record of it"
         )
-        if key in found:
-            asked[key] = found[key]
-            status_by_key[key] = recorded_status(found[key], spec)
+        if key in record_by_key:
+            listed_by_key[key] = record_by_key[key]
+            status_by_key[key] = recorded_status(record_by_key[key], spec)
     faults = []
     for key, train in trained.items():
-        if key not in found:
+        if key not in record_by_key:
             message = (
                 f"seed {train.seed} is a probe's (decisions {PROBE_DECISIONS}), and enters no table"
             )
@@ -291,7 +297,7 @@ def gather_from_records(
     text_faults: dict[Evaluation, RecordFault] = {}
     results = _gather(
         experiment,
-        asked,
+        listed_by_key,
         status_by_key,
         folder_by_key,
         results_folders,
@@ -332,7 +338,7 @@ def _read_trainings(
     scale: str, results_folders: Sequence[Path]
 ) -> tuple[dict[TrainingKey, TrainRecord], dict[TrainingKey, Path]]:
     """Return the records of training by key, and the first folder that has each."""
-    found: dict[TrainingKey, TrainRecord] = {}
+    record_by_key: dict[TrainingKey, TrainRecord] = {}
     folder_by_key: dict[TrainingKey, Path] = {}
     for folder in results_folders:
         for path in glob(folder / scale / "train", "*/*/seed*.json"):
@@ -345,14 +351,14 @@ def _read_trainings(
                     f"{path}: records training {key}, expected its path's training; delete it or"
                     " move it back"
                 )
-            if key not in found:
-                found[key], folder_by_key[key] = train, folder
-            elif found[key].run != train.run:
+            if key not in record_by_key:
+                record_by_key[key], folder_by_key[key] = train, folder
+            elif record_by_key[key].run != train.run:
                 raise RecordError(
                     f"{path}: records run {train.run}, but {folder_by_key[key]} has run"
-                    f" {found[key].run} of the same training; leave out one folder"
+                    f" {record_by_key[key].run} of the same training; leave out one folder"
                 )
-    return found, folder_by_key
+    return record_by_key, folder_by_key
 
 
 def _read_sheets(
@@ -382,14 +388,14 @@ def _read_sheets(
 
 
 def _as_trained(
-    experiment: Experiment, found: Mapping[TrainingKey, TrainRecord]
+    experiment: Experiment, record_by_key: Mapping[TrainingKey, TrainRecord]
 ) -> dict[str, SystemSpec]:
     """Return each system with the settings of its first run. A system without a run has the
     settings of its file.
     """
     spec_by_system: dict[str, TrainingSpec] = {}
     for key in sorted(experiment.trainings):
-        spec = read_trained(found[key]) if key in found else None
+        spec = read_trained(record_by_key[key]) if key in record_by_key else None
         if spec is not None:
             spec_by_system.setdefault(key.system, spec)
     systems = dict(experiment.system_by_name)

@@ -54,8 +54,8 @@ def place_of_table(name: str) -> Place:
         ConfigError: if a wing puts a table into an unknown chapter.
     """
     if name == LOGS_TABLE:
-        chapter, place = LOGS_PLACE
-        return _INDEX_BY_CHAPTER[chapter], place
+        chapter, position = LOGS_PLACE
+        return _INDEX_BY_CHAPTER[chapter], position
     for table in scale_tables():
         if table.name == name:
             return _place(table)

@@ -214,13 +214,13 @@ def _chapters(
 def _figure(figure: DrawnFigure) -> dict[str, Any]:
     """Return a figure for the template. Ids in its SVG become unique on the page."""
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg)
-    place = f"{figure.folder_name}/{figure.name}" if figure.folder_name else ""
+    path = f"{figure.folder_name}/{figure.name}" if figure.folder_name else ""
     return {
         "name": figure.name,
         "title": figure.title,
         "caption": figure.caption,
         "svg": Markup(svg),
-        "place": place,
+        "place": path,
     }
 
 
@@ -357,12 +357,12 @@ def _facts(frame: Frame) -> list[Statement]:
     for state, names in names_by_state.items():
         facts.append(Statement(f"{len(names)} {state}: {_named(names)}."))
     num_asked = sum(len(frame.runs_by_system[key.corpus, key.system]) for key in frame.keys)
-    scored: set[tuple[CellKey, int | None]] = set()
+    scored_evaluations: set[tuple[CellKey, int | None]] = set()
     for (key, _), number in frame.numbers.items():
         if number.signatures:
-            scored.update((key, run.seed) for run, _ in number.values)
-    if num_asked > len(scored):
-        num_missing = num_asked - len(scored)
+            scored_evaluations.update((key, run.seed) for run, _ in number.values)
+    if num_asked > len(scored_evaluations):
+        num_missing = num_asked - len(scored_evaluations)
         facts.append(Statement(f"{num_missing} of {num_asked} evaluations are not scored."))
     return [*facts, _verdict_fact(frame)]
 
@@ -388,11 +388,11 @@ def _verdict_fact(frame: Frame) -> Statement:
     for outcome in Outcome:
         if outcomes[outcome]:
             counts.append(f"{outcomes[outcome]} {outcome.value.lower()}")
-    words = f": {', '.join(counts)}" if counts else ""
+    outcome_text = f": {', '.join(counts)}" if counts else ""
     if not counts and frame.scale != PAPER_SCALE:
-        words = ": another corpus and scale than the paper's"
+        outcome_text = ": another corpus and scale than the paper's"
     text = f"{outcomes.total()} of {len(frame.judged)} printed BLEU judged, margin {MARGIN_BLEU}"
-    return Statement(f"{text}{words}.", "#verdicts")
+    return Statement(f"{text}{outcome_text}.", "#verdicts")
 
 
 def _banners(scale: str, origin: Origin | None) -> list[str]:

@@ -38,17 +38,17 @@ def our_cell(number: Number | None) -> Cell:
     if number is None:
         return Cell("not run", "state")
     counts = Counter(filter(None, number.missing))
-    words = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
+    states_text = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
     if not number.values:
         # All in one state: the word is enough, without its count.
-        state = words if len(counts) > 1 else next(iter(counts), DASH)
+        state = states_text if len(counts) > 1 else next(iter(counts), DASH)
         return Cell(state, "state", number.marks, numbers=(number,))
     values = number.seed_values
     # `n=2 of 3` shows that the mean may still change.
     num_asked = len(values) + len(number.missing)
     seeds = f"n={len(values)}" if len(values) == num_asked else f"n={len(values)} of {num_asked}"
     text, interval = shown_over_seeds(values, number.metric)
-    spread = f"{interval} ({seeds}{': ' if words else ''}{words})".strip()
+    spread = f"{interval} ({seeds}{': ' if states_text else ''}{states_text})".strip()
     return Cell(text, "ours", number.marks, statistics.fmean(values), spread, (number,))
 
 
@@ -101,8 +101,10 @@ def _mark_notes(shown: Sequence[Number], text: str) -> list[Note]:
             if number.mark == mark:
                 measured.add(f"corpus {number.key.corpus}, test set {number.key.testset}")
         if measured:
-            words = "; ".join(sorted(measured))
-            notes.append(Note((text or MARK_TEXT).format(scale=scale, measured=words), mark))
+            conditions_text = "; ".join(sorted(measured))
+            notes.append(
+                Note((text or MARK_TEXT).format(scale=scale, measured=conditions_text), mark)
+            )
     return notes
 
 

@@ -77,7 +77,7 @@ def parameter_notes(rows: list[CountedRow]) -> tuple[str, ...]:
     """Return what the printed counts say about the paper's vocabulary."""
     row_by_name = {row.system.name: row for row in rows}
     base, big = row_by_name[REFERENCE_SYSTEM], row_by_name.pop(BIG)
-    others = list(row_by_name.values())
+    other_rows = list(row_by_name.values())
     with_target_space = []
     for row in (base, big):
         count = row.count(T2T_SIZE) + TARGET_SPACE_ROWS * row.system.training.d_model
@@ -87,8 +87,8 @@ def parameter_notes(rows: list[CountedRow]) -> tuple[str, ...]:
         (
             "V: the size of a vocabulary for source, target and output, such that a row's"
             " parameters, counted from the paper's sizes, round to the printed count. No single V"
-            f" fits both base and big. The {len(others)} printed counts other than big's agree on V"
-            f" = {in_words(common_vocabulary_sizes(others))}, which includes tensor2tensor's"
+            f" fits both base and big. The {len(other_rows)} printed counts other than big's agree"
+            f" on V = {in_words(common_vocabulary_sizes(other_rows))}, which includes tensor2tensor's"
             f" {T2T_SIZE:,}; big's {big.printed} needs fewer entries than any other count"
             f" allows. With section 5.1's {PRINTED_SIZE:,}, base comes to"
             f" {in_millions(base.count(PRINTED_SIZE))}, not {base.printed}. tensor2tensor v1.0.4,"

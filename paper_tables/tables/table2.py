@@ -70,8 +70,8 @@ def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
         flops = f"flops_{pair.replace('-', '_')}"
         printed.append(Column(flops, f"printed {name}", group, better="lower"))
         ours.append(Column(f"{flops}_ours", f"{heading} {name}", group, "ours", "lower"))
-        words = f"model FLOPs, ours {name}"
-        model.append(Column(f"model_{flops}_ours", words, group, "ours"))
+        model_heading = f"model FLOPs, ours {name}"
+        model.append(Column(f"model_{flops}_ours", model_heading, group, "ours"))
     return (*columns, *printed, *ours, *model)
 
 
@@ -129,14 +129,14 @@ def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
     """
     cells: dict[str, list[Cell]] = {}
     for column, numbers in line.numbers.items():
-        known = [number for number in numbers if number is not None]
-        shown = [our_cell(number) for number in known] or [our_cell(None)]
+        known_numbers = [number for number in numbers if number is not None]
+        shown = [our_cell(number) for number in known_numbers] or [our_cell(None)]
         if any(cell.kind == "ours" for cell in shown):
             shown = [replace(cell, kind="ours") for cell in shown]
         cells[column] = shown
-        if not known:
+        if not known_numbers:
             continue
-        number = known[0]
+        number = known_numbers[0]
         runs = frame.trained(number.key)
         # The training is finished and its cost still unknown: it will stay so, and the mark says
         # why.
@@ -150,15 +150,19 @@ def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
         # A log's BLEU has its own definition, so it gets the name of the definition in place of a
         # difference.
         if frame.is_of_logs and is_bleu(number.metric):
-            for scored in known:
-                if scored.values:
-                    words = "; ".join(filter(None, (scored.metric, scored.settings)))
-                    cells.setdefault(f"{prefix}definition", []).append(label(words))
+            for scored_number in known_numbers:
+                if scored_number.values:
+                    definition = "; ".join(
+                        filter(None, (scored_number.metric, scored_number.settings))
+                    )
+                    cells.setdefault(f"{prefix}definition", []).append(label(definition))
             continue
-        place = (str(line.table), line.row, column.removesuffix("_ours"))
-        judged = [cell for cell in frame.judged if (cell.table, cell.row, cell.column) == place]
-        if judged:
-            cells[f"{prefix}difference"] = difference_cells(judged)
+        printed_key = (str(line.table), line.row, column.removesuffix("_ours"))
+        judged_cells = [
+            cell for cell in frame.judged if (cell.table, cell.row, cell.column) == printed_key
+        ]
+        if judged_cells:
+            cells[f"{prefix}difference"] = difference_cells(judged_cells)
     return cells
 
 

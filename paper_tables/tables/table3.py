@@ -136,9 +136,13 @@ def _notes(frame: Frame, lines: Sequence[Line]) -> list[Note]:
             systems_by_corpus.setdefault(number.key.corpus, []).append(number.key.system)
     for corpus in systems_by_corpus:
         sizes = frame.vocabulary_sizes_by_corpus.get(corpus, {})
-        words = " and ".join(f"{size:,} ({language})" for language, size in sorted(sizes.items()))
-        if words:
-            text = f"Parameters of ours count {corpus}'s vocabulary, {words} entries with special"
+        sizes_text = " and ".join(
+            f"{size:,} ({language})" for language, size in sorted(sizes.items())
+        )
+        if sizes_text:
+            text = (
+                f"Parameters of ours count {corpus}'s vocabulary, {sizes_text} entries with special"
+            )
             notes.append(Note(f"{text} symbols."))
     for system in itertools.chain(*systems_by_corpus.values()):
         spec = frame.system_by_name.get(system)

@@ -140,9 +140,9 @@ def lay_out_replications(frame: Frame) -> Table:
 
 def _source_words(replication: PublishedReplication) -> str:
     """Return where a replication is published, its line there, and its conditions."""
-    place = f"{replication.source_repository}, {replication.source_path}"
+    source = f"{replication.source_repository}, {replication.source_path}"
     return (
-        f"{replication.row}: {replication.paper}. {place} at {replication.source_commit[:8]}:"
+        f"{replication.row}: {replication.paper}. {source} at {replication.source_commit[:8]}:"
         f" \u201c{replication.printed_line}\u201d ({replication.num_seeds} seed(s))."
         f" {replication.conditions}."
     )
@@ -192,8 +192,8 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
         difference = cell.verdict.largest_equivalent_difference
         return "none" if difference is None else rounded(difference, cell.metric)
 
-    def where_judged(words: Callable[[PrintedCell], str]) -> Callable[[PrintedCell], str]:
-        return lambda cell: "" if is_not_comparable(cell) else words(cell)
+    def where_judged(text_of: Callable[[PrintedCell], str]) -> Callable[[PrintedCell], str]:
+        return lambda cell: "" if is_not_comparable(cell) else text_of(cell)
 
     return (
         label_field("metric", "definition", lambda cell: cell.metric),
@@ -260,9 +260,9 @@ def _prediction(cell: PrintedCell) -> Cell | None:
     return Cell(f"{prediction_word(verdict)} {interval} ({PLUS_MINUS}{half_width})", "ours")
 
 
-def _meanings(judged: Sequence[PrintedCell]) -> list[Note]:
+def _meanings(judged_cells: Sequence[PrintedCell]) -> list[Note]:
     """Return notes on what the two answers of a cell mean, if any cell has them."""
-    if all(cell.verdict.mean is None for cell in judged):
+    if all(cell.verdict.mean is None for cell in judged_cells):
         return []
     return list(map(Note, MEANINGS))
 
@@ -274,9 +274,9 @@ def is_not_comparable(cell: PrintedCell) -> bool:
 
 def name_of(cell: PrintedCell) -> str:
     """Return the place of a printed number, as `Table 2: big, bleu_en_fr (arxiv)`."""
-    place = f"Table {cell.table}" if cell.table.isdigit() else cell.table
+    table_name = f"Table {cell.table}" if cell.table.isdigit() else cell.table
     edition = f" ({cell.edition})" if cell.edition not in ("both", "") else ""
-    return f"{place}: {cell.row}, {cell.column}{edition}"
+    return f"{table_name}: {cell.row}, {cell.column}{edition}"
 
 
 def _p_words(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> str:
@@ -287,13 +287,13 @@ def _p_words(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> s
     return f"{rounded_p(p_value)} ({rounded_p(corrected)})"
 
 
-def _family_notes(judged: Sequence[PrintedCell]) -> list[Note]:
+def _family_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
     """Return notes on all verdicts together: the chances of error, and what Holm would change."""
-    family = judge_family([cell.verdict for cell in judged])
+    family = judge_family([cell.verdict for cell in judged_cells])
     if family.num_judged == 0:
         return [Note("Family of verdicts: the rule was applied to no cell, so none can be wrong.")]
     changed = []
-    for cell in judged:
+    for cell in judged_cells:
         before, corrected = cell.verdict.outcome.value, cell.corrected
         if corrected is not None and corrected.outcome.value != before:
             changed.append(f"{name_of(cell)} ({before} to {corrected.outcome.value})")
@@ -314,12 +314,12 @@ def _family_notes(judged: Sequence[PrintedCell]) -> list[Note]:
     return [Note(chance), Note(correction)]
 
 
-def _rule_notes(judged: Sequence[PrintedCell]) -> list[Note]:
+def _rule_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
     """Return two notes: the cells that had a different verdict by the former rule, with the
     reasons, and the sds that are too large for a REPRODUCED.
     """
     changed, limits = [], []
-    for cell in judged:
+    for cell in judged_cells:
         verdict, judging = cell.verdict, cell.verdict.judging
         # Cells that the rule was not applied to, or whose sd is not known.
         if verdict.outcome_by_pooled_sd is None or judging is None or verdict.pooled is None:

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
-def did_you_mean(unknown: str, known: Iterable[str], otherwise: str = "", *, most: int = 1) -> str:
+def did_you_mean(
+    unknown: str, candidates: Iterable[str], otherwise: str = "", *, most: int = 1
+) -> str:
     """Return "did you mean ...?" with known names that begin like the unknown name or are similar
     to it. Without such names, return `otherwise`.
     """
-    names = list(known)
+    names = list(candidates)
     near_names = [name for name in names if unknown and name.startswith(unknown)]
     if not 0 < len(near_names) <= 3:  # a beginning of many names says little
         near_names = difflib.get_close_matches(unknown, names, n=most)
@@ -25,7 +27,7 @@ def did_you_mean(unknown: str, known: Iterable[str], otherwise: str = "", *, mos
 _CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*@", re.IGNORECASE)
 
 
-def require_no_password(text: str, place: str) -> None:
+def require_no_password(text: str, location: str) -> None:
     """Raise an error if a text contains a URL with a user name or a password. The error does not
     repeat it.
 
@@ -33,11 +35,11 @@ def require_no_password(text: str, place: str) -> None:
     user of the machine.
 
     Raises:
-        ConfigError: with `place`, and with a safe way to give a password.
+        ConfigError: with `location`, and with a safe way to give a password.
     """
     if _CREDENTIALS.search(text):
         raise ConfigError(
-            f"{place}: a URL with a user name or password, expected a URL without: it would be"
+            f"{location}: a URL with a user name or password, expected a URL without: it would be"
             " recorded and shown; write them into ~/.netrc, or give the whole URL in the"
             " environment variable AIAYN_MIRROR, and change the password if others may have seen it"
         )

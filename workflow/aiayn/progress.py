@@ -38,7 +38,7 @@ class _Stream:
 
 
 def progress_bar(
-    what: str, total: int | None, unit: str, *, initial: int = 0, is_scaled: bool = True
+    label: str, total: int | None, unit: str, *, initial: int = 0, is_scaled: bool = True
 ) -> "tqdm[Any]":
     """Return tqdm's bar of `total` units (None: unknown).
 
@@ -49,7 +49,7 @@ def progress_bar(
     tqdm.monitor_interval = 0  # no thread in a process that may fork
     is_terminal = sys.stderr.isatty()
     return tqdm(
-        desc=what,
+        desc=label,
         total=total,
         initial=initial,
         unit=unit,

@@ -159,8 +159,10 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
             CorpusError: if the corpus does not have this test set.
         """
         if testset not in self.fairseq_split_by_testset:
-            known = ", ".join(self.fairseq_split_by_testset)
-            raise CorpusError(f"{self.folder}: no test set {testset!r}; {self.corpus} has {known}")
+            testsets_text = ", ".join(self.fairseq_split_by_testset)
+            raise CorpusError(
+                f"{self.folder}: no test set {testset!r}; {self.corpus} has {testsets_text}"
+            )
         return self.fairseq_split_by_testset[testset]
 
 

@@ -88,7 +88,7 @@ def read_released(name: str) -> ReleasedModel:
     """
     path = RELEASED_FOLDER / f"{name}.yaml"
     if not path.exists():
-        names = sorted(known.stem for known in RELEASED_FOLDER.glob("*.yaml"))
+        names = sorted(file.stem for file in RELEASED_FOLDER.glob("*.yaml"))
         hint = did_you_mean(name, names, f"known: {', '.join(names)}")
         raise UsageError(f"--released {name}: no {path}; {hint}")
     return convert(read_document(path), ReleasedModel)

@@ -98,17 +98,15 @@ def table(
         if widths or max(map(len, lines)) <= text_width():
             break
     rule = indent + "-" * (max(map(len, lines)) - len(indent))
-    for place, number in ((len(lines) - num_totals, num_totals), (num_headings, num_headings)):
+    for position, number in ((len(lines) - num_totals, num_totals), (num_headings, num_headings)):
         if number:
-            lines.insert(place, rule)
+            lines.insert(position, rule)
     return lines
 
 
 def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
     """Wrap a paragraph. `first` precedes its first line, and `then` (by default `first`) all
     further lines. Words and paths are never broken.
-
-    Words and paths are never broken.
     """
     return textwrap.wrap(
         text,

@@ -82,7 +82,7 @@ def _diagnose_run(args: Flags) -> "Diagnosis":
         name = match_run(
             args.what,
             path_by_name,
-            place=str(args.results),
+            location=str(args.results),
             unknown="is neither a folder nor a finished run",
         )
     return diagnose_run(args.results, args.runs_folder, path_by_name[name], _overrides(args))

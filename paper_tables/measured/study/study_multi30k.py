@@ -143,14 +143,16 @@ def read_pooled(
 
 def read_welch(values: ValuesBySystem, rows: Iterable[str]) -> StudyReading:
     """Return the reading by two variances: base's own, and one pooled over all other systems."""
-    others = dict(values)
-    own = _pooled({REFERENCE_SYSTEM: others.pop(REFERENCE_SYSTEM, {})})
+    other_values = dict(values)
+    reference_sd = _pooled({REFERENCE_SYSTEM: other_values.pop(REFERENCE_SYSTEM, {})})
 
     def estimate(difference: float, pooled: PooledSd, *numbers: int) -> Estimate:
-        assert own is not None  # base with two seeds has an sd
-        return estimate_welch(difference, numbers, pooled, own)
+        assert reference_sd is not None  # base with two seeds has an sd
+        return estimate_welch(difference, numbers, pooled, reference_sd)
 
-    return StudyReading("variance", "Welch", _estimates(values, rows, _pooled(others), estimate))
+    return StudyReading(
+        "variance", "Welch", _estimates(values, rows, _pooled(other_values), estimate)
+    )
 
 
 def _pooled(values: ValuesBySystem) -> PooledSd | None:
@@ -189,11 +191,11 @@ def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str]) -> list[StudyRe
     """Return a reading for each seed of base, without that seed."""
     readings = []
     for left_out in values.get(REFERENCE_SYSTEM, {}):
-        kept = dict(values[REFERENCE_SYSTEM])
-        del kept[left_out]
+        kept_seeds = dict(values[REFERENCE_SYSTEM])
+        del kept_seeds[left_out]
         name = f"without {REFERENCE_SYSTEM} {left_out}"
         readings.append(
-            read_pooled("seeds of base", name, {**values, REFERENCE_SYSTEM: kept}, rows)
+            read_pooled("seeds of base", name, {**values, REFERENCE_SYSTEM: kept_seeds}, rows)
         )
     return readings
 
@@ -226,14 +228,18 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> list[StudyReading]:
     dev, *further = keys
     for testset in further:
         values = _numbers_on(frame, keys[testset], BITS_METRIC, runs)
-        place = (testset, BITS_METRIC)
-        readings.append(read_pooled("another text", f"bits on {testset}", values, rows, place))
+        testset_and_metric = (testset, BITS_METRIC)
+        readings.append(
+            read_pooled("another text", f"bits on {testset}", values, rows, testset_and_metric)
+        )
     last = _values(runs, lambda run: run.mean_of_last)
     readings.append(read_pooled("another metric", "mean of the last three validations", last, rows))
     for testset in (dev, *further):
         values = _numbers_on(frame, keys[testset], BLEU_METRIC, runs)
-        place = (testset, BLEU_METRIC)
-        readings.append(read_pooled("another metric", f"BLEU on {testset}", values, rows, place))
+        testset_and_metric = (testset, BLEU_METRIC)
+        readings.append(
+            read_pooled("another metric", f"BLEU on {testset}", values, rows, testset_and_metric)
+        )
     for share in SHARES:
         values = _values(runs, operator.methodcaller("bits_at", share))
         name = f"{share * 100:.0f} % of the updates"
@@ -255,12 +261,12 @@ def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> StudyReading:
 def _keys_by_testset(frame: Frame) -> dict[str, list[CellKey]]:
     """Return the last checkpoints' cells of the En-De corpus by test set, dev first."""
     corpus = frame.corpus_by_pair["en-de"]
-    found: dict[str, list[CellKey]] = {}
+    keys_by_testset: dict[str, list[CellKey]] = {}
     for role in ("dev", "further"):
         for key in frame.keys:
             if (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, role):
-                found.setdefault(key.testset, []).append(key)
-    return found
+                keys_by_testset.setdefault(key.testset, []).append(key)
+    return keys_by_testset
 
 
 def _started_by_system(frame: Frame, numbers: Numbers) -> dict[str, list[SeedRun]]:
@@ -363,8 +369,8 @@ def lay_out_readings(frame: Frame) -> Table:
 def differs(reading: StudyReading, contrast: PrintedContrast) -> bool:
     """Return whether an alternative analysis changes the sign of a contrast's estimated effect."""
     assert contrast.answered is not None
-    own = direction_of(contrast.answered.estimate, is_in_bits=True)
-    return reading.direction(contrast.numbers[0].key.system) not in (None, own)
+    own_direction = direction_of(contrast.answered.estimate, is_in_bits=True)
+    return reading.direction(contrast.numbers[0].key.system) not in (None, own_direction)
 
 
 def _numbers_of(
@@ -476,7 +482,7 @@ def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
         if run.corpus == corpus:
             curves[run.system, run.seed] = run.bits_by_update
     bleu = _bleu_by_testset(frame)
-    found: dict[str, dict[int, LongRun]] = {}
+    run_by_seed_by_system: dict[str, dict[int, LongRun]] = {}
     for (key, metric), number in (*frame.numbers.items(), *frame.later_numbers.items()):
         is_dev = (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, "dev")
         if not is_dev or metric != BITS_METRIC:
@@ -489,7 +495,7 @@ def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
                 continue
             # The curve begins with the run that was continued.
             curve = {**curves.get((system, run.seed), {}), **run.bits_by_update}
-            found.setdefault(system, {})[run.seed] = LongRun(
+            run_by_seed_by_system.setdefault(system, {})[run.seed] = LongRun(
                 seed=run.seed,
                 bits=value,
                 bits_by_update=curve,
@@ -498,7 +504,7 @@ def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
                 training_bits=mean_of_last_fifth(run),
             )
     sorted_runs = {}
-    for system, run_by_seed in found.items():
+    for system, run_by_seed in run_by_seed_by_system.items():
         sorted_runs[system] = sorted(run_by_seed.values(), key=lambda run: run.seed)
     return sorted_runs
 
@@ -506,13 +512,13 @@ def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
 def _bleu_by_testset(frame: Frame) -> dict[tuple[str, int], dict[str, float]]:
     """Return the BLEU of the last checkpoint by system and seed, then by test set."""
     corpus = frame.corpus_by_pair["en-de"]
-    found: dict[tuple[str, int], dict[str, float]] = {}
+    bleu_by_run: dict[tuple[str, int], dict[str, float]] = {}
     for (key, name), number in (*frame.numbers.items(), *frame.later_numbers.items()):
         is_last = (key.corpus, key.average, name) == (corpus, COMPARED_AVERAGE, BLEU_METRIC)
         if is_last and key.role in ("dev", "further"):
             for seed, value in number.value_by_seed.items():
-                found.setdefault((key.system, seed), {})[key.testset] = value
-    return found
+                bleu_by_run.setdefault((key.system, seed), {})[key.testset] = value
+    return bleu_by_run
 
 
 def mean_of_last_fifth(run: Run) -> float | None:
@@ -943,10 +949,10 @@ def _sd_words(pooled: PooledSd | None, decimals: int, *, with_range: bool = Fals
     """
     if pooled is None:
         return ""
-    words = f"{pooled.sd:.{decimals}f}"
+    sd_text = f"{pooled.sd:.{decimals}f}"
     if with_range:
-        words += f" ({pooled.smallest_sd:.{decimals}f} to {pooled.largest_sd:.{decimals}f})"
-    return words
+        sd_text += f" ({pooled.smallest_sd:.{decimals}f} to {pooled.largest_sd:.{decimals}f})"
+    return sd_text
 
 
 def lay_out_seed_noise(frame: Frame) -> Table:

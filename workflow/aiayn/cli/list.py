@@ -35,16 +35,16 @@ def run(args: Flags) -> None:
         print("\n".join(table(rows, num_headings=1, widths=(None, None, MAX_TEXT_WIDTH))))
 
 
-def _rows(what: str) -> Iterator[tuple[str, str, str]]:
-    pattern = {"systems": "systems/*/*.yaml", "corpora": "corpora/*.yaml", "scales": "*.yaml"}[what]
+def _rows(kind: str) -> Iterator[tuple[str, str, str]]:
+    pattern = {"systems": "systems/*/*.yaml", "corpora": "corpora/*.yaml", "scales": "*.yaml"}[kind]
     for path in sorted(CONFIG_FOLDER.glob(pattern)):
-        if what == "systems" and path.parent.name in SCALES:
+        if kind == "systems" and path.parent.name in SCALES:
             system = read_system(path.stem, path.parent.name)
             yield path.parent.name, system.name, system.description
-        elif what == "corpora":
+        elif kind == "corpora":
             corpus = read_corpus(path.stem)
             yield corpus.language_pair, corpus.name, ", ".join(corpus.testsets)
-        elif what == "scales" and path.stem != "hardware":
+        elif kind == "scales" and path.stem != "hardware":
             scale = read_scale(path)
             config = f"workflow/config/{path.name}"
             corpora = dict.fromkeys(row.corpus for row in scale.read_rows())

@@ -65,8 +65,8 @@ def run(args: Flags) -> None:
         score_run(args.decoded, args.raw, args.record)
     elif args.hypotheses is not None:
         output = read_output(args.hypotheses)
-        references, place = read_references(args, output)
-        print_output_scores(args, output, references, place)
+        references, references_name = read_references(args, output)
+        print_output_scores(args, output, references, references_name)
     else:
         raise UsageError(
             "give --hypotheses FILE with --testset NAME or --references FILE, or --decoded, --raw"
@@ -93,15 +93,15 @@ def print_output_scores(
     args: TextFlags,
     output: SystemOutput,
     references: Sequence[str],
-    place: str,
+    references_name: str,
     *,
     search: str = "",
 ) -> None:
     """Score translations, and print the scores. Raise an error if the form of the lines would
     decide the score.
 
-    `place` is the name of the references in messages. `search` is the part of the signature that
-    describes the beam search.
+    `references_name` is the name of the references in messages. `search` is the part of the
+    signature that describes the beam search.
     """
     from aiayn.data.sources.testsets import (
         target_language_of,
@@ -109,7 +109,7 @@ def print_output_scores(
 
     target_language = target_language_of(args.language_pair)
     metrics = default_metrics(target_language, args.as_given)
-    check_num_lines(output, len(references), place)
+    check_num_lines(output, len(references), references_name)
     if output.kind != "lines":
         print(
             f"{output.path}: read as {output.kind}, {len(output.lines):,} lines in the order of the"
@@ -122,7 +122,10 @@ def print_output_scores(
     if not args.no_warning:
         sides = (output.lines, references)
         check_form(
-            *sides, (output.path, place), language=target_language, is_as_given=args.as_given
+            *sides,
+            (output.path, references_name),
+            language=target_language,
+            is_as_given=args.as_given,
         )
         check_order(*sides, path=output.path)
         _print_doubts(output, references)

@@ -312,13 +312,13 @@ class TransformerSteps:
             spare = self._make_caches(capacity, self.num_rows)
         # Into the second buffer, because a row may be kept several times and cannot be reordered in
         # place.
-        kept = (spare[0][:, :, : self.num_rows], spare[1][:, :, : self.num_rows])
-        for from_LTNX, into_LTNX in zip(self.caches, kept, strict=True):
+        kept_caches = (spare[0][:, :, : self.num_rows], spare[1][:, :, : self.num_rows])
+        for from_LTNX, into_LTNX in zip(self.caches, kept_caches, strict=True):
             torch.index_select(
                 from_LTNX[:, : self.num_steps], 2, row_N, out=into_LTNX[:, : self.num_steps]
             )
         self.spare_caches = self.caches
-        self.caches = kept
+        self.caches = kept_caches
 
 
 def _scores(q_NHD: Tensor, k_TNHD: Tensor, additive_HD: Tensor | None) -> Tensor:

@@ -77,8 +77,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """What is assumed of this machine because hardware.yaml lacks it."""
         texts = []
         if self.rate_by_precision and self.gpu and self.num_ranks > 1 and self.link == UNKNOWN_LINK:
-            place = "between nodes" if self.num_nodes > 1 else f"of {self.gpu}"
-            texts.append(f"link {place}: not known; {UNKNOWN_LINK.value / 1e9:g} GB/s are assumed")
+            ends = "between nodes" if self.num_nodes > 1 else f"of {self.gpu}"
+            texts.append(f"link {ends}: not known; {UNKNOWN_LINK.value / 1e9:g} GB/s are assumed")
         return texts
 
 

@@ -75,7 +75,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         logger.info(f"{results_folder}: no finished run yet: this is the shipped model {name}")
     # A shipped model is looked up only if no run of one's own has the name.
     candidates = trained if meant_runs(name, trained) else [*trained, *shipped]
-    name = match_run(name, candidates, place=str(results_folder), unknown="is no finished run")
+    name = match_run(name, candidates, location=str(results_folder), unknown="is no finished run")
     if name not in trained:
         return _read_shipped(shipped[name], average)
     train_path, train = trained[name]

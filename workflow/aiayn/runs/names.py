@@ -32,10 +32,10 @@ def meant_runs(run: str, names: Iterable[str]) -> list[str]:
     ]
 
 
-def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> str:
+def match_run(run: str, names: Iterable[str], *, location: str, unknown: str) -> str:
     """Return the only name that `run` equals or begins (see `meant_runs`).
 
-    Error messages contain the folder `place`. `unknown` is the message if no run has the name.
+    Error messages contain the folder `location`. `unknown` is the message if no run has the name.
 
     Raises:
         RecordError: if no run or several runs match, or if two runs have the same name. The message
@@ -47,4 +47,4 @@ def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> st
         return meant[0]
     problem = "is the beginning of more than one run" if meant else unknown
     listed = "\n  ".join(meant or sorted_names) or "none"
-    raise RecordError(f"{place}: {run} {problem}; candidates:\n  {listed}")
+    raise RecordError(f"{location}: {run} {problem}; candidates:\n  {listed}")

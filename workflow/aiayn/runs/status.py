@@ -120,7 +120,7 @@ def find_run_folder(runs_folder: Path, run: str) -> Path:
         RecordError: if no run or several runs match.
     """
     names = [folder.name for folder in list_run_folders(runs_folder)]
-    return runs_folder / match_run(run, names, place=str(runs_folder), unknown="is no run")
+    return runs_folder / match_run(run, names, location=str(runs_folder), unknown="is no run")
 
 
 def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:

@@ -273,11 +273,11 @@ def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedChec
         expected = f"a member of each language: {languages}"
         check(f"{key}.member_by_language", members == languages, members, expected)
         for archive_format, packed in archive.file_by_format.items():
-            for place in packed.path_by_place:
-                file_key = f"{key}.file_by_format.{archive_format}.path_by_place.{place}"
-                is_known = place in source.base_url_by_place
+            for public_path in packed.path_by_place:
+                file_key = f"{key}.file_by_format.{archive_format}.path_by_place.{public_path}"
+                is_known = public_path in source.base_url_by_place
                 expected = f"a place of base_url_by_place: {', '.join(source.base_url_by_place)}"
-                check(file_key, is_known, place, expected)
+                check(file_key, is_known, public_path, expected)
     testsets = source.testset_by_name
     for name in corpus.testsets:
         expected = f"an entry for each test set of the corpus, including {name}"

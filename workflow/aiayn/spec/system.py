@@ -126,11 +126,11 @@ class Overrides(Spec, frozen=True, kw_only=True):
         """The values that are set, by key."""
         return {k: value for k, value in msgspec.structs.asdict(self).items() if value is not None}
 
-    def flags(self, own: TrainingSpec) -> list[str]:
-        """Return the flags of `aiayn train` for the values that differ from a system's `own`."""
+    def flags(self, system_training: TrainingSpec) -> list[str]:
+        """Return the flags of `aiayn train` for the values that differ from a system's own."""
         flags = []
         for key, value in self.values.items():
-            if getattr(own, key) != value:
+            if getattr(system_training, key) != value:
                 flags += [f"--{key}", str(value)]
         return flags
 

@@ -313,13 +313,13 @@ def _why_not_loaded(path: Path, error: Exception) -> str:
             " trust its origin, convert it once:"
             f" {CONVERSION} {path} {path.with_name(f'{path.stem}_converted.pt')}"
         )
-    what = (
+    problem = (
         "torn or not a checkpoint"
         f" ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
     )
     is_ours = CHECKPOINT_NAME.fullmatch(path.name) is not None
     next_step = "delete it, then rerun its stage"
-    return f"{what}; {next_step if is_ours else 'copy it again, or run again what wrote it'}"
+    return f"{problem}; {next_step if is_ours else 'copy it again, or run again what wrote it'}"
 
 
 def model_only_state(

@@ -96,8 +96,10 @@ def target_language_of(language_pair: str) -> str:
     """
     match = re.fullmatch(r"[a-z]{2,3}-([a-z]{2,3})", language_pair)
     if match is None:
-        known = sorted({pair for dataset in DATASETS.values() for pair in dataset.langpairs})
-        hint = did_you_mean(language_pair, known, "see --help")
+        published_pairs = sorted(
+            {pair for dataset in DATASETS.values() for pair in dataset.langpairs}
+        )
+        hint = did_you_mean(language_pair, published_pairs, "see --help")
         raise ScoreError(
             f"--language-pair {language_pair}: expected source and target as in en-de; {hint}"
         )
@@ -133,7 +135,7 @@ def read_public_testset(
             f"test set {testset!r}: sacreBLEU has no {published.sacrebleu_name!r} of sgm files for"
             f" {language_pair}; correct sacrebleu_name in the corpus file"
         )
-    place = f"test set {testset!r} ({published.sacrebleu_name})"
+    testset_name = f"test set {testset!r} ({published.sacrebleu_name})"
     path = archive_path(published)
     plain_folder = path.parents[1] / "plain" / language_pair
     has_plain = set(published.plain_by_language) == set(languages) and (
@@ -146,7 +148,7 @@ def read_public_testset(
             lines_by_language = _read_plain(published, languages, plain_folder, mirror)
         except FetchError as error:
             reasons.append(str(error))
-            _LOG.warning("%s: %s", place, error)
+            _LOG.warning("%s: %s", testset_name, error)
     if not lines_by_language:
         members = dict(zip(dataset.langpairs[language_pair], languages, strict=True))
         checksum = f"md5:{dataset.md5[0]}"
@@ -155,9 +157,9 @@ def read_public_testset(
             lines_by_language = _read_archive(download_file(archives, path.parent).path, members)
         except FetchError as error:
             raise FetchError(
-                f"{place}: {'; '.join([*reasons, str(error)])}; put its archive {dataset.data[0]}"
-                f" into sacreBLEU's cache as {path} (variable SACREBLEU), or name a --mirror with"
-                " its plain text"
+                f"{testset_name}: {'; '.join([*reasons, str(error)])}; put its archive"
+                f" {dataset.data[0]} into sacreBLEU's cache as {path} (variable SACREBLEU), or name"
+                " a --mirror with its plain text"
             ) from error
     for language, lines in lines_by_language.items():
         if len(lines) != published.num_lines:

@@ -54,8 +54,10 @@ class Chunk(msgspec.Struct, frozen=True):
             return text.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:
             line_number = self.first_line + text.count(b"\n", 0, error.start)
-            place = f"{self.path_by_language[language]}:{line_number}"
-            raise CorpusError(f"{place}: not UTF-8: {error}; convert or fetch it again") from error
+            location = f"{self.path_by_language[language]}:{line_number}"
+            raise CorpusError(
+                f"{location}: not UTF-8: {error}; convert or fetch it again"
+            ) from error
 
 
 def map_chunks(

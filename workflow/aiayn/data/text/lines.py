@@ -101,7 +101,7 @@ def agreed_num_lines(num_lines_by_place: Mapping[str, int]) -> int:
             lines.
     """
     counts = ", ".join(
-        f"{place} has {num_lines} lines" for place, num_lines in num_lines_by_place.items()
+        f"{location} has {num_lines} lines" for location, num_lines in num_lines_by_place.items()
     )
     if len(set(num_lines_by_place.values())) != 1:
         raise CorpusError(
@@ -137,8 +137,8 @@ def read_shipped(source: ShippedSource) -> dict[str, list[tuple[str, str]]]:
             )
         split, source_line, target_line = line.split("\t")
         if split not in source.num_pairs_by_split:
-            known = list(source.num_pairs_by_split)
-            hint = did_you_mean(split, known, f"expected one of {', '.join(known)}")
+            split_names = list(source.num_pairs_by_split)
+            hint = did_you_mean(split, split_names, f"expected one of {', '.join(split_names)}")
             raise CorpusError(f"{path}:{line_number}: split {split!r}; {hint}")
         pairs_by_split.setdefault(split, []).append((source_line, target_line))
     for split, num_pairs in source.num_pairs_by_split.items():

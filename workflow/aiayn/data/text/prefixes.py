@@ -39,8 +39,10 @@ def find_prefix(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
     for prefix in PREFIXES:
         num_matching = sum(prefix.match(line) is not None for line in sample)
         is_label = prefix is PREFIXES[0] and num_matching > 0
-        own = [line for line in sample if re.match(_OWN, line)]
-        if is_label or (num_matching >= 1 and not own and _is_most(prefix, sample, num_matching)):
+        own_lines = [line for line in sample if re.match(_OWN, line)]
+        if is_label or (
+            num_matching >= 1 and not own_lines and _is_most(prefix, sample, num_matching)
+        ):
             return prefix
     return None
 

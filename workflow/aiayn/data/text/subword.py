@@ -215,9 +215,9 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
                 memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
                 // _KIB_PER_MIB,  # Linux counts in KiB
             )
-    place = record_path.parent
+    model_folder = record_path.parent
     model_path_by_language = {
-        language: place / f"{name}{suffix}" for language, name in name_by_language.items()
+        language: model_folder / f"{name}{suffix}" for language, name in name_by_language.items()
     }
     return SegmentedText(
         provenance=text_provenance([pair]),

@@ -37,10 +37,10 @@ def own_address(environment: Any) -> str | None:
             node.
     """
     # Any other node will do: the route to it shows which network the nodes share.
-    first, *others = environment.hostnames
-    if not others:
+    first, *other_hosts = environment.hostnames
+    if not other_hosts:
         return None
-    other = others[0] if environment.node == 0 else first
+    other = other_hosts[0] if environment.node == 0 else first
     return node_address(other, environment.hostnames)
 
 

@@ -236,7 +236,7 @@ def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
 
     Variables that describe the job of this process are hidden, too.
     """
-    kept = _SLURMS_OWN_NAMES | {
+    kept_names = _SLURMS_OWN_NAMES | {
         f"SBATCH_{name.upper()}"
         for name in ("partition", "account", "qos")
         if getattr(cluster, name) is None
@@ -244,7 +244,7 @@ def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
     names = [
         name
         for name in os.environ
-        if (name.startswith(_FOREIGN_PREFIXES) or name in _FOREIGN_NAMES) and name not in kept
+        if (name.startswith(_FOREIGN_PREFIXES) or name in _FOREIGN_NAMES) and name not in kept_names
     ]
     hidden = {name: os.environ.pop(name) for name in names}
     try:

@@ -75,8 +75,8 @@ class SlurmError(QueueError):
     """One of Slurm's commands failed for a `reason`, or did not answer."""
 
     def __init__(self, command: Sequence[str], reason: str, *, has_answered: bool) -> None:
-        words = f"`{' '.join(command)}` failed: {reason}; repeat it when `squeue --me` answers"
-        super().__init__(words, reason=reason)
+        message = f"`{' '.join(command)}` failed: {reason}; repeat it when `squeue --me` answers"
+        super().__init__(message, reason=reason)
         self.has_answered = has_answered
 
 
@@ -214,8 +214,8 @@ def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
         namesakes = [
             other for other in alive if other.name == queued.name and other.job != queued.job
         ]
-        others = ", ".join(f"{other.job} ({other.script})" for other in namesakes)
-        return f"it waits for the end of {others}, of the same name" if others else ""
+        jobs_text = ", ".join(f"{other.job} ({other.script})" for other in namesakes)
+        return f"it waits for the end of {jobs_text}, of the same name" if jobs_text else ""
     matching = (
         advice for pattern, advice in _ADVICE_BY_REASON.items() if re.match(pattern, queued.reason)
     )

@@ -135,8 +135,8 @@ def find_form_fault(
         undone_match = word_match(*(map(form.plain, lines) for lines in sides))
         if _is_raised(match, undone_match, MIN_GAIN_KNOWN) or min(shares) > 1 / 2:
             is_of_references = shares[0] < MIN_SHARE
-            words = f"{shares[is_of_references]:.0%} of the lines have {form.form}"
-            return FormFault(words, match, undone_match, form.command, is_of_references)
+            reason = f"{shares[is_of_references]:.0%} of the lines have {form.form}"
+            return FormFault(reason, match, undone_match, form.command, is_of_references)
     bare = [[_without_marks(line) for line in lines] for lines in sides]
     undone_match = word_match(*bare)
     missing = _missing_marks(*sides)
@@ -185,13 +185,13 @@ def _missing_marks(hypotheses: Sequence[str], references: Sequence[str]) -> str:
     """Return a sentence if the hypotheses have almost no accents, or almost no punctuation, and the
     references have some. Return '' otherwise.
     """
-    for words, pattern in MARKS.items():
+    for name_of_marks, pattern in MARKS.items():
         number, expected = (
             len(re.findall(pattern, unicodedata.normalize("NFC", "".join(lines))))
             for lines in (hypotheses, references)
         )
         if expected >= MIN_MARKS and number <= MAX_MISSING * expected:
-            return f"there are {number:,} {words}, the references have {expected:,}"
+            return f"there are {number:,} {name_of_marks}, the references have {expected:,}"
     return ""
 
 

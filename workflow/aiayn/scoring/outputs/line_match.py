@@ -176,14 +176,14 @@ def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str]) -> 
         [set(re.findall(r"\w+", line)) for line in lines] for lines in (hypotheses, references)
     )
     rng = np.random.default_rng(ORDER_SEED)
-    by_length = np.argsort([len(one) for one in words], kind="stable")
+    by_length = np.argsort([len(line_words) for line_words in words], kind="stable")
     window = min(len(words), max(NUM_DECOYS + 1, len(words) // 10))
     num_decoys = min(NUM_DECOYS, window - 1)
     num_worse = 0
-    for place, index in enumerate(by_length):
-        begin = min(max(0, place - window // 2), len(by_length) - window)
-        others = begin + rng.choice(window - 1, num_decoys, replace=False)
-        decoys = by_length[others + (others >= place)]  # never the line itself
+    for rank, index in enumerate(by_length):
+        begin = min(max(0, rank - window // 2), len(by_length) - window)
+        ranks = begin + rng.choice(window - 1, num_decoys, replace=False)
+        decoys = by_length[ranks + (ranks >= rank)]  # never the line itself
         first, fits = own_words[index], []
         for candidate in (index, *decoys):
             other = words[candidate]

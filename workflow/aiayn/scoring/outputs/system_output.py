@@ -56,7 +56,7 @@ def read_output(path: Path) -> SystemOutput:
             )
         return SystemOutput(str(path), lines, "sgm", sha256=sha256)
     lines = text.removesuffix("\n").split("\n")
-    if any(found[1] != "S" for line in lines if (found := _SENTENCE.match(line))):
+    if any(match[1] != "S" for line in lines if (match := _SENTENCE.match(line))):
         return generated_output(lines, str(path))._replace(sha256=sha256)
     return SystemOutput(str(path), lines, "lines", sha256=sha256)
 
@@ -81,7 +81,7 @@ def _read_text(path: Path) -> str:
     return text
 
 
-def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
+def generated_output(lines: Sequence[str], path: str) -> SystemOutput:
     """Return the best hypothesis of each sentence of a generate log, in the order of the source.
 
     Raises:
@@ -91,8 +91,8 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
     sentences: dict[str, dict[int, str]] = {kind: {} for kind in "STHD"}
     num_printed = 0  # of sources and targets: a decoding prints each once, n-best lists included
     for line in lines:
-        if found := _SENTENCE.match(line):
-            kind, number, text = found.groups()
+        if match := _SENTENCE.match(line):
+            kind, number, text = match.groups()
             num_printed += kind in "ST"
             text = text if kind in "ST" else text.partition("\t")[2]
             sentences[kind].setdefault(int(number), text)
@@ -101,13 +101,13 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
     missing = sorted(set(range(max(chosen, default=-1) + 1)) - set(chosen))
     if missing:
         raise ScoreError(
-            f"{place}: a fairseq-generate log without the hypotheses of {len(missing)} of"
+            f"{path}: a fairseq-generate log without the hypotheses of {len(missing)} of"
             f" {max(chosen) + 1} sentences, the first H-{missing[0]}; expected every sentence; is"
             " it cut, or of one shard, or were long sentences skipped?"
         )
     numbers = sorted(chosen)
     return SystemOutput(
-        place,
+        path,
         [chosen[number] for number in numbers],
         "generate log",
         [targets[number] for number in numbers] if chosen.keys() <= targets.keys() else None,
@@ -115,7 +115,7 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
     )
 
 
-def check_num_lines(output: SystemOutput, num_references: int, place: str) -> None:
+def check_num_lines(output: SystemOutput, num_references: int, references_name: str) -> None:
     """Check that there are as many hypotheses as references.
 
     Raises:
@@ -137,6 +137,6 @@ def check_num_lines(output: SystemOutput, num_references: int, place: str) -> No
     elif num_lines % num_references == 0:
         hint = f"is it a list of the {num_lines // num_references} best of each?"
     raise ScoreError(
-        f"{output.path}: {num_lines:,} lines, {place} has {num_references:,}; expected one line a"
-        f" segment in both, split at LF alone; {hint}"
+        f"{output.path}: {num_lines:,} lines, {references_name} has {num_references:,}; expected"
+        f" one line a segment in both, split at LF alone; {hint}"
     )
