@@ -5,8 +5,8 @@ WHAT is RUN, a run's name, any unique beginning of it or its folder (default: th
 run), or FOLDER, the logs of any fairseq training and the output of fairseq-generate. Each finding
 has its evidence (file, line, value, expected value), its cost in BLEU with the source, and the fix.
 Costs are published for the run's own corpus and a difference of that size. The highest cost comes
-first. What the run lacks to the printed number is a question for `aiayn explain`. Whether lines of
-text decide the score is one for `aiayn score`.
+first. `aiayn explain` compares the number with the printed number. `aiayn score` says whether the
+form of the lines decides the score.
 
 Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
 """

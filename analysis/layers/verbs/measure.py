@@ -1,4 +1,4 @@
-"""Time the layers of Table 1 at several sizes on a CPU, without a corpus or a training; it takes
+"""Time the layers of Table 1 at several sizes on a CPU, without a corpus or a training. This takes
 seconds.
 
 The table `table1` shows the exponents of n, d, k and r in the layers' seconds next to the printed

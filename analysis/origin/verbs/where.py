@@ -3,7 +3,7 @@
 CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all printed
 cells. Row and column of any other table are those of its CSV, and a difference has two numbers.
 released:wmt16.en-de:bleu_sacre_13a is a score of `aiayn evaluate --released`.
-Without --results, and without results of the scale in results/, it is the shipped numbers'.
+If --results is not given and results/ has no results of the scale, the shipped numbers are shown.
 """
 
 from pathlib import Path

@@ -4,10 +4,10 @@ The folder <output>/<scale>/ gets one archive, aiayn-pack.zip, with the records,
 translations of every finished run that the config asks for. Next to it are the tables, two
 figures (with the extra `figures`), and a README.md with the tables, dates, hardware and commits.
 `aiayn tables --from-logs` makes tables and figures again from this folder. The same runs give the
-same bytes. References are not packed: their digest and public location are named. Unfinished runs
-are named and omitted. An existing pack is replaced. Its runs that are missing here, because they
-were trained elsewhere or deleted, stay if the config asks for them and they have the same spec and
-data. Runs that leave the pack are named.
+same bytes. References are not packed. The pack states their digest and public location. Unfinished
+runs are listed and left out. An existing pack is replaced. Its runs that are missing here, because
+they were trained elsewhere or deleted, stay if the config asks for them and they have the same spec
+and data. Runs that leave the pack are listed.
 
 --model RUN ships the averaged model of a packed run, too, in models/<run>: tensors (safetensors),
 vocabularies, subword models, and the NOTICE of its corpus, which is next to the corpus's file.

@@ -7,11 +7,11 @@ training with 1. `--config precision=bf16` plans all systems in bf16.
 
 Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster,
 --config cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster
-file; on this machine it has one GPU, the machine's own or the kind that --gpu names. --num-gpus
-changes the number. The plan says what was taken.
+file. On this machine it has one GPU, the machine's own or the kind that --gpu gives. --num-gpus
+changes the number. The plan states the GPUs that it used.
 
 With --system, one system is planned instead of the config's lists, and its size and the command
-line of fairseq-train are printed, too. Any system of the scale's folder can be named.
+line of fairseq-train are printed, too. Any system of the scale's folder is allowed.
 """
 
 from pathlib import Path

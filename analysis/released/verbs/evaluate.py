@@ -6,18 +6,19 @@ transformer`. Its file cannot run code. What is translated is one of:
 --data: a data-bin (raw, lazy, cached or mmap) with the model's dictionaries. Without --testset and
 --references its own target side is scored, as fairseq-generate does.
 
---source: plain text. --bpe-codes (subword-nmt, fastBPE or sentencepiece) make pieces of it, and
+--source: plain text. --bpe-codes (subword-nmt, fastBPE or sentencepiece) splits it into pieces, and
 --dictionaries is the folder of the model's dict.*.txt. Without references it is only translated.
 
 --released: a model that fairseq's authors published, with its newstest2014. Both are downloaded,
-decoded with fairseq's search (half an hour on two cores), and compared with what was published of
-this file. Ctrl-C stops it with the score of the lines so far; the same command continues.
+decoded with fairseq's search (half an hour on two cores), and compared with the published score of
+this file. Ctrl-C stops it and prints the score of the lines so far. The same command continues.
 
 Before the translation, the model's loss tells whether the dictionaries are the model's. The search
-is the paper's (section 6.1), unless flags change it; `--search fairseq` is that of
-fairseq-generate. Subword pieces (`@@ `, U+2581) are joined, and the translations are scored as by
-`aiayn score`. Of a model of tokens write them with --output and detokenise the file (`sacremoses -l
-de detokenize`), which the definitions need; --as-given keeps tokens on both sides.
+is the paper's (section 6.1), unless flags change it; `--search fairseq` selects the search
+of fairseq-generate. Subword pieces (`@@ `, U+2581) are joined, and the translations are scored as
+by `aiayn score`. The definitions need detokenised text. If the model writes tokens, save them with
+--output and detokenise the file (`sacremoses -l de detokenize`). --as-given compares tokens on both
+sides instead.
 """
 
 import sys

@@ -12,7 +12,7 @@ values. For the mean of another paper, give --mean, --sd and --num-seeds. --from
 take the numbers from fairseq's logs or from our records. --system may be a published replication
 (revisit_tiny): aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
 
-Exit code 0: any verdict. 4: another verdict than --expect names, also NOT COMPARABLE. 1, 2: the
+Exit code 0: any verdict. 4: not the verdict of --expect, also NOT COMPARABLE. 1, 2: the
 input is wrong.
 """
 

@@ -1,8 +1,8 @@
-"""End a run that is training or queued: it saves a checkpoint, ends, and is not started again by
+"""End a run that is training or queued: it saves a checkpoint, ends, and does not start again by
 itself.
 
-A job that still runs although its queue no longer lists it can be ended only on its own machine;
-elsewhere the command prints its host and process. A driver that waits for the run ends with exit
+A job that still runs although its queue no longer lists it can be ended only on its own machine.
+Elsewhere the command prints its host and process. A driver that waits for the run ends with exit
 code 3.
 
 Exit code 0: the run has ended. 1: no process of it runs here. 3: it could not be ended.

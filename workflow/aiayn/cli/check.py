@@ -1,7 +1,8 @@
 """Compare every file below a folder with the digest in its record: results, runs, or a pack.
 
-Each file that differs or is gone is named, with the command that makes it again. Only files below
-the folder are compared: name `runs` to compare checkpoints. Exit code 1 if anything differs.
+The command lists each file that differs or is missing, with the command that makes it again. Only
+files below the folder are compared: give `runs` to compare checkpoints. Exit code 1 if anything
+differs.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Prepare text as the corpus file says: make Moses tokens, drop unfit training pairs.
 
-The record counts dropped pairs by reason; test sets lose none. The output does not depend on the
-number of processes.
+The record counts dropped pairs by reason. Test sets stay complete. The output does not depend on
+the number of processes.
 """
 
 from pathlib import Path

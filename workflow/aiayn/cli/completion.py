@@ -2,7 +2,7 @@
 
 For this terminal:
   eval "$(aiayn completion bash)"
-For all terminals from now on, in bash; in zsh, a file `_aiayn` in a folder of $fpath:
+For all terminals from now on (in zsh, write to a file `_aiayn` in a folder of $fpath):
   aiayn completion bash >> ~/.bash_completion
 """
 

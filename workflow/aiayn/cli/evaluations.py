@@ -1,10 +1,11 @@
 """Average, decode, perplexity and score of one training, in one process: its evaluations.
 
---record lists the records with their digests; it is written last. The records are next to it, in
+--record is the list of the records with their digests. It is written last. The records are in
 `average/`, `decode/`, `perplexity/` and `score/` of the same `results/<scale>/`, as the four verbs
 write them. A record is kept if its inputs, its stage's number and its search are the present ones
-and its files have not changed; else it is made again. A test set that fails does not stop the
-others; then the list is not written, and the same command makes what is missing.
+and its files have not changed. Otherwise it is made again. A test set that fails does not stop the
+other test sets. In that case the list is not written, and the same command makes what is
+missing.
 
 `aiayn evaluate` translates and scores with a checkpoint from elsewhere.
 """

@@ -1,8 +1,8 @@
 """Get the text of a corpus: generate it, or download it and verify its checksum.
 
 Writes `<split>.<language>` next to the record. Environment: http_proxy, https_proxy and no_proxy
-name a proxy. SACREBLEU names the folder in which sacreBLEU keeps public test sets (default:
-~/.sacrebleu); archives there are used offline.
+set a proxy. SACREBLEU is the folder in which sacreBLEU keeps public test sets (default:
+~/.sacrebleu). Archives in this folder are used without a network.
 """
 
 from pathlib import Path

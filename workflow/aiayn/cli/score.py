@@ -1,13 +1,14 @@
-"""Score translations under every definition of BLEU that applies, and chrF; each number has its
+"""Score translations by every definition of BLEU that applies, and by chrF. Each number has its
 signature.
 
-Any translations: give --hypotheses (one line a segment; .sgm, gzip and the log of fairseq-generate
-are recognised), --testset and --language-pair. --references replaces the public references and
-needs no network. The pipeline uses --decoded, --raw and --record instead.
+For any translations, give --hypotheses, --testset and --language-pair. The hypotheses have one line
+a segment. Files .sgm, gzip and the log of fairseq-generate are recognised. --references replaces
+the public references and works without a network. The pipeline uses --decoded, --raw and --record
+instead.
 
 Nothing is repaired. A text whose form would decide the score (subword pieces, tokens, JSON lines,
-shifted lines) is refused, with the command that undoes a known form. What may be wrong besides is
-said in one line.
+shifted lines) is refused, with the command that undoes a known form. Other doubts about the text
+are printed.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """List the runs: state, update, loss, speed, time left, cost, job and node. With RUN: everything
 known about one run.
 
-States: queued (with the reason), running, stopped (saved; the same command resumes it), failed,
-lost (it ended without a message), cancelled, done, unknown (its queue does not answer, or has no
-more of a job that may still run), damaged (its files cannot be read).
+States: queued (with the reason), running, stopped (it saved, and the same command resumes it),
+failed, lost (it ended without a message), cancelled, done, unknown (its queue does not answer, or
+no longer lists a job that may still run), damaged (its files cannot be read).
 """
 
 from pathlib import Path

@@ -1,16 +1,17 @@
 """Render the paper's tables with printed numbers and ours side by side, from records or from
 logs only.
 
-With --configfile, the records below results/<scale>/ are read; all must exist. With --so-far, the
-records that exist are rendered into results/<scale>/so-far/, and missing, running and failed runs
-are named. --so-far changes no file of snakemake and may run at the same time.
+With --configfile, the records below results/<scale>/ are read. All of them must exist. With
+--so-far, the records that exist are rendered into results/<scale>/so-far/, and missing, running and
+failed runs are listed. --so-far does not change the files of snakemake and may run at the same
+time.
 
-With --from-logs, the tables are rendered from folders and their subfolders: no config, checkpoints,
-torch or fairseq are needed. Runs of ours (results/, or a folder of paper_tables/measured/) fill the
-tables of their scale, in <output>/<scale>/, as in the pipeline; a score counts only if its
-translations are there. Any other log of fairseq 0.9 to 0.12 (training logs in the formats simple,
-tqdm and json, the output of fairseq-generate; plain, .gz or .xz) finds its row by its
-hyper-parameters; a log that fills no cell is listed with the reason. Examples:
+With --from-logs, the tables are rendered from folders and their subfolders, without a config,
+checkpoints, torch or fairseq. Runs of ours (results/, or a folder of paper_tables/measured/) fill
+the tables of their scale, in <output>/<scale>/, as in the pipeline. A score counts only if its
+translations are there. Any other log of fairseq 0.9 to 0.12 is placed by its hyper-parameters: a
+training log in the format simple, tqdm or json, or the output of fairseq-generate, plain, .gz or
+.xz. A log that does not fill a cell is listed with the reason. Examples:
   aiayn tables --from-logs paper_tables/measured/multi30k
   aiayn tables --from-logs runs results --output results/from-logs
 """

@@ -1,10 +1,11 @@
-"""Train one system on one corpus with one seed (section 5); resume it, or wait for it if it is
-running already.
+"""Train one system on one corpus with one seed (section 5). Resume the training, or wait for it if
+it is running already.
 
 The run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log,
-attempts.jsonl. Ctrl-C saves and ends; the same command resumes. On a cluster the job continues
+attempts.jsonl. Ctrl-C saves and ends. The same command resumes. On a cluster the job continues
 without this command, and the same command attaches to it again. --dry-run works without
---binarized and --record; it prints DIGEST for the 8 digits of the run's name that the data decides.
+--binarized and --record. It then prints DIGEST in place of the 8 digits of the run's name that
+depend on the data.
 Exit code 3: the run failed or was cancelled, and no record was written.
 """
 

@@ -1,12 +1,12 @@
 """Translate sentences from standard input, one a line, with a trained run. Prints score, tab,
 translation.
 
-RUN is a run's name or any unique beginning of it (default: the newest finished run, else the model
-that is shipped). If no run below --results has the name, it is looked up among the models shipped
-in paper_tables/measured, which need no training. The score is beam search's: log-probability (nats)
-divided by the length penalty; nearer to 0 is better. --plain omits it. Input and output are plain
-text. The exception is a corpus that was segmented by others: there, type its subword pieces; the
-output is its tokens.
+RUN is a run's name or any unique beginning of it (default: the newest finished run, or the shipped
+model if there is no run). If no run below --results has the name, the model is looked up in
+paper_tables/measured, where shipped models are ready to use. The score is beam search's:
+log-probability (nats) divided by the length penalty. Nearer to 0 is better. --plain omits it. Input
+and output are plain text, except if others segmented the corpus. Then the input is subword pieces,
+and the output is the corpus's tokens.
 """
 
 import json
