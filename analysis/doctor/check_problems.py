@@ -80,8 +80,10 @@ def number_of(problem: Problem) -> str:
 
 def unstated_quantities(case: Case, subject: str, number: str = "") -> list[str]:
     """Return the quantities that a number depends on and that neither a log nor a record states."""
-    unstated = [one for one in case.problems.get(subject, ()) if not one.is_stated]
-    return list(dict.fromkeys(one.quantity for one in unstated if number_of(one) == number))
+    unstated = [problem for problem in case.problems.get(subject, ()) if not problem.is_stated]
+    return list(
+        dict.fromkeys(problem.quantity for problem in unstated if number_of(problem) == number)
+    )
 
 
 def shorten(names: Sequence[str], limit: int = 6) -> str:
@@ -92,15 +94,15 @@ def shorten(names: Sequence[str], limit: int = 6) -> str:
 
 def _findings(case: Case, subject: str) -> list[Finding]:
     by_number: dict[str, list[Problem]] = {}
-    for one in case.problems.get(subject, ()):
-        if one.is_stated and one.keeps_out:
-            by_number.setdefault(number_of(one), []).append(one)
+    for problem in case.problems.get(subject, ()):
+        if problem.is_stated and problem.keeps_out:
+            by_number.setdefault(number_of(problem), []).append(problem)
     findings = []
     for number, problems in by_number.items():
-        names = {one.quantity for one in problems}
+        names = {problem.quantity for problem in problems}
         groups: dict[str, list[Problem]] = {}
-        for one in problems:
-            groups.setdefault(cause_of(one, names), []).append(one)
+        for problem in problems:
+            groups.setdefault(cause_of(problem, names), []).append(problem)
         findings += [_finding(case, number, *group) for group in groups.items()]
     return findings
 
@@ -113,7 +115,7 @@ def cause_of(problem: Problem, names: Collection[str]) -> str:
             return CAUSES.get(leader, leader)
     if quantity in RATE_QUANTITIES:
         # The peak of a rate follows from its warm-up.
-        return "schedule" if sum(one in names for one in RATE_QUANTITIES) > 1 else quantity
+        return "schedule" if sum(name in names for name in RATE_QUANTITIES) > 1 else quantity
     if isinstance(value, str) and " and " in value and quantity in SYMBOL_RULES:
         # Encoder and decoder differ: published costs are for a change of both.
         return f"{quantity} of one side"
@@ -123,7 +125,7 @@ def cause_of(problem: Problem, names: Collection[str]) -> str:
 def _finding(case: Case, number: str, cause: str, listed: Sequence[Problem]) -> Finding:
     evidence = sorted(listed, key=_order_in_cause)
     first = evidence[0]
-    known = KNOWN_FINDINGS.get(cause)
+    texts = KNOWN_FINDINGS.get(cause)
     fix = FIX_OF_STATEMENT
     if first.quantity.startswith(("train.", "generate.")):
         fix = FIX_OF_SETTING
@@ -136,8 +138,8 @@ def _finding(case: Case, number: str, cause: str, listed: Sequence[Problem]) -> 
         cost = Cost(words="none is expected: as many target tokens in updates of a different size")
     return Finding(
         cause=cause,
-        title=known.title if known else f"{first.label}, expected {first.expected}",
-        fix=known.fix if known else fix,
+        title=texts.title if texts else f"{first.label}, expected {first.expected}",
+        fix=texts.fix if texts else fix,
         evidence=tuple(evidence),
         amount=amount,
         cost=cost,
@@ -181,8 +183,10 @@ def tokens_ratio(case: Case) -> float | None:
     expected = expected_number(case, "tokens_per_update")
     if case.training is None or not expected:
         return None
-    stated = {fact.quantity: fact.value for fact in case.training.facts}
-    tokens = real(stated.get("target_tokens")) or real(stated.get("tokens_per_update"))
+    value_by_quantity = {fact.quantity: fact.value for fact in case.training.facts}
+    tokens = real(value_by_quantity.get("target_tokens")) or real(
+        value_by_quantity.get("tokens_per_update")
+    )
     return tokens / expected if tokens else None
 
 

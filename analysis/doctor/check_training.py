@@ -28,14 +28,14 @@ MAX_PLATEAU_GAP, MAX_UNSTARTED_BLEU = 1.0, 15.0
 
 
 def _validated(training: Training) -> list[Statistics]:
-    return [one for one in training.validations if one.nll_bits is not None]
+    return [validation for validation in training.validations if validation.nll_bits is not None]
 
 
-def _bits(one: Statistics) -> float:
+def _bits(validation: Statistics) -> float:
     """Return the bits per subword of a validation. Return infinity if the printed loss is not a
     number.
     """
-    bits = one.nll_bits
+    bits = validation.nll_bits
     return bits if bits is not None and math.isfinite(bits) else math.inf
 
 
@@ -43,15 +43,17 @@ def check_divergence(case: Case) -> Answer:
     """Check that the training did not diverge: its last validation is near its best."""
     if case.training is None:
         return Answer(missing=NO_LOG)
-    known = _validated(case.training)
-    if len(known) < 2:
-        return Answer(missing="fewer than two validations in the log" if known else NO_VALIDATION)
-    best, last = min(known, key=_bits), known[-1]
+    validations = _validated(case.training)
+    if len(validations) < 2:
+        return Answer(
+            missing="fewer than two validations in the log" if validations else NO_VALIDATION
+        )
+    best, last = min(validations, key=_bits), validations[-1]
     if _bits(last) - _bits(best) <= DIVERGED_BITS:
         return Answer(seen=f"best validation {best.nll_bits:.2f} bits, last {last.nll_bits:.2f}")
-    what = f"validation, bits a subword, at update {last.update:,}"
+    quantity = f"validation, bits a subword, at update {last.update:,}"
     expected = f"near its best, {best.nll_bits:.2f} (line {best.line})"
-    evidence = [Problem(what, f"{last.nll_bits:.2f}", expected, case.log_path, last.line)]
+    evidence = [Problem(quantity, f"{last.nll_bits:.2f}", expected, case.log_path, last.line)]
     where = f"after update {best.update:,}"
     return Answer(findings=(make_finding("diverged", evidence, where=where),))
 
@@ -69,17 +71,19 @@ def check_start(case: Case) -> Answer:
 
 
 def _start_by_curve(case: Case, training: Training) -> Answer:
-    known = [one for one in _validated(training) if math.isfinite(_bits(one))]
+    validations = [
+        validation for validation in _validated(training) if math.isfinite(_bits(validation))
+    ]
     sizes = [whole(size) or 0 for size in training.last.values("num_types")]
-    if not any(sizes) or len(known) < MIN_VALIDATIONS:
+    if not any(sizes) or len(validations) < MIN_VALIDATIONS:
         words = (
-            f"{len(known)} validations with their nll_loss; {MIN_VALIDATIONS} are needed, and the"
-            " vocabulary's size"
+            f"{len(validations)} validations with their nll_loss; {MIN_VALIDATIONS} are needed, and"
+            " the vocabulary's size"
         )
         return Answer(missing=words if training.validations else NO_VALIDATION)
-    begin, best = known[-1].update * 2 / 3, min(map(_bits, known))
-    early = [_bits(one) for one in known if one.update <= begin]
-    late = [_bits(one) for one in known if one.update > begin]
+    begin, best = validations[-1].update * 2 / 3, min(map(_bits, validations))
+    early = [_bits(validation) for validation in validations if validation.update <= begin]
+    late = [_bits(validation) for validation in validations if validation.update > begin]
     level = best / math.log2(max(sizes))
     seen = f"best validation {best:.2f} bits, {level:.2f} of a random subword's"
     if not early:
@@ -90,7 +94,7 @@ def _start_by_curve(case: Case, training: Training) -> Answer:
     is_warm = not isinstance(warmup, int) or begin > warmup
     if not is_warm or level <= MIN_PLATEAU or check_divergence(case).findings:
         return Answer(seen=seen)
-    started = _sign_of_start(training, known, best)
+    started = _sign_of_start(training, validations, best)
     if started:
         return Answer(seen=f"{seen}; {started}")
     if fall >= MAX_PLATEAU_FALL:
@@ -98,7 +102,7 @@ def _start_by_curve(case: Case, training: Training) -> Answer:
             missing=f"{seen}: as high as a plateau, and falling; it may not read its source yet"
         )
     expected = f"at most {MIN_PLATEAU}, or falling by {MAX_PLATEAU_FALL} bits or more"
-    evidence = Problem("validation", seen, expected, case.log_path, known[-1].line)
+    evidence = Problem("validation", seen, expected, case.log_path, validations[-1].line)
     words = (
         "most of the score: without its source the decoder writes what is likely in its language"
     )
@@ -107,15 +111,15 @@ def _start_by_curve(case: Case, training: Training) -> Answer:
     return Answer(findings=(make_finding("unstarted", [evidence], cost=cost),))
 
 
-def _sign_of_start(training: Training, known: Sequence[Statistics], best: float) -> str:
+def _sign_of_start(training: Training, validations: Sequence[Statistics], best: float) -> str:
     """Return evidence that a training on a plateau uses its source sentences, or '' without such
     evidence.
     """
-    bleu = max((one.value_by_name.get("bleu", 0.0) for one in training.validations), default=0.0)
+    bleu = max((line.value_by_name.get("bleu", 0.0) for line in training.validations), default=0.0)
     if bleu > MAX_UNSTARTED_BLEU:
         return f"but a validation's BLEU is {bleu:.1f}"
-    reached = next(one for one in known if _bits(one) <= best + MAX_PLATEAU_FALL)
-    later = [one for one in training.epochs if one.update >= reached.update and one.nll_bits]
+    reached = next(line for line in validations if _bits(line) <= best + MAX_PLATEAU_FALL)
+    later = [line for line in training.epochs if line.update >= reached.update and line.nll_bits]
     if later and _bits(reached) - _bits(later[0]) > MAX_PLATEAU_GAP:
         trained = f"{later[0].nll_bits:.2f}"
         return f"but training was at {trained} when it came there: it over-fits"

@@ -95,7 +95,7 @@ def _decoded(
     Raises:
         RecordError: if a record was written by a different run.
     """
-    found = []
+    records = []
     for path in glob(scale_folder, f"decode/{evaluated}/last*/*.json"):
         record = read_record(path, Hypotheses)
         if record.run != train.run:
@@ -104,20 +104,20 @@ def _decoded(
                 " that run"
             )
         if split_alpha(path.stem)[1] is None:
-            found.append((path, record))
-    averages = {(record.testset, record.average) for _, record in found}
-    kept = []
-    for path, record in found:
+            records.append((path, record))
+    averages = {(record.testset, record.average) for _, record in records}
+    compared = []
+    for path, record in records:
         role = claim.role_of(record.testset)
-        wanted = claim.target.average_by_role.get(role, record.average)
-        if record.average == wanted or (record.testset, wanted) not in averages:
-            kept.append((path, record))
-    return kept
+        average = claim.target.average_by_role.get(role, record.average)
+        if record.average == average or (record.testset, average) not in averages:
+            compared.append((path, record))
+    return compared
 
 
 def _facts_of_record(path: Path, record: Hypotheses, scale_folder: Path) -> Iterator[Fact]:
     """Yield facts from a record of `decode` and from the record of its scores."""
-    stated: dict[str, Value] = {
+    value_by_quantity: dict[str, Value] = {
         "beam_size": record.beam_size,
         "length_penalty_alpha": record.length_penalty_alpha,
         "training": record.run,
@@ -127,11 +127,11 @@ def _facts_of_record(path: Path, record: Hypotheses, scale_folder: Path) -> Iter
     if limit := _MAX_LENGTH.search(record.signature):
         for num_tokens in (20, 100):
             most = float(limit[1]) * num_tokens + int(limit[2])
-            stated[f"limit_of_{num_tokens}_tokens"] = most
+            value_by_quantity[f"limit_of_{num_tokens}_tokens"] = most
     score_path = scale_folder / "score" / path.relative_to(scale_folder / "decode")
     if exists(score_path):
-        stated["bleu"] = read_record(score_path, ScoreRecords).scores[0].value
-    for quantity, value in stated.items():
+        value_by_quantity["bleu"] = read_record(score_path, ScoreRecords).scores[0].value
+    for quantity, value in value_by_quantity.items():
         yield Fact(quantity, value, str(path), 0)
 
 
@@ -146,8 +146,8 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
     files = [read_log(folder / path, str(folder / path)) for path in listing.log_paths]
     case = _case_of_logs(claim, files, listing.left_out)
     if case.training is None and not case.translations:
-        others = [reason_not_read(file) for file in files if file.refusal is None]
-        shown = [*(note.removesuffix(".") for note in case.not_read), *filter(None, others)]
+        reasons = [reason_not_read(file) for file in files if file.refusal is None]
+        shown = [*(note.removesuffix(".") for note in case.not_read), *filter(None, reasons)]
         details = f" ({'; '.join(shown[:MAX_NOTES])})" if shown else ""
         raise RecordError(
             f"{folder}: no log of a training and none of a translation; expected at least one of"
@@ -184,7 +184,7 @@ def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Iterator
             yield f"Not read: {file.path}: a log of another toolkit than fairseq."
 
 
-def training_in(place: str, jobs: Jobs) -> Training | None:
+def training_in(name: str, jobs: Jobs) -> Training | None:
     """Return the only training of a folder. Return None if the folder does not contain a training
     or its log lacks all values.
 
@@ -194,7 +194,7 @@ def training_in(place: str, jobs: Jobs) -> Training | None:
     names = [training.name for training in jobs.trainings]
     if len(names) > 1:
         raise UsageError(
-            f"{place}: {len(names)} trainings ({', '.join(names[:4])}); give a folder of one run"
+            f"{name}: {len(names)} trainings ({', '.join(names[:4])}); give a folder of one run"
         )
     if not names:
         return None

@@ -141,18 +141,18 @@ def _published_cost(finding: Finding, diagnosis: Diagnosis, costs: Sequence[Publ
     published costs that apply to the finding, and has the lowest certainty among them.
     """
     kind = "big" if diagnosis.system.startswith("big") else "base"
-    known = [row.cost for row in costs if row.concerns(finding, diagnosis.corpus, kind)]
+    published = [row.cost for row in costs if row.concerns(finding, diagnosis.corpus, kind)]
     if finding.cause.startswith("definition "):
         metric = finding.cause.removeprefix("definition ")
-        known += _definition_costs(metric, diagnosis.corpus)
-    if not known:
+        published += _definition_costs(metric, diagnosis.corpus)
+    if not published:
         return UNKNOWN_COST
-    most = max(one.most for one in known)
+    most = max(cost.most for cost in published)
     return Cost(
-        low=min(one.low or 0.0 for one in known),
+        low=min(cost.low or 0.0 for cost in published),
         high=None if math.isinf(most) else most,
-        certainty=max((one.certainty for one in known), key=CERTAINTIES.index),
-        source="; ".join(dict.fromkeys(one.source for one in known)),
+        certainty=max((cost.certainty for cost in published), key=CERTAINTIES.index),
+        source="; ".join(dict.fromkeys(cost.source for cost in published)),
     )
 
 

@@ -104,12 +104,12 @@ def notes_of(case: Case) -> tuple[str, ...]:
     notes = list(case.not_read)
     unstated: dict[str, list[str]] = {}
     for problems in case.problems.values():
-        for one in problems:
-            if not one.keeps_out:
-                notes.append(f"Note: {one.text}.")
-            elif not one.is_stated:
-                number = check_problems.number_of(one)
-                unstated.setdefault(number, []).append(one.quantity)
+        for problem in problems:
+            if not problem.keeps_out:
+                notes.append(f"Note: {problem.text}.")
+            elif not problem.is_stated:
+                number = check_problems.number_of(problem)
+                unstated.setdefault(number, []).append(problem.quantity)
     unstated.pop("", None)  # a BLEU's are a part of the answer
     for number, quantities in unstated.items():
         names = ", ".join(dict.fromkeys(quantities))

@@ -54,30 +54,32 @@ def headline(diagnosis: Diagnosis) -> str:
             counts["gain"] += 1
         else:
             counts["cause"] += 1
-    words = ", ".join(
+    counted = ", ".join(
         f"{number} {noun}{'s' * (number > 1)}" for noun, number in counts.items() if number
     )
     num_made = sum(not outcome.missing for outcome in diagnosis.outcomes)
-    made = f"{num_made} of {len(diagnosis.outcomes)} checks could be made"
+    checks = f"{num_made} of {len(diagnosis.outcomes)} checks could be made"
     unknown = ""
     if diagnosis.not_judged:
         unknown = f"; not judged, as nothing states it: {shorten(diagnosis.not_judged)}"
-    if words:
-        return f"Found: {words}; {made}{unknown}."
+    if counted:
+        return f"Found: {counted}; {checks}{unknown}."
     if diagnosis.not_judged:
-        return f"Nothing differs in what could be judged; {made}{unknown}."
-    return f"No difference from the claim is found; {made}."
+        return f"Nothing differs in what could be judged; {checks}{unknown}."
+    return f"No difference from the claim is found; {checks}."
 
 
 def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
     yield from wrapped(f"{number}. {finding.title}", "", "   ")
     shown_place = ""
-    for one in finding.evidence:
-        if one.place != shown_place:
-            shown_place = one.place
+    for problem in finding.evidence:
+        if problem.place != shown_place:
+            shown_place = problem.place
             yield from _labelled("evidence", shown_place)
-        why = f" ({one.why})" if one.why else ""
-        yield from _labelled("", f"{one.quantity}: {show(one.value)}; expected {one.expected}{why}")
+        why = f" ({problem.why})" if problem.why else ""
+        yield from _labelled(
+            "", f"{problem.quantity}: {show(problem.value)}; expected {problem.expected}{why}"
+        )
     if finding.cost is not None:
         yield from _labelled("cost", words_of_cost(finding.cost))
     yield from _labelled("fix", finding.fix)
@@ -102,14 +104,14 @@ def words_of_cost(cost: Cost) -> str:
 
 
 def _outcome_lines(outcome: Answer) -> Iterator[str]:
-    words = WORDS_BY_CHECK[outcome.check]
+    subject = WORDS_BY_CHECK[outcome.check]
     if outcome.findings:
         mark, text = "FOUND", "; ".join(finding.title for finding in outcome.findings)
     elif outcome.missing:
         mark, text = "-", f"not checked: {outcome.missing}"
     else:
         mark, text = "ok", outcome.seen
-    yield from wrapped(f"{mark:<7}{words:<{CHECK_COLUMN - 9}}{text}", "  ", " " * CHECK_COLUMN)
+    yield from wrapped(f"{mark:<7}{subject:<{CHECK_COLUMN - 9}}{text}", "  ", " " * CHECK_COLUMN)
 
 
 def _labelled(label: str, text: str) -> Iterable[str]:

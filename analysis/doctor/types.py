@@ -175,11 +175,11 @@ def make_finding(
     """Make the finding with this name in findings.csv. `values` fills the fields of its
     templates.
     """
-    known = KNOWN_FINDINGS[name]
+    texts = KNOWN_FINDINGS[name]
     return Finding(
-        cause=known.cause.format(**values),
-        title=known.title.format(**values),
-        fix=known.fix.format(**values),
+        cause=texts.cause.format(**values),
+        title=texts.title.format(**values),
+        fix=texts.fix.format(**values),
         evidence=tuple(evidence),
         cost=cost,
     )

@@ -114,7 +114,7 @@ def _lines_of_table3(rows: Rows) -> Iterator[Line]:
     for target, trainings in _ordered([row for row in rows if row[0].language_pair == "en-de"]):
         numbers = {"bleu_dev": _bleu(target, trainings, "dev")}
         for column, metric in METRIC_BY_COLUMN.items():
-            values = {one.name: one.value_by_metric.get(metric) for one in trainings}
+            values = {training.name: training.value_by_metric.get(metric) for training in trainings}
             numbers[column] = (_number(target, trainings, metric, metric, values),)
         yield _line(3, target.system, target, trainings, rows, numbers)
 

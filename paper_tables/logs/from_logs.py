@@ -184,12 +184,12 @@ def _sentence(jobs: Jobs, rows: Rows, recorded: Collection[str]) -> str:
         return f"{num_logs:,} logs of {num_trainings:,} trainings, whose records fill the tables."
     num_averaged = sum(len(trainings) for _, trainings in rows)
     names = list(dict.fromkeys(name_of_key(target.system) for target, _ in rows))
-    words = f"{num_logs:,} logs read: {num_averaged:,} of {num_trainings:,} trainings fill"
+    beginning = f"{num_logs:,} logs read: {num_averaged:,} of {num_trainings:,} trainings fill"
     if not names:
-        return f"{words} a row of the paper; each log has its reason below."
+        return f"{beginning} a row of the paper; each log has its reason below."
     if len(names) > MAX_NAMES:
         names[MAX_NAMES:] = [f"{len(names) - MAX_NAMES} more"]
-    return f"{words} the {'row' if len(names) == 1 else 'rows'} {joined(names)}."
+    return f"{beginning} the {'row' if len(names) == 1 else 'rows'} {joined(names)}."
 
 
 def _facts(jobs: Jobs, num_not_read: int) -> list[Statement]:

@@ -85,8 +85,8 @@ def make_tables_from_logs(
         # The files of the figures stay in the folder of the scale.
         placed = None
         if figures is not None:
-            place = f"{scale}/{FIGURES_FOLDER}"
-            placed = [figure._replace(folder_name=place) for figure in figures]
+            folder_name = f"{scale}/{FIGURES_FOLDER}"
+            placed = [figure._replace(folder_name=folder_name) for figure in figures]
         text = render_report(frame, tables, origin, placed, links=links, banners=banners)
         write_text(text, output_folder / REPORT_NAME)
         pages = [output_folder / REPORT_NAME, page]
@@ -100,8 +100,8 @@ def _without_nested(folders: Sequence[Path]) -> list[Path]:
     for folder in folders:
         folder_by_place.setdefault(folder.resolve(), folder)
     distinct = []
-    for place, folder in folder_by_place.items():
-        if folder_by_place.keys().isdisjoint(place.parents):
+    for resolved, folder in folder_by_place.items():
+        if folder_by_place.keys().isdisjoint(resolved.parents):
             distinct.append(folder)
     return distinct
 
@@ -111,9 +111,9 @@ def _read_records(listings: Iterable[Listing], config_folder: Path) -> dict[str,
     results_folders_by_scale: dict[str, list[Path]] = {}
     for listing in listings:
         for folder in listing.scale_folders:
-            place = folder.resolve()
-            results_folders_by_scale.setdefault(place.name, []).append(
-                folder.parent if folder.name else place.parent
+            resolved = folder.resolve()
+            results_folders_by_scale.setdefault(resolved.name, []).append(
+                folder.parent if folder.name else resolved.parent
             )
     return {
         scale: gather_from_records(scale, results_folders_by_scale[scale], config_folder)

@@ -42,10 +42,10 @@ def lay_out_logs(
             )
     for training in jobs.trainings:
         name = training.name
-        fills, apart = _numbers(training)
+        fills, unused = _numbers(training)
         if name in scale_by_name:
             fills = f"the tables of scale {scale_by_name[name]}, by its records"
-        why = _why(apart, training.problems)
+        why = _why(unused, training.problems)
         row = _log_row(name, _describe_training(training), _row_words(training), fills, why)
         rows.append((name, row))
         for copy in training.copies:
@@ -77,11 +77,11 @@ def lay_out_logs(
     )
 
 
-def _why(apart: Sequence[str], problems: Sequence[Problem]) -> str:
+def _why(unused: Sequence[str], problems: Sequence[Problem]) -> str:
     """Return problems, each with its reason, and notes, without repetitions."""
     reasons = [problem.text for problem in problems if problem.keeps_out]
     notes = [problem for problem in problems if not problem.keeps_out]
-    texts = [*apart, *dict.fromkeys(reasons)]
+    texts = [*unused, *dict.fromkeys(reasons)]
     more = len(texts) - MAX_PROBLEMS
     texts = texts[:MAX_PROBLEMS] + ([f"and {more} more"] if more > 0 else [])
     texts += [f"note: {note.text}" for note in notes[:MAX_PROBLEMS]]
@@ -90,10 +90,10 @@ def _why(apart: Sequence[str], problems: Sequence[Problem]) -> str:
     return " ".join(f"({number}) {text}." for number, text in enumerate(texts, start=1))
 
 
-def _log_row(name: str, what: str, row: str, fills: str, why: str) -> list[dict[str, Any]]:
+def _log_row(name: str, kind: str, row: str, fills: str, why: str) -> list[dict[str, Any]]:
     cells = {
         "file": label(name),
-        "what": label(what),
+        "what": label(kind),
         "row": label(row),
         "fills": label(fills or DASH),
         "why_not": label(why or DASH),
@@ -103,34 +103,34 @@ def _log_row(name: str, what: str, row: str, fills: str, why: str) -> list[dict[
 
 def _translation_row(translation: Translation) -> list[dict[str, Any]]:
     section, training = translation.section, translation.training
-    fills, apart = "", []
+    fills, unused = "", []
     if translation.bleu is not None:
         role = translation.role or "test set not stated"
         score = f"{translation.metric} ({role}) {rounded(translation.bleu, BLEU)}"
         if translation.value is not None:
             fills = score
         else:
-            apart = [f"{score} is set apart"]
+            unused = [f"{score} is set apart"]
     number = section.value("num_sentences") or section.num_hypotheses
     size = f"{show(number)} sentences" if number else "sentences not counted"
     text = f"generation, {size}, {translation.model_path or 'model not named'}"
     row = training.name if training is not None else ""
-    return _log_row(translation.name, text, row, fills, _why(apart, translation.problems))
+    return _log_row(translation.name, text, row, fills, _why(unused, translation.problems))
 
 
 def _describe_training(training: Training) -> str:
     """Describe a training in one line."""
-    words = ["training", f"update {training.last.last_update:,}"]
-    words += [f"seed {training.seed}"] if training.seed is not None else []
+    parts = ["training", f"update {training.last.last_update:,}"]
+    parts += [f"seed {training.seed}"] if training.seed is not None else []
     num_gpus = training.last.value("num_gpus")
     if training.last.arguments.get("cpu") is True:
-        words.append("CPU")
+        parts.append("CPU")
     elif isinstance(num_gpus, int):
-        words.append("1 GPU" if num_gpus == 1 else f"{num_gpus} GPUs")
+        parts.append("1 GPU" if num_gpus == 1 else f"{num_gpus} GPUs")
     num_starts = len(training.sections)
-    words += [f"{num_starts} starts"] if num_starts > 1 else []
-    words += [training.last.log_format or "no statistics"]
-    return ", ".join(words)
+    parts += [f"{num_starts} starts"] if num_starts > 1 else []
+    parts += [training.last.log_format or "no statistics"]
+    return ", ".join(parts)
 
 
 def _row_words(training: Training) -> str:
@@ -153,12 +153,12 @@ def _numbers(training: Training) -> tuple[str, list[str]]:
     use.
     """
     fills: list[str] = []
-    others: list[str] = []
+    unused: list[str] = []
     for name, value in training.stated.items():
         unit = " million" if name == "num_parameters" else ""
-        words = f"{name} {rounded(value, name)}{unit}"
-        (fills if name in training.value_by_metric else others).append(words)
+        number = f"{name} {rounded(value, name)}{unit}"
+        (fills if name in training.value_by_metric else unused).append(number)
     if PERPLEXITY_METRIC not in training.stated:
-        others.append(f"no {PERPLEXITY_METRIC}")
-    apart = [f"set apart: {', '.join(others)}"] if others else []
-    return "; ".join(fills), apart
+        unused.append(f"no {PERPLEXITY_METRIC}")
+    sentences = [f"set apart: {', '.join(unused)}"] if unused else []
+    return "; ".join(fills), sentences

@@ -112,19 +112,25 @@ def parse_arguments(text: str) -> Arguments:
         tree = ast.parse(python, mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         raise ValueError("the arguments are cut: no whole Namespace or config") from error
-    stated = list(_flatten(tree))
+    entries = list(_flatten(tree))
     is_config = isinstance(tree, ast.Dict)
     values: dict[str, Value] = {}
-    for _, key, value in stated:
+    for _, key, value in entries:
         values.setdefault(key, value)
     program = _program_of(values, is_config=is_config)
     if is_config and program == "train" and values.get("arch") == "transformer":
-        is_printed = {key for group, key, _ in stated if group == "model"}
+        is_printed = {key for group, key, _ in entries if group == "model"}
         is_whole = "encoder_normalize_before" in is_printed
         missing = {} if is_whole else _HYDRA_MODEL
-        stated += [("model", key, value) for key, value in missing.items() if key not in is_printed]
-    others = _OTHER_GROUPS.get(program, frozenset()) if is_config else frozenset()
-    pairs = {(key, str(value)): (key, value) for group, key, value in stated if group not in others}
+        entries += [
+            ("model", key, value) for key, value in missing.items() if key not in is_printed
+        ]
+    unused_groups = _OTHER_GROUPS.get(program, frozenset()) if is_config else frozenset()
+    pairs = {
+        (key, str(value)): (key, value)
+        for group, key, value in entries
+        if group not in unused_groups
+    }
     deciding = "\n".join(sorted("=".join(pair) for pair in pairs))
     digest = hashlib.blake2b(deciding.encode(errors="replace"), digest_size=8).hexdigest()
     return Arguments(program, is_config, tuple(pairs.values()), digest)
@@ -137,11 +143,11 @@ def _flatten(tree: ast.expr, group: str = "", inner: str = "") -> Iterator[tuple
             nested = key if group and key in _NESTED else ""
             yield from _flatten(value, group or key, nested)
             continue
-        found = _value(value)
+        number_or_text = _value(value)
         if key != "_name":
-            yield group, f"{inner}_{key}" if inner else key, found
-        elif found is not None and group:
-            yield group, "arch" if group == "model" else group, found
+            yield group, f"{inner}_{key}" if inner else key, number_or_text
+        elif number_or_text is not None and group:
+            yield group, "arch" if group == "model" else group, number_or_text
 
 
 def _items(tree: ast.expr) -> Iterator[tuple[str, ast.expr]]:

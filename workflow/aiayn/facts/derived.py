@@ -83,7 +83,7 @@ def _code_of_user(section: Section) -> Iterator[Fact]:
 def _conflicts(section: Section) -> Iterator[Fact]:
     """Yield each line that contradicts the arguments or an earlier line about the same quantity."""
     arguments = section.arguments
-    known: dict[str, Value] = {
+    expected: dict[str, Value] = {
         "model_name": arguments.get("arch"),
         "num_gpus": arguments.get("distributed_world_size"),
         "printed_max_tokens": arguments.get("max_tokens"),
@@ -95,13 +95,13 @@ def _conflicts(section: Section) -> Iterator[Fact]:
         "num_sentences": section.num_hypotheses or None,
     }
     for fact in section.facts:
-        if fact.quantity not in known:
+        if fact.quantity not in expected:
             continue
-        first, second = known[fact.quantity], fact.value
+        first, second = expected[fact.quantity], fact.value
         if fact.quantity == "model_path" and first is not None:
             first, second = normal_path(first), normal_path(second)
         if first is None:
-            known[fact.quantity] = second
+            expected[fact.quantity] = second
         elif str(first) != str(second):
             text = f"{fact.quantity} is {first} and {second}"
             yield fact._replace(quantity="conflict", value=text)
@@ -109,12 +109,14 @@ def _conflicts(section: Section) -> Iterator[Fact]:
 
 def _folders(section: Section) -> Iterator[Fact]:
     """Yield text that was loaded from a folder outside the argument `data`."""
-    folders = [normal_path(one) for one in models_of(str(section.arguments.get("data") or ""))]
+    folders = [
+        normal_path(folder) for folder in models_of(str(section.arguments.get("data") or ""))
+    ]
     for fact in section.facts:
         if fact.quantity == "data_path" and section.arguments.get("data"):
             path = normal_path(fact.value)
             places = (path, posixpath.dirname(path))
-            if not any(is_same_place(one, place) for one in folders for place in places):
+            if not any(is_same_place(folder, parent) for folder in folders for parent in places):
                 yield fact._replace(quantity="conflict", value=f"{path} is not in `data`")
                 return
 
@@ -147,15 +149,20 @@ def _history(training: Training) -> list[Fact]:
             faults.append(section.fact("history", text, section.line_of("resumed_updates")))
         reached, begun = section.reach, section.first_time or begun
     best = math.inf
-    for one in training.validations:
-        best, known = min(best, one.loss_bits or best), one.value_by_name.get("best_loss", best)
-        if not faults and known < best - 0.0051:
-            text = f"a best loss of {known}, which no validation here has"
-            faults.append(last.fact("history", text, one.line))
+    for validation in training.validations:
+        best = min(best, validation.loss_bits or best)
+        best_loss = validation.value_by_name.get("best_loss", best)
+        if not faults and best_loss < best - 0.0051:
+            text = f"a best loss of {best_loss}, which no validation here has"
+            faults.append(last.fact("history", text, validation.line))
     if not faults and training.first.arguments:
         first = training.first
         faults = [first.fact("history", "whole", first.line_of("resumed_updates"))]
-    folders = {normal_path(one.arguments.get("data")) for one in training.sections if one.arguments}
+    folders = {
+        normal_path(section.arguments.get("data"))
+        for section in training.sections
+        if section.arguments
+    }
     if len(folders) > 1:
         faults.append(last.fact("data_of_starts", " then ".join(sorted(folders))))
     if training.seed is not None:
@@ -165,7 +172,7 @@ def _history(training: Training) -> list[Fact]:
 
 def _checkpoints(training: Training) -> Iterator[Fact]:
     """Yield saved checkpoints with a folder, name or score that contradicts the training's log."""
-    validation_by_update = {one.update: one for one in training.validations}
+    validation_by_update = {validation.update: validation for validation in training.validations}
     for section in training.sections:
         home = section.save_folder
         saved_by_line: dict[int, dict[str, Value]] = {}
@@ -205,8 +212,14 @@ def _end(training: Training) -> Iterator[Fact]:
     if training.last.last_update:
         yield last.fact("updates", training.last.last_update, line)
     yield last.fact("missing_validations", len(_missing_validations(training)), line)
-    smoothed = [one for one in training.validations if one.loss_bits and one.nll_bits]
-    is_unsmoothed = smoothed and all(one.loss_bits == one.nll_bits for one in smoothed)
+    smoothed = [
+        validation
+        for validation in training.validations
+        if validation.loss_bits and validation.nll_bits
+    ]
+    is_unsmoothed = smoothed and all(
+        validation.loss_bits == validation.nll_bits for validation in smoothed
+    )
     if is_unsmoothed and (real(last.symbols.get("eps_ls")) or 0.0) > 0:
         yield last.fact("unsmoothed_loss", smoothed[-1].loss_bits, smoothed[-1].line)
     if final is not None:
@@ -215,7 +228,9 @@ def _end(training: Training) -> Iterator[Fact]:
             yield last.fact("validation_bleu", final.value_by_name["bleu"], final.line)
             if training.last.arguments.get("eval_bleu") is False:
                 yield last.fact("conflict", "a BLEU although eval_bleu is False", final.line)
-    sizes = [one.target_tokens for one in training.validations if one.target_tokens]
+    sizes = [
+        validation.target_tokens for validation in training.validations if validation.target_tokens
+    ]
     if sizes:
         yield last.fact("spread_of_validations", max(sizes) / min(sizes), line)
 
@@ -225,7 +240,7 @@ def _missing_validations(training: Training) -> list[int]:
     arguments = training.last.arguments
     if arguments.get("disable_validation") is True or not training.validations:
         return []
-    made = {one.update for one in training.validations}
+    validated = {line.update for line in training.validations}
     begin = whole(arguments.get("validate_after_updates")) or 0
     due: set[int] = set()
     for key in ("validate_interval_updates", "save_interval_updates"):
@@ -234,8 +249,8 @@ def _missing_validations(training: Training) -> list[int]:
             due |= set(range(interval, training.last.last_update + 1, interval))
     every = whole(arguments.get("validate_interval")) or 1
     if every < NEVER:
-        due |= {one.update for one in training.epochs if one.epoch % every == 0}
-    return sorted(update for update in due - made if update >= begin)
+        due |= {line.update for line in training.epochs if line.epoch % every == 0}
+    return sorted(update for update in due - validated if update >= begin)
 
 
 def _corpus(section: Section) -> Iterator[Fact]:
@@ -246,13 +261,13 @@ def _corpus(section: Section) -> Iterator[Fact]:
     parts: dict[str, Fact] = {}
     for fact in section.facts:
         name = fact.quantity.removeprefix("pairs_").rstrip("0123456789")
-        known = parts.get(fact.quantity, fact)
-        is_more = (real(fact.value) or 0) >= (real(known.value) or 0)
+        earlier = parts.get(fact.quantity, fact)
+        is_more = (real(fact.value) or 0) >= (real(earlier.value) or 0)
         if fact.quantity.startswith("pairs_") and name == "train" and is_more:
             parts[fact.quantity] = fact
     if parts:
         newest = list(parts.values())[-1]
-        number = sum(whole(one.value) or 0 for one in parts.values())
+        number = sum(whole(part.value) or 0 for part in parts.values())
         yield newest._replace(quantity="train_pairs", value=number)
         yield from _year(section, number, newest)
     dev = section.find(f"pairs_{section.dev_subset}")
@@ -270,7 +285,7 @@ def _corpus(section: Section) -> Iterator[Fact]:
 def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
     """Yield the year of WMT that paths state, or that a published number of pairs shows."""
     texts = [str(section.arguments.get("data") or ""), *map(str, section.values("data_path"))]
-    years = {int(found[1]) for text in texts for found in _YEAR.finditer(text)}
+    years = {int(match[1]) for text in texts for match in _YEAR.finditer(text)}
     if number == WMT17_PAIRS:
         years.add(17)
     for year in sorted(years):
@@ -279,7 +294,7 @@ def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
 
 def _batches(training: Training) -> Iterator[Fact]:
     """Yield the printed size of a batch, and the pairs that an epoch read."""
-    last, ends = training.last, [one for one in training.epochs if one.target_tokens]
+    last, ends = training.last, [epoch for epoch in training.epochs if epoch.target_tokens]
     if not ends:
         return
     updates = [max(1, after.update - before.update) for before, after in pairwise(ends)]
@@ -319,7 +334,7 @@ def _samples(section: Section) -> Iterator[Fact]:
             before = sample
     if section.samples:
         line = section.samples[-1].line
-        num_still = sum(one.value_by_name.get("gnorm") == 0 for one in section.samples)
+        num_still = sum(sample.value_by_name.get("gnorm") == 0 for sample in section.samples)
         yield section.fact("still_updates", num_still / len(section.samples), line)
         if lengths:
             yield section.fact("spread_of_epochs", max(lengths) / max(1e-9, min(lengths)), line)
@@ -336,7 +351,7 @@ def _rates(section: Section) -> Iterator[Fact]:
     """
     symbols = section.symbols
     peak, warmup = real(symbols.get("peak_learning_rate")), whole(symbols.get("warmup_steps"))
-    rates = [one for one in section.samples if "lr" in one.value_by_name]
+    rates = [sample for sample in section.samples if "lr" in sample.value_by_name]
     if symbols.get("schedule") != "inverse_sqrt" or warmup is None or not peak or not rates:
         return
     first = max(0.0, real(section.arguments.get("warmup_init_lr")) or 0.0)
@@ -344,7 +359,8 @@ def _rates(section: Section) -> Iterator[Fact]:
     for sample in rates:
         # fairseq's versions print the rate of this update or of the next update.
         expected = [_rate(peak, warmup, first, sample.update + more) for more in (0, 1)]
-        if min(abs(sample.value_by_name["lr"] / one - 1) for one in expected) > RATE_TOLERANCE:
+        errors = [abs(sample.value_by_name["lr"] / rate - 1) for rate in expected]
+        if min(errors) > RATE_TOLERANCE:
             wrong.append(sample)
     yield section.fact("wrong_rates", len(wrong) / len(rates), (wrong or rates)[0].line)
 
@@ -453,7 +469,7 @@ def _costs(section: Section) -> Iterator[Fact]:
     if done is None or not clock:
         return
     if not section.value("resumed_updates"):  # a later start goes on with the time of those before
-        walls = [one.value_by_name.get("wall", 0.0) for one in section.epochs.values()]
+        walls = [line.value_by_name.get("wall", 0.0) for line in section.epochs.values()]
         clock = max([clock, *walls])
     is_wrong = abs(clock - (real(done.value) or 0.0)) > CLOCK_SECONDS + 0.05 * clock
     yield done._replace(quantity="wrong_clock", value=is_wrong)
@@ -473,7 +489,7 @@ def _speed(training: Training) -> Iterator[Fact]:
     if names:
         yield last.fact("gpu_kinds", len(names), last.line_of("gpu"))
     printed = list(last.epochs.values()) or last.samples
-    speeds = [one.value_by_name["wps"] for one in printed if one.value_by_name.get("wps")]
+    speeds = [line.value_by_name["wps"] for line in printed if line.value_by_name.get("wps")]
     if speeds:
         yield last.fact("speed", statistics.median(speeds), last.last_line)
 
@@ -482,6 +498,6 @@ def _wall_seconds(section: Section) -> float:
     """Return the seconds of a start: printed at its end, by its clock, or printed within it. Return
     0 if they are unknown.
     """
-    walls = [one.value_by_name.get("wall", 0.0) for one in section.epochs.values()]
+    walls = [line.value_by_name.get("wall", 0.0) for line in section.epochs.values()]
     printed = section.real("done_seconds") or _clock_seconds(section)
     return printed or max(walls, default=0.0)

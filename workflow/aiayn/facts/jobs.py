@@ -56,20 +56,20 @@ def _without_copies(sections: list[Section]) -> list[Section]:
     """
     distinct: list[Section] = []
     for section in sorted(sections, key=_incompleteness):
-        for kept in distinct:
-            if not _is_same_start(section, kept):
+        for earlier in distinct:
+            if not _is_same_start(section, earlier):
                 continue
-            if _is_copy(section, kept):
-                kept.copied_in.append(section.path)
+            if _is_copy(section, earlier):
+                earlier.copied_in.append(section.path)
                 break
             if section.first_time:
-                for one, other in ((section, kept), (kept, section)):
-                    text = f"{other.path} has the same start and other numbers"
-                    one.mention("conflict", text, one.line)
+                for first, second in ((section, earlier), (earlier, section)):
+                    text = f"{second.path} has the same start and other numbers"
+                    first.mention("conflict", text, first.line)
         else:
             distinct.append(section)
     order = {id(section): number for number, section in enumerate(sections)}
-    return sorted(distinct, key=lambda one: order[id(one)])
+    return sorted(distinct, key=lambda section: order[id(section)])
 
 
 def _incompleteness(section: Section) -> tuple[bool, bool, int]:
@@ -81,29 +81,29 @@ def _incompleteness(section: Section) -> tuple[bool, bool, int]:
     return is_cut, not is_ended, -section.num_inner - len(section.validations)
 
 
-def _is_same_start(section: Section, kept: Section) -> bool:
+def _is_same_start(section: Section, other: Section) -> bool:
     """Return whether two files contain the same start: arguments, time and first update are
     equal.
     """
     return (
-        section.digest == kept.digest
-        and section.first_time == kept.first_time
-        and section.first_update == kept.first_update
-        and section.path != kept.path
+        section.digest == other.digest
+        and section.first_time == other.first_time
+        and section.first_update == other.first_update
+        and section.path != other.path
     )
 
 
-def _is_copy(section: Section, kept: Section) -> bool:
+def _is_copy(section: Section, other: Section) -> bool:
     """Return whether a section of the same start is a copy: the statistics that both contain are
     equal.
     """
-    common = section.validations.keys() & kept.validations.keys()
-    pairs = [(section.validations[key], kept.validations[key]) for key in common]
+    common = section.validations.keys() & other.validations.keys()
+    pairs = [(section.validations[key], other.validations[key]) for key in common]
     is_equal = all(first.losses == second.losses for first, second in pairs)
     if len(common) >= MIN_COMMON or (common and section.first_time):
         return is_equal
     # Without validations, only equal clocks show that two sections are one.
-    return is_equal and bool(section.first_time) and section.last_time <= kept.last_time
+    return is_equal and bool(section.first_time) and section.last_time <= other.last_time
 
 
 def _grouped(starts: Sequence[Section]) -> list[list[Section]]:
@@ -222,21 +222,26 @@ def _training_of(
         if model_path and _has_saved_into(training, model_folder, path):
             candidates.append(training)
     if not candidates and not model_path:
-        candidates = [one for one in trainings if _is_above(one, section)][-1:]
-    above = [one for one in candidates if _is_above(one, section)]
+        candidates = [training for training in trainings if _is_above(training, section)][-1:]
+    above = [training for training in candidates if _is_above(training, section)]
     if above:
         return above[-1]
-    here = posixpath.dirname(path)
-    beside = [one for one in candidates if any(folder == here for folder, _ in one.places)]
-    near = beside or candidates
-    return near[0] if len(near) == 1 else None
+    log_folder = posixpath.dirname(path)
+    beside = []
+    for training in candidates:
+        if log_folder in [folder for folder, _ in training.places]:
+            beside.append(training)
+    nearest = beside or candidates
+    return nearest[0] if len(nearest) == 1 else None
 
 
 def _is_above(training: Training, section: Section) -> bool:
     """Return whether a training is in the same file as a section and above it. A job writes both in
     this order.
     """
-    return any(one.path == section.path and one.line < section.line for one in training.sections)
+    return any(
+        start.path == section.path and start.line < section.line for start in training.sections
+    )
 
 
 def _has_saved_into(training: Training, model_folder: str, path: str) -> bool:
@@ -246,12 +251,14 @@ def _has_saved_into(training: Training, model_folder: str, path: str) -> bool:
     end of the other. A relative save folder matches only if one of the two logs is in the folder of
     the other log, or in a folder below it.
     """
-    here = posixpath.dirname(path)
+    log_folder = posixpath.dirname(path)
     for folder, save_folder in training.places:
         if not is_same_place(save_folder, model_folder):
             continue
         is_absolute = save_folder.startswith("/") and model_folder.startswith("/")
-        is_around = here == folder or _is_inside(here, folder) or _is_inside(folder, here)
+        is_around = (
+            log_folder == folder or _is_inside(log_folder, folder) or _is_inside(folder, log_folder)
+        )
         if is_absolute or is_around:
             return True
     return False
@@ -265,17 +272,25 @@ def _averagings_of(
     section: Section, model_path: str, averagings: Sequence[Section]
 ) -> list[Section]:
     """Return the averagings that wrote a translation's checkpoint, only the nearest."""
-    here = posixpath.dirname(section.path)
-    made = []
+    log_folder = posixpath.dirname(section.path)
+    candidates = []
     for averaging in averagings:
         folder = posixpath.dirname(averaging.path)
-        is_around = folder == here or _is_inside(here, folder) or _is_inside(folder, here)
+        is_around = (
+            folder == log_folder or _is_inside(log_folder, folder) or _is_inside(folder, log_folder)
+        )
         output = normal_path(str(averaging.value("output") or "").rstrip("."))
         if is_same_place(output, model_path) and (is_around or output.startswith("/")):
-            made.append(averaging)
-    above = [one for one in made if one.path == section.path and one.line < section.line]
-    beside = [one for one in made if posixpath.dirname(one.path) == here]
-    return above[-1:] or beside or made
+            candidates.append(averaging)
+    above = [
+        averaging
+        for averaging in candidates
+        if averaging.path == section.path and averaging.line < section.line
+    ]
+    beside = [
+        averaging for averaging in candidates if posixpath.dirname(averaging.path) == log_folder
+    ]
+    return above[-1:] or beside or candidates
 
 
 def _repeats(translation: Translation, earlier: Sequence[Translation]) -> str:
@@ -285,8 +300,8 @@ def _repeats(translation: Translation, earlier: Sequence[Translation]) -> str:
         return ""
     facts = [(fact.quantity, fact.value) for fact in section.facts]
     for other in earlier:
-        same = [(fact.quantity, fact.value) for fact in other.section.facts]
-        if facts == same and other.training is translation.training:
+        other_facts = [(fact.quantity, fact.value) for fact in other.section.facts]
+        if facts == other_facts and other.training is translation.training:
             return other.name
     return ""
 
@@ -316,8 +331,8 @@ def _has_results(log: Section, section: Section) -> bool:
     if not results or log.path == section.path:
         return False
     folder = posixpath.normpath(posixpath.join(posixpath.dirname(log.path), normal_path(results)))
-    here = posixpath.dirname(section.path)
-    if not is_same_place(folder, here or "."):
+    results_folder = posixpath.dirname(section.path)
+    if not is_same_place(folder, results_folder or "."):
         return False
     names = ("subset", "bleu", "precisions", "reference_tokens")
     is_scored = log.value("bleu") is not None

@@ -112,31 +112,33 @@ class _Walk:
     def listing(self) -> Listing:
         """Walk, and return what was found."""
         stages = {*STAGE_VERSIONS, *(stage.verb for stage in present_stages())}
-        for place, names, files in walk(self.folder, self._unreadable, follows_links=True):
-            if is_scale_folder(place):
-                self.scale_folders.append(place)
+        for folder, names, files in walk(self.folder, self._unreadable, follows_links=True):
+            if is_scale_folder(folder):
+                self.scale_folders.append(folder)
                 names[:] = [name for name in names if name not in stages]
             elif ATTEMPTS_NAME in files:
                 names.clear()
-                self._run_of_ours(place, files)
+                self._run_of_ours(folder, files)
                 continue
             shown = sorted(name for name in names if not name.startswith("."))
             shown_files = sorted(name for name in files if not name.startswith("."))
-            is_ours = any(place.is_relative_to(one) for one in self.scale_folders)
+            is_ours = any(
+                folder.is_relative_to(scale_folder) for scale_folder in self.scale_folders
+            )
             if not is_ours:
                 num_hidden = len(names) + len(files) - len(shown) - len(shown_files)
                 self._num_by_kind["hidden"] += num_hidden
-            names[:] = [name for name in shown if self._is_followed(place / name)]
+            names[:] = [name for name in shown if self._is_followed(folder / name)]
             for name in shown_files:
-                self._file(place / name, is_ours=is_ours)
+                self._file(folder / name, is_ours=is_ours)
         self._count_others()
         return Listing(sorted(self.log_paths), self.scale_folders, sorted(self.left_out))
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
-    def _skip(self, path: Path, what: str, why: str) -> None:
-        self.left_out.append(LeftOut(self._relative(path), what, f"{self._relative(path)}: {why}"))
+    def _skip(self, path: Path, kind: str, why: str) -> None:
+        self.left_out.append(LeftOut(self._relative(path), kind, f"{self._relative(path)}: {why}"))
 
     def _unreadable(self, error: OSError) -> None:
         path = Path(os.fsdecode(error.filename))
@@ -166,15 +168,15 @@ class _Walk:
         self._linked.add(target)
         return True
 
-    def _run_of_ours(self, place: Path, files: list[str]) -> None:
+    def _run_of_ours(self, folder: Path, files: list[str]) -> None:
         """Add a run's own log. Other logs in its folder are the launcher's, each of one attempt,
         and are not read.
         """
         logs = [name for name in files if unpacked_name(name) == LOG_NAME]
-        self.log_paths += [self._relative(place / name) for name in logs]
-        if not logs and place != self.folder:
+        self.log_paths += [self._relative(folder / name) for name in logs]
+        if not logs and folder != self.folder:
             why = f"a run of ours without its {LOG_NAME}: not read; copy the run's folder again"
-            self._skip(place, "run", why)
+            self._skip(folder, "run", why)
 
     def _file(self, path: Path, *, is_ours: bool) -> None:
         """Add a file to the logs, to the list of unread files, or to the count of other files."""
@@ -234,8 +236,8 @@ def reason_not_read(file: LogFile) -> str:
     """
     refusal = file.refusal
     if refusal is not None:
-        place = f"{file.path}:{refusal.line}" if refusal.line else file.path
-        return f"{place}: {refusal.text}; {refusal.next_step}"
+        position = f"{file.path}:{refusal.line}" if refusal.line else file.path
+        return f"{position}: {refusal.text}; {refusal.next_step}"
     if not file.num_lines:
         return f"{file.path}: is empty; copy the log again"
     if file.sections:

@@ -177,24 +177,24 @@ class _Reader:
             return
         section = self._of_program("generate", number)
         section.last_line = number
-        found = _SENTENCE.match(line)
-        if found is None or found[1] != b"H" or found[2] == self._last_sentence:
+        match = _SENTENCE.match(line)
+        if match is None or match[1] != b"H" or match[2] == self._last_sentence:
             return  # other hypotheses of a sentence follow the best
-        self._last_sentence = found[2]
+        self._last_sentence = match[2]
         section.num_hypotheses += 1
-        section.num_marked += _PIECE.search(line, found.end()) is not None
+        section.num_marked += _PIECE.search(line, match.end()) is not None
 
     def _read_score(self, number: int, line: bytes) -> None:
         text = line.decode("utf-8", errors="replace").strip()
-        found = _SCORE.search(text)
-        if found is None or found.end() != len(text):
+        match = _SCORE.search(text)
+        if match is None or match.end() != len(text):
             section = self._of_program("generate", number)
             _unknown(section, number, line, is_serious=True)
             return
         section = self._of_program("generate", number)
-        score = found.groupdict()
-        known = section.find("bleu")
-        if known is not None and (known.value, section.value("precisions")) != (
+        score = match.groupdict()
+        earlier = section.find("bleu")
+        if earlier is not None and (earlier.value, section.value("precisions")) != (
             float(score["bleu"]),
             score["precisions"],
         ):
@@ -288,21 +288,21 @@ class _Reader:
         section = self._section
         if line.startswith(b")"):
             self._is_in_model = False
-        found = _MODULE.match(line)
-        if section is None or found is None:
+        match = _MODULE.match(line)
+        if section is None or match is None:
             if section is not None and line.strip() not in (b")", b"("):
                 _unknown(section, number, line, is_serious=True)
             return
-        names = found[3].decode()
+        names = match[3].decode()
         if names not in section.values("module"):
             section.state("module", names, number)
-        sizes = _SIZES.match(found[4])
+        sizes = _SIZES.match(match[4])
         if names in ("Linear", "Embedding", "QuantLinear") and sizes:
             text = f"{names} {int(sizes[1])} x {int(sizes[2])}"
             if text not in section.values("matrix"):
                 section.state("matrix", text, number)
         if names.startswith(("TransformerEncoderLayer", "TransformerDecoderLayer")):
-            section.state("layer_" + names[11:18].lower(), int(found[2] or 1), number)
+            section.state("layer_" + names[11:18].lower(), int(match[2] or 1), number)
 
     def _look_at_form(self, number: int, line: bytes) -> None:
         self._num_looked_at += 1
@@ -331,8 +331,8 @@ class _Reader:
     def _close_pending(self, *, is_forced: bool) -> None:
         first_line, number = self._pending[0], self._pending_line
         content = b"".join(self._pending)
-        found = _START.search(content)
-        text = content[found.start() if found else 0 :].decode("utf-8", errors="replace")
+        match = _START.search(content)
+        text = content[match.start() if match else 0 :].decode("utf-8", errors="replace")
         if is_open(text) and not is_forced:
             return
         self._pending = []
@@ -375,13 +375,13 @@ class _Reader:
             section.form = "config" if arguments.is_config else form
             section.arguments = arguments.by_key()
             section.digest = arguments.digest
-            stated = section.arguments
-            section.save_folder = normal_path(stated.get("save_dir") or "checkpoints")
-            section.dev_subset = str(stated.get("valid_subset") or "valid").split(",")[0]
+            values = section.arguments
+            section.save_folder = normal_path(values.get("save_dir") or "checkpoints")
+            section.dev_subset = str(values.get("valid_subset") or "valid").split(",")[0]
             for key, value in arguments.pairs:
                 section.state(f"{program}.{key}", value)
-                if value != stated[key] and not key.startswith("distributed_"):
-                    section.state("conflict", f"{key} is {stated[key]} and {value}")
+                if value != values[key] and not key.startswith("distributed_"):
+                    section.state("conflict", f"{key} is {values[key]} and {value}")
             self._keep_time(section, line)
         return section
 
@@ -422,16 +422,18 @@ class _Reader:
                 section.averaged_paths = _averaged_paths(section)
         # Cut arguments without anything below them are a refusal, and not a training.
         self.sections = [
-            one for one in self.sections if one.arguments or one.facts or _has_any(one)
+            section
+            for section in self.sections
+            if section.arguments or section.facts or _has_any(section)
         ]
 
 
 def _language_pair(section: Section) -> str:
     """Return the languages of the arguments, or else of the dictionaries in their order."""
-    stated = [section.arguments.get(key) for key in ("source_lang", "target_lang")]
+    arguments = [section.arguments.get(key) for key in ("source_lang", "target_lang")]
     languages = list(dict.fromkeys(section.values("language")))
     printed = languages[:2] if len(languages) > 1 else [None, None]
-    pair = [str(value or other or "?") for value, other in zip(stated, printed, strict=True)]
+    pair = [str(value or other or "?") for value, other in zip(arguments, printed, strict=True)]
     return "" if pair == ["?", "?"] else "-".join(pair)
 
 
@@ -467,11 +469,11 @@ def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) ->
 
 def _keep_inner(section: Section, number: int, line: bytes) -> None:
     """Take in a line of statistics within an epoch: its update, and of some lines all numbers."""
-    found = UPDATE.search(line)
-    if found is None:
+    match = UPDATE.search(line)
+    if match is None:
         section.mention("broken_lines", "a torn line of statistics", number, 1)
         return
-    update = int(found[1])
+    update = int(match[1])
     if update < section.last_update:
         text = f"update {update:,} follows update {section.last_update:,}"
         section.mention("conflict", text, number)
@@ -527,11 +529,11 @@ def _keep_statistics(section: Section, statistics: Statistics) -> None:
     section.last_update = max(section.last_update, update)
     _check_perplexity(section, statistics)
     if statistics.kind == "valid":
-        known = section.validations.setdefault((statistics.subset, update), statistics)
-        what = f"the validation on {statistics.subset!r} at update {update:,}"
+        earlier = section.validations.setdefault((statistics.subset, update), statistics)
+        subject = f"the validation on {statistics.subset!r} at update {update:,}"
     else:
-        known = section.epochs.setdefault(statistics.epoch, statistics)
-        what = f"the end of epoch {statistics.epoch}"
-    if known.losses != statistics.losses:
-        text = f"{what} has other numbers than line {known.line}: two trainings"
+        earlier = section.epochs.setdefault(statistics.epoch, statistics)
+        subject = f"the end of epoch {statistics.epoch}"
+    if earlier.losses != statistics.losses:
+        text = f"{subject} has other numbers than line {earlier.line}: two trainings"
         section.mention("conflict", text, statistics.line)

@@ -74,19 +74,19 @@ def parse_statistics(line: bytes) -> Statistics | None:
     brace = line.find(b'{"epoch"')
     if brace >= 0:
         return _parse_json(line[brace:])
-    found = _EPOCH.search(line)
-    if found is None or len(_TIME.findall(line)) > 1 or line.count(b"epoch ", found.end()) > 0:
+    match = _EPOCH.search(line)
+    if match is None or len(_TIME.findall(line)) > 1 or line.count(b"epoch ", match.end()) > 0:
         return None  # two processes wrote into one line at once
-    epoch = int(found[1])
-    if found[2]:
-        values = _numbers(_COMMAED.findall(line, found.end()))
-        position = _POSITION.search(line, found.end())
+    epoch = int(match[1])
+    if match[2]:
+        values = _numbers(_COMMAED.findall(line, match.end()))
+        position = _POSITION.search(line, match.end())
         progress = None
         if position and int(position[2]):
             progress = epoch - 1 + int(position[1]) / int(position[2])
         return _statistics("inner", epoch, "", values, progress)
     subset = _SUBSET.search(line)
-    values = _numbers(_PIPED.findall(line, found.end()))
+    values = _numbers(_PIPED.findall(line, match.end()))
     if subset is None:
         return _statistics("epoch", epoch, "", values)
     name = subset[1].decode("utf-8", errors="replace")

@@ -97,19 +97,21 @@ def symbols_of_start(section: Section) -> dict[str, Argument]:
     printed = section.value("num_gpus")
     if printed is not None:
         arguments["distributed_world_size"] = printed
-    others = {"updates", *(() if section.is_ours else OURS_ONLY)}
+    left_out = {"updates", *(() if section.is_ours else OURS_ONLY)}
     symbols = symbols_of_arguments(arguments)
-    return {name: value for name, value in symbols.items() if name not in others}
+    return {name: value for name, value in symbols.items() if name not in left_out}
 
 
 def symbols_of_arguments(arguments: Mapping[str, Argument]) -> Symbols:
     """Return the paper's symbols of a training's arguments."""
     symbols: Symbols = {}
     for symbol, rule in SYMBOL_RULES.items():
-        stated = [_common_value(arguments, key) for key in rule.keys.split()]
-        if (value := next((one for one in stated if one is not None), None)) is not None:
-            words = _WORDS_BY_SWITCH.get(symbol)
-            symbols[symbol] = words[value] if words and isinstance(value, bool) else value
+        for key in rule.keys.split():
+            value = _common_value(arguments, key)
+            if value is not None:
+                names = _WORDS_BY_SWITCH.get(symbol)
+                symbols[symbol] = names[value] if names and isinstance(value, bool) else value
+                break
     if name := str(arguments.get("arch") or ""):
         symbols["architecture"] = "transformer" if _TRANSFORMER.fullmatch(name) else name
         if name != OUR_ARCHITECTURE:
@@ -189,18 +191,22 @@ def _pair(text: Argument) -> tuple[float, float] | tuple[None, None]:
 
 def _schedule(arguments: Mapping[str, Argument], d_model: Symbol | None) -> Symbols:
     name, rate, warmup = map(arguments.get, ("lr_scheduler", "lr", "warmup_updates"))
-    stated = {"schedule": name, "warmup_steps": None, "peak_learning_rate": None}
+    value_by_symbol = {"schedule": name, "warmup_steps": None, "peak_learning_rate": None}
     if name == "fixed":
-        stated = {"schedule": "constant", "warmup_steps": warmup or 0, "peak_learning_rate": rate}
+        value_by_symbol = {
+            "schedule": "constant",
+            "warmup_steps": warmup or 0,
+            "peak_learning_rate": rate,
+        }
     elif name == "inverse_sqrt":
         peak = float(rate) if isinstance(rate, int | float) else rate  # or a rate an epoch
-        stated |= {"warmup_steps": warmup, "peak_learning_rate": peak}
+        value_by_symbol |= {"warmup_steps": warmup, "peak_learning_rate": peak}
     elif name == "equation_3":
-        stated |= {"schedule": "inverse_sqrt", "warmup_steps": warmup}
+        value_by_symbol |= {"schedule": "inverse_sqrt", "warmup_steps": warmup}
         width = arguments.get("schedule_d_model", d_model)
         if isinstance(width, int) and isinstance(warmup, int):
-            stated["peak_learning_rate"] = _peak_of_equation_3(width, warmup)
-    return {symbol: value for symbol, value in stated.items() if value is not None}
+            value_by_symbol["peak_learning_rate"] = _peak_of_equation_3(width, warmup)
+    return {symbol: value for symbol, value in value_by_symbol.items() if value is not None}
 
 
 def _peak_of_equation_3(d_model: int, warmup_steps: int) -> float:

@@ -62,8 +62,8 @@ class Templates:
             for template in self._by_beginning.get(message[:length], ()):
                 if len(message) < length:
                     continue
-                if found := template.pattern.fullmatch(message):
-                    values = zip(template.types, found.groups(), strict=True)
+                if match := template.pattern.fullmatch(message):
+                    values = zip(template.types, match.groups(), strict=True)
                     fields = [(name, _convert(text, kind)) for (name, kind), text in values]
                     return Match(template.kind, tuple(fields))
         return None

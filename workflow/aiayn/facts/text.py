@@ -112,13 +112,13 @@ class LogText:
         """Return what a terminal would show of each line, piece by piece, without prefixes and
         lines of other ranks.
         """
-        found = []
+        pieces = []
         for number, line in enumerate(lines, self.num_lines + 1):
             for piece in ESCAPE.sub(b"", line).split(b"\r"):
                 plain = piece if self._prefix is None else without_prefix(piece, self._prefix)
                 if plain:
-                    found.append((number, plain))
-        return found
+                    pieces.append((number, plain))
+        return pieces
 
 
 def _unreadable(error: OSError) -> Refusal:

@@ -58,8 +58,8 @@ def _search(section: Section) -> Iterator[Fact]:
     arguments, printed = section.arguments, section.find("printed_beam")
     if printed is not None:
         yield printed._replace(quantity="beam_size")
-    elif (stated := whole(arguments.get("beam"))) is not None:
-        yield section.fact("beam_size", stated)
+    elif (beam := whole(arguments.get("beam"))) is not None:
+        yield section.fact("beam_size", beam)
     for fact in section.facts:
         if fact.quantity == "generate.lenpen":
             yield fact._replace(quantity="length_penalty_alpha")
@@ -147,13 +147,14 @@ def _origin(translation: Translation) -> Iterator[Fact]:
     if section.language_pair:
         pairs = [start.language_pair for start in training.sections if start.language_pair]
         yield section.fact("translates", section.language_pair in pairs[-1:])
-    printed, trained = (
-        dict(zip(one.values("language"), one.values("num_types"), strict=False))
-        for one in (section, training.last)
-    )
+    printed, trained = _types_by_language(section), _types_by_language(training.last)
     for language, size in printed.items():
         if trained and trained.get(language) != size:
             yield section.fact("other_dictionary", f"[{language}] {size:,} types")
+
+
+def _types_by_language(section: Section) -> dict[Value, Value]:
+    return dict(zip(section.values("language"), section.values("num_types"), strict=False))
 
 
 def _order_of_time(translation: Translation, training: Training) -> Iterator[Fact]:
@@ -190,11 +191,11 @@ def average_of(translation: Translation, training: Training) -> tuple[str, str]:
     if inputs:
         return _describe(list(inputs.pop()), training), "log"
     name = posixpath.basename(path)
-    place = _other_place([path], training)
+    suffix = _other_place([path], training)
     if name == LAST_CHECKPOINT or (_CHECKPOINT.fullmatch(name) and _are_last([name], training)):
-        return f"last1{place}", "log"
-    if "best" not in name and (found := _AVERAGE_IN_NAME.search(name)):
-        return f"last{found[1] or found[2]}{place}", "name"
+        return f"last1{suffix}", "log"
+    if "best" not in name and (match := _AVERAGE_IN_NAME.search(name)):
+        return f"last{match[1] or match[2]}{suffix}", "name"
     return name or "unknown", "nothing"
 
 
@@ -202,8 +203,8 @@ def _describe(paths: Sequence[str], training: Training) -> str:
     names = [posixpath.basename(path) for path in paths]
     if not names:
         return "unknown"
-    if place := _other_place(paths, training):
-        return f"{len(names)} checkpoints{place}"
+    if suffix := _other_place(paths, training):
+        return f"{len(names)} checkpoints{suffix}"
     if names == [LAST_CHECKPOINT] or _are_last(names, training):
         return f"last{len(names)}"
     newest = max(names, key=lambda name: [int(digits) for digits in re.findall(r"\d{1,12}", name)])
@@ -217,7 +218,9 @@ def _other_place(paths: Sequence[str], training: Training) -> str:
     save_folders = {save_folder for _, save_folder in training.places}
     for path in paths:
         folder = posixpath.dirname(path) or "."
-        if folder != "." and not any(is_same_place(one, folder) for one in save_folders):
+        if folder != "." and not any(
+            is_same_place(save_folder, folder) for save_folder in save_folders
+        ):
             return f" of {folder}"
     return ""
 
@@ -226,8 +229,8 @@ def _are_last(names: Sequence[str], training: Training) -> bool:
     """Return whether the checkpoints are distinct and are the last checkpoints that a training
     saved.
     """
-    found = [_CHECKPOINT.fullmatch(name) for name in names]
-    numbers = [(int(one[1]), int(one[2] or 0)) for one in found if one]
+    matches = [_CHECKPOINT.fullmatch(name) for name in names]
+    numbers = [(int(match[1]), int(match[2] or 0)) for match in matches if match]
     if len(numbers) < len(names) or len(set(names)) < len(names):
         return False
     is_by_update = all(update for _, update in numbers)
@@ -239,8 +242,8 @@ def _are_last(names: Sequence[str], training: Training) -> bool:
 def _saved(training: Training) -> list[tuple[int, int]]:
     """Return epoch and update (0 for the end of an epoch) of the checkpoints that lines state."""
     paths = [str(fact.value) for fact in training.facts if fact.quantity == "saved_path"]
-    found = [_CHECKPOINT.fullmatch(posixpath.basename(normal_path(path))) for path in paths]
-    return [(int(one[1]), int(one[2] or 0)) for one in found if one]
+    matches = [_CHECKPOINT.fullmatch(posixpath.basename(normal_path(path))) for path in paths]
+    return [(int(match[1]), int(match[2] or 0)) for match in matches if match]
 
 
 def _saved_epochs(training: Training) -> list[int]:
@@ -250,10 +253,10 @@ def _saved_epochs(training: Training) -> list[int]:
     the end of a last epoch that --max-update cuts short. If the log lacks lines about checkpoints,
     a last epoch that is shorter than the others counts as not saved.
     """
-    stated = sorted({epoch for epoch, update in _saved(training) if not update})
-    if stated:
-        return stated
-    ends = {one.epoch: one.update for one in training.epochs}
+    printed = sorted({epoch for epoch, update in _saved(training) if not update})
+    if printed:
+        return printed
+    ends = {line.epoch: line.update for line in training.epochs}
     every = whole(training.last.arguments.get("save_interval")) or 1
     whole_epochs = sorted(ends)
     if len(whole_epochs) >= 3:
@@ -267,9 +270,9 @@ def _saved_epochs(training: Training) -> list[int]:
 
 def _saved_updates(training: Training) -> list[int]:
     """Return the updates within an epoch at which a checkpoint was saved."""
-    stated = sorted({update for _, update in _saved(training) if update})
-    if stated:
-        return stated
+    printed = sorted({update for _, update in _saved(training) if update})
+    if printed:
+        return printed
     interval = whole(training.last.arguments.get("save_interval_updates")) or 0
     if not 0 < interval < NEVER:
         return []

@@ -31,22 +31,22 @@ def judge(
 
     Each fact is there once.
     """
-    found: dict[tuple[str, str], Problem] = {}
-    stated: set[str] = set()
+    problem_by_fact: dict[tuple[str, str], Problem] = {}
+    stated_quantities: set[str] = set()
     for fact in facts:
         key = fact.quantity, str(fact.value)
         if fact.value is not None:
-            stated.add(fact.quantity)
-        if key not in found:
+            stated_quantities.add(fact.quantity)
+        if key not in problem_by_fact:
             problem = _problem(fact, rules.get(fact.quantity), target, numbers)
             if problem is not None:
-                found[key] = problem
+                problem_by_fact[key] = problem
     for rule in rules.values():
-        if not rule.required_by or rule.quantity in stated:
+        if not rule.required_by or rule.quantity in stated_quantities:
             continue
         keeps_out = tuple(number for number in numbers if number in rule.required_by)
         if keeps_out:
-            found[rule.quantity, ""] = Problem(
+            problem_by_fact[rule.quantity, ""] = Problem(
                 quantity=rule.quantity,
                 value=None,
                 expected=show_allowed(rule.allowed, target),
@@ -59,7 +59,7 @@ def judge(
         """Return the position of the first number that a problem keeps out; notes are last."""
         return numbers.index(problem.keeps_out[0]) if problem.keeps_out else len(numbers)
 
-    return sorted(found.values(), key=first_number)
+    return sorted(problem_by_fact.values(), key=first_number)
 
 
 def _problem(

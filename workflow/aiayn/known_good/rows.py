@@ -235,6 +235,10 @@ def scored(
 
 
 def _mark(translation: Translation) -> str:
-    words = {"average_known_by": "average by name", "time_unknown": "time unknown"}
-    marks = {words[note.quantity] for note in translation.problems if note.quantity in words}
+    mark_by_quantity = {"average_known_by": "average by name", "time_unknown": "time unknown"}
+    marks = {
+        mark_by_quantity[note.quantity]
+        for note in translation.problems
+        if note.quantity in mark_by_quantity
+    }
     return "; ".join(sorted(marks))

@@ -59,9 +59,11 @@ def read_table(path: Path = TABLE_PATH) -> dict[str, Rule]:
     with path.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
             rule = Rule(**row)
-            others = rule.needed_by - set(NUMBERS)
-            if rule.quantity in rules or others:
-                raise ValueError(f"{path}: {rule.quantity}: twice, or for unknown numbers {others}")
+            unknown = rule.needed_by - set(NUMBERS)
+            if rule.quantity in rules or unknown:
+                raise ValueError(
+                    f"{path}: {rule.quantity}: twice, or for unknown numbers {unknown}"
+                )
             rules[rule.quantity] = rule
     return rules
 
@@ -80,7 +82,7 @@ def _is_allowed(value: Value, alternative: str, target: Mapping[str, TargetValue
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return ANY in (low, high) or (is_number and bool(low <= value <= high))
     values, tolerance = _values(alternative, target)
-    return ANY in values or any(are_equal(value, one, tolerance) for one in values)
+    return ANY in values or any(are_equal(value, expected, tolerance) for expected in values)
 
 
 def _values(text: str, target: Mapping[str, TargetValue]) -> tuple[tuple[Value, ...], float]:
@@ -89,11 +91,11 @@ def _values(text: str, target: Mapping[str, TargetValue]) -> tuple[tuple[Value, 
     """
     if text.startswith("["):
         return _listed(text), 0.0
-    found = _TARGET.fullmatch(text)
-    if found is None:
+    match = _TARGET.fullmatch(text)
+    if match is None:
         return (text,), 0.0
-    expected = target.get(found[1], ())
-    return expected if isinstance(expected, tuple) else (expected,), float(found[2] or 0.0)
+    expected = target.get(match[1], ())
+    return expected if isinstance(expected, tuple) else (expected,), float(match[2] or 0.0)
 
 
 @functools.cache
@@ -109,9 +111,9 @@ def _ends(text: str, target: Mapping[str, TargetValue]) -> tuple[Any, Any]:
 
 
 def _end(text: str, target: Mapping[str, TargetValue], default: float) -> Any:
-    found = _TARGET.fullmatch(text)
-    if found:
-        return target.get(found[1], math.nan)
+    match = _TARGET.fullmatch(text)
+    if match:
+        return target.get(match[1], math.nan)
     return float(text) if text else default
 
 
@@ -133,6 +135,6 @@ def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
             return f"at most {show(high)}" if low == -math.inf else f"at least {show(low)}"
         return f"{show(low)} to {show(high)}"
     values, tolerance = _values(first, target)
-    words = [show(value) for value in values if value is not None] or ["none"]
-    text = words[0] if first.startswith("[") else " or ".join(words)
+    texts = [show(value) for value in values if value is not None] or ["none"]
+    text = texts[0] if first.startswith("[") else " or ".join(texts)
     return f"about {text}" if tolerance else text
