@@ -150,13 +150,22 @@ class Pipeline:
 
     def planned(self, *arguments: str) -> set[str]:
         """Return what a dry run would make: each record's path below results/<scale>, and `tables`."""
+        return planned_in(self.dry_run(*arguments))
+
+    def dry_run(self, *arguments: str) -> str:
+        """Return what a dry run prints, with the command of each job."""
         finished = self.run("--dry-run", "--printshellcmds", *arguments)
         assert finished.returncode == 0, finished.stdout
-        commands = re.findall(r"^ *(aiayn .*?) (?:2>|>)", finished.stdout, flags=re.MULTILINE)
-        names = [name_of(shlex.split(command)[1:]) for command in commands]
-        assert len(set(names)) == len(names), "a record is made twice"
-        assert bool(names) != (NOTHING_TO_DO in finished.stdout), finished.stdout
-        return set(names)
+        return finished.stdout
+
+
+def planned_in(printed: str) -> set[str]:
+    """Return what a dry run that printed this would make."""
+    commands = re.findall(r"^ *(aiayn .*?) (?:2>|>)", printed, flags=re.MULTILINE)
+    names = [name_of(shlex.split(command)[1:]) for command in commands]
+    assert len(set(names)) == len(names), "a record is made twice"
+    assert bool(names) != (NOTHING_TO_DO in printed), printed
+    return set(names)
 
 
 def name_of(arguments: list[str]) -> str:

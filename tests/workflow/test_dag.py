@@ -2,10 +2,12 @@
 with a fake `aiayn`.
 """
 
+import functools
 import json
 import re
 import shlex
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from aiayn.__main__ import build_parser
 from aiayn.spec.sheet import SHEET_NAME, read_sheet
 from aiayn.stages import STAGE_VERSIONS
 from aiayn.wings import present_stages
-from tests.pipeline_copy import Pipeline, make_pipeline
+from tests.pipeline_copy import Pipeline, make_pipeline, planned_in
 
 ONE_SEED = (
     "--config",
@@ -77,18 +79,32 @@ def with_config(pipeline: Pipeline, *arguments: str) -> Pipeline:
     )
 
 
+@pytest.fixture(scope="module")
+def dry_run_of(untouched: Pipeline) -> Callable[[str], str]:
+    """Return what a dry run of a scale prints; each is made once."""
+
+    @functools.cache
+    def dry_run(scale: str) -> str:
+        # A bare `snakemake` is the paper's.
+        arguments = () if scale == "paper" else ("--configfile", f"workflow/config/{scale}.yaml")
+        return with_config(untouched, *arguments).dry_run()
+
+    return dry_run
+
+
 @pytest.mark.parametrize("scale", NUM_BY_VERB_BY_SCALE)
-def test_a_scale_asks_for_its_stages_and_nothing_else(untouched: Pipeline, scale: str) -> None:
-    # A bare `snakemake` is the paper's.
-    arguments = () if scale == "paper" else ("--configfile", f"workflow/config/{scale}.yaml")
-    assert count_verbs(with_config(untouched, *arguments).planned()) == num_by_verb(scale)
+def test_a_scale_asks_for_its_stages_and_nothing_else(
+    dry_run_of: Callable[[str], str], scale: str
+) -> None:
+    assert count_verbs(planned_in(dry_run_of(scale))) == num_by_verb(scale)
 
 
 @pytest.mark.parametrize("scale", ["paper", "multi30k"])
-def test_a_training_has_one_job_for_all_its_evaluations(untouched: Pipeline, scale: str) -> None:
-    pipeline = with_config(untouched, "--configfile", f"workflow/config/{scale}.yaml")
-    text = pipeline.run("--dry-run", "--printshellcmds").stdout
-    calls = [shlex.split(call) for call in re.findall(r"^ *aiayn (evaluations .*?) >", text, re.M)]
+def test_a_training_has_one_job_for_all_its_evaluations(
+    dry_run_of: Callable[[str], str], scale: str
+) -> None:
+    commands = re.findall(r"^ *aiayn (evaluations .*?) >", dry_run_of(scale), re.M)
+    calls = [shlex.split(command) for command in commands]
     words_by_place = {}
     for call in calls:
         flags = vars(build_parser("evaluations").parse_args(call[1:]))
@@ -112,11 +128,11 @@ def test_a_value_of_the_config_reaches_every_training_and_repeats_it_unless_it_i
     change: str, flag: str, finished_demo: Pipeline
 ) -> None:
     """The systems' own is fp32."""
-    planned = finished_demo.planned("--config", change)
+    text = finished_demo.dry_run("--config", change)
+    planned = planned_in(text)
     trained = {name for name in finished_demo.made() if name.split("/")[0] == "train"}
     assert len(trained) == 12
     assert trained & planned == (trained if flag else set())
-    text = finished_demo.run("--dry-run", "--printshellcmds", "--config", change).stdout
     commands = re.findall(r"^ *aiayn train .*$", text, flags=re.MULTILINE)
     assert len(commands) == (12 if flag else 0)
     assert all(f" {flag} " in command for command in commands)
