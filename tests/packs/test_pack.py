@@ -117,6 +117,7 @@ def rewrite(path: Path, **changes: object) -> None:
     write_sealed(json.dumps(json.loads(content) | changes), path)
 
 
+@pytest.mark.usefixtures("without_tables")
 def test_runs_that_are_no_longer_here_stay_in_the_pack(site: Site, tmp_path: Path) -> None:
     first = texts(pack(site, tmp_path / "measured").folder)
     lose_run(site, "demo_en_de", "base", 2)
@@ -139,6 +140,7 @@ def test_runs_that_are_no_longer_here_stay_in_the_pack(site: Site, tmp_path: Pat
     assert pack(site, tmp_path / "another").num_kept == 0
 
 
+@pytest.mark.usefixtures("without_tables")
 @pytest.mark.parametrize("differs", ["spec", "data"])
 def test_a_run_of_another_spec_or_of_other_data_does_not_stay_in_the_pack(
     site: Site, tmp_path: Path, differs: str
@@ -157,6 +159,7 @@ def test_a_run_of_another_spec_or_of_other_data_does_not_stay_in_the_pack(
     assert not exists(packed.folder / "train/demo_en_de/base/seed2.json")
 
 
+@pytest.mark.usefixtures("without_tables")
 def test_a_run_that_is_no_longer_asked_for_leaves_the_pack_and_is_named(
     site: Site, tmp_path: Path
 ) -> None:
@@ -167,6 +170,7 @@ def test_a_run_that_is_no_longer_asked_for_leaves_the_pack_and_is_named(
     assert pack(site, tmp_path / "measured", only=FIRST_SEEDS).left_out == ()
 
 
+@pytest.mark.usefixtures("without_tables")
 @pytest.mark.parametrize(
     ("is_torn", "message"),
     [
@@ -216,6 +220,7 @@ def test_half_of_the_runs_are_packed_and_the_rest_is_named(site: Site, tmp_path:
     assert rendered(render(site, packed.folder)) == rendered(packed.folder)
 
 
+@pytest.mark.usefixtures("without_tables")
 def test_nothing_of_this_machine_is_in_a_pack(site: Site, tmp_path: Path) -> None:
     path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
     train = read_record(path, TrainRecord)
@@ -250,6 +255,7 @@ def test_nothing_of_this_machine_is_in_a_pack(site: Site, tmp_path: Path) -> Non
     assert log == f"a log of {train.run}, kept below runs/{train.run}\n"
 
 
+@pytest.mark.usefixtures("without_tables")
 def test_a_log_of_a_run_trained_elsewhere_names_no_folder_of_there(
     site: Site, tmp_path: Path
 ) -> None:
@@ -286,6 +292,7 @@ def test_scores_of_other_translations_are_not_packed(site: Site, tmp_path: Path)
     assert list((tmp_path / "measured").iterdir()) == []
 
 
+@pytest.mark.usefixtures("without_tables")
 def test_a_pack_that_is_too_large_is_refused_and_nothing_is_changed(
     site: Site, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def pack(site: Site, output: Path) -> Packed:
     )
 
 
+@pytest.mark.usefixtures("without_tables")
 def test_a_packed_model_names_no_host_and_stays_in_later_packs(
     site: Site, tmp_path: Path, shipped: Path
 ) -> None:
@@ -148,6 +149,7 @@ def test_a_packed_model_names_no_host_and_stays_in_later_packs(
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.usefixtures("without_tables")
 def test_a_model_of_no_packed_run_is_left_out_and_named(
     site: Site, tmp_path: Path, shipped: Path
 ) -> None:
