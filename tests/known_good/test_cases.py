@@ -195,47 +195,59 @@ def test_10_a_checkpoint_of_a_different_folder_or_name_does_not_fill(
     assert ("g.log" in filled(judged)) == fills
 
 
-@pytest.mark.parametrize(
-    "hypothesis", ["Der Hu ##nd .", "\u0120Der \u0120Hu nd", "\u2581Der \u2581Hu nd", "Hu@@ nd"]
-)
-def test_11_hypotheses_in_pieces_do_not_fill(hypothesis: str, tmp_path: Path) -> None:
-    printed = replace(GENERATION, num_printed=3003, hypothesis=hypothesis)
-    judged = judge_base(tmp_path, g=printed.changed(remove_bpe=None).text())
-    (problem,) = translation(judged).problems
-    assert (problem.quantity, problem.value) == ("counts", "pieces")
+# What is printed in place of what, in the log of the training (a) or of the translation (g), and the
+# quantity that sets the number apart.
+HEAD = "2024-03-01 12:00:00 | INFO | fairseq_cli.train | training on 8"
+EDITS = {
+    "13 more parameters": ("a", "63102976", "93324288", "parameters_of_arguments"),
+    "13 rates of a different schedule": ("a", "lr=0.000", "lr=0.0001", "wrong_rates"),
+    "14 a negative loss": ("a", "nll_loss 2.000 | ppl 4.00", "nll_loss -2.000 | ppl 0.25", "final_nll_bits"),
+    "14 no number": ("g", "BLEU4 = 27.31", "BLEU4 = nan", "bleu"),
+    "14 a negative BLEU": ("g", "BLEU4 = 27.31", "BLEU4 = -3.00", "bleu"),
+    "14 a BLEU above 100": ("g", "BLEU4 = 27.31", "BLEU4 = 271.50", "bleu"),
+    "42 frozen parameters": ("a", "(num. trained: 63102976)", "(num. trained: 30000000)", "frozen_parameters"),
+    "42 a class": ("a", "| training on 8", f"| model: transformer_wmt_en_de (DeepNormTransformerModel)\n{HEAD}", "model_class"),
+    "42 a module": ("a", "FairseqDropout()", "DeepNorm()", "module"),
+    "42 a frozen encoder": ("a", "| training on 8", f"| freezing the encoder of the model\n{HEAD}", "unknown_line"),
+    "42 dropped samples": ("a", "| training on 8", f"| train | 250,000 samples of the corpus were dropped\n{HEAD}", "unknown_line"),
+    "46 a perplexity": ("a", "nll_loss 2.000 | ppl 4.00", "nll_loss 2.000 | ppl 4.96", "conflict"),
+    "46 a score": ("g", "BLEU4 = 27.31", "BLEU4 = 28.40", "bleu_error"),
+    "46 a length": ("g", "syslen=66501", "syslen=60501", "bleu_error"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("changed", [
-    {"max_relative_length": 16}, {"enc_layer_configuration": "AAAAAFFF"}, {"max_valid_steps": 10},
-    {"quant_noise_scalar": 0.5}, {"truncate_source": True}, {"ddp_backend": "slow_mo"},
-    {"finetune_from_model": "x.pt"}, {"sentence_avg": True}, {"upsample_primary": 2},
-])  # fmt: skip
-def test_12_13_17_an_argument_that_changes_the_training_sets_it_apart(
-    changed: dict[str, object], tmp_path: Path
+@pytest.mark.parametrize("name", EDITS)
+def test_13_14_42_46_an_edit_of_a_log_sets_its_number_apart(name: str, tmp_path: Path) -> None:
+    log, old, new, quantity = EDITS[name]
+    text = {"a": BASE, "g": GENERATION}[log].text()
+    assert old in text
+    judged = judge_base(tmp_path, **{log: text.replace(old, new)})
+    assert quantity in problems_of(judged, f"{log}.log")
+    numbers = filled(judged).get(f"{log}.log", [])
+    assert not {"ppl_per_subword", "bleu"} & set(numbers)
+
+
+# A search that cuts long translations, or hypotheses that are still in pieces.
+PIECES = {"remove_bpe": None}
+SEARCHES = [
+    ({}, "Hund .", ""), ({"max_len_a": 1.0, "max_len_b": 50}, "Hund .", ""),
+    ({"max_len_a": 1.2, "max_len_b": 10}, "Hund .", ""),
+    ({"max_len_a": 1.0, "max_len_b": 0}, "Hund .", "limit_of_20_tokens"),
+    ({"max_len_a": 0, "max_len_b": 50}, "Hund .", "limit_of_100_tokens"),
+    ({"max_len_b": 10}, "Hund .", "limit_of_20_tokens"), (PIECES, "Der Hu ##nd .", "counts"),
+    (PIECES, "\u0120Der \u0120Hu nd", "counts"), (PIECES, "\u2581Der \u2581Hu nd", "counts"),
+    (PIECES, "Hu@@ nd", "counts"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "hypothesis", "quantity"), SEARCHES)
+def test_11_45_what_a_search_prints(
+    changed: dict[str, object], hypothesis: str, quantity: str, tmp_path: Path
 ) -> None:
-    judged = judge_base(tmp_path, a=BASE.changed(**changed).text())
-    (key,) = changed
-    assert f"train.{key}" in problems_of(judged, "a.log")
-    assert "ppl_per_subword" not in filled(judged)["a.log"]
-
-
-def test_13_parameters_and_rates_that_the_arguments_do_not_make(tmp_path: Path) -> None:
-    text = BASE.text().replace("63102976", "93324288")
-    assert "parameters_of_arguments" in problems_of(judge_base(tmp_path / "a", a=text), "a.log")
-    rates = re.sub(r"lr=([\d.e-]+)", lambda found: f"lr={0.3 * float(found[1]):.6g}", BASE.text())
-    assert "wrong_rates" in problems_of(judge_base(tmp_path / "b", a=rates), "a.log")
-
-
-@pytest.mark.parametrize("value", ["nan", "-3.00", "271.50"])
-def test_14_an_impossible_bleu_does_not_fill(value: str, tmp_path: Path) -> None:
-    judged = judge_base(tmp_path, g=replace(GENERATION, value=value).text())
-    assert filled(judged) == {"a.log": WHOLE}
-
-
-def test_14_a_negative_loss_sets_the_perplexity_apart(tmp_path: Path) -> None:
-    text = BASE.text().replace("nll_loss 2.000 | ppl 4.00", "nll_loss -2.000 | ppl 0.25")
-    judged = judge_base(tmp_path, a=text)
-    assert "ppl_per_subword" not in filled(judged)["a.log"]
+    printed = replace(GENERATION, num_printed=3003, hypothesis=hypothesis).changed(**changed)
+    judged = judge_base(tmp_path, g=printed.text())
+    assert (quantity in problems_of(judged, "g.log")) == bool(quantity)
+    assert ("g.log" in filled(judged)) == (not quantity)
 
 
 def test_15_a_windows_path_is_one_model(tmp_path: Path) -> None:
@@ -393,23 +405,6 @@ def test_40_two_seeds_with_the_same_losses_are_one(tmp_path: Path) -> None:
     assert problems_of(judged, "1.log") == problems_of(judged, "2.log") == {"same_losses"}
 
 
-@pytest.mark.parametrize(("old", "new", "quantity"), [
-    ("(num. trained: 63102976)", "(num. trained: 30000000)", "frozen_parameters"),
-    ("| training on 8", "| model: transformer_wmt_en_de (DeepNormTransformerModel)\n2024-03-01 12:00:00 | INFO | fairseq_cli.train | training on 8", "model_class"),
-    ("FairseqDropout()", "DeepNorm()", "module"),
-    ("| training on 8", "| freezing the encoder of the model\n2024-03-01 12:00:00 | INFO | fairseq_cli.train | training on 8", "unknown_line"),
-    ("| training on 8", "| train | 250,000 samples of the corpus were dropped\n2024-03-01 12:00:00 | INFO | fairseq_cli.train | training on 8", "unknown_line"),
-])  # fmt: skip
-def test_42_what_fairseq_prints_of_the_code(
-    old: str, new: str, quantity: str, tmp_path: Path
-) -> None:
-    text = BASE.text()
-    assert old in text
-    judged = judge_base(tmp_path, a=text.replace(old, new))
-    assert quantity in problems_of(judged, "a.log")
-    assert filled(judged) == {"a.log": []}
-
-
 def test_43_the_text_of_a_different_year_and_other_dictionaries(tmp_path: Path) -> None:
     wmt17 = replace(BASE, num_train_pairs=3_961_179).changed(data="data-bin/wmt17_en_de")
     assert "wmt_year" in problems_of(judge_base(tmp_path / "a", a=wmt17.text()), "a.log")
@@ -430,31 +425,6 @@ def test_44_the_bleu_of_a_validation_fills_no_row_and_is_a_note(tmp_path: Path) 
     judged = judge_base(tmp_path, a=text, av="", g="")
     assert filled(judged) == {"a.log": WHOLE}
     assert noted(training(judged)) == {"validation_bleu"}
-
-
-@pytest.mark.parametrize("limits", [
-    {"max_len_a": 1.0, "max_len_b": 0}, {"max_len_a": 0, "max_len_b": 50}, {"max_len_b": 10},
-])  # fmt: skip
-def test_45_a_short_limit_of_length(limits: dict[str, float], tmp_path: Path) -> None:
-    judged = judge_base(tmp_path, g=GENERATION.changed(**limits).text())
-    assert problems_of(judged, "g.log") & {"limit_of_20_tokens", "limit_of_100_tokens"}
-    assert "g.log" not in filled(judged)
-
-
-@pytest.mark.parametrize(
-    "limits", [{}, {"max_len_a": 1.0, "max_len_b": 50}, {"max_len_a": 1.2, "max_len_b": 10}]
-)
-def test_45_a_long_limit_fills(limits: dict[str, float], tmp_path: Path) -> None:
-    assert filled(judge_base(tmp_path, g=GENERATION.changed(**limits).text())) == ALL
-
-
-def test_46_the_arithmetic_of_one_line(tmp_path: Path) -> None:
-    text = BASE.text().replace("nll_loss 2.000 | ppl 4.00", "nll_loss 2.000 | ppl 4.96")
-    assert "conflict" in problems_of(judge_base(tmp_path / "a", a=text), "a.log")
-    wrong = GENERATION.text().replace("BLEU4 = 27.31", "BLEU4 = 28.40")
-    assert problems_of(judge_base(tmp_path / "b", g=wrong), "g.log") == {"bleu_error"}
-    lengths = GENERATION.text().replace("syslen=66501", "syslen=60501")
-    assert problems_of(judge_base(tmp_path / "c", g=lengths), "g.log") == {"bleu_error"}
 
 
 def test_47_seconds_and_gpus_concern_the_cost_only(tmp_path: Path) -> None:
