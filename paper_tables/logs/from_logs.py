@@ -36,7 +36,7 @@ from paper_tables.tables.table3 import lay_out_table3
 
 MAX_NAMES = 6  # rows or files that a sentence lists
 LOGS_PAGE_NAME = "logs.html"  # the page of the logs, if report.html is the page of a scale
-FEW_LOGS = 20  # are read in a second
+FEW_LOGS = 20  # are read in a second, and their table is short enough to come first
 logger = logging.getLogger(__name__)
 NO_VERDICT = "No verdict: a log's BLEU is of another definition than the printed one."
 
@@ -89,15 +89,16 @@ def make_page_of_logs(
     unread = tuple(not_read(files, left_out))
     num_averaged = sum(len(trainings) for _, trainings in rows)
     page_path = output_folder / (REPORT_NAME if is_first_page else LOGS_PAGE_NAME)
+    begins_with_logs = bool(unrecorded) and len(files) <= FEW_LOGS
     page_text = render_page(
         f"{TITLE}, from logs: {', '.join(map(_name, listing_by_folder))}",
         _sentence(jobs, rows, scale_by_name),
-        tables if unrecorded else [*tables, table_of_logs],
+        tables if begins_with_logs else [*tables, table_of_logs],
         figures,
         Origin(made=utc_now(), commit=commit_label(), so_far=False),
         lead=[NO_VERDICT] if unrecorded else [],
         banners=banners,
-        first_tables=[table_of_logs] if unrecorded else [],
+        first_tables=[table_of_logs] if begins_with_logs else [],
         facts=[*links, *_facts(jobs, len(unread))],
     )
     write_text(page_text, page_path)

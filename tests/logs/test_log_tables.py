@@ -74,6 +74,8 @@ def test_all_files_are_written_also_those_for_machines(tmp_path: Path) -> None:
     }
     written = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
     assert written == names | {"report.html"}
+    page = (output / "report.html").read_text(encoding="utf-8")
+    assert page.index('id="logs"') < page.index('id="table2"')  # the reader's own logs come first
 
 
 def test_a_folder_without_logs_is_no_success(
