@@ -20,7 +20,6 @@ from fairseq.trainer import Trainer
 
 from aiayn.train import compat
 from aiayn.train.fairseq_args import DataBin, train_flags
-from aiayn.train.optimiser import clip_on_device
 from aiayn.train.task import AiaynTranslationTask
 from tests import records_factory
 from tests.engine.models import EOS, NUM_SYMBOLS, PAD, make_dictionary, randomise
@@ -87,18 +86,11 @@ def make_pairs(seed: int = 1) -> Pairs:
 
 
 @pytest.fixture
-def trainer(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Trainer]:
+def trainer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trainer]:
     """Return fairseq's trainer as `aiayn train` makes it, with a float64 model that has noise on
     all parameters; the parameter is P_drop, 0 without one.
     """
     training = msgspec.structs.replace(TRAINING, p_drop=getattr(request, "param", 0.0))
-    # Without clipping the norm of the gradients is only logged. On CPUs fairseq computes it, and
-    # accepts only fp32.
-    monkeypatch.setattr(
-        "fairseq.utils.clip_grad_norm_", lambda params, norm, _: clip_on_device(list(params), norm)
-    )
     data = DataBin(folder=str(tmp_path), source_language="en", target_language="de", is_joint=True)
     cfg = compat.training_config(
         train_flags(training, data, seed=1, save_folder=str(tmp_path), device="cpu")

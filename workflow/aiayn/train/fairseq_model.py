@@ -121,6 +121,16 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
             src_tokens, prev_output_tokens, target_BT, eps_ls=eps_ls, num_tokens=num_tokens
         )
 
+    def train(self, mode: bool = True) -> "AiaynTransformer":
+        """Switch all modules, unless they train already: each update of fairseq asks twice."""
+        if mode and self.training:
+            return self
+        switched: AiaynTransformer = super().train(mode)
+        return switched
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """Do nothing: no module depends on the update. fairseq's method asks each one."""
+
     def prepare_for_inference_(self, cfg: Any) -> None:
         """Raise an error in fairseq's commands that translate. They call this function after
         loading a model.

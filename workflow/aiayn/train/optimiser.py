@@ -60,20 +60,19 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         update waits, too (`plan/kernels.csv`). So a gradient that is not finite never
         reaches the weights or a checkpoint.
         """
-        gradients = [parameter.grad for parameter in self.params if parameter.grad is not None]
-        # fairseq's own norm, where nothing waits for a GPU or where the norm spans sharded
-        # parameters.
-        if not gradients or gradients[0].is_cpu or aggregate_norm_fn is not None:
+        # fairseq's own norm, where it spans sharded parameters.
+        if aggregate_norm_fn is not None:
             norm: torch.Tensor = super().clip_grad_norm(max_norm, aggregate_norm_fn)
             return norm
-        return clip_on_device(list(self.params), max_norm).cpu()
+        return clip_by_norm(list(self.params), max_norm).cpu()
 
     def multiply_grads(self, c: Any) -> None:
         """Multiply the gradients by a factor. A factor of 1 is skipped, because `FlatGradients` may
         have divided them already.
         """
         if torch.is_tensor(c) or c != 1.0:
-            super().multiply_grads(c)
+            gradients = [parameter.grad for parameter in self.params if parameter.grad is not None]
+            torch._foreach_mul_(gradients, c)
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
@@ -90,7 +89,7 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         }
 
 
-def clip_on_device(parameters: list[torch.Tensor], max_norm: float) -> torch.Tensor:
+def clip_by_norm(parameters: list[torch.Tensor], max_norm: float) -> torch.Tensor:
     """Scale all gradients to a norm of at most `max_norm`, if `max_norm` is above 0, and return
     their norm before. This takes a few kernels only.
     """
