@@ -209,7 +209,7 @@ def _call(verb: str, parsed: argparse.Namespace) -> int:
     try:
         _require_workflow(verb)
         _check_record_path(getattr(parsed, "record", None))
-        # Most verbs return None; `doctor`, for example, answers by its exit code.
+        # Most verbs return None. `doctor`, for example, answers by its exit code.
         exit_code: int | None = parsed.run_verb(parsed)
         return exit_code or 0
     except AiaynError as error:

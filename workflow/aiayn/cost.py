@@ -199,7 +199,7 @@ def attention_parameters(training: TrainingSpec) -> int:
 def layer_parameters(training: TrainingSpec) -> int:
     """Return the parameters of all layers of a transformer, norms included (sections 3.1 to 3.3).
 
-    A norm of any kind has a gain and a bias; `norm_order: pre` adds one after either stack.
+    A norm of any kind has a gain and a bias. `norm_order: pre` adds one after either stack.
     """
     feed_forward = (training.d_model + 1) * training.d_ff + (training.d_ff + 1) * training.d_model
     norm = 2 * training.d_model

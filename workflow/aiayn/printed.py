@@ -28,7 +28,7 @@ from aiayn.paths import CellKey, num_averaged
 from aiayn.spec.system import TABLES_FOLDER
 
 PUBLISHED_FOLDER = TABLES_FOLDER / "published"
-# The place where a number is printed, by edition; '' means another paper.
+# The place where a number is printed, by edition. '' means a different paper.
 EDITION_WORDS = {
     "both": "both editions",
     "neurips2017": "NeurIPS 2017",
@@ -240,7 +240,7 @@ def read_columns(folder: Path = PUBLISHED_FOLDER) -> dict[int, list[PublishedCol
     return columns_by_table
 
 
-@functools.cache  # called for each row; the files do not change during a command
+@functools.cache  # called for each row. The files do not change during a command
 def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCell]:
     """Return every printed cell of Table `number`, 1 to 3, in print order."""
     return _rows(folder / f"table{number}.csv", PublishedCell)
@@ -304,7 +304,7 @@ def is_asked_for(language_pair: str, system: str) -> bool:
     return (language_pair, system) in _evaluations_by_system()
 
 
-@functools.cache  # called for every training; the files do not change during a command
+@functools.cache  # called for every training. The files do not change during a command
 def _evaluations_by_system() -> dict[tuple[str, str], set[tuple[str, str]]]:
     """Return the (average, role) pairs by (language pair, system).
 

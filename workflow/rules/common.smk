@@ -20,7 +20,7 @@ from snakemake.exceptions import WorkflowError
 RESULTS = Path("results")
 # Relative to the working directory, so that inputs keep their paths in a moved checkout.
 INPUTS = Path(relpath(CONFIG_FOLDER))
-# The whole config is read here, once; a fault in it ends with its message, without a traceback.
+# The whole config is read here, once. A fault in it ends with its message, without a traceback.
 try:
     SCALE = convert_scale(config, origin="the config given to snakemake")
     EXPERIMENT = read_experiment(SCALE)
@@ -56,7 +56,7 @@ def text_threads(wildcards):
 def system_path(wildcards):
     """Return a system's file.
 
-    Rules take it as `ancient`; a digest of its parsed values is in `params`.
+    Rules take it as `ancient`. A digest of its parsed values is in `params`.
     """
     return str(INPUTS / "systems" / SCALE.scale / f"{wildcards.system}.yaml")
 
@@ -103,7 +103,7 @@ def beginning_record(wildcards):
 
 
 def corpus_digest(wildcards):
-    """Return the digest of a corpus's parsed values; editing a comment does not change it."""
+    """Return the digest of a corpus's parsed values. Editing a comment does not change it."""
     return spec_digest(CORPORA[wildcards.corpus])
 
 

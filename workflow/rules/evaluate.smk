@@ -1,4 +1,4 @@
-"""From a training to its numbers; and the baselines.
+"""From a training to its numbers, and the baselines.
 
 reads: results/<scale>/{train,binarize,fetch}/...
 writes: results/<scale>/evaluations/<corpus>/<system>/seed<k>.json, the list of

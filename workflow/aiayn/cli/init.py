@@ -24,7 +24,7 @@ def run(args: Flags) -> None:
     """Write the folder, and print the next command.
 
     Raises:
-        UsageError: in a checkout, or if the folder is not empty; nothing is written.
+        UsageError: in a checkout, or if the folder is not empty. Nothing is written then.
     """
     folder = args.folder
     if IS_CHECKOUT:

@@ -258,7 +258,7 @@ class BatchSearch:
         A sentence is done when no unfinished hypothesis can beat its best. The score of an
         unfinished hypothesis is bounded, because its log-probability can only fall and its length
         penalty can only grow. tensor2tensor continues until the worst of the `beam_size` best
-        cannot be beaten either; that can change the other hypotheses, but not the best.
+        cannot be beaten either. This can change the other hypotheses, but not the best.
         """
         self._keep_best(candidates, is_ending_BC, step)
         best_unfinished_B = candidates.log_probability_BC.masked_fill(

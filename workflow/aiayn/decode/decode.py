@@ -17,7 +17,7 @@ from aiayn.records import CheckpointRecord
 from aiayn.spec.system import DecodingSpec
 from aiayn.spec.training import check_search
 
-# Source and longest target together; times the beam size, they bound the memory of a batch.
+# Source and longest target together. Times the beam size, they bound the memory of a batch.
 TOKENS_PER_BATCH = 12_288  # on a CPU: 150 sentences of 15 tokens
 TOKENS_PER_BATCH_ELSEWHERE = 32_768
 

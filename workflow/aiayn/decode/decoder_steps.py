@@ -26,7 +26,7 @@ from aiayn.model.transformer import Transformer, TransformerConfig
 FIRST_CAPACITY = 32
 # The floats in a row of logits. A matrix product into rows of odd lengths is half as fast.
 COLUMN_MULTIPLE = 64
-LEAST_PACKED = 1 << 20  # elements of a matrix; smaller products gain little
+LEAST_PACKED = 1 << 20  # elements of a matrix. Smaller products gain little
 # A fairseq transformer counts as equal to ours if its logits for so many tokens are equal.
 NUM_PROBE_TOKENS = 8
 PROBE_TOLERANCE = 1e-3

@@ -30,7 +30,7 @@ GPU_ALLOCATOR = "expandable_segments:True"
 GPU_ALLOCATOR_NAMES = (
     "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",
-)  # torch reads both; the second is the older name
+)  # torch reads both. The second is the older name
 SURROUNDINGS = {
     "slurm": "aiayn.launch.slurm.job"
 }  # what jobs need there, by submitit's name of the place

@@ -67,7 +67,7 @@ class Launcher(JobQueue, Protocol):
         """Submit a job that runs the code in a folder and return its number.
 
         Raises:
-            SubmissionError: if it may have been submitted all the same; look with `find` before
+            SubmissionError: if it may have been submitted all the same. Look with `find` before
             submitting again.
             LaunchError: if it cannot be submitted.
         """

@@ -13,7 +13,7 @@ RUNNING_FRACTION = 0.1  # of the newest batch in the running mean and variance; 
 
 
 class LayerNorm(nn.LayerNorm):
-    """Layer normalisation (Ba et al. 2016): over the M features of a token; epsilon is added to
+    """Layer normalisation (Ba et al. 2016): over the M features of a token. Epsilon is added to
     the variance.
     """
 

@@ -233,7 +233,7 @@ class Transformer(nn.Module):
             make_encoder(cfg, source_embedding, padding_index),
             make_decoder(cfg, target_embedding, padding_index, output),
         )
-        # Embeddings were initialised above, before they were tied; this leaves them alone.
+        # Embeddings were initialised above, before they were tied. This leaves them alone.
         initialise(model, cfg.initialisation)
         if cfg.positions == "learned":
             for stack in (model.encoder, model.decoder):

@@ -4,7 +4,7 @@ from aiayn.cost import BYTES_PER_PARAMETER
 from aiayn.spec.training import TrainingSpec
 
 # fp32 numbers that a source and a target token keep for the backward pass in a pair of layers, as
-# multiples of d_model and d_ff; bf16 keeps some of them in half the bytes. Counted as the peak of
+# multiples of d_model and d_ff. bf16 keeps some of them in half the bytes. Counted as the peak of
 # the tensors of base, big and table3_c_dff1024 at 12,500 and 25,000 tokens.
 KEPT_PER_D_MODEL = {"fp32": 24.0, "tf32": 24.0, "bf16": 18.5}
 KEPT_PER_D_FF = {"fp32": 2.0, "tf32": 2.0, "bf16": 1.0}

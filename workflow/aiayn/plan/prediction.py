@@ -61,7 +61,7 @@ class Bounds(NamedTuple):
 
 
 # Assumption: what eager PyTorch usually reaches. Products in fp32 are a share of the sustained
-# rate, which is 0.9 of the peak; in tf32 and bf16 they are a share of the tensor cores' peak.
+# rate, which is 0.9 of the peak. In tf32 and bf16 they are a share of the tensor cores' peak.
 FP32_PRODUCT_SHARE, TENSOR_CORE_SHARE = Bounds(0.90, 0.58), Bounds(0.81, 0.52)
 MEMORY_SHARE, LINK_SHARE = Bounds(0.93, 0.69), Bounds(0.93, 0.65)
 HOST_SECONDS_PER_KERNEL = Bounds(6e-6, 9e-6)  # dispatch, autograd, launch

@@ -83,7 +83,7 @@ class JobQueue(Protocol):
         they are shown.
 
         Raises:
-            QueueError: if the queue does not answer; whether a job is alive is then unknown.
+            QueueError: if the queue does not answer. Whether a job is alive is then unknown.
         """
         ...
 
@@ -102,4 +102,4 @@ class JobQueue(Protocol):
 
 Queues = Mapping[
     str, JobQueue
-]  # by the launcher whose jobs they hold; a launcher without one starts jobs here
+]  # by the launcher that submits jobs to it. A launcher without a queue starts jobs here

@@ -25,7 +25,7 @@ TRAINING_RULE = "train"
 PRINTING_RULE = "tables"  # prints Table 2 itself, where a block would be overwritten
 REDRAW_SECONDS = 1.0
 FIRST_LINE_SECONDS = 30.0
-MAX_GAP_SECONDS = 600.0  # between lines in a pipe; before, a tenth of the time since the start
+MAX_GAP_SECONDS = 600.0  # between lines in a pipe. Before that, a tenth of the time since the start
 INTERRUPTED = "Terminating processes on user request"
 LOCKED = "Directory cannot be locked"
 # A bar of tqdm in a log: `decode:  45%|####  | 450/1000 [00:12<00:14, ...]`

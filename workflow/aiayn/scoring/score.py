@@ -48,7 +48,7 @@ _SHA256_DIGITS = 12  # the length of the references' digest in a signature
 
 
 class Text:
-    """The hypotheses or references of a test set; all metrics share each tokenisation."""
+    """The hypotheses or references of a test set. All metrics share each tokenisation."""
 
     def __init__(self, lines: Sequence[str], language: str) -> None:
         """Keep the lines (detokenised, or as given) and the tokenizer's two-letter language."""

@@ -51,7 +51,7 @@ _NO_SBATCH_LINES = frozenset(
         "wait",
     }
 )
-# srun may be quiet, or wait; the launcher sets two options itself.
+# srun may be quiet, or wait. The launcher sets two options itself.
 _NO_SRUN_OPTIONS = (_NO_SBATCH_LINES - {"quiet", "wait"}) | {"kill-on-bad-exit", "unbuffered"}
 _LONG_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 

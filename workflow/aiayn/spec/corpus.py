@@ -29,7 +29,7 @@ import msgspec
 
 from aiayn.spec.training import Count, Spec
 
-# For one side, with LF; newstest's sides have 111 to 148 bytes per line.
+# For one side, with LF. newstest's sides have 111 to 148 bytes per line.
 ESTIMATED_BYTES_PER_LINE = 200
 ESTIMATED_UNPACKED_PER_PACKED = 4  # if the number of lines is not published
 PlacedCheck = Callable[[str, bool, object, str], None]  # key, is_right, value, expected
@@ -65,7 +65,7 @@ class CleanSpec(Spec, frozen=True, kw_only=True):
 
     Pairs with an empty side are always dropped. Test sets are never filtered. Lengths count the
     words, separated by blanks, that `tokenise` leaves. A pair with a word of more than
-    `max_word_characters` is dropped; Moses' clean-corpus-n.perl has 1000.
+    `max_word_characters` is dropped. Moses' clean-corpus-n.perl has 1000.
     """
 
     max_words: int | None

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 DICTIONARIES_KEY = "dictionary_sha256s"
 # What a training may lose if it is killed, where checkpoints would be due more often than that.
 RESUME_SECONDS = 10.0
-# fairseq's checkpoints of the winter of 2020/21 hold their config as an object; later ones hold its
+# fairseq's checkpoints of the winter of 2020/21 hold their config as an object. Later ones hold its
 # values.
 CONVERSION = (
     'python -c "import sys, torch; from omegaconf import OmegaConf; '
@@ -48,7 +48,7 @@ CONVERSION = (
 # fairseq 0.6 to 0.9 stores objects of these classes next to the model. They are loaded as
 # `_IgnoredObject`, so that no class of a checkpoint is imported.
 _IGNORED_CLASSES = ("AverageMeter", "TimeMeter", "StopwatchMeter")
-_ZIP_MAGIC = b"PK\x03\x04"  # torch 1.6 and later; earlier files are a sequence of pickles
+_ZIP_MAGIC = b"PK\x03\x04"  # torch 1.6 and later. Earlier files are a sequence of pickles
 _FOLDER_BIT = 0x10  # of a zip entry's external attributes
 _BUFFERS = (
     "version",
@@ -63,7 +63,7 @@ class _IgnoredObject:
 
 
 class CheckpointKeeper:
-    """Writes and prunes the checkpoints of one training (rank 0 writes; every rank calls).
+    """Writes and prunes the checkpoints of one training (rank 0 writes, and every rank calls).
 
     `updates` is the training's length. With `save_interval_updates` s, models are kept at updates,
     updates - s, ...: evenly spaced, with the last model. With None they are kept at each epoch's

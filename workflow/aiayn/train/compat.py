@@ -39,7 +39,7 @@ SaveFunction = Callable[[Any, Any, float | None], None]
 
 
 def install() -> None:
-    """Let `torch.load(weights_only=True)` read fairseq's checkpoints; safe to call twice."""
+    """Let `torch.load(weights_only=True)` read fairseq's checkpoints. It is safe to call twice."""
     harmless: list[Any] = [argparse.Namespace, np.dtype, np.ndarray]
     harmless += [np_core.multiarray.scalar, np_core.multiarray._reconstruct]
     harmless += [type(np.dtype(kind)) for kind in ("float32", "float64", "int32", "int64", "bool")]
@@ -47,7 +47,10 @@ def install() -> None:
 
 
 def install_batching() -> None:
-    """Let fairseq cut its batches by `batch_by_size` below, compiled or not; safe to call twice."""
+    """Let fairseq cut its batches by `batch_by_size` below, compiled or not.
+
+    It is safe to call this function twice.
+    """
     from fairseq.data import data_utils
 
     data_utils.batch_by_size = batch_by_size
@@ -71,7 +74,7 @@ def batch_by_size(
 
     Args:
         indices: the sentences.
-        num_tokens_fn: number of tokens of a sentence; called only if `num_tokens_vec` is missing.
+        num_tokens_fn: number of tokens of a sentence, called only if `num_tokens_vec` is missing.
         num_tokens_vec: number of tokens of each of `indices`.
         max_tokens: limit of padded tokens in a batch; None, 0 or less for none.
         max_sentences: limit of sentences in a batch; None, 0 or less for none.
@@ -134,7 +137,10 @@ def _rounded_down(size: int, multiple: int) -> int:
 
 
 def install_ranks() -> None:
-    """Let fairseq train several ranks by `FlatGradients` and `AiaynTrainer`; safe to call twice."""
+    """Let fairseq train several ranks by `FlatGradients` and `AiaynTrainer`.
+
+    It is safe to call this function twice.
+    """
     import fairseq_cli.train
     from fairseq.models import distributed_fairseq_model
 

@@ -17,7 +17,7 @@ from aiayn.spec.training import MAX_POSITIONS
 USER_FOLDER = Path(__file__).resolve().parents[2] / "aiayn_fairseq"
 
 LOADERS_PER_GPU = (
-    2  # processes that make batches; 25,000 + 25,000 tokens take 24 ms of a core (2026, Zen 4)
+    2  # processes that make batches. 25,000 + 25,000 tokens take 24 ms of a core (2026, Zen 4)
 )
 
 NUM_VALIDATIONS = 20  # if checkpoints are written by updates

@@ -26,12 +26,12 @@ TIMEOUT_SECONDS = 60.0
 CUDA_TIMEOUT_SECONDS = 120.0  # NCCL's communicator is made in it, by the first reduction of all
 SUM_FRACTION = (
     2 / 3
-)  # of the second half's time, for the all-reduce; the rest is for the reports of it
+)  # of the second half's time, for the all-reduce. The rest is for the reports of it
 # Rank 0 times out this much earlier, because only rank 0 can name the missing ranks.
 _LEAD_SECONDS = 5.0
 NUM_REDUCED = 1 << 18  # 1 MiB of fp32
 TOLERANCE = (
-    2e-2  # relative, of the layer's loss and gradient; wide enough for TF32's ten bits of mantissa
+    2e-2  # relative, of the layer's loss and gradient: wide enough for TF32's ten bits of mantissa
 )
 NODE_ADVICE = (
     "leave that node out (`sbatch_lines: {exclude: NODE}` in the cluster's file) and start the"

@@ -26,7 +26,7 @@ from aiayn.train.rendezvous import JOIN_SECONDS, PeerLossError, is_peer_loss, jo
 from aiayn.train.request import StopFlag
 
 # For rank 0's broadcast: it may watch a heartbeat for a minute, and then reads a checkpoint of
-# gigabytes from a file system that may be slow; two of them, if the newest is torn.
+# gigabytes from a file system that may be slow, or two of them, if the newest is torn.
 START_SECONDS = 600.0
 # For each collective of a training. At NCCL's own 10 minutes its watchdog would abort all ranks
 # while rank 0 waits for a slow disk to save.

@@ -71,7 +71,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """
         if self.folder:
             return FileStore(_store_path(self.folder)) if self.is_rank_zero_alive() else None
-        # torch reports a refused connection with a long trace; so a plain socket tries first.
+        # torch reports a refused connection with a long trace, so a plain socket tries first.
         with contextlib.suppress(OSError, RuntimeError):
             socket.create_connection((self.address, self.port), timeout=_PROBE_SECONDS).close()
             return TCPStore(self.address, self.port, is_master=False)

@@ -92,7 +92,7 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         *others: Any,
         ignore: bool = False,
     ) -> Any:
-        """Return this rank's log of an update; `sample_size` travels with the gradients.
+        """Return this rank's log of an update. `sample_size` travels with the gradients.
 
         A validation is summed over the ranks at once, as fairseq does it. `ignore` marks a dummy
         batch, which counts as zero.

@@ -40,7 +40,7 @@ class LineEncoder:
 
 
 class WordEncoder(LineEncoder):
-    """Encodes text that comes in pieces; as in fairseq, any white space separates pieces."""
+    """Encodes text that comes in pieces. As in fairseq, any white space separates pieces."""
 
     def words(self, line: str) -> list[str]:
         """Return the words of a line."""

@@ -48,7 +48,7 @@ LINES_PER_DRAW = 1 << 16  # a different number would draw a different sample
 _LINES_PER_BLOCK = 8192
 
 NUM_RESERVED_PIECES = 3 + 256  # <unk> <s> </s>, and a piece for each byte
-# sentencepiece's default of 16 would cut frequent German compounds; section 5.1 has no limit.
+# sentencepiece's default of 16 would cut frequent German compounds. Section 5.1 has no limit.
 MAX_PIECE_CHARACTERS = 64
 MAX_LINE_BYTES = 1 << 24  # sentencepiece skips longer lines, by default lines above 4192 bytes
 WORD_BEGIN = "\u2581"

@@ -35,7 +35,7 @@ _PASSING_WORDS = re.compile(
     r"|temporarily un|in standby mode|\b(assoc|qos)\w*submitjob",
     re.IGNORECASE,
 )
-_MANY_TIMEOUTS = 10**6  # submitit would count them; ours is `max_num_jobs`
+_MANY_TIMEOUTS = 10**6  # submitit would count them. Ours is `max_num_jobs`
 # A driver may itself run in a job, or in a shell with variables that sbatch reads before the file.
 # The cluster's file must hold. Where it says nothing, the user's own default holds.
 _FOREIGN_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "SUBMITIT_")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aiayn.spec.cluster import ClusterSpec
 
-PROLOGUE_EXIT_CODE = 78  # EX_CONFIG of sysexits.h; in the accounting it says that no training began
+PROLOGUE_EXIT_CODE = 78  # EX_CONFIG of sysexits.h. In the accounting it says that no training began
 _NOTE_SUFFIX = "_prologue.txt"
 _FAIL = f"""\
 aiayn_fail() {{

@@ -33,7 +33,7 @@ _HELD_STATES = ("REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 _WAITING_STATES = (*_HELD_STATES, "PENDING", "REQUEUED", "REQUEUE_FED", "CONFIGURING")
 _LAUNCH_FAILED = "launch_failed_requeued_held"
 _CLUSTER_FILE = "in the cluster's file"
-# The first match counts. A job waits for ever for a limit per job; a limit on all jobs of an
+# The first match counts. A job waits for ever for a limit per job. A limit on all jobs of an
 # account or QoS may pass.
 _ADVICE_BY_REASON = {
     r"PartitionTimeLimit": (
