@@ -77,9 +77,9 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     The module of a verb is `analysis.<wing>.verbs.<verb>`. The other entries are `module:function`:
 
     * `scale_figures` of (frame of a scale, log path by run or None for the runs folder, attention
-      folder or None) and `logs_figures` of (root of the logs, log file by path, averaged lines)
-      yield pairs of a figure and the function that makes its frame. `figures` gives the places of
-      these figures.
+      folder or None) and `logs_figures` of (root of the logs, log file by path, filled
+      rows with their trainings) yield pairs of a figure and the function that makes its frame.
+      `figures` gives the places of these figures.
     * `answer` of (frame) returns the picture that opens the page of a scale
       (`paper_tables.render.picture.Picture`), or None. Only one wing may set it.
     """
