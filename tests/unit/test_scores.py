@@ -14,6 +14,7 @@ from aiayn.scoring.scores import (
     training_key,
     values_by_number,
 )
+from aiayn.spec.sheet import TrainingKey
 from tests.records_factory import Site, make_site, write_scores, write_training
 
 DEV = Evaluation(
@@ -104,8 +105,10 @@ def test_a_training_record_of_another_seed_is_refused(site: Site) -> None:
     write_training(site, "demo_en_de", "base", 1)
     folder = site.results_folder / "demo" / "train" / "demo_en_de" / "base"
     (folder / "seed1.json").rename(folder / "seed2.json")
-    with pytest.raises(RecordError, match=r"seed2\.json: .*'base', 1\)"):
-        read_trainings([("demo_en_de", "base", 2)], site.results_folder, "demo", Path("runs"))
+    key = TrainingKey("demo_en_de", "base", 2)
+    message = r"seed2\.json: record of demo_en_de base seed 1, expected demo_en_de base seed 2;"
+    with pytest.raises(RecordError, match=message):
+        read_trainings([key], site.results_folder, "demo", Path("runs"))
 
 
 def test_one_number_twice_is_refused() -> None:
