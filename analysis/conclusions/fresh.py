@@ -68,7 +68,7 @@ class FreshFamily(NamedTuple):
 
     @property
     def systems(self) -> list[str]:
-        """The systems of the family except base."""
+        """The systems of this family of contrasts, without base."""
         return [row.system for row in self.rows if row.system != REFERENCE_SYSTEM]
 
     @property

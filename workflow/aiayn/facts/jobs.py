@@ -156,7 +156,7 @@ def _continues(start: Section, before: Section) -> bool:
 
 
 def _contradict(start: Section, before: Section) -> bool:
-    """Return whether two sections validated the same weights with different losses."""
+    """Return whether two sections of logs state different validation losses of the same weights."""
     resumed = _begin_update(start)
     for key in start.validations.keys() & before.validations.keys():
         first, second = start.validations[key], before.validations[key]

@@ -51,7 +51,8 @@ def fetch_corpus(
     record_path: Path,
     archives_folder: Path = ARCHIVES_FOLDER,
 ) -> RawCorpus:
-    """Write `<split>.<language>` next to the record for training and all test sets.
+    """Write the text of the training set and of all test sets, `<split>.<language>`, into the
+    folder of the record.
 
     If `mirror` is None, the environment's AIAYN_MIRROR is taken, else the public URLs.
     `archives_folder` keeps downloads for the next fetch. Returns the record.
