@@ -162,7 +162,7 @@ def copy_sources(folder: Path) -> None:
         path = folder / "workflow/config/systems" / scale / "gpu_kit.yaml"
         path.write_text(SYSTEM.format(scale=scale), encoding="utf-8")
     commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=40"],
+        ["git", "describe", "--always", "--exclude=*", "--dirty", "--abbrev=40"],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
