@@ -71,8 +71,7 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         have divided them already.
         """
         if torch.is_tensor(c) or c != 1.0:
-            gradients = [parameter.grad for parameter in self.params if parameter.grad is not None]
-            torch._foreach_mul_(gradients, c)
+            super().multiply_grads(c)
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
