@@ -40,7 +40,6 @@ class LoopbackServer:
     content_by_path: dict[str, bytes] = field(default_factory=dict)
     faults_by_path: dict[str, list[str]] = field(default_factory=dict)
     requests: list[tuple[str, str, int]] = field(default_factory=list)
-    authorizations: set[str] = field(default_factory=set)
     seconds_per_block: float = 0.0
 
     def serve(self, path: str, content: bytes, *faults: str) -> str:
@@ -90,7 +89,7 @@ def record_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     waits: list[float] = []
     monkeypatch.setattr(
         "aiayn.data.sources.download.time",
-        SimpleNamespace(sleep=waits.append, monotonic=time.monotonic),
+        SimpleNamespace(sleep=waits.append),
     )
     return waits
 
@@ -104,7 +103,7 @@ def _answer(
     if content is None:
         status, headers, body = 404, {}, b""
     elif fault == "busy":
-        status, headers, body = 503, {"Retry-After": "1"}, b""
+        status, headers, body = 503, {}, b""
     elif fault == "no_such_range" or begin > len(content):
         status, headers, body = 416, {}, b""
     elif begin and fault != "ignore_range":
@@ -123,7 +122,6 @@ def _answer(
         body *= 1000
     if fault == "to_file":
         status, headers["Location"] = 302, "file:///etc/passwd"
-    served.authorizations.add(handler.headers.get("Authorization", ""))
     served.requests.append((handler.path, asked_range, status))
     handler.send_response(status)
     for name, value in headers.items():
