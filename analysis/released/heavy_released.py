@@ -232,8 +232,8 @@ def render(released: ReleasedModel, record: ReleasedRecord, decoding: DecodingSp
             values_by_metric.setdefault(published.metric, []).append(f"{published.value:.2f}")
             continue
         settings = f"beam {published.beam_size}, alpha {published.alpha:g}"
-        score = f"{published.metric} {published.value:.2f}"
-        others.append(f"{score} with {settings} ({published.source})")
+        value = f"{published.metric} {published.value:.2f}"
+        others.append(f"{value} with {settings} ({published.source})")
     for score in record.scores:
         values = ", ".join(values_by_metric.get(score.metric, []))
         printed = f"{released.printed.value:.1f}" if score.metric == released.printed.metric else ""

@@ -257,6 +257,21 @@ def test_an_endless_answer_ends_at_the_maximum(
         download_file(unsized(url), tmp_path)
 
 
+def test_a_slow_server_is_given_up_and_the_next_start_continues(
+    server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "SPEED_SECONDS", 0.2)
+    monkeypatch.setattr(download, "MIN_BYTES_PER_SECOND", 100_000)
+    server.seconds_per_block = 0.1
+    url = server.serve("/file.tgz", CONTENT)
+    with pytest.raises(FetchError, match=r"bytes in 0 s, expected at least 100000 bytes a second"):
+        download_file(unsized(url), tmp_path)
+    assert len(server.requests) == 1
+    server.seconds_per_block = 0.0
+    assert download_file(unsized(url), tmp_path).path.read_bytes() == CONTENT
+    assert server.asked("/file.tgz")[-1][1] == 206
+
+
 def test_a_redirect_to_a_file_is_refused_at_once(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT, "to_file")
     with pytest.raises(FetchError, match=r"No connection adapters were found for 'file:///etc"):

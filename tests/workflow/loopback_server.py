@@ -89,7 +89,7 @@ def record_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     waits: list[float] = []
     monkeypatch.setattr(
         "aiayn.data.sources.download.time",
-        SimpleNamespace(sleep=waits.append),
+        SimpleNamespace(sleep=waits.append, monotonic=time.monotonic),
     )
     return waits
 

@@ -29,6 +29,9 @@ _LOG = logging.getLogger(__name__)
 MIRROR_VARIABLE = "AIAYN_MIRROR"
 # The limit for a file of unknown size, in bytes. The largest file of WMT14 has 2.6e9.
 MAX_BYTES = 8_000_000_000
+# A server that sends less than 1 kB a second in its first minute is given up.
+MIN_BYTES_PER_SECOND = 1000
+SPEED_SECONDS = 60.0
 MAX_ATTEMPTS = 5  # in a row, at one address, without new bytes
 FIRST_WAIT_SECONDS = 5.0  # before the second attempt. Each further wait is twice as long
 CONNECT_TIMEOUT_SECONDS = 30.0
@@ -261,12 +264,19 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
             progress_bar(name, expected_bytes, "B", initial=start) as bar,
         ):
             position = partial.seek(start)
+            began = time.monotonic()
             while block := response.raw.read1(_BLOCK_BYTES, decode_content=False):
                 position += len(block)
                 if position > (most_bytes if expected_bytes is None else expected_bytes):
                     raise FetchError(f"{url}: sends more than {expected_bytes or most_bytes} bytes")
                 partial.write(block)
                 bar.update(len(block))
+                seconds = time.monotonic() - began
+                if seconds > SPEED_SECONDS and position - start < MIN_BYTES_PER_SECOND * seconds:
+                    raise FetchError(
+                        f"{url}: {position - start} bytes in {seconds:.0f} s, expected at least"
+                        f" {MIN_BYTES_PER_SECOND} bytes a second; the next start continues"
+                    )
     if expected_bytes is not None and position < expected_bytes:
         raise requests.ConnectionError(
             f"the answer ended after {position} of {expected_bytes} bytes"
