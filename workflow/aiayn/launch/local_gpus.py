@@ -52,8 +52,8 @@ def lock_gpus(gpus: Sequence[Gpu], num_gpus: int, run: str) -> dict[Gpu, IO[str]
         if len(lock_by_gpu) == num_gpus:
             return lock_by_gpu
     # Two drivers that each hold a part of what they need must not wait for each other.
-    for lock in lock_by_gpu.values():
-        lock.close()
+    for held in lock_by_gpu.values():
+        held.close()
     raise SubmissionError(
         f"{run}: {len(lock_by_gpu)} of this machine's {len(gpus)} GPUs are free, expected"
         f" {num_gpus}; they train {', '.join(sorted(other_runs))}: let snakemake start fewer at"
