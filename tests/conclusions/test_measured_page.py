@@ -23,7 +23,6 @@ from paper_tables.make_frame import make_frame
 from paper_tables.measured.study.study_multi30k import (
     Noise,
     bits_noises,
-    bits_of,
     bleu_noises,
     compare_at_horizon,
     long_runs,
@@ -183,7 +182,7 @@ def test_longer_trainings_have_three_readings_with_intervals_and_say_that_they_o
     frame = make_frame(gather_from_records("multi30k", [PACK.parent]).results)
     estimates = {}
     for contrast in compare_at_horizon(long_runs(frame)):
-        estimate = contrast.estimate(bits_of)
+        estimate = contrast.estimate("bits")
         assert estimate is not None
         assert f"16,000 updates have {estimate.degrees_of_freedom} degrees of freedom" in text
         estimates[contrast.system, contrast.kind] = estimate
