@@ -38,7 +38,8 @@ def self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor) -> Tensor:
     """Return softmax(q k^T / sqrt(d)) v (equation (1)), one head: (N, D)."""
     # Written out, because torch's fused form would not show the cost of the formula.
     weights_NN = (q_ND @ k_ND.mT * q_ND.shape[-1] ** -0.5).softmax(dim=-1)
-    return weights_NN @ v_ND
+    read_ND: Tensor = weights_NN @ v_ND
+    return read_ND
 
 
 def restricted_self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor, *, r: int) -> Tensor:

@@ -17,6 +17,8 @@ import pytest
 
 from aiayn.__main__ import CORE_VERBS, main
 from aiayn.errors import ConfigError
+from aiayn.spec.hardware import read_hardware
+from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.wings import (
     Wing,
     WingTable,
@@ -27,6 +29,7 @@ from aiayn.wings import (
     registered,
     wing_tables,
 )
+from paper_tables.frame import Frame
 from paper_tables.render.chapters import (
     CHAPTERS,
     FURTHER,
@@ -88,7 +91,7 @@ def test_what_the_wings_register_can_be_loaded() -> None:
         for wing in present_wings().values()
         if wing.stage
     )
-    for kind in ("scale_figures", "logs_figures", "answer"):
+    for kind in ("scale_figures", "answer"):
         assert all(map(callable, registered(kind)))
     verbs = [verb for wing in present_wings().values() for verb in wing.verbs]
     assert [module_of_verb(verb) for verb in verbs] == [
@@ -190,7 +193,8 @@ def test_no_two_wings_register_the_same_thing() -> None:
 def test_without_a_wing_that_draws_the_folder_of_figures_is_there_and_empty(
     analysis: Path, tmp_path: Path
 ) -> None:
-    assert draw_figures("scale_figures", tmp_path / "figures") == []
+    frame = Frame(scale="demo", hardware=read_hardware(CONFIG_FOLDER / "hardware.yaml"))
+    assert draw_figures(tmp_path / "figures", frame, None, None) == []
     assert list((tmp_path / "figures").iterdir()) == []
 
 

@@ -78,9 +78,8 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     The module of a verb is `analysis.<wing>.verbs.<verb>`. The other entries are `module:function`:
 
     * `scale_figures` of (frame of a scale, log path by run or None for the runs folder, attention
-      folder or None) and `logs_figures` of (root of the logs, log file by path, filled
-      rows with their trainings) yield pairs of a figure and the function that makes its frame.
-      `figures` gives the places of these figures.
+      folder or None) yields pairs of a figure and the function that makes its frame. `figures`
+      gives the places of these figures.
     * `answer` of (frame) returns the picture that opens the page of a scale
       (`paper_tables.render.picture.Picture`), or None. Only one wing may set it.
     """
@@ -91,7 +90,6 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[WingFigure, ...] = ()
     stage: WingStage | None = None
     scale_figures: str = ""
-    logs_figures: str = ""
     answer: str = ""
 
 
@@ -172,7 +170,7 @@ def wing_figures() -> list[WingFigure]:
     return [figure for wing in present_wings().values() for figure in wing.figures]
 
 
-def registered(kind: Literal["scale_figures", "logs_figures", "answer"]) -> Iterator[Any]:
+def registered(kind: Literal["scale_figures", "answer"]) -> Iterator[Any]:
     """Yield everything that the wings register under this field of WING."""
     targets = (str(getattr(wing, kind)) for wing in present_wings().values())
     yield from (load(target) for target in targets if target)
