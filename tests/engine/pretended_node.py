@@ -44,7 +44,6 @@ import torch
 import torch.distributed
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten
 
 TORCH_VERSION = "2.13.0"  # whose tables `allow_cuda` knows; the version in constraints.txt
 CUDA_INDEX = 1  # of c10::DeviceType
@@ -275,48 +274,6 @@ class Counts:
         self.products: collections.Counter[str] = collections.Counter()  # by the type of operands
 
 
-class Capture:
-    """The operators between the begin and the end of a CUDA graph, and what such a graph forbids.
-
-    A graph repeats the same kernels on the same shapes with the same numbers of the host: compared
-    with `earlier`, an operator, shape or number that differs is an obstacle, as is a wait or a copy
-    from the host.
-    """
-
-    def __init__(self, earlier: "Capture | None" = None) -> None:
-        self.earlier = earlier
-        self.operators: list[tuple[str, Any, Any]] = []
-        self.obstacles: dict[str, str] = {}  # a place in the code by kind
-
-    def note(self, func: Any, args: Any, kwargs: Any) -> None:
-        """Note an operator."""
-        flat = tree_flatten((args, kwargs))[0]
-        shapes = [tuple(value.shape) for value in flat if isinstance(value, Tensor)]
-        numbers = [value for value in flat if isinstance(value, int | float)]
-        position = len(self.operators)
-        self.operators.append((func.name(), shapes, numbers))
-        if self.earlier is None:
-            return
-        if position >= len(self.earlier.operators):
-            self.refuse("another operator")
-            return
-        name, earlier_shapes, earlier_numbers = self.earlier.operators[position]
-        if name != func.name():
-            self.refuse("another operator")
-        elif shapes != earlier_shapes:
-            self.refuse("a new shape")
-        elif numbers != earlier_numbers:
-            self.refuse("another number of the host")
-
-    def refuse(self, kind: str) -> None:
-        """Note an obstacle, with the place of the first of its kind."""
-        self.obstacles.setdefault(kind, place_in_code())
-
-
-class CaptureError(RuntimeError):
-    """A CUDA graph cannot hold what was captured."""
-
-
 class Gpu:
     """The device of this process: it runs every operator on what its tensors hold, and counts what
     that is on a GPU.
@@ -330,7 +287,6 @@ class Gpu:
         self.late: list[tuple[Tensor, Tensor]] = []
         self.counts = Counts()
         self.finished: list[Counts] = []
-        self.capture: Capture | None = None
         self.num_bytes = self.peak_bytes = 0
         self._blocks: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()
         self.forget()
@@ -352,21 +308,6 @@ class Gpu:
         finally:
             self.counts = outer
 
-    @contextlib.contextmanager
-    def captured(self, earlier: Capture | None = None) -> Iterator[Capture]:
-        """Compare the block with what a CUDA graph can hold.
-
-        Raises:
-            CaptureError: at the end of the block, with each kind of obstacle.
-        """
-        self.capture = capture = Capture(earlier)
-        try:
-            yield capture
-        finally:
-            self.capture = None
-        if capture.obstacles:
-            raise CaptureError("; ".join(f"{k} ({p})" for k, p in capture.obstacles.items()))
-
     def block_of(self, inner: Tensor) -> Block:
         """Return the memory of a tensor, which its views share."""
         storage = inner.untyped_storage()
@@ -381,8 +322,6 @@ class Gpu:
             buffer.copy_(value)
         self.late.clear()
         self.counts.waits[f"{place_in_code()} ({reason})"] += 1
-        if self.capture is not None:
-            self.capture.refuse(f"a wait, {reason}")
 
     def empty_cache(self) -> None:
         """Give freed memory back to the driver, which waits for all kernels."""
@@ -423,10 +362,7 @@ class Gpu:
             self._note_copy_from_host(operator, tensors[-1], is_async)
         else:
             _require_one_device(func, tensors)
-            num = num_kernels(func, args)
-            self.counts.num_kernels += num
-            if self.capture is not None and num:
-                self.capture.note(func, args, kwargs)
+            self.counts.num_kernels += num_kernels(func, args)
         if operator in PRODUCTS:
             self._count_product(func, tensors)
         index = on_gpu[0].get_device() if device is None and on_gpu else index_of(device)
@@ -460,8 +396,6 @@ class Gpu:
             self.counts.num_kernels += 1
             return
         self.counts.num_copies += 1
-        if self.capture is not None:
-            self.capture.refuse("a copy from the host")
         if not (is_async and is_pinned(source)):
             self.wait("copy from the host")
 
