@@ -58,7 +58,6 @@ TEXT_NAMES = {"raw": "plain text", "tok": "Moses tokens"}
 PAPERS_METRIC = "bleu_tok_compound_split"
 LARGEST_ROUNDING = 0.00005  # BLEU; torchmetrics and torchtext compute in float32
 TABLES_PAGE = FOLDER.parents[1] / "docs" / "tables.md"
-UNSMOOTHED = BLEU(tokenize="none", smooth_method="none", force=True)
 Lines = list[str]
 
 
@@ -346,49 +345,6 @@ def test_a_hundredth_of_a_point_more_is_not_called_equal() -> None:
     assert range_of_differences(rows, "bleu_sacre_13a") == "equal"
     rows[0]["output"] = str(float(rows[0]["output"]) + 0.0001)
     assert range_of_differences(rows, "bleu_sacre_13a") == "+0.000 to +0.010"
-
-
-def files_with_marks() -> list[Any]:
-    """Return each test set with each of its hypotheses. All but German's `heavy` are slow tests."""
-    files = []
-    for testset in TESTSETS:
-        for column in COLUMNS[2:]:
-            is_quick = (testset, column) == (TESTSETS[0], "heavy")
-            marks = [] if is_quick else [pytest.mark.slow]
-            files.append(pytest.param(testset, column, marks=marks, id=f"{testset}.{column}"))
-    return files
-
-
-@pytest.mark.parametrize("kind", TEXT_NAMES)
-@pytest.mark.parametrize(("testset", "hypotheses"), files_with_marks())
-def test_nltk_counts_an_ngram_of_every_order_in_short_lines_and_nothing_else_differs(
-    testset: str, hypotheses: str, kind: str
-) -> None:
-    """German's `heavy`, which has most short lines, guards what the slow ones run."""
-    place = ("nltk", testset, hypotheses, kind)
-    (row,) = [
-        row
-        for row in library_rows()
-        if (row["library"], row["reference"], row["hypotheses"], row["text"]) == place
-    ]
-    sides = [text(testset, column) for column in (hypotheses, "reference")]
-    lines = [side.lines if kind == "raw" else side.tokenized("raw") for side in sides]
-    scored = [
-        UNSMOOTHED.sentence_score(hypothesis, [reference])
-        for hypothesis, reference in zip(*lines, strict=True)
-    ]
-    sums = [
-        np.sum([line.counts for line in scored], axis=0).tolist(),
-        np.sum([line.totals for line in scored], axis=0).tolist(),
-        sum(line.sys_len for line in scored),
-        sum(line.ref_len for line in scored),
-    ]
-    theirs = 100 * float(row["output"])
-    assert BLEU.compute_bleu(*sums, smooth_method="none").score - theirs > 0.001
-    # At least one n-gram of the hypothesis in each order.
-    sums[1] = np.sum(np.maximum([line.totals for line in scored], 1), axis=0).tolist()
-    score = BLEU.compute_bleu(*sums, smooth_method="none").score
-    assert score == pytest.approx(theirs, abs=1e-9)
 
 
 def test_every_library_call_has_a_row_for_each_file() -> None:
