@@ -21,7 +21,7 @@ from aiayn.runs import attempts
 from aiayn.train import trainer
 from aiayn.train.fairseq_model import AiaynTransformer
 from aiayn.train.gradients import FlatGradients
-from aiayn.train.optimiser import AiaynAdam, clip_by_norm
+from aiayn.train.optimiser import AiaynAdam
 from tests.engine.hooked_job import Signal
 from tests.engine.tiny_training import (
     log_text,
@@ -165,22 +165,3 @@ def test_no_update_is_made_with_a_norm_that_is_not_finite(
     assert "FloatingPointError: gradients are Nan/Inf" in log_text(tmp_path / "nan")
     assert len(list(steps_path.iterdir())) == 2 * 3
     assert updates_kept(tmp_path / "nan", "full") == [1]
-
-
-@pytest.mark.parametrize("max_norm", [0.0, 0.5])
-def test_gradients_are_clipped_as_fairseq_clips_them(max_norm: float) -> None:
-    from fairseq.utils import clip_grad_norm_
-
-    torch.manual_seed(1)
-    sides = [
-        [torch.nn.Parameter(torch.zeros(3, 2)), torch.nn.Parameter(torch.zeros(4))]
-        for _ in range(2)
-    ]
-    for ours, theirs in zip(*sides, strict=True):
-        ours.grad = torch.randn_like(ours)
-        theirs.grad = ours.grad.clone()
-    assert float(clip_by_norm(sides[0], max_norm)) == pytest.approx(
-        float(clip_grad_norm_(sides[1], max_norm))
-    )
-    for ours, theirs in zip(*sides, strict=True):
-        torch.testing.assert_close(ours.grad, theirs.grad)
