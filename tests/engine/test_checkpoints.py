@@ -3,7 +3,6 @@
 import errno
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from omegaconf import OmegaConf
 from aiayn.errors import CheckpointError, RunError
 from aiayn.provenance import partial_path_of
 from aiayn.records import BinarizedCorpus, TrainRecord
-from aiayn.runs.checkpoint_names import checkpoint_path, list_checkpoints, update_of
+from aiayn.runs.checkpoint_names import checkpoint_path, list_checkpoints
 from aiayn.train.checkpoints import (
     CheckpointKeeper,
     StateCopier,
@@ -50,12 +49,6 @@ def path(tmp_path: Path) -> Path:
         {"model": {"w": torch.arange(256.0)}, "cfg": {"name": "x"}}, tmp_path / "model_00000010.pt"
     )
     return tmp_path / "model_00000010.pt"
-
-
-def test_a_checkpoint_is_named_for_its_update(tmp_path: Path) -> None:
-    path = checkpoint_path(tmp_path, "full", 1500)
-    assert path.name == "full_00001500.pt"
-    assert update_of(path) == 1500
 
 
 def test_checkpoints_are_listed_by_update_and_nothing_else_is(tmp_path: Path) -> None:
@@ -417,12 +410,3 @@ def test_nobody_is_told_to_remove_a_file_that_is_not_ours(tmp_path: Path) -> Non
     with pytest.raises(CheckpointError, match="torn or not a checkpoint") as caught:
         load_checkpoint(path)
     assert "delete" not in str(caught.value)
-
-
-def test_a_write_error_names_the_file_and_keeps_its_cause(path: Path) -> None:
-    earlier = path.read_bytes()
-    with mock.patch.object(os, "fsync", side_effect=OSError(errno.EIO, "Input/output error")):
-        with pytest.raises(OSError, match=rf"Input/output error.*{re.escape(path.name)}"):
-            save_whole({"model": {}}, path)
-    assert path.read_bytes() == earlier
-    assert list(path.parent.iterdir()) == [path]

@@ -150,17 +150,3 @@ def test_a_run_is_done_once_its_folder_holds_its_record_though_a_network_file_sy
     monkeypatch.setattr(os, "stat", remember)
     assert not (tmp_path / DONE_NAME).exists()
     assert RunFolder(tmp_path).is_done()
-
-
-def test_the_newest_checkpoint_is_found_by_its_name(tmp_path: Path) -> None:
-    assert RunFolder(tmp_path).newest_update() == 0
-    (tmp_path / "checkpoints").mkdir()
-    for name in (
-        "full_00000090.pt",
-        "full_00000100.pt",
-        "full_00000200.torn",
-        "model_00000300.pt",
-        "full_x.pt",
-    ):
-        (tmp_path / "checkpoints" / name).touch()
-    assert RunFolder(tmp_path).newest_update() == 100
