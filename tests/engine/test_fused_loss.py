@@ -107,15 +107,6 @@ def test_bfloat16_is_near_and_leaves_weights_and_sums_in_fp32() -> None:
     assert float(rough) != float(exact)
 
 
-def test_without_gradients_none_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    features, weight, target = make_case()
-    monkeypatch.setattr(fused_loss, "_add_product", lambda *parts: pytest.fail("made a gradient"))
-    with torch.no_grad():
-        label_smoothed_nll(features, weight, target, eps_ls=0.1, padding_index=PAD)
-    with pytest.raises(pytest.fail.Exception, match="made a gradient"):
-        label_smoothed_nll(features, weight, target, eps_ls=0.1, padding_index=PAD)
-
-
 @pytest.mark.parametrize(("sentence_avg", "divisor"), [(False, 7), (True, 3)])
 def test_the_gradient_is_divided_by_tokens_or_if_asked_by_sentences(
     sentence_avg: bool, divisor: int
