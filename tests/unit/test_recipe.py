@@ -35,21 +35,6 @@ def test_the_published_counts_add_up() -> None:
     assert sums == {"wmt14_en_de": 4_520_620, "wmt14_en_fr": 40_842_333}
 
 
-def test_what_the_recipes_join() -> None:
-    assert {name: source_of(name).archives for name in RECIPES} == {
-        "t2t": ["europarl_v7", "commoncrawl", "news_commentary_v11"],
-        "wmt14_en_de": ["europarl_v7", "commoncrawl", "news_commentary_v9"],
-        "wmt14_en_fr": [
-            "europarl_v7",
-            "commoncrawl",
-            "news_commentary_v9",
-            "giga_fren",
-            "undoc_2000",
-        ],
-        "wmt16_en_de_google": ["europarl_v7_de_en", "commoncrawl", "news_commentary_v11"],
-    }
-
-
 @pytest.mark.parametrize("name", RECIPES)
 def test_one_file_is_described_alike_in_both_languages_recipes(name: str) -> None:
     files = {
