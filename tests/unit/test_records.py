@@ -29,17 +29,6 @@ CHECKPOINT = CheckpointRecord(
 )
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return the place of a record that was written."""
-    write_record(CHECKPOINT, tmp_path / "new folder" / "last5.json")
-    return tmp_path / "new folder" / "last5.json"
-
-
-def test_a_record_comes_back_as_it_was(path: Path) -> None:
-    assert read_record(path, CheckpointRecord) == CHECKPOINT
-
-
 def test_a_data_bin_knows_its_test_sets() -> None:
     data = msgspec.structs.replace(
         BINARIZED, fairseq_split_by_testset={"val": "valid", "flickr": "test"}
