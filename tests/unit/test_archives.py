@@ -156,7 +156,6 @@ def damaged_text(changes: Members) -> bytes:
 
 
 LONG = {name: os.urandom(3000).hex().encode() + b"\n" for name in TEXT}
-ZEROS = b"a" * 1023 + b"\n"
 TORN = "PATH: torn, or not an archive of its format"
 BAD_ARCHIVES = [
     Packed(tar_bytes(LONG)[:3000], TORN),
