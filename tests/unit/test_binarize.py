@@ -22,7 +22,6 @@ from aiayn.data.text.binarize import (
     binarize_corpus,
     data_bin_digest,
     data_bin_files,
-    index_dtype,
     read_dictionary,
     require_recorded_data_bin,
 )
@@ -33,7 +32,6 @@ from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, RawCorpus, read_record
 from aiayn.spec.system import CorpusSpec, SubwordSpec
-from tests.encoded_lines import encoded_side
 from tests.small_corpus import SMALL
 
 SPEC = msgspec.structs.replace(SMALL, test_testset="test_a", further_testsets=["test_b"])
@@ -121,11 +119,6 @@ def test_test_sets_become_fairseqs_splits(record: BinarizedCorpus) -> None:
         for language in ("en", "de")
         for suffix in ("bin", "idx")
     }
-
-
-def test_indices_grow_to_four_bytes_where_fairseqs_do() -> None:
-    assert index_dtype(65_499).itemsize == 2
-    assert index_dtype(65_500).itemsize == 4
 
 
 def sentences(num_lines: int, rng: random.Random) -> list[str]:
@@ -266,27 +259,6 @@ def test_memory_does_not_grow_with_the_corpus(
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
-
-
-class Witness(WordEncoder):
-    """An encoder that counts the words that it splits."""
-
-    def __init__(self) -> None:
-        """Begin without a note."""
-        super().__init__()
-        self.counts: Counter[str] = Counter()
-
-    def pieces(self, line: str) -> str:
-        """Note the word, and split it."""
-        self.counts[line] += 1
-        return super().pieces(line)
-
-
-def test_words_are_split_once() -> None:
-    witness = Witness()
-    side = encoded_side(witness, ["a w0", "a w1", "a w0"])
-    assert witness.counts == {"a": 1, "w0": 1, "w1": 1}
-    assert [side.symbols[number] for number in side.numbers][:3] == ["a", "w0", "</s>"]
 
 
 def test_the_digest_can_be_made_by_hand(tmp_path: Path) -> None:
