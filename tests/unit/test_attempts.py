@@ -103,11 +103,6 @@ def test_a_lost_attempt_never_ends_before_it_began(tmp_path: Path) -> None:
     assert [event.time for event in read_events(tmp_path)] == [NOON] * 4
 
 
-def test_an_end_without_a_start_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="no attempt is open, cannot end one as 'done'"):
-        RunFolder(tmp_path).end_attempt(update=1, outcome="done", reason="")
-
-
 def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
     RunFolder(tmp_path).append_event(started(1, 0))
     write_log(tmp_path, [*(f"line {number}" for number in range(100)), "x" * 1000])
