@@ -40,7 +40,7 @@ def fill_runs(runs: Path, slurm: FakeSlurm) -> None:
             path.write_text(text, encoding="utf-8")
     for digest in ("0a1b2c3d", "9f8e7d6c"):
         done = runs / f"demo_en_de-base-seed1-{digest}"
-        write_done(done, updates=500, tokens=600_000, wall_seconds=120)
+        write_done(done, tokens=600_000, wall_seconds=120)
     for job, state, run, reason, node in RUNS["queue"]:
         slurm.put(job, state, run, reason=reason, node=node)
 

@@ -605,21 +605,17 @@ def _prepare_mask(mask: Tensor, query: Tensor, kernel: int) -> Tensor:
     return mask
 
 
-def pretend_torch_cuda(
-    name: str = "NVIDIA H100 80GB HBM3", capability: tuple[int, int] = (9, 0)
-) -> None:
-    """Let torch.cuda's functions answer as on a node of GPUs with this name, for the rest of this
-    process.
-    """
+def pretend_torch_cuda() -> None:
+    """Let torch.cuda's functions answer as on a node of H100, for the rest of this process."""
 
     def properties(device: Any = None) -> SimpleNamespace:
         index = index_of(device)
         if not 0 <= index < GPUS_PER_NODE:
             raise AssertionError("Invalid device id")
         return SimpleNamespace(
-            name=name,
-            major=capability[0],
-            minor=capability[1],
+            name="NVIDIA H100 80GB HBM3",
+            major=9,
+            minor=0,
             total_memory=85_520_809_984,
             uuid=f"GPU-{index}",
             multi_processor_count=132,
@@ -649,7 +645,7 @@ def pretend_torch_cuda(
         "is_current_stream_capturing": False,
         "memory_summary": "",
         "_is_in_bad_fork": False,
-        "get_arch_list": [f"sm_{capability[0]}{capability[1]}"],
+        "get_arch_list": ["sm_90"],
     }
     functions: dict[str, Any] = {
         answered: functools.partial(_answer, answer) for answered, answer in constants.items()
@@ -661,7 +657,7 @@ def pretend_torch_cuda(
         "_maybe_exchange_device": exchange,
         "get_device_properties": properties,
         "get_device_name": lambda device=None: properties(device).name,
-        "get_device_capability": lambda device=None: (properties(device).major, capability[1]),
+        "get_device_capability": lambda device=None: (9, 0),
         "empty_cache": GPU.empty_cache,
         "synchronize": lambda *_: GPU.wait("torch.cuda.synchronize"),
         "memory_allocated": lambda *_: GPU.num_bytes,
@@ -770,7 +766,7 @@ class Node:
 NODE = Node()
 
 
-def pretend_nccl(number: int = 0) -> None:
+def pretend_nccl(number: int) -> None:
     """Let torch.distributed of this process, on the node of this number, form groups of NCCL.
 
     Torch's fake group is used if the ranks exchange no numbers: then no other rank needs to run.

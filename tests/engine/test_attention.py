@@ -43,13 +43,11 @@ def make_attention(
     return attention
 
 
-def identity_attention(score: str, width: int = 4) -> MultiHeadAttention:
+def identity_attention(score: str) -> MultiHeadAttention:
     """Return one head whose four projections are the identity, so that q, k and v are the input
     itself.
     """
-    attention = make_attention(
-        score, d_model=width, num_heads=1, d_k=width, d_v=width, has_biases=False
-    )
+    attention = make_attention(score, d_model=4, num_heads=1, d_k=4, d_v=4, has_biases=False)
     for projection in (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj):
         torch.nn.init.eye_(projection.weight)
     return attention

@@ -113,15 +113,9 @@ def test_one_rank_makes_the_same_update_out_of_more_batches() -> None:
     )
 
 
-def flags_of(
-    system: str, scale: str = "multi30k", *, is_joint: bool = True, **changes: object
-) -> list[str]:
-    """Return the flags of a system's model."""
-    return model_flags(replace(read_system(system, scale).training, **changes), is_joint=is_joint)
-
-
 def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
-    flags = flags_of("revisit_tiny")
+    training = read_system("revisit_tiny", "multi30k").training
+    flags = model_flags(training, is_joint=True)
     assert value_of(flags, "--arch") == "transformer"
     assert (value_of(flags, "--encoder-layers"), value_of(flags, "--decoder-ffn-embed-dim")) == (
         "4",
@@ -130,20 +124,14 @@ def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
     assert (value_of(flags, "--dropout"), value_of(flags, "--activation-dropout")) == ("0.3", "0.0")
     assert "--share-all-embeddings" in flags
     assert {"--encoder-normalize-before", "--encoder-learned-pos"} & set(flags) == set()
-    changed = flags_of("revisit_tiny", norm_order="pre", positions="learned", is_joint=False)
+    changed = model_flags(replace(training, norm_order="pre", positions="learned"), is_joint=False)
     assert {
         "--encoder-normalize-before",
         "--decoder-normalize-before",
         "--decoder-learned-pos",
     } <= set(changed)
     assert "--share-decoder-input-output-embed" in changed
-    optimiser = train_flags(
-        read_system("revisit_tiny", "multi30k").training,
-        DATA,
-        seed=1,
-        save_folder="r",
-        device="cpu",
-    )
+    optimiser = train_flags(training, DATA, seed=1, save_folder="r", device="cpu")
     assert (value_of(optimiser, "--optimizer"), value_of(optimiser, "--adam-betas")) == (
         "adam",
         "(0.9, 0.98)",

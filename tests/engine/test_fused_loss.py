@@ -20,11 +20,11 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(fused_loss.TOKENS_PER_CHUNK_BY_DEVICE, "cpu", 4)
 
 
-def make_case(num_symbols: int = 11) -> tuple[Tensor, Tensor, Tensor]:
+def make_case() -> tuple[Tensor, Tensor, Tensor]:
     torch.manual_seed(3)
     features = torch.randn(3, 5, 6, requires_grad=True)
-    weight = torch.randn(num_symbols, 6, requires_grad=True)
-    target = torch.randint(2, num_symbols, (3, 5))
+    weight = torch.randn(11, 6, requires_grad=True)
+    target = torch.randint(2, 11, (3, 5))
     target[1, 3:] = PAD
     return features, weight, target
 

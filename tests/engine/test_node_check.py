@@ -31,9 +31,9 @@ ALONE = RankGroup(Rank(rank=0, world_size=1, job="7", local_rank=0), [HOST], Non
 
 
 def say_from_ranks(
-    folder: Path, work: Callable[[RankGroup], None], num_ranks: int = 2, killed: int | None = None
+    folder: Path, work: Callable[[RankGroup], None], killed: int | None = None
 ) -> list[str]:
-    """Return each rank's LaunchError, '' for none, of work done by forks of this process that
+    """Return the LaunchError, '' for none, of both ranks' work, done by forks of this process that
     joined by gloo.
 
     Whether a RuntimeError is another rank's loss; nothing of a rank that is to be killed.
@@ -47,7 +47,7 @@ def say_from_ranks(
             )  # a pool of threads that this process has had does not outlive a fork
             with joined_ranks(
                 RunFolder(folder),
-                Rank(rank=index, world_size=num_ranks, job="7", local_rank=index),
+                Rank(rank=index, world_size=2, job="7", local_rank=index),
                 "cpu",
             ) as group:
                 work(group)
@@ -59,9 +59,9 @@ def say_from_ranks(
         finally:
             (folder / f"said{index}").write_text(said, encoding="utf-8")
 
-    for child in [fork(partial(report, index)) for index in range(num_ranks)]:
+    for child in [fork(partial(report, index)) for index in range(2)]:
         os.waitpid(child, 0)
-    alive = [index for index in range(num_ranks) if index != killed]
+    alive = [index for index in range(2) if index != killed]
     return [(folder / f"said{index}").read_text(encoding="utf-8") for index in alive]
 
 

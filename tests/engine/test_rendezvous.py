@@ -41,15 +41,15 @@ from tests.unit.test_launch import make_request
 ADDRESSES = pytest.mark.parametrize("address", [None, "127.0.0.2"], ids=["one node", "two nodes"])
 
 
-def join_with_a_child(folder: Path, job: str, address: str | None) -> list[str]:
+def join_with_a_child(folder: Path, address: str | None) -> list[str]:
     """Be rank 0, let a child be rank 1, and return the hosts that rank 0 knows."""
 
     def be_rank_1() -> None:
-        with joined_store(folder, 1, 2, job, address=address) as (store, hosts):
+        with joined_store(folder, 1, 2, "7", address=address) as (store, hosts):
             store.set("from 1", hosts[1])
 
     child = fork(be_rank_1)
-    with joined_store(folder, 0, 2, job, address=address) as (store, hosts):
+    with joined_store(folder, 0, 2, "7", address=address) as (store, hosts):
         assert exit_code(child) == 0
         assert store.get("from 1").decode() == hosts[1]
         return hosts
@@ -57,7 +57,7 @@ def join_with_a_child(folder: Path, job: str, address: str | None) -> list[str]:
 
 @ADDRESSES
 def test_ranks_join_and_know_each_others_hosts(tmp_path: Path, address: str | None) -> None:
-    assert join_with_a_child(tmp_path, "7", address) == [platform.node()] * 2
+    assert join_with_a_child(tmp_path, address) == [platform.node()] * 2
     assert list(tmp_path.iterdir()) == []
 
 
@@ -157,7 +157,7 @@ def test_a_rank_does_not_join_another_job_or_a_job_that_has_ended(
     assert (tmp_path / "7_0_store").exists()
     assert left.open() is None
     with joined_store(tmp_path, 0, 1, "7", 1, address=address) as (other, _):  # restarted
-        assert join_with_a_child(tmp_path, "7", address) == [platform.node()] * 2
+        assert join_with_a_child(tmp_path, address) == [platform.node()] * 2
         assert not other.check(["aiayn/host/1"])
 
 

@@ -43,19 +43,19 @@ class MutantError(Exception):
     """A list of mutants does not fit the code."""
 
 
-def read_mutants(folder: Path = FOLDER) -> list[Mutant]:
-    """Return the mutants of all lists of a folder.
+def read_mutants() -> list[Mutant]:
+    """Return the mutants of all lists of this folder.
 
     Raises:
         MutantError: if two mutants have the same name.
     """
     mutants: list[Mutant] = []
-    for path in sorted(folder.glob("*.toml")):
+    for path in sorted(FOLDER.glob("*.toml")):
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         mutants += msgspec.convert(content["mutant"], list[Mutant])
     names = [mutant.name for mutant in mutants]
     if doubles := {name for name in names if names.count(name) > 1}:
-        raise MutantError(f"{folder}: two mutants are named {sorted(doubles)[0]!r}; rename one")
+        raise MutantError(f"{FOLDER}: two mutants are named {sorted(doubles)[0]!r}; rename one")
     return mutants
 
 

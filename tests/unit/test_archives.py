@@ -41,10 +41,10 @@ def tar_bytes(content_by_name: Members, mode: str = "w:gz") -> bytes:
     return packed.getvalue()
 
 
-def zip_bytes(content_by_name: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def zip_bytes(content_by_name: Mapping[str, bytes]) -> bytes:
     """Return a zip of these members."""
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", method) as archive:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in content_by_name.items():
             archive.writestr(name, content)
     return packed.getvalue()

@@ -51,13 +51,10 @@ def test_what_an_architecture_does_not_read_changes_no_count(training: TrainingS
     assert flops_per_token(other, 10) == flops_per_token(training, 10)
 
 
-def attention_flops(
-    training: TrainingSpec, tokens_per_sentence: int, vocabulary_size: int
-) -> float:
-    """Return what attention in sentences of some length adds to the operations for a token."""
-    return flops_per_token(
-        training, vocabulary_size, tokens_per_sentence=tokens_per_sentence
-    ) - flops_per_token(training, vocabulary_size, tokens_per_sentence=0)
+def attention_flops(training: TrainingSpec) -> float:
+    """Return what attention in sentences of 10 tokens adds to the operations for a token."""
+    with_attention = flops_per_token(training, 1000, tokens_per_sentence=10)
+    return with_attention - flops_per_token(training, 1000, tokens_per_sentence=0)
 
 
 def test_flops_are_six_a_weight_and_attention() -> None:
@@ -67,9 +64,9 @@ def test_flops_are_six_a_weight_and_attention() -> None:
     assert flops_per_token(PAPER_TRAINING, 1000, tokens_per_sentence=0) == 6 * matrices
     # 18 attentions, each 2 x 10 tokens x 512; the additive one has a tanh for each pair of query
     # and key
-    assert attention_flops(PAPER_TRAINING, 10, 1000) == 6 * 18 * 2 * 10 * 512
+    assert attention_flops(PAPER_TRAINING) == 6 * 18 * 2 * 10 * 512
     additive = msgspec.structs.replace(PAPER_TRAINING, attention="additive")
-    assert attention_flops(additive, 10, 1000) == 6 * 18 * 3 * 10 * 512
+    assert attention_flops(additive) == 6 * 18 * 3 * 10 * 512
 
 
 def test_a_full_update_holds_all_its_batches() -> None:

@@ -43,13 +43,13 @@ def archived(loose: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def walked(folder: Path, *, follows_links: bool = False) -> list[tuple[str, list[str], list[str]]]:
+def walked(folder: Path) -> list[tuple[str, list[str], list[str]]]:
     def refuse(error: OSError) -> None:
         raise error
 
     return [
         (parent.relative_to(folder).as_posix(), folders, files)
-        for parent, folders, files in packed.walk(folder, refuse, follows_links=follows_links)
+        for parent, folders, files in packed.walk(folder, refuse)
     ]
 
 
