@@ -11,7 +11,6 @@ from torch import Tensor
 from aiayn.model.attention import (
     MultiHeadAttention,
     additive_mask,
-    causal_mask,
     chosen_kernels,
 )
 from tests.engine.models import make_batch, make_model
@@ -114,20 +113,6 @@ def test_weights_on_request_are_rows_that_sum_to_one_and_change_no_output(score:
     assert nothing is None or score == "additive"
 
 
-def test_masks_by_hand() -> None:
-    """Two sentences of three keys, the second with padding at its end; query i sees the keys up to
-    i.
-    """
-    padding_mask = torch.tensor([[False, False, False], [False, False, True]])
-    hidden = -torch.inf
-    mask = additive_mask(padding_mask, torch.float64)
-    assert mask.dtype == torch.float64
-    assert mask[:, 0, 0].tolist() == [[0, 0, 0], [0, 0, hidden]]
-    future = causal_mask(3, dtype=torch.float32, device=torch.device("cpu"))
-    assert future.tolist() == [[0, hidden, hidden], [0, 0, hidden], [0, 0, 0]]
-    assert (mask + future)[1, 0].tolist() == [[0, hidden, hidden], [0, 0, hidden], [0, 0, hidden]]
-
-
 def test_a_mask_has_the_type_that_attention_computes_in_and_rows_that_a_gpu_need_not_copy() -> None:
     padding_mask = torch.zeros(2, 21, dtype=torch.bool)
     assert additive_mask(padding_mask, torch.float32).dtype == torch.float32
@@ -187,14 +172,6 @@ def test_a_later_target_token_changes_nothing_before_it(attention: str) -> None:
     after = logits_at(model, batch)
     assert torch.allclose(before[:, :2], after[:, :2])
     assert not torch.allclose(before[:, 2:], after[:, 2:])
-
-
-def test_padding_changes_nothing_whatever_stands_in_its_place() -> None:
-    model, batch = make_model(), make_batch(source_lengths=(3, 7, 5))
-    alone = {key: value[:1] for key, value in batch.items()} | {
-        "src_tokens": batch["src_tokens"][:1, :3]
-    }
-    assert torch.allclose(logits_at(model, batch)[:1], logits_at(model, alone), atol=1e-6)
 
 
 def test_the_whole_models_weights_are_given_on_request() -> None:

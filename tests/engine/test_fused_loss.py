@@ -79,14 +79,6 @@ def test_loss_and_gradients_are_those_of_torch(eps_ls: float) -> None:
     assert float(nll) == pytest.approx(float(plain), rel=1e-6)
 
 
-def test_padding_has_no_loss_and_no_gradient() -> None:
-    features, weight, target = make_case()
-    label_smoothed_nll(features, weight, target, eps_ls=0.1, padding_index=PAD)[0].backward()
-    assert features.grad is not None
-    assert float(features.grad[1, 3:].abs().max()) == 0.0
-    assert float(features.grad[1, :3].abs().min()) > 0.0
-
-
 def test_a_batch_of_padding_alone_has_loss_0() -> None:
     features, weight, target = make_case()
     loss, nll = label_smoothed_nll(

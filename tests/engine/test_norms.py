@@ -7,15 +7,6 @@ from aiayn.model.norms import BatchNorm, make_norm
 from tests.engine.models import make_batch, make_model
 
 
-def test_layer_norm_by_hand() -> None:
-    """(1, 3): mean 2, variance 1 (biased), standard deviation sqrt(2) (unbiased)."""
-    x = torch.tensor([[[1.0, 3.0]]])
-    assert make_norm("layer", 2, 1e-6)(x)[0, 0].tolist() == pytest.approx([-1.0, 1.0], abs=1e-5)
-    assert make_norm("layer_std", 2, 1e-6)(x)[0, 0].tolist() == pytest.approx(
-        [-(0.5**0.5), 0.5**0.5], abs=1e-5
-    )
-
-
 def test_epsilon_stands_beside_the_variance_or_is_added_to_the_standard_deviation() -> None:
     x = torch.tensor([[[1.0, 3.0]]])
     assert float(make_norm("layer", 2, 3.0)(x)[0, 0, 1]) == pytest.approx(1 / (1 + 3) ** 0.5)
