@@ -361,8 +361,3 @@ def test_a_core_that_imports_a_wing_is_not_whole(copy: Copy) -> None:
     copy.install()
     with pytest.raises(AssertionError, match="mypy"):
         copy.require_types_and_tables({NAMES[0]})
-
-
-def test_a_wing_registers_only_what_the_struct_names() -> None:
-    with pytest.raises(TypeError, match="Unexpected keyword argument 'verb'"):
-        Wing(summary="", verb={})  # type: ignore[call-arg]
