@@ -14,7 +14,6 @@ from aiayn.__main__ import build_parser, verbs
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS_NAMES = sorted(f"docs/{path.name}" for path in CHECKOUT.glob("docs/*.md"))
 PAGE_NAMES = ("README.md", "CONTRIBUTING.md", "workflow/README.md", *DOCS_NAMES)
-TREE_PAGE = "workflow/README.md"
 MAX_README_LINES = 110  # two screens
 FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
