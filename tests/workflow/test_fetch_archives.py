@@ -24,7 +24,6 @@ from tests.workflow.small_recipes import (
     NUM_LINES_BY_ARCHIVE,
     member_bytes,
     member_lines,
-    real_recipe,
     serve_recipes,
     small_recipe,
     write_recipe,
@@ -43,7 +42,7 @@ def server(
     record_waits(monkeypatch)
     with loopback_server() as served:
         serve_recipes(
-            served, map(real_recipe, ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google"))
+            served, map(read_corpus, ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google"))
         )
         yield served
 
@@ -55,7 +54,7 @@ def _empty_sacrebleu_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def write_small(name: str, server: LoopbackServer, config_folder: Path) -> str:
     """Write the small recipe of a real one into a config folder and return its name."""
-    return write_recipe(small_recipe(real_recipe(name), server, vocabulary_size=500), config_folder)
+    return write_recipe(small_recipe(read_corpus(name), server, vocabulary_size=500), config_folder)
 
 
 def small_corpus(name: str, server: LoopbackServer, tmp_path: Path) -> CorpusSpec:
