@@ -288,13 +288,6 @@ def test_a_slow_server_is_given_up_and_the_next_start_continues(
     assert server.asked("/file.tgz")[-1][1] == 206
 
 
-def test_a_redirect_to_a_file_is_refused_at_once(server: LoopbackServer, tmp_path: Path) -> None:
-    url = server.serve("/file.tgz", CONTENT, "to_file")
-    with pytest.raises(FetchError, match=r"No connection adapters were found for 'file:///etc"):
-        download_file(unsized(url), tmp_path)
-    assert len(server.requests) == 1
-
-
 def test_a_password_is_refused_in_a_flag_and_never_shown_from_the_environment(
     server: LoopbackServer,
     tmp_path: Path,
