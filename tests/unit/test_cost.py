@@ -8,10 +8,8 @@ import msgspec
 import pytest
 
 from aiayn.cost import (
-    checkpoint_bytes,
     flops_per_token,
     num_parameters,
-    target_tokens_per_full_update,
     training_flops,
 )
 from aiayn.errors import ConfigError
@@ -67,15 +65,6 @@ def test_flops_are_six_a_weight_and_attention() -> None:
     assert attention_flops(PAPER_TRAINING) == 6 * 18 * 2 * 10 * 512
     additive = msgspec.structs.replace(PAPER_TRAINING, attention="additive")
     assert attention_flops(additive) == 6 * 18 * 3 * 10 * 512
-
-
-def test_a_full_update_holds_all_its_batches() -> None:
-    assert target_tokens_per_full_update(PAPER_TRAINING) == 8 * 3125
-
-
-def test_a_full_checkpoint_is_three_times_the_model() -> None:
-    assert checkpoint_bytes(10, has_optimizer=False) == 40
-    assert checkpoint_bytes(10, has_optimizer=True) == 120
 
 
 def test_the_footnotes_rates_are_in_hardware_yaml() -> None:
