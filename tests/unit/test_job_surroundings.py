@@ -159,9 +159,6 @@ class TestPrologue:
         assert run_bash(run_folder, lines).returncode == 0
         assert prologue_failure(run_folder / "submitit", "7") == ""
 
-    def test_without_a_prologue_there_is_nothing(self, run_folder: Path) -> None:
-        assert prologue_lines(cluster_with(), run_folder) == []
-
     def test_a_note_that_cannot_be_written_does_not_hide_the_line(self, run_folder: Path) -> None:
         (run_folder / "submitit").rmdir()
         ended = run_bash(run_folder, ["false"])
