@@ -1,4 +1,4 @@
-"""Compares a whole text with a golden file; a golden file that does not exist is a failure, never
+"""Compares a whole text with a golden file. A golden file that does not exist is a failure, never
 written silently.
 
 `AIAYN_UPDATE_GOLDEN=1` (as `make golden` sets it) rewrites them: review the diff before you commit
@@ -24,7 +24,7 @@ def differences(expected: str, found: str) -> list[str]:
 
 
 def check_golden(name: str, found: str, folder: Path = GOLDEN_FOLDER) -> None:
-    """Fail unless the golden file `name` holds exactly `found`; with the variable set, write it
+    """Fail unless the golden file `name` holds exactly `found`. With the variable set, write it
     instead.
     """
     path = folder / name

@@ -101,7 +101,7 @@ def write_sealed(text: str, path: Path) -> None:
 
 
 def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
-    """Write the sheet, systems and corpora of a scale and return the site; `changes` are to the
+    """Write the sheet, systems and corpora of a scale and return the site. `changes` are to the
     ScaleSpec, and to the lists of `tests.sheets`.
     """
     config_folder = folder / "config"
@@ -297,7 +297,7 @@ def write_binarized(site: Site, corpus: str, target_language: str = "de") -> Non
 def write_attempt(
     site: Site, corpus: str, system: str, seed: int, *, update: int = 0, outcome: str | None = None
 ) -> Path:
-    """Write one attempt of a run: open, or ended with an outcome at `update`; return the run's
+    """Write one attempt of a run: open, or ended with an outcome at `update`. Return the run's
     folder.
     """
     folder = Path(site.scale.runs_folder) / run_of(corpus, system, seed)

@@ -119,7 +119,7 @@ def make_run(
     log_minutes: float = 30,
     saved_updates: Sequence[int] = (),
 ) -> Path:
-    """Write the folder of a run; its log last grew so many minutes after noon."""
+    """Write the folder of a run. Its log last grew so many minutes after noon."""
     folder = runs_folder / run
     (folder / "checkpoints").mkdir(parents=True)
     for update in saved_updates:

@@ -61,7 +61,7 @@ def make_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_paper_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make results of the paper's scale, three seeds, with translations; base's are near 70."""
+    """Make results of the paper's scale, three seeds, with translations. Base's are near 70."""
     write_left(make_site(Path(), "paper", seeds=[1, 2, 3], has_baselines=False))
 
 

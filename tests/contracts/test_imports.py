@@ -1,4 +1,4 @@
-"""Each contract notices what it forbids (`make lint` holds the code to them); light commands load
+"""Each contract notices what it forbids (`make lint` holds the code to them). Light commands load
 nothing heavy.
 """
 

@@ -133,7 +133,7 @@ def test_the_core_is_installed_without_torch_and_is_not_installed_again(checkout
 
 
 def test_an_environment_of_a_wrong_python_is_made_anew(checkout: Path) -> None:
-    """It is left by a first attempt with the login node's own; python3 must not be looked up in it
+    """It is left by a first attempt with the login node's own. python3 must not be looked up in it
     either.
     """
     stand_in(checkout.parent / "bin" / "python3", "3.9.18")

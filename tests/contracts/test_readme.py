@@ -1,5 +1,5 @@
-"""What README.md and docs/ tell a reader to type and to look at: commands parse; paths, targets and
-links exist.
+"""What README.md and docs/ tell a reader to type and to look at: commands parse, and paths, targets
+and links exist.
 """
 
 import re

@@ -1,7 +1,7 @@
 """An edit of a stage's code needs a higher number of the stage, or a test that its output is the same.
 
 `stage_code.tsv` has the history of each stage: a line for each digest of its modules, with the
-stage's number. After an edit, raise the number in `aiayn/stages.py` and add a line; or add a line
+stage's number. After an edit, raise the number in `aiayn/stages.py` and add a line. Or add a line
 with the same number, and in the last column the test that shows that the output is unchanged.
 """
 
@@ -25,7 +25,7 @@ NOT_OF_A_STAGE = {  # in the folders of stages, but without influence on an outp
 
 
 class Line(NamedTuple):
-    """A state of a stage's code; `unchanged_shown_by` is a test, if the number is the line's above."""
+    """A state of a stage's code. `unchanged_shown_by` is a test, if the number is the line's above."""
 
     stage: str
     number: int

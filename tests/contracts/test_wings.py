@@ -1,4 +1,4 @@
-"""Wings are found by listing `analysis/`; each folder can be deleted, and the rest installs, lints
+"""Wings are found by listing `analysis/`. Each folder can be deleted, and the rest installs, lints
 and works.
 """
 
@@ -229,7 +229,7 @@ class Copy:
                 path.rename(self.folder / path.parent.name / name)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of the environment in the copy; it must end well."""
+        """Run a command of the environment in the copy. It must end well."""
         kept = {
             name: value
             for name, value in os.environ.items()

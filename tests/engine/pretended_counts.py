@@ -85,7 +85,7 @@ def make_sample(seed: int, num_tokens: int = TOKENS_PER_RANK) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def made_trainer(system: str, num_ranks: int) -> Iterator[Any]:
-    """Yield fairseq's trainer of a paper's system, on rank 0 of ranks that do not exist; its weights
+    """Yield fairseq's trainer of a paper's system, on rank 0 of ranks that do not exist. Its weights
     have no numbers.
     """
     from fairseq import tasks
@@ -129,7 +129,7 @@ def count_steps(
     num_tokens: int = TOKENS_PER_RANK,
 ) -> Iterator[tuple[StepCounts, dict[str, Any]]]:
     """Yield the counts of one update of a batch a rank, in each precision, with the vote that
-    follows it; and its products by type, waits by place, and peak of bytes.
+    follows it, and its products by type, waits by place, and peak of bytes.
     """
     rank = Rank(rank=0, world_size=num_ranks, job="1", local_rank=0)
     with (

@@ -153,7 +153,7 @@ CURRENT = ThreadDevice()
 
 
 def _enter_thread(_: int, device: int) -> int:
-    """Set the device of one of autograd's threads; `device` is a c10::Device of two bytes."""
+    """Set the device of one of autograd's threads. `device` is a c10::Device of two bytes."""
     CURRENT.index = device >> 8 & 0x7F
     return 0
 
@@ -174,7 +174,7 @@ def set_device(device: Any) -> None:
 
 
 def index_of(device: Any) -> int:
-    """Return the index of a device; `cuda` is the current device of this thread."""
+    """Return the index of a device. `cuda` is the current device of this thread."""
     if device is None:
         return CURRENT.index
     if isinstance(device, int):
@@ -214,7 +214,7 @@ class GpuStorage:
 
 
 class GpuTensor(Tensor):
-    """A tensor that reports a device of CUDA; `inner` has its shape, or its numbers."""
+    """A tensor that reports a device of CUDA. `inner` has its shape, or its numbers."""
 
     @staticmethod
     def __new__(cls, inner: Tensor, index: int) -> "GpuTensor":
@@ -402,7 +402,7 @@ class Gpu:
     def _compute(
         self, func: Any, args: Any, kwargs: dict[str, Any], on_gpu: list[GpuTensor], index: int
     ) -> Any:
-        """Compute an operator on the inner tensors; what it changes in place stays the same tensor."""
+        """Compute an operator on the inner tensors. What it changes in place stays the same tensor."""
         inner_device = torch.device("cpu" if self.has_numbers else "meta")
         outer_by_inner = {id(tensor.inner): tensor for tensor in on_gpu}
 
@@ -440,7 +440,7 @@ GPU = Gpu()
 
 
 def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    """Apply a function to a value, or to each of a list; torch's own trees take half of a run."""
+    """Apply a function to a value, or to each of a list. torch's own trees take half of a run."""
     if isinstance(value, list | tuple):
         return type(value)(_mapped(function, part) for part in value)
     return function(value)
@@ -562,7 +562,7 @@ def attend(
     scale: float | None = None,
     **options: Any,
 ) -> Tensor:
-    """Compute an attention as torch's build for CUDA does; a build for CPUs would take plain
+    """Compute an attention as torch's build for CUDA does. A build for CPUs would take plain
     products of matrices.
     """
     if not isinstance(query, GpuTensor):
@@ -689,7 +689,7 @@ _move = torch.nn.Module.to
 
 
 def _move_with_ties(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
-    """Move a module; a parameter with two names stays shared, as on a real GPU, where only the
+    """Move a module. A parameter with two names stays shared, as on a real GPU, where only the
     data is replaced.
     """
     places = collections.defaultdict(list)
@@ -704,7 +704,7 @@ def _move_with_ties(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch
 
 
 class Node:
-    """The process group that this process asked torch for; `pretend_nccl` records it here."""
+    """The process group that this process asked torch for. `pretend_nccl` records it here."""
 
     def __init__(self) -> None:
         self.number = 0  # of the node

@@ -70,7 +70,7 @@ RUN_SECONDS = 200.0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A training of some ranks; `control` names what is left out of it."""
+    """A training of some ranks. `control` names what is left out of it."""
 
     folder: str
     binarized_path: str
@@ -427,7 +427,7 @@ def run_evaluation(folder: Path, binarized_path: Path) -> dict[str, Any]:
 
 
 def evaluate(model_path: Path, data: DataBin, device: str) -> dict[str, Any]:
-    """Translate the test set and measure the development set; count the attentions of both, and
+    """Translate the test set and measure the development set. Count the attentions of both, and
     those that cuDNN could compute.
     """
     torch.backends.cuda.enable_cudnn_sdp(True)  # torch's default

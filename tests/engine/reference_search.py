@@ -166,7 +166,7 @@ def search_by_generator(
     model: Any, dictionary: Any, decoding: DecodingSpec, sources: list[Tensor]
 ) -> list[Reference]:
     """Return the best hypothesis of each source by fairseq's generator, which limits a length by
-    its batch's longest source; so a batch has sources of one length.
+    its batch's longest source. So a batch has sources of one length.
     """
     generator = SequenceGenerator(
         [_WholePrefix(model)],

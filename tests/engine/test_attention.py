@@ -1,4 +1,4 @@
-"""Attention is equation (1), with its masks, and each variant is what its name says; in cases done
+"""Attention is equation (1) with its masks, and each variant is what its name says, in cases done
 by hand.
 """
 

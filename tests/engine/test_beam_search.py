@@ -118,7 +118,7 @@ SEARCHES = (
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_shape_of_our_transformer_decodes_as_with_the_reference(name: str) -> None:
-    """A shape changes the model's steps alone; the next test has every stop with every beam."""
+    """A shape changes the model's steps alone. The next test has every stop with every beam."""
     lengths = set()
     for seed, beam_size, stop, alpha in SEARCHES:
         model, form = random_model(seed, **SHAPES[name]), LENGTH_PENALTY_FORMS[seed % 2]
@@ -193,7 +193,7 @@ def test_what_else_is_in_a_batch_changes_nothing(name: str, stop: str) -> None:
 def test_how_often_the_device_is_asked_and_when_sentences_leave_changes_nothing(
     stop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each step, as on a CPU; every third step, as on a GPU; and with caches that must grow."""
+    """Each step, as on a CPU, every third step, as on a GPU, and with caches that must grow."""
     model, sources = random_model(3), make_sources()
     found = search(model, sources, searched_as(stop=stop))
     for steps_between_looks, leaving_fraction, capacity in (
@@ -284,7 +284,7 @@ def best_of_everything(steps: TableSteps, decoding: DecodingSpec) -> tuple[float
 
 
 def test_the_penalty_by_hand() -> None:
-    """7 tokens: (12 / 6)^1 = 2, and 2^0.6 = 1.5157; alpha 0 means no penalty; 1 token costs
+    """7 tokens: (12 / 6)^1 = 2, and 2^0.6 = 1.5157. alpha 0 means no penalty. 1 token costs
     nothing.
     """
 
@@ -316,7 +316,7 @@ def test_a_beam_that_covers_everything_finds_the_best_of_everything(form: str, s
 
 @every_stop
 def test_no_search_goes_beyond_the_models_positions(stop: str) -> None:
-    """4 positions hold the start and 3 words; longer sentences would have better scores."""
+    """4 positions hold the start and 3 words. Longer sentences would have better scores."""
     steps = TableSteps(1)
     decoding = searched_as(stop=stop, length_penalty_alpha=5.0, max_extra_tokens=50)
     assert len(search_table(steps, decoding).symbols) > 3

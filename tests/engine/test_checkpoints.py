@@ -80,7 +80,7 @@ def test_a_truncated_checkpoint_is_noticed(path: Path, fraction: float) -> None:
 
 
 def test_any_flipped_byte_is_noticed_or_harmless(path: Path) -> None:
-    """Wherever it is, looking raises nothing; and what passes for whole has the same tensors."""
+    """Wherever it is, looking raises nothing. And what passes for whole has the same tensors."""
     content = path.read_bytes()
     expected = tensors_sha256(load_checkpoint(path)["model"])
     rng = random.Random(1)

@@ -59,7 +59,7 @@ def test_multi_head_attention_is_the_concatenation_of_its_heads(has_biases: bool
 
 
 def test_a_mask_of_minus_1e9_hides_what_one_of_minus_infinity_hides() -> None:
-    """exp(-1e9) is 0 in any float; only where nothing may be seen do they differ: even weights, or
+    """exp(-1e9) is 0 in any float. Only where nothing may be seen do they differ: even weights, or
     not a number.
     """
     attention, x = make_attention(), random_tokens(4, 1)

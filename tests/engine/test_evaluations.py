@@ -68,7 +68,7 @@ def evaluated(
     tmp_path_factory: pytest.TempPathFactory, finished: TrainRecord, data: BinarizedCorpus
 ) -> Iterator[Path]:
     """Return a folder in which the evaluations of the finished training, as the demo's base, are
-    made; the tiny corpus is known by its name.
+    made. The tiny corpus is known by its name.
     """
     folder, here = tmp_path_factory.mktemp("evaluated"), Path.cwd()
     with pytest.MonkeyPatch.context() as patch:

@@ -178,7 +178,7 @@ def test_the_finished_training_is_of_the_size_that_cost_predicts(
 def test_the_finished_training_counted_every_target_token(
     finished: TrainRecord, data: BinarizedCorpus
 ) -> None:
-    """Whole epochs have the data-bin's tokens; of the last, which is cut, the log tells how many an
+    """Whole epochs have the data-bin's tokens. Of the last, which is cut, the log tells how many an
     update had.
     """
     log = log_text(Path(finished.run_folder))

@@ -103,7 +103,7 @@ def test_bfloat16_is_near_and_leaves_weights_and_sums_in_fp32() -> None:
 def test_the_gradient_is_divided_by_tokens_or_if_asked_by_sentences(
     sentence_avg: bool, divisor: int
 ) -> None:
-    """Three sentences of seven tokens; fairseq divides the summed gradient by what the criterion
+    """Three sentences of seven tokens. fairseq divides the summed gradient by what the criterion
     returns.
     """
     batch = make_batch(target_lengths=(1, 2, 4))

@@ -31,7 +31,7 @@ ROW_BY_PART = {
 
 @pytest.fixture(scope="module")
 def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the kit's sources and the demo's data-bin; the wheels are those of this environment."""
+    """Return the kit's sources and the demo's data-bin. The wheels are those of this environment."""
     folder = tmp_path_factory.mktemp("kit")
     build.copy_sources(folder / "source")
     build.make_corpus("demo_en_de", folder / "data")

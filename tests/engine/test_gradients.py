@@ -1,7 +1,7 @@
-"""What several ranks sum: gradients in one flat buffer, and logs only where they are needed; and how
-gradients are clipped.
+"""What several ranks sum: gradients in one flat buffer, and logs only where they are needed. And
+how gradients are clipped.
 
-Logs are kept on GPUs only; here two ranks on CPUs keep theirs, too.
+Logs are kept on GPUs only. Here two ranks on CPUs keep theirs, too.
 """
 
 import os

@@ -57,7 +57,7 @@ def arguments(folder: Path, data: BinarizedCorpus) -> list[str]:
 
 
 def start_driver(folder: Path, data: BinarizedCorpus) -> "subprocess.Popen[str]":
-    """Start `aiayn train` in a process group of its own, its job made to wait at update 12; return
+    """Start `aiayn train` in a process group of its own, its job made to wait at update 12. Return
     when it is there.
     """
     hooks = msgspec.json.encode([Wait(update=12, path=str(folder / "go"))]).decode()
@@ -240,7 +240,7 @@ class ChangeFolder(Hook, frozen=True, kw_only=True):
 def test_a_job_in_another_working_directory_finds_its_inputs(
     tmp_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A prologue or a container may change it; what the record names is hashed before anything is
+    """A prologue or a container may change it. What the record names is hashed before anything is
     trained.
     """
     binarized_path = Path(data.folder).parent / "record.json"

@@ -1,4 +1,4 @@
-"""Updates are Adam's, at equation (3)'s rate of their step; fairseq's own schedule is one update
+"""Updates are Adam's, at equation (3)'s rate of their step. fairseq's own schedule is one update
 late.
 """
 
@@ -87,7 +87,7 @@ def torchs_adam(parameters: list[torch.nn.Parameter]) -> torch.optim.Adam:
 
 
 def after_updates(adam: Callable[[list[torch.nn.Parameter]], Any]) -> dict[str, torch.Tensor]:
-    """Return a parameter and its moments after four updates; the moments are saved and loaded
+    """Return a parameter and its moments after four updates. The moments are saved and loaded
     before the third.
     """
     parameter = torch.nn.Parameter(torch.arange(1.0, 7.0))

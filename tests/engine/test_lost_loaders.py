@@ -1,7 +1,7 @@
 """TERM to every process of a training, as scancel and preemption send it, stops the training after
 it has saved.
 
-Only a GPU's batches are made by processes of their own; here a CPU's are, too.
+Only a GPU's batches are made by processes of their own. Here a CPU's are, too.
 """
 
 import contextlib

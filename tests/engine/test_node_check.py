@@ -122,7 +122,7 @@ def test_a_device_that_fails_is_named_with_its_own_error() -> None:
 
 
 def test_two_ranks_on_one_gpu_are_told_the_lines_of_the_clusters_file() -> None:
-    """In NCCL's words; no node is blamed."""
+    """In NCCL's words. No node is blamed."""
     error = RuntimeError(
         "NCCL error: ncclInvalidUsage: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000"
     )
@@ -150,7 +150,7 @@ def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
-    """Rank 1 reports a sound device and never enters the all-reduce; rank 0 leaves it after the
+    """Rank 1 reports a sound device and never enters the all-reduce. Rank 0 leaves it after the
     time-out.
     """
 

@@ -38,7 +38,7 @@ def test_post_norm_ends_in_a_norm_and_pre_norm_in_one_more() -> None:
 
 
 def test_dropout_is_on_sublayers_and_sums_alone_unless_asked_for() -> None:
-    """Section 5.4 names residual dropout; with it at 0 a model in training computes what it
+    """Section 5.4 names residual dropout. With it at 0 a model in training computes what it
     computes in evaluation.
     """
     batch = make_batch()

@@ -1,4 +1,4 @@
-"""Perplexity is 2^nll_loss of fairseq's own validation; a model without queries attends evenly and
+"""Perplexity is 2^nll_loss of fairseq's own validation. A model without queries attends evenly and
 loses nothing.
 """
 
@@ -76,7 +76,7 @@ FAIRSEQS = {
 
 
 def random_model(folder: Path, data: BinarizedCorpus, *zeroed: str, **changes: Any) -> Path:
-    """Return a checkpoint of two layers with random parameters; those whose name has a word of
+    """Return a checkpoint of two layers with random parameters. Those whose name has a word of
     `zeroed` are 0.
     """
     training = msgspec.structs.replace(TRAINING, num_layers=2, **changes)

@@ -1,4 +1,4 @@
-"""Precision is what matrices are multiplied in; weights, Adam's moments and what is saved stay
+"""Precision is what matrices are multiplied in. Weights, Adam's moments and what is saved stay
 fp32.
 """
 
@@ -71,7 +71,7 @@ def test_tf32_is_switched_on_for_products_of_matrices_alone_when_asked_for(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It has no effect without a GPU, which is why it is refused there; the request itself is
+    """It has no effect without a GPU, which is why it is refused there. The request itself is
     visible.
     """
     monkeypatch.setattr("aiayn.train.train.require_precision", lambda *_: None)

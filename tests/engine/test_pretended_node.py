@@ -128,7 +128,7 @@ def test_every_kind_of_update_asks_of_the_gpu_what_it_should(quick: dict[str, An
 
 
 def test_products_of_training_and_validation_have_the_precision(quick: dict[str, Any]) -> None:
-    """float16 would need a loss scale; without autocast a product has float32."""
+    """float16 would need a loss scale. Without autocast a product has float32."""
     types = {"batch": set(), "validation": set(), "update": set()}
     for rank in quick["ranks"]:
         for phase in rank["phases"]:
@@ -161,7 +161,7 @@ def test_only_rank_0_copies_and_writes_checkpoints(quick: dict[str, Any]) -> Non
 
 
 def test_the_allocators_cache_is_emptied_after_the_first_batch_only(quick: dict[str, Any]) -> None:
-    """fairseq does it once; each time the host waits, and all memory is requested anew."""
+    """fairseq does it once. Each time the host waits, and all memory is requested anew."""
     for rank in quick["ranks"]:
         assert [phase["emptied"] for phase in rank["phases"] if phase["emptied"]] == [1]
 
@@ -247,7 +247,7 @@ def test_an_update_of_the_papers_systems_asks_of_a_gpu_what_the_table_says(
 
 
 def test_base_in_bf16_needs_few_kernels_and_waits() -> None:
-    """What is aimed at: 1,250 kernels for a small batch; on one GPU an update waits once."""
+    """What is aimed at: 1,250 kernels for a small batch. On one GPU an update waits once."""
     counts = read_csv(CSV_PATH)
     assert {step.waits_per_update for step in counts if step.num_ranks == 1} == {1}
     base = [step for step in counts if (step.system, step.precision) == ("base", "bf16")]

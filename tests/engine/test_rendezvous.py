@@ -99,7 +99,7 @@ def test_on_several_nodes_the_store_listens_at_the_address_of_its_node_only(tmp_
 
 
 def read_invitation(folder: Path) -> Invitation:
-    """Return the invitation of job 7 as soon as it is there; only the user can read it."""
+    """Return the invitation of job 7 as soon as it is there. Only the user can read it."""
     path = folder / "7_0_store"
     while not path.exists():  # else this test does not end
         time.sleep(0.01)
@@ -306,7 +306,7 @@ ELSEWHERE = started(1, 0, job="7", host="n2")
 def lock_on_n2(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> str:
-    """Return how the lock is found, after an attempt began on the host n2; heartbeats are looked at
+    """Return how the lock is found, after an attempt began on the host n2. Heartbeats are looked at
     for a moment.
     """
     RunFolder(tmp_path).append_event(ELSEWHERE)
@@ -324,7 +324,7 @@ def lock_on_n2(
 def test_a_second_attempt_is_refused_while_the_heartbeat_on_another_host_advances(
     tmp_path: Path,
 ) -> None:
-    """Slurm has lost sight of the node, and starts the job elsewhere; it must go on, so that no
+    """Slurm has lost sight of the node, and starts the job elsewhere. It must go on, so that no
     error is noted.
     """
     path, rank = (
@@ -377,7 +377,7 @@ def test_an_attempt_that_has_ended_or_was_here_is_not_watched(
 def test_a_heartbeat_that_fails_once_is_followed_by_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A network file system may refuse one write; without a heartbeat another job would take over."""
+    """A network file system may refuse one write. Without a heartbeat another job would take over."""
     path, touch = tmp_path / attempts.RANK_LOCK_NAME, os.utime
     has_failed = threading.Event()
 
@@ -397,7 +397,7 @@ def test_a_heartbeat_that_fails_once_is_followed_by_others(
 
 
 def start_in_child(folder: Path, starts: list[str | None], late_seconds: float = 0.0) -> int:
-    """Be rank 1 of a job in a fork; its exit code is 0 if it gets these starts, 2 on a LaunchError
+    """Be rank 1 of a job in a fork. Its exit code is 0 if it gets these starts, 2 on a LaunchError
     naming rank 0.
     """
 
@@ -433,7 +433,7 @@ def test_rank_0_does_not_end_before_the_others_know_that_nothing_is_left(tmp_pat
 def test_rank_0_invites_the_ranks_of_other_nodes_to_its_own_nodes_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which is 127.0.0.2 here; 127.0.0.1 would lead each node to itself."""
+    """Which is 127.0.0.2 here. 127.0.0.1 would lead each node to itself."""
     monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 5.0)
     folder = RunFolder(tmp_path)
     rank = Rank(rank=0, world_size=2, job="7", local_rank=0, node_address="127.0.0.2")
@@ -460,7 +460,7 @@ def test_a_rank_0_that_broadcasts_nothing_is_named(
 
 
 def test_a_system_error_of_nccl_is_of_this_node_unless_it_names_a_peer() -> None:
-    """NCCL says it of a missing interface or a small /dev/shm, too; the last connection error
+    """NCCL says it of a missing interface or a small /dev/shm, too. The last connection error
     follows.
     """
     local = (

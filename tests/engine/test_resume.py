@@ -42,7 +42,7 @@ def stop_at(update: int, request: TrainingRequest) -> None:
 def test_killed_three_times_once_inside_a_write_it_ends_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:
-    """Killed at 7 before any checkpoint, at 25 (in epoch 2), and while 30's is written; 13 updates
+    """Killed at 7 before any checkpoint, at 25 (in epoch 2), and while 30's is written. 13 updates
     are an epoch.
 
     First driver and job die together, in one process; the last time only a local job, which its
@@ -69,7 +69,7 @@ def test_killed_three_times_once_inside_a_write_it_ends_with_the_same_tensors(
 def test_stopped_in_mid_epoch_it_ends_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, finished_by_two_batches: TrainRecord
 ) -> None:
-    """In epoch 2, by TERM; each update has two batches."""
+    """In epoch 2, by TERM. Each update has two batches."""
     request = make_request(run_folder, data, **TWO_BATCHES)
     stop_at(23, request)
     assert updates_kept(run_folder, "full") == [20, 23]

@@ -54,7 +54,7 @@ NOT_HERE = "no GPU"
 
 
 class Row(NamedTuple):
-    """A thing that was measured; `value` is None where it could not be, and `note` says why. `ok`
+    """A thing that was measured. `value` is None where it could not be, and `note` says why. `ok`
     is of the bound.
     """
 
@@ -272,7 +272,7 @@ def logged_losses(request: TrainingRequest) -> list[float]:
 
 
 def measure_precision(work: Work) -> Iterator[Row]:
-    """Yield the losses of 200 updates in each precision; the last of tf32 and bf16 are near fp32's."""
+    """Yield the losses of 200 updates in each precision. The last of tf32 and bf16 are near fp32's."""
     updates = 200 if work.is_cuda else 40
     exact = math.nan
     for precision in ("fp32", "tf32", "bf16") if work.is_cuda else ("fp32", "bf16"):
@@ -500,7 +500,7 @@ def measure_pipeline(
 
 def measure_node(work: Work) -> Iterator[Row]:
     """Yield what a trial of all GPUs finds, with a rank for each, as `aiayn preflight --train` submits
-    it; a rank is a fork of this process, which has not touched a GPU.
+    it. A rank is a fork of this process, which has not touched a GPU.
     """
     updates = 40 if work.is_cuda else 8
     changes = {

@@ -4,7 +4,7 @@
 
 Each TOML file of this folder lists the mutants of some rooms: `name`, `file`, the text `old` in it,
 the text `new` that replaces it, and the `tests` that must fail then. The tests first run on an
-unchanged copy of the tree, where all must pass; then each mutant is made in its own copy. The exit
+unchanged copy of the tree, where all must pass. Then each mutant is made in its own copy. The exit
 code is 1 if a mutant survives, if `old` does not occur in the file exactly once, or if a test does
 not exist or fails without a mutant.
 """
@@ -91,7 +91,7 @@ def copy_tree(into: Path) -> None:
 
 
 def run_tests(tests: Sequence[str], tree: Path) -> tuple[int, str]:
-    """Return pytest's exit code for some tests of a copy of the tree, and what it printed; FAILED
+    """Return pytest's exit code for some tests of a copy of the tree, and what it printed. FAILED
     at the time limit.
     """
     environment = os.environ | {

@@ -5,7 +5,8 @@ The last tests compare the BLEU of four Python libraries with our definitions an
 docs/tables.md.
 
 fairseq-score takes some bigrams for others (see `aiayn.scoring.words`). Its lines are met to
-0.01 BLEU, and to the digit once its hashes are put in place of the words; so nothing else differs.
+0.01 BLEU, and to the digit once its hashes are put in place of the words. So nothing else
+differs.
 """
 
 import csv
@@ -195,7 +196,7 @@ def hashes_by_order(indices: list[list[int]]) -> list[list[tuple[int, int]]]:
 
 
 def disagreements(row: tuple[str, str, str, str]) -> list[str]:
-    """What of a printed line is not ours; fairseq-score's is met to 0.01, and to the digit with its
+    """What of a printed line is not ours. fairseq-score's is met to 0.01, and to the digit with its
     hashes.
     """
     *place, output = row
@@ -237,7 +238,7 @@ def rows_with_marks() -> list[Any]:
 
 
 def lines_with_other_tokens(ours: Lines, theirs: Lines) -> list[tuple[Lines, Lines]]:
-    """Return both sides' tokens where they differ; tokenizer.perl may leave surplus blanks."""
+    """Return both sides' tokens where they differ. tokenizer.perl may leave surplus blanks."""
     tokens = [
         (our_line.split(" "), their_line.split())
         for our_line, their_line in zip(ours, theirs, strict=True)

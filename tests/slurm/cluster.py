@@ -4,8 +4,8 @@ loopback.
     python -m tests.slurm.cluster up [--folder F]      prints the lines that a shell needs: eval "$(...)"
     python -m tests.slurm.cluster down [--folder F]
 
-As root on Debian; packages that are missing are installed. Everything is below the one folder,
-except one line of /etc/hosts that names the nodes; `down` takes that away, too. `up` again does
+It runs as root on Debian, and installs packages that are missing. Everything is below the one folder,
+except one line of /etc/hosts that names the nodes. `down` takes that away, too. `up` again does
 what is left to do.
 """
 
@@ -194,7 +194,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def own_cluster(folder: Path = TESTS_FOLDER) -> Iterator[Cluster]:
-    """Bring up a cluster for this process, and down at the end; another process waits for that.
+    """Bring up a cluster for this process, and down at the end. Another process waits for that.
 
     A cluster that a killed process has left is brought down first.
     """

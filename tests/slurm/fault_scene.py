@@ -124,7 +124,7 @@ class Scene:
     def start(
         self, *launcher_flags: str, first_on_path: Path | None = None, is_elsewhere: bool = False
     ) -> Driver:
-        """Start a driver, by default of a Slurm job; commands of a folder may stand before Slurm's
+        """Start a driver, by default of a Slurm job. Commands of a folder may stand before Slurm's
         own.
 
         One that is elsewhere sees none of this machine's processes.
@@ -226,7 +226,7 @@ class Scene:
 
     @property
     def logged_updates(self) -> list[int]:
-        """Every update that was trained and logged, in order; one that was lost and trained again
+        """Every update that was trained and logged, in order. One that was lost and trained again
         is there twice.
         """
         path = self.run_folder / LOG_NAME
@@ -319,7 +319,7 @@ class Scene:
             self.recovered_after = time.monotonic() - self.disturbed_at
 
     def wait_for(self, driver: Driver, seconds: float = LONGEST_WAIT_SECONDS) -> int:
-        """Return a driver's exit code; it must end within so many seconds."""
+        """Return a driver's exit code. It must end within so many seconds."""
         deadline = time.monotonic() + seconds
         while driver.process.poll() is None:
             self._watch()
@@ -338,7 +338,7 @@ class Scene:
         wait_until(is_done, LONGEST_WAIT_SECONDS, f"{self.name}: the end of the run")
 
     def must_end(self, driver: Driver, exit_code: int) -> None:
-        """Wait for a driver's end and require its exit code; only a run that is done may leave a
+        """Wait for a driver's end and require its exit code. Only a run that is done may leave a
         record.
         """
         found = self.wait_for(driver)
@@ -391,7 +391,7 @@ class Scene:
         assert self.num_updates_lost == 0, self.logged_updates
 
     def require_tasks(self, num_nodes: int, num_tasks: int) -> list[str]:
-        """Require what accounting knows of the ranks' step of the only job; return the nodes'
+        """Require what accounting knows of the ranks' step of the only job. Return the nodes'
         names.
         """
         (job,) = self.jobs()

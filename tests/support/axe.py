@@ -38,7 +38,7 @@ POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule of axe-core that a page breaks, at `num_places` places; `html` is the first of them.
+    """A rule of axe-core that a page breaks, at `num_places` places. `html` is the first of them.
 
     `impact` is minor, moderate, serious or critical.
     """

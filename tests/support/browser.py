@@ -23,7 +23,7 @@ class BrowserUnavailableError(Exception):
 
 
 def require_chromium() -> str:
-    """Return the command of a Chromium; as root on Debian install one if there is none.
+    """Return the command of a Chromium. As root on Debian install one if there is none.
 
     Raises:
         BrowserUnavailableError: if there is none, with the reason.

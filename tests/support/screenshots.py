@@ -19,7 +19,7 @@ NUM_PRINTED_PAGES = 3
 
 
 def write_pictures(page_path: Path, output_folder: Path, height: int) -> list[Path]:
-    """Write all pictures of a page; return their paths."""
+    """Write all pictures of a page. Return their paths."""
     output_folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for width in WIDTHS:

@@ -88,7 +88,7 @@ def record(tmp_path: Path) -> BinarizedCorpus:
 
 
 def test_a_joint_dictionary_counts_both_sides_of_training(record: BinarizedCorpus) -> None:
-    """In training c occurs 3 times, a and b 2 times, x once; `new` never does."""
+    """In training c occurs 3 times, a and b 2 times, x once. `new` never does."""
     folder = Path(record.folder)
     assert list(read_lines(folder / "dict.en.txt")) == ["c 3", "a 2", "b 2", "x 1"]
     assert (folder / "dict.de.txt").read_bytes() == (folder / "dict.en.txt").read_bytes()
@@ -247,7 +247,7 @@ def test_neither_processes_nor_chunks_nor_blocks_matter(
 def test_memory_does_not_grow_with_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten times the text, 2.4 MB of numbers more; block sizes are set far below that."""
+    """Ten times the text, 2.4 MB of numbers more. Block sizes are set far below that."""
     monkeypatch.setattr(binarize, "_BYTES_PER_BLOCK", 4096)
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 500)
     monkeypatch.setattr(aiayn.data.text.lines, "_BLOCK_BYTES", 4096)

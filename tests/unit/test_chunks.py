@@ -1,4 +1,4 @@
-"""Chunks hold every line once, in step; results come in order; whatever ends the work ends it
+"""Chunks hold every line once, in step. Results come in order. Whatever ends the work ends it
 whole.
 """
 
@@ -124,7 +124,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_signal_ends_all_processes_at_once(tmp_path: Path, number: signal.Signals) -> None:
-    """Send SIGINT to the parent only; after Ctrl-C, its processes also get it, and ignore it."""
+    """Send SIGINT to the parent only. After Ctrl-C, its processes also get it, and ignore it."""
     (tmp_path / "slow_work.py").write_text(SLOW_WORK)
     (tmp_path / "train.en").write_bytes(b"a\n" * 9)
     parent = subprocess.Popen(

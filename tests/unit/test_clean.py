@@ -1,4 +1,4 @@
-"""Each reason to drop a pair, by pairs that a reader can count; every route of a recipe; and text
+"""Each reason to drop a pair, by pairs that a reader can count, every route of a recipe, and text
 that is not right.
 """
 
@@ -72,7 +72,7 @@ def raw_of_pairs(folder: Path, pairs: list[tuple[str, str]]) -> RawCorpus:
 
 @pytest.fixture
 def record_path(tmp_path: Path) -> Path:
-    """Return where the cleaned record goes; the raw text is in its grandparent folder."""
+    """Return where the cleaned record goes. The raw text is in its grandparent folder."""
     return tmp_path / "clean" / "record.json"
 
 

@@ -1,5 +1,5 @@
 """The command line's conventions: a wrong command costs no import, and its one sentence can be typed
-on; version, help, colours, width, completion.
+on. And version, help, colours, width and completion.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""Costs agree with the paper's own arithmetic and sums done by hand; tests/engine compares them
+"""Costs agree with the paper's own arithmetic and sums done by hand. tests/engine compares them
 with built models.
 """
 

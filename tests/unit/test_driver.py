@@ -47,7 +47,7 @@ class Happenings:
     def nothing(self) -> None: ...
 
     def squeue(self, state: str, reason: str = "None", job: str = "7") -> None:
-        """Show another state of a job; '' forgets it."""
+        """Show another state of a job. '' forgets it."""
         self.slurm.set_state(job, state, reason, "" if state == "PENDING" else "n1")
 
     def begin(self, job: str = "7", *saved: str) -> None:

@@ -1,4 +1,4 @@
-"""Text comes whole, verified and aligned, from a shipped file, a folder or a server; whatever goes
+"""Text comes whole, verified and aligned, from a shipped file, a folder or a server. Whatever goes
 wrong is named.
 """
 

@@ -1,4 +1,4 @@
-"""Tables made only from records equal the pipeline's tables; faulty records are named."""
+"""Tables made only from records equal the pipeline's tables. Faulty records are named."""
 
 import csv
 import gzip

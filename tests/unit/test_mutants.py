@@ -1,4 +1,4 @@
-"""`make mutants` says which changes to the product no test notices; its lists fit the present code."""
+"""`make mutants` says which changes to the product no test notices. Its lists fit the present code."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A folder with an archive is read like the same folder unpacked; damaged archives are refused."""
+"""A folder with an archive is read like the same folder unpacked. Damaged archives are refused."""
 
 import json
 import lzma

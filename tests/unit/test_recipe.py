@@ -1,4 +1,4 @@
-"""A recipe says where its text is published and how that is checked; what contradicts itself is
+"""A recipe says where its text is published and how that is checked. What contradicts itself is
 refused by its line.
 """
 

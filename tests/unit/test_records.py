@@ -1,4 +1,4 @@
-"""Records are read back as they were written, also after a move; other files are refused."""
+"""Records are read back as they were written, also after a move. Other files are refused."""
 
 import json
 import shutil
@@ -125,7 +125,7 @@ RUN = "demo_en_de-base-seed1-0a1b2c3d"
 
 
 def write_training(folder: Path, *, is_absolute: bool) -> Path:
-    """Write a finished run and its record below a folder; its paths are relative, or absolute as on
+    """Write a finished run and its record below a folder. Its paths are relative, or absolute as on
     a scratch disk.
     """
     run_folder = folder / "runs" / RUN

@@ -141,7 +141,7 @@ def test_formats_for_people_have_names_and_the_csv_has_keys() -> None:
 
 
 def test_the_best_value_is_found_by_number_not_by_text() -> None:
-    """9.999 and 10.001 are both shown as 10.00; only the larger is the best."""
+    """9.999 and 10.001 are both shown as 10.00. Only the larger is the best."""
     columns = (Column("row", "row", side="label"), Column("x", "x", side="ours", better="higher"))
     rows = []
     for value in (9.999, 10.001):

@@ -37,7 +37,7 @@ FIGURE = DrawnFigure(
 
 
 class PageReader(HTMLParser):
-    """Collects ids, links, headings and what asks for a file; complains about a tag that is closed
+    """Collects ids, links, headings and what asks for a file. Complains about a tag that is closed
     out of turn.
     """
 

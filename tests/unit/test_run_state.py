@@ -1,4 +1,4 @@
-"""How a run stands is decided from what is known of it; what cannot be known is said to be unknown."""
+"""How a run stands is decided from what is known of it. What cannot be known is said to be unknown."""
 
 from typing import Any
 

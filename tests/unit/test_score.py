@@ -1,4 +1,4 @@
-"""Values, signatures and refusals of the metrics; what the original programs printed is in
+"""Values, signatures and refusals of the metrics. What the original programs printed is in
 tests/oracle.
 """
 

@@ -1,4 +1,4 @@
-"""Records become one tidy frame; a number of another run, or a repeated number, does not enter."""
+"""Records become one tidy frame. A number of another run, or a repeated number, does not enter."""
 
 from pathlib import Path
 

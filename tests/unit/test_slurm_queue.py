@@ -1,4 +1,4 @@
-"""What is read of Slurm's queue, and what is not taken for an answer; Slurm's commands are
+"""What is read of Slurm's queue, and what is not taken for an answer. Slurm's commands are
 stand-ins here.
 """
 

@@ -1,4 +1,4 @@
-"""Systems, corpora and scales as they are read; how each wrong value is refused is in the
+"""Systems, corpora and scales as they are read. How each wrong value is refused is in the
 transcripts `refused_*`.
 """
 

@@ -1,5 +1,5 @@
-"""The form that a text is found to have beside another; `aiayn score` on files in every form that
-is shared.
+"""The form that a text is found to have beside another, and `aiayn score` on files in every form
+that is shared.
 """
 
 import gzip

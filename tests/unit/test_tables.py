@@ -1,4 +1,4 @@
-"""The verb: everything is written, or, so far, beside what Snakemake declared; a missing record is
+"""The verb: everything is written, or, so far, beside what Snakemake declared. A missing record is
 named.
 """
 

@@ -79,7 +79,7 @@ def test_a_cluster_decides_how_many_ranks_and_threads_there_are(
 def test_a_finished_run_is_handed_over_where_it_could_not_be_trained(
     data_path: Path, requests: list[TrainingRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its record is copied on a laptop too; with --fresh it is to be trained."""
+    """Its record is copied on a laptop too. With --fresh it is to be trained."""
     checked: list[str] = []
     monkeypatch.setattr(
         aiayn.cli.train, "check_feasible", lambda request, *_, **__: checked.append(request.run)
@@ -121,7 +121,7 @@ def test_the_file_for_sbatch_is_printed_before_the_data_is_made(
 def test_more_ranks_than_an_update_has_batches_share_them_and_others_are_refused(
     data_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The demo's updates have one batch; the paper's of eight."""
+    """The demo's updates have one batch, the paper's eight."""
     assert train(data_path, "base", "--num-ranks", "8") == 0
     assert requests[0].num_ranks == 8
     assert train(data_path, "base", "--scale", "paper", "--num-ranks", "3") == 1

@@ -118,7 +118,7 @@ def test_each_verdict_is_what_its_p_value_says(hundredths: int) -> None:
 
 
 def test_three_seeds_never_reproduce_from_the_largest_reproducible_sd_on() -> None:
-    """By hand: 0.5 x 3^0.5 / 2.920, t(0.95, 2 df) = 2.920; with 8 df, t = 1.860."""
+    """By hand: 0.5 x 3^0.5 / 2.920, t(0.95, 2 df) = 2.920. With 8 df, t = 1.860."""
     largest = largest_reproducible_sd(3, 2)
     assert largest == pytest.approx(0.2966, abs=0.0001)
     assert largest_reproducible_sd(3, 8) == pytest.approx(0.4657, abs=0.0001)

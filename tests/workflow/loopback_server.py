@@ -1,7 +1,7 @@
 """A server on the loopback with the manners of a busy public one: slow, refusing, breaking off,
 forgetful, corrupt.
 
-What it does to the next requests of a path is a list of faults, used up one by one; after the last
+What it does to the next requests of a path is a list of faults, used up one by one. After the last
 it behaves.
 """
 

@@ -1,7 +1,7 @@
 """Whole recipes, fetched from a server that is slow, busy, breaks off and serves one corrupt file
 first.
 
-The archives are small and of the real ones' layout; the recipes inherit the real ones
+The archives are small and of the real ones' layout. The recipes inherit the real ones
 (small_recipes.py).
 """
 

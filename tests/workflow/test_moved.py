@@ -62,7 +62,7 @@ def make_demo(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the demo's folder. It is gone; `kept` beside it is what is copied."""
+    """Return the demo's folder. It is gone. `kept` beside it is what is copied."""
     folder, here = tmp_path_factory.mktemp("cluster") / "first", Path.cwd()
     folder.mkdir()
     os.chdir(folder)
@@ -99,7 +99,7 @@ def printed_by(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def files_of_the_doctor(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, str]:
-    """Return what the doctor read, by its kind; two updates may have causes and symptoms (exit code
+    """Return what the doctor read, by its kind. Two updates may have causes and symptoms (exit code
     1).
     """
     capsys.readouterr()

@@ -2,7 +2,7 @@
 wrong that may.
 
 The archives are small and of the real ones' layout, served by a server that is slow, busy, breaks
-off and gives one corrupt file first; the recipes inherit the real ones and override addresses,
+off and gives one corrupt file first. The recipes inherit the real ones and override addresses,
 sizes, sums and the vocabulary's size (small_recipes.py). Nothing else is replaced: the commands are
 the real ones.
 """
@@ -183,7 +183,7 @@ def kept_lines(recipe: str, language: str) -> list[str]:
 
 
 def pieces_in(data_bin: Path, split: str, language_pair: str, language: str) -> list[list[str]]:
-    """Return the pieces of each line of a data-bin, read by fairseq; `</s>` must end each."""
+    """Return the pieces of each line of a data-bin, read by fairseq. `</s>` must end each."""
     dictionary = Dictionary.load(str(data_bin / f"dict.{language}.txt"))
     lines = MMapIndexedDataset(str(data_bin / f"{split}.{language_pair}.{language}"))
     assert all(line[-1] == dictionary.eos() for line in lines)
