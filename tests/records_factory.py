@@ -360,9 +360,9 @@ def write_translations(site: Site, evaluation: Evaluation) -> None:
     """Write two lines that name system, seed and test set, their record, and their digest into the
     record of score.
     """
-    place = (site.results_folder, site.scale.scale)
+    scale_arguments = (site.results_folder, site.scale.scale)
     record_path, scored_path = (
-        evaluation_record(*place, verb, evaluation) for verb in ("decode", "score")
+        evaluation_record(*scale_arguments, verb, evaluation) for verb in ("decode", "score")
     )
     text_path = record_path.with_suffix(".txt")
     text_path.parent.mkdir(parents=True, exist_ok=True)

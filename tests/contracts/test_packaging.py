@@ -97,9 +97,9 @@ def test_the_environments_python_is_one_that_the_project_takes() -> None:
 def test_the_packages_that_are_found_are_the_folders_with_an_init_file() -> None:
     find = tomllib.loads(read("pyproject.toml"))["tool"]["setuptools"]["packages"]["find"]
     assert find["namespaces"] is False  # folders of data and byte code are not packages
-    found: set[str] = set()
+    packages: set[str] = set()
     for place in find["where"]:
-        found |= set(find_packages(str(CHECKOUT / place), include=find["include"]))
+        packages |= set(find_packages(str(CHECKOUT / place), include=find["include"]))
     roots = [
         ("workflow", "aiayn"),
         ("workflow", "aiayn_fairseq"),
@@ -111,7 +111,7 @@ def test_the_packages_that_are_found_are_the_folders_with_an_init_file() -> None
         for root, name in roots
         for path in (CHECKOUT / root / name).rglob("__init__.py")
     }
-    assert found == folders
+    assert packages == folders
 
 
 PYPROJECT = (

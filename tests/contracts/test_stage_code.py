@@ -47,21 +47,21 @@ def read_history() -> dict[str, list[Line]]:
 
 def problems(lines: list[Line], digest: str, number: int) -> list[str]:
     """Return what is wrong with the history of a stage whose code and number are these."""
-    found = []
+    faults = []
     for before, after in pairwise(lines):
         if after.number < before.number:
-            found.append(f"number {after.number} comes after {before.number}")
+            faults.append(f"number {after.number} comes after {before.number}")
         elif after.number == before.number and not after.unchanged_shown_by:
-            found.append(f"{after.digest} has the number of {before.digest} and names no test")
+            faults.append(f"{after.digest} has the number of {before.digest} and names no test")
     if lines[-1].digest != digest:
-        found.append(
+        faults.append(
             f"the code has changed: its digest is {digest}, expected {lines[-1].digest}. Raise the"
             " number in aiayn/stages.py if the output changes, and add a line to"
             f" {HISTORY.name}; else add a line with the test that shows it"
         )
     if lines[-1].number != number:
-        found.append(f"its number is {number}, expected {lines[-1].number}, as in the last line")
-    return found
+        faults.append(f"its number is {number}, expected {lines[-1].number}, as in the last line")
+    return faults
 
 
 @pytest.mark.parametrize("stage", MODULES_BY_STAGE)

@@ -149,7 +149,7 @@ def test_a_folder_of_byte_code_is_ignored_and_python_files_without_a_wing_file_a
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "error"),
     [
         ("WING = Wing(", "SyntaxError"),
         ("import absent_package\n", "ModuleNotFoundError: No module named 'absent_package'"),
@@ -158,7 +158,7 @@ def test_a_folder_of_byte_code_is_ignored_and_python_files_without_a_wing_file_a
     ],
 )
 def test_a_broken_wing_file_is_one_sentence_with_its_folder(
-    analysis: Path, source: str, found: str, capsys: pytest.CaptureFixture[str]
+    analysis: Path, source: str, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_wing(analysis, "broken", source)
     for arguments in (["--help"], ["plan"]):
@@ -166,7 +166,7 @@ def test_a_broken_wing_file_is_one_sentence_with_its_folder(
         answer = capsys.readouterr()
         assert answer.out == ""
         assert answer.err.startswith(
-            f"aiayn: {analysis / 'broken' / 'wing.py'}: cannot be read: {found}"
+            f"aiayn: {analysis / 'broken' / 'wing.py'}: cannot be read: {error}"
         )
         assert answer.err.count("\n") == 1
 

@@ -140,15 +140,15 @@ def test_fused_kernels_attend_and_learn_as_equation_1_also_where_d_k_is_not_d_v(
     x, direction = torch.randn(2, 2, 5, 6, dtype=torch.float64).unbind()
     x.requires_grad_()
     hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2]) if is_padded else None
-    found = []
+    results = []
     for needs_weights in (False, True):  # with weights, the equation as it is written
         output, _ = attention(
             x, x, padding_mask_BK=hidden, is_causal=is_causal, needs_weights=needs_weights
         )
-        found.append(
+        results.append(
             (output, *torch.autograd.grad((output * direction).sum(), [x, *attention.parameters()]))
         )
-    for fused, written in zip(*found, strict=True):
+    for fused, written in zip(*results, strict=True):
         torch.testing.assert_close(
             fused, written, rtol=1e-5, atol=1e-6
         )  # the written one has its softmax in fp32

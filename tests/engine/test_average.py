@@ -34,13 +34,13 @@ def test_tied_matrices_stay_tied_and_equal_ones_stay_apart() -> None:
 
 
 def test_different_models_are_refused() -> None:
-    for other in (
+    for tensors in (
         {"w": torch.zeros(3)},
         {"v": torch.zeros(2)},
         {"w": torch.zeros(2), "v": torch.zeros(1)},
     ):
         with pytest.raises(CheckpointError, match="the checkpoints belong to different models"):
-            average_tensors([{"w": torch.zeros(2)}, other])
+            average_tensors([{"w": torch.zeros(2)}, tensors])
 
 
 def test_averaging_one_checkpoint_changes_nothing(finished: TrainRecord, tmp_path: Path) -> None:

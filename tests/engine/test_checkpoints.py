@@ -85,16 +85,16 @@ def test_any_flipped_byte_is_noticed_or_harmless(path: Path) -> None:
     expected = tensors_sha256(load_checkpoint(path)["model"])
     rng = random.Random(1)
     num_noticed = 0
-    for place in [
+    for position in [
         *range(200),
         *range(len(content) - 400, len(content)),
         *rng.sample(range(len(content)), 100),
     ]:
         flipped = bytearray(content)
-        flipped[place] ^= rng.randrange(1, 256)
+        flipped[position] ^= rng.randrange(1, 256)
         path.write_bytes(flipped)
         if is_whole(path):
-            assert tensors_sha256(load_checkpoint(path)["model"]) == expected, place
+            assert tensors_sha256(load_checkpoint(path)["model"]) == expected, position
         else:
             num_noticed += 1
     assert num_noticed > 100
@@ -113,10 +113,10 @@ def test_the_newest_whole_one_is_found_and_torn_ones_are_set_aside(tmp_path: Pat
         save_whole({"model": {}}, checkpoint_path(tmp_path, "full", update))
     for update in (30, 40):
         os.truncate(checkpoint_path(tmp_path, "full", update), 100)
-    found, torn = newest_whole_full(tmp_path)
-    assert found == checkpoint_path(tmp_path, "full", 20)
+    newest, torn = newest_whole_full(tmp_path)
+    assert newest == checkpoint_path(tmp_path, "full", 20)
     assert [path.name for path in torn] == ["full_00000040.torn", "full_00000030.torn"]
-    assert newest_whole_full(tmp_path) == (found, [])
+    assert newest_whole_full(tmp_path) == (newest, [])
     assert newest_whole_full(tmp_path / "none") == (None, [])
 
 

@@ -51,10 +51,10 @@ def test_multi_head_attention_is_the_concatenation_of_its_heads(has_biases: bool
         heads.append(
             (q @ k.T / 2**0.5).softmax(dim=-1) @ part_of(attention.v_proj, values)(memory[0])
         )
-    found, _ = attention(query, memory)
-    torch.testing.assert_close(found[0], attention.out_proj(torch.cat(heads, dim=1)))
+    output, _ = attention(query, memory)
+    torch.testing.assert_close(output[0], attention.out_proj(torch.cat(heads, dim=1)))
     assert not torch.allclose(
-        found[0], attention.out_proj(torch.cat([heads[1], heads[0], heads[2]], dim=1))
+        output[0], attention.out_proj(torch.cat([heads[1], heads[0], heads[2]], dim=1))
     )
 
 

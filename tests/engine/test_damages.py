@@ -74,8 +74,12 @@ def redirected(command: list[str], written: Path | None) -> list[str]:
     """Return a command that writes its record below a folder."""
     if written is None:
         return command
-    place = command.index("--record") + 1
-    return [*command[:place], str(written / command[0] / "record.json"), *command[place + 1 :]]
+    position = command.index("--record") + 1
+    return [
+        *command[:position],
+        str(written / command[0] / "record.json"),
+        *command[position + 1 :],
+    ]
 
 
 def product_path(folder: Path, name: str) -> Path:

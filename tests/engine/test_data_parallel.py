@@ -65,7 +65,7 @@ def batches(run_folder: Path) -> list[tuple[str, ...]]:
     pattern = (
         r'train_inner \| .*"wpb": "(\d+)", "bsz": "(\d+)", "num_updates": "\d+", "lr": "([^"]+)"'
     )
-    return [found.groups() for found in re.finditer(pattern, log_text(run_folder))]
+    return [match.groups() for match in re.finditer(pattern, log_text(run_folder))]
 
 
 def test_two_ranks_make_the_updates_of_one(

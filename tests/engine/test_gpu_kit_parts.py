@@ -50,7 +50,7 @@ def test_a_part_that_fails_is_seen(kit: Path, monkeypatch: pytest.MonkeyPatch) -
     path = kit / "source/tests/engine/reference_search.py"
     text = path.read_text(encoding="utf-8")
     path.write_text(
-        text.replace("one.symbols != other.symbols", "one.symbol != other.symbols"),
+        text.replace("one.symbols != reference.symbols", "one.symbol != reference.symbols"),
         encoding="utf-8",
     )
     monkeypatch.setattr(run, "KIT", kit)

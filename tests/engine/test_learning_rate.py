@@ -64,8 +64,8 @@ def rates(
 
 def test_every_update_is_made_at_the_rate_of_its_step() -> None:
     cfg = Equation3Config(warmup_updates=WARMUP_STEPS, schedule_d_model=D_MODEL, lr=[1.0])
-    found = rates(lambda optimizer: Equation3(cfg, optimizer))
-    assert [rate - written_out(step) for step, rate in enumerate(found, start=1)] == [
+    rates_found = rates(lambda optimizer: Equation3(cfg, optimizer))
+    assert [rate - written_out(step) for step, rate in enumerate(rates_found, start=1)] == [
         0.0
     ] * NUM_STEPS
 

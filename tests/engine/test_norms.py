@@ -52,5 +52,5 @@ def test_dropout_is_on_sublayers_and_sums_alone_unless_asked_for() -> None:
         return not torch.equal(*two)
 
     assert not is_random()
-    for place in ("p_drop", "p_drop_attention", "p_drop_ffn"):
-        assert is_random(**{place: 0.5})
+    for option in ("p_drop", "p_drop_attention", "p_drop_ffn"):
+        assert is_random(**{option: 0.5})

@@ -49,9 +49,9 @@ def run_trainings(
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> dict[str, Any]:
     """Return what 2 ranks noted of a training in bf16, with dropout."""
-    found = run_trainings("quick", tmp_path_factory, data)
-    assert [rank.get("error") for rank in found["ranks"]] == [None, None]
-    return found
+    notes = run_trainings("quick", tmp_path_factory, data)
+    assert [rank.get("error") for rank in notes["ranks"]] == [None, None]
+    return notes
 
 
 @pytest.fixture(scope="module")
@@ -119,10 +119,10 @@ KINDS = {
 
 
 def test_every_kind_of_update_asks_of_the_gpu_what_it_should(quick: dict[str, Any]) -> None:
-    found = kinds_of_updates(quick["ranks"][0])
-    assert set(found) == set(KINDS)
+    counts_by_kind = kinds_of_updates(quick["ranks"][0])
+    assert set(counts_by_kind) == set(KINDS)
     for kind, (at_least, at_most, num_waits) in KINDS.items():
-        for kernels, waits in found[kind]:
+        for kernels, waits in counts_by_kind[kind]:
             assert at_least <= kernels <= at_most, (kind, kernels)
             assert waits == num_waits, (kind, waits)
 
@@ -188,12 +188,12 @@ RANKS = (2, 8, 16)  # a part of a node, a node, two nodes
 def test_losses_and_gradients_without_dropout_are_those_of_ranks_on_cpus(
     num_ranks: int, node: dict[str, Any]
 ) -> None:
-    found = node[f"{num_ranks}fp32"]
-    ours, cpus = (found[name][0]["losses"] for name in ("whole", "cpu"))
+    notes = node[f"{num_ranks}fp32"]
+    ours, cpus = (notes[name][0]["losses"] for name in ("whole", "cpu"))
     assert len(ours) == UPDATES
     assert ours == pytest.approx(cpus, rel=ERROR)
-    assert 0 < found["gradient_error"] < ERROR
-    our_validations, cpus_validations = (found[name][0]["validated"] for name in ("whole", "cpu"))
+    assert 0 < notes["gradient_error"] < ERROR
+    our_validations, cpus_validations = (notes[name][0]["validated"] for name in ("whole", "cpu"))
     assert our_validations == pytest.approx(cpus_validations, rel=ERROR)
     assert our_validations[1] == node["1fp32"]["whole"][0]["validated"][1] > 0
 
@@ -204,12 +204,12 @@ def test_stopped_and_resumed_equals_undisturbed_to_the_bit(
     num_ranks: int, precision: str, node: dict[str, Any]
 ) -> None:
     """All ranks end with one model, and the optimiser's state is the same, too."""
-    found = node[f"{num_ranks}{precision}"]
-    whole, resumed = found["states"]
+    notes = node[f"{num_ranks}{precision}"]
+    whole, resumed = notes["states"]
     assert whole == resumed
-    models = {rank["model_sha256"] for name in ("whole", "resumed") for rank in found[name]}
+    models = {rank["model_sha256"] for name in ("whole", "resumed") for rank in notes[name]}
     assert len(models) == 1
-    for part in (*found["stopped"], *found["resumed"]):
+    for part in (*notes["stopped"], *notes["resumed"]):
         assert 0 < len(part["losses"]) < UPDATES
 
 
@@ -221,10 +221,10 @@ def test_any_number_of_ranks_trains_on_the_same_sentences_in_an_update(
     require_each_sentence_once(node["1fp32"]["whole"])
     for num_ranks in RANKS:
         for precision in ("fp32", "bf16"):
-            found = node[f"{num_ranks}{precision}"]
-            assert sentences_by_update(found["whole"]) == expected
+            notes = node[f"{num_ranks}{precision}"]
+            assert sentences_by_update(notes["whole"]) == expected
             if (num_ranks, precision) in STOPPED_RUNS:
-                both = [*found["stopped"], *found["resumed"]]
+                both = [*notes["stopped"], *notes["resumed"]]
                 assert sentences_by_update(both) == expected
 
 
@@ -272,8 +272,8 @@ def test_translations_and_perplexity_are_the_cpus(
     tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus
 ) -> None:
     """cuDNN is off at every attention of both."""
-    found = run_trainings("evaluation", tmp_path_factory, data)
-    ours, cpus = found["gpu"], found["cpu"]
+    notes = run_trainings("evaluation", tmp_path_factory, data)
+    ours, cpus = notes["gpu"], notes["cpu"]
     assert ours["translations"] == cpus["translations"]
     assert len(set(cpus["translations"])) > 2
     assert ours["perplexity"] == pytest.approx(cpus["perplexity"], rel=ERROR)

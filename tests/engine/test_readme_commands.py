@@ -56,8 +56,8 @@ def commands_of_the_readme() -> list[str]:
 def commands_that_need_the_demo() -> list[str]:
     """Return the commands of docs/ that have this mark. One training is here, not two."""
     marked = re.compile(r"^ *(aiayn .*?) +# needs the demo", re.MULTILINE)
-    found = [command for name in DOCS_NAMES for command in marked.findall(read(name))]
-    return [command for command in dict.fromkeys(found) if "seed2" not in command]
+    commands = [command for name in DOCS_NAMES for command in marked.findall(read(name))]
+    return [command for command in dict.fromkeys(commands) if "seed2" not in command]
 
 
 COMMANDS = list(dict.fromkeys([*commands_of_the_readme(), *commands_that_need_the_demo()]))

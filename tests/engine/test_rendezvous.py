@@ -64,7 +64,7 @@ def test_ranks_join_and_know_each_others_hosts(tmp_path: Path, address: str | No
 def listening() -> set[tuple[str, int]]:
     """Return address and port of each TCP socket on which this process listens."""
     own = {os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
-    found = set()
+    addresses = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text(encoding="utf-8").splitlines()[1:]:
             _, local, _, state, *rest = line.split()
@@ -73,8 +73,8 @@ def listening() -> set[tuple[str, int]]:
                 groups = [
                     bytes.fromhex(number[at : at + 8])[::-1] for at in range(0, len(number), 8)
                 ]
-                found.add((str(ipaddress.ip_address(b"".join(groups))), int(port, 16)))
-    return found
+                addresses.add((str(ipaddress.ip_address(b"".join(groups))), int(port, 16)))
+    return addresses
 
 
 def test_on_one_node_no_port_is_open_and_only_the_user_enters_the_folder(

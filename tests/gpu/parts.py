@@ -363,7 +363,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
     train_here(request)
     (model_path,) = list_checkpoints(Path(request.run_folder) / "checkpoints", "model")
     decoding = read_system("gpu_kit", scale).decoding
-    found: dict[str, list[Any]] = {}
+    hypotheses_by_label: dict[str, list[Any]] = {}
     for label, device, precision in (
         ("the CPU, fp32", "cpu", "fp32"),
         (f"{work.device}, fp32", work.device, "fp32"),
@@ -374,12 +374,14 @@ def measure_decode(work: Work) -> Iterator[Row]:
         with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
             for _ in range(1 if device == "cpu" else 2):  # the first warms up a GPU
                 begin = time.perf_counter()
-                found[label] = translator.translate(sources)
+                hypotheses_by_label[label] = translator.translate(sources)
                 seconds = time.perf_counter() - begin
         yield Row(f"sentences a second, {label}", round(len(sources) / seconds, 1), "1/s")
         same = sum(
             one.pieces == other.pieces
-            for one, other in zip(found[label], found["the CPU, fp32"], strict=True)
+            for one, other in zip(
+                hypotheses_by_label[label], hypotheses_by_label["the CPU, fp32"], strict=True
+            )
         )
         is_enough = (
             same >= 0.95 * len(sources) if precision == "fp32" else None
@@ -400,7 +402,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
                 Reference(
                     list(map(dictionary.index, one.pieces)), one.log_probability_nats, one.score
                 )
-                for one in found[label][: len(few)]
+                for one in hypotheses_by_label[label][: len(few)]
             ]
             others = unequal(ours, oracle)
             for line in others:

@@ -206,22 +206,22 @@ def disagreements(row: tuple[str, str, str, str]) -> list[str]:
         line = printed_line(ours, procedure)
         return [] if line == output else [f"{line}, printed {output}"]
     theirs = hashed_score_of_row(testset, hypotheses, procedure)
-    found = (
+    messages = (
         []
         if printed_line(theirs, procedure) == output
         else [f"{printed_line(theirs, procedure)}, printed {output}"]
     )
     if not math.isclose(ours.score, theirs.score, rel_tol=0, abs_tol=0.01):
-        found.append(f"BLEU {ours.score}, with libbleu's hashes {theirs.score}")
+        messages.append(f"BLEU {ours.score}, with libbleu's hashes {theirs.score}")
     if not np.allclose(
         ours.precisions, theirs.precisions, rtol=0, atol=PRECISION_TOLERANCE_PERCENT
     ):
-        found.append(f"precisions {ours.precisions}, with libbleu's hashes {theirs.precisions}")
+        messages.append(f"precisions {ours.precisions}, with libbleu's hashes {theirs.precisions}")
     if (ours.bp, ours.sys_len, ours.ref_len) != (theirs.bp, theirs.sys_len, theirs.ref_len):
-        found.append(
+        messages.append(
             f"brevity penalty {ours.bp} of {ours.sys_len}, {ours.ref_len} words: printed {output}"
         )
-    return found
+    return messages
 
 
 QUICK_FRENCH_PROCEDURES = ("tokenizer | multi-bleu", "tokenizer | fairseq-score")
@@ -339,9 +339,9 @@ def test_the_page_shows_which_bleu_the_libraries_compute() -> None:
 
 
 def test_a_hundredth_of_a_point_more_is_not_called_equal() -> None:
-    place = ("evaluate", TESTSETS[0], "heavy", "raw")
+    key = ("evaluate", TESTSETS[0], "heavy", "raw")
     names = ("library", "reference", "hypotheses", "text")
-    (row,) = [row for row in library_rows() if tuple(row[name] for name in names) == place]
+    (row,) = [row for row in library_rows() if tuple(row[name] for name in names) == key]
     rows = [dict(row), row]
     assert range_of_differences(rows, "bleu_sacre_13a") == "equal"
     rows[0]["output"] = str(float(rows[0]["output"]) + 0.0001)

@@ -132,9 +132,9 @@ class Cluster:
     def _unmount_all(self) -> None:
         """Take away what tests have mounted below the folder."""
         for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines():
-            place = line.split(" ")[1]
-            if place.startswith(f"{self.folder}/"):
-                subprocess.run(["umount", "--lazy", place], check=True)
+            mount_point = line.split(" ")[1]
+            if mount_point.startswith(f"{self.folder}/"):
+                subprocess.run(["umount", "--lazy", mount_point], check=True)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

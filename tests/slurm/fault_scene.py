@@ -216,8 +216,8 @@ class Scene:
     @property
     def run_folder(self) -> Path:
         """The run's folder, once there is one."""
-        found = [path for path in self.runs_folder.glob("*-seed1-*") if path.is_dir()]
-        return found[0] if found else self.runs_folder / "none"
+        folders = [path for path in self.runs_folder.glob("*-seed1-*") if path.is_dir()]
+        return folders[0] if folders else self.runs_folder / "none"
 
     @property
     def run(self) -> str:
@@ -290,10 +290,13 @@ class Scene:
 
     def rank_process(self, index: int) -> int:
         """Return the process of a rank."""
-        wanted = {f"SLURM_PROCID={index}".encode(), f"SLURM_JOB_NAME={self.run}".encode()}
+        rank_variables = {f"SLURM_PROCID={index}".encode(), f"SLURM_JOB_NAME={self.run}".encode()}
         for process in self.cluster.processes():
             variables = set(Path(f"/proc/{process}/environ").read_bytes().split(b"\0"))
-            if wanted <= variables and b"submitit" in Path(f"/proc/{process}/cmdline").read_bytes():
+            if (
+                rank_variables <= variables
+                and b"submitit" in Path(f"/proc/{process}/cmdline").read_bytes()
+            ):
                 return process
         raise AssertionError(f"{self.name}: no process of rank {index}")
 
@@ -341,9 +344,9 @@ class Scene:
         """Wait for a driver's end and require its exit code. Only a run that is done may leave a
         record.
         """
-        found = self.wait_for(driver)
-        assert found == exit_code, (
-            f"{self.name}: exit code {found}, expected {exit_code}:\n{driver.output}"
+        code = self.wait_for(driver)
+        assert code == exit_code, (
+            f"{self.name}: exit code {code}, expected {exit_code}:\n{driver.output}"
         )
         assert driver.record_path.exists() == (exit_code == EXIT_DONE)
 

@@ -112,13 +112,13 @@ def _run_name(scene: Scene, seed: int) -> str:
 def _drivers(scene: Scene) -> list[int]:
     """Return the process of each driver: Python's, not those of the shells around it."""
     settings = os.fsencode(scene.folder / "settings.json")
-    found = []
+    processes = []
     for path in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             command = (path / "cmdline").read_bytes().split(b"\0") if path.name.isdigit() else []
             if settings in command and b"train" in command:
-                found.append(int(path.name))
-    return found
+                processes.append(int(path.name))
+    return processes
 
 
 def _memory_mb(process: int, file: str, key: str) -> float:

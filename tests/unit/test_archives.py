@@ -74,8 +74,8 @@ def joined(folder: Path, packed: Packed) -> dict[str, bytes]:
     """Append an archive's sides to two empty files, and return what the files hold after it."""
     path = folder / f"archive.{packed.archive_format}"
     path.write_bytes(packed.content)
-    with (folder / "en").open("wb") as en, (folder / "other").open("wb") as other:
-        into = dict(zip(packed.members, (en, other), strict=True))
+    with (folder / "en").open("wb") as en, (folder / "other").open("wb") as other_side:
+        into = dict(zip(packed.members, (en, other_side), strict=True))
         num_lines = append_archive(
             path,
             packed.members,

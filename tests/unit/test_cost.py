@@ -42,11 +42,11 @@ FCONV = msgspec.structs.replace(
 
 @pytest.mark.parametrize("training", [LSTM, FCONV])
 def test_what_an_architecture_does_not_read_changes_no_count(training: TrainingSpec) -> None:
-    other = msgspec.structs.replace(
+    changed = msgspec.structs.replace(
         training, num_heads=1, d_k=7, norm_order="pre", attention="additive"
     )
-    assert num_parameters(other, 10, joint=True) == num_parameters(training, 10, joint=True)
-    assert flops_per_token(other, 10) == flops_per_token(training, 10)
+    assert num_parameters(changed, 10, joint=True) == num_parameters(training, 10, joint=True)
+    assert flops_per_token(changed, 10) == flops_per_token(training, 10)
 
 
 def attention_flops(training: TrainingSpec) -> float:

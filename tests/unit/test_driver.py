@@ -149,8 +149,8 @@ def test_a_driver_does_with_a_job_as_its_queue_and_its_run_say(
     assert driven.slurm.num_submitted() == is_by_slurm * len(set(case.jobs) - {"5"})
     assert sum("release" in call for call in driven.slurm.calls("scontrol")) == case.released
     for pattern in case.logged:
-        found = [message for message in caplog.messages if re.search(pattern, message)]
-        assert len(found) == 1, pattern
+        messages = [message for message in caplog.messages if re.search(pattern, message)]
+        assert len(messages) == 1, pattern
     if case.outcome:
         newest = driven.request.folder.newest_update()
         assert (driven.last_end.outcome, driven.last_end.update) == (case.outcome, newest)

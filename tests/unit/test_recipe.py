@@ -39,8 +39,8 @@ def test_the_published_counts_add_up() -> None:
 def test_one_file_is_described_alike_in_both_languages_recipes(name: str) -> None:
     files = {
         packed.name: packed
-        for other in ("wmt14_en_de", "wmt14_en_fr")
-        for archive in source_of(other).archive_by_name.values()
+        for corpus in ("wmt14_en_de", "wmt14_en_fr")
+        for archive in source_of(corpus).archive_by_name.values()
         for packed in archive.file_by_format.values()
     }
     for archive in source_of(name).archive_by_name.values():

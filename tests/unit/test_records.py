@@ -148,8 +148,8 @@ def write_training(folder: Path, *, is_absolute: bool) -> Path:
 
 def is_of(train: TrainRecord, run_folder: Path) -> bool:
     """Tell whether everything of a run is where its folder is."""
-    found = (train.run_folder, train.log_path, train.models[0].path)
-    return found == (run_folder, run_folder / "train.log", run_folder / "checkpoints" / "x.pt")
+    paths = (train.run_folder, train.log_path, train.models[0].path)
+    return paths == (run_folder, run_folder / "train.log", run_folder / "checkpoints" / "x.pt")
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])

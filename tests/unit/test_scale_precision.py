@@ -53,7 +53,7 @@ def request_of(precision: Precision, folder: Path, device: str = "auto") -> Trai
 
 
 @pytest.mark.parametrize(
-    ("place", "precision", "device"),
+    ("devices", "precision", "device"),
     [
         ([], "fp32", ""),
         ([], "bf16", ""),
@@ -69,14 +69,14 @@ def request_of(precision: Precision, folder: Path, device: str = "auto") -> Trai
     ],
 )
 def test_a_precision_that_the_devices_here_or_of_the_cluster_have_not_is_refused_before_anything_is_submitted(
-    place: list[str] | ClusterSpec,
+    devices: list[str] | ClusterSpec,
     precision: Precision,
     device: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = place if isinstance(place, ClusterSpec) else None
-    monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: place)
+    cluster = devices if isinstance(devices, ClusterSpec) else None
+    monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: devices)
     words = rf"^base: precision is {precision}, which a {device} does not have.*take fp32"
     with pytest.raises(ConfigError, match=words) if device else contextlib.nullcontext():
         check_precision(request_of(precision, tmp_path), cluster)
@@ -107,20 +107,20 @@ def tables_of(site: Site) -> list[Table]:
 
 def notes_of(tables: list[Table], words: str) -> dict[str, list[str]]:
     """Return the notes that have these words, by table."""
-    found: dict[str, list[str]] = {}
+    notes_by_table: dict[str, list[str]] = {}
     for table in tables:
         for note in table.notes:
             if words in note.text:
-                found.setdefault(table.name, []).append(note.text)
-    return found
+                notes_by_table.setdefault(table.name, []).append(note.text)
+    return notes_by_table
 
 
 def test_tables_say_which_systems_were_trained_in_another_precision(tmp_path: Path) -> None:
     site = make_site(tmp_path, precision="bf16")
     write_everything(site, hardware=EIGHT_P100)
-    found = notes_of(tables_of(site), "Trained in bf16")
-    assert set(found) == {"table2", "table3", "verdicts"}
-    assert found["table3"][0].startswith(
+    notes_by_table = notes_of(tables_of(site), "Trained in bf16")
+    assert set(notes_by_table) == {"table2", "table3", "verdicts"}
+    assert notes_by_table["table3"][0].startswith(
         "Trained in bf16, unlike in the paper: base, 2 layers, big."
     )
     plain = make_site(tmp_path / "plain")

@@ -50,11 +50,11 @@ def test_a_verdict_is_the_one_worked_out_by_hand(case: dict[str, Any]) -> None:
     )
     verdict = judge(case["printed"], values, pooled)
     for field, expected in case["expected"].items():
-        found = getattr(verdict, field)
+        value = getattr(verdict, field)
         if isinstance(expected, float | list):
-            assert found == pytest.approx(expected, abs=0.0001), field
+            assert value == pytest.approx(expected, abs=0.0001), field
         else:
-            assert getattr(found, "name", found) == expected, field
+            assert getattr(value, "name", value) == expected, field
     assert [field for field in case.get("absent", []) if getattr(verdict, field) is not None] == []
 
 

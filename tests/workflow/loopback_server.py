@@ -100,7 +100,9 @@ def _answer(
 ) -> None:
     asked_range = handler.headers.get("Range", "")
     content = served.content_by_path.get(handler.path)
-    begin = int(found[1]) if (found := re.fullmatch(r"bytes=(\d+)-", asked_range)) else 0
+    begin = (
+        int(range_match[1]) if (range_match := re.fullmatch(r"bytes=(\d+)-", asked_range)) else 0
+    )
     if content is None:
         status, headers, body = 404, {}, b""
     elif fault == "busy":

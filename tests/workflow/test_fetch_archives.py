@@ -162,11 +162,11 @@ def test_another_number_of_pairs_than_was_published_is_refused(
         corpus.source.archive_by_name["europarl_v7"], num_lines=num_published
     )
     archives = corpus.source.archive_by_name | {"europarl_v7": europarl}
-    other = msgspec.structs.replace(
+    changed = msgspec.structs.replace(
         corpus, source=msgspec.structs.replace(corpus.source, archive_by_name=archives)
     )
     with pytest.raises(CorpusError, match=rf"europarl-v7\.tgz: {seen}"):
-        fetch_fails(other, server, tmp_path)
+        fetch_fails(changed, server, tmp_path)
 
 
 def test_what_does_not_fit_on_the_disk_is_not_begun(

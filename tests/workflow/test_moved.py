@@ -136,10 +136,10 @@ def test_status_tells_of_the_run_and_where_its_log_is(capsys: pytest.CaptureFixt
 
 @pytest.mark.usefixtures("there")
 def test_where_follows_a_cell_to_its_run(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(printed_by(capsys, "where", CELL, "--configfile", "short.yaml", "--json"))
-    (source,) = found["sources"]
+    answer = json.loads(printed_by(capsys, "where", CELL, "--configfile", "short.yaml", "--json"))
+    (source,) = answer["sources"]
     assert source["run"].startswith(RUN)
-    assert found["missing"] == []
+    assert answer["missing"] == []
 
 
 def test_the_doctor_reads_log_data_and_translations(
@@ -217,8 +217,8 @@ def test_from_another_folder_results_and_runs_are_named(
         Path(path).is_relative_to(tmp_path) and Path(path).exists() for path in files.values()
     ), files
     flags += ["--configfile", str(moved / "short.yaml"), "--config", f"runs_folder={runs}"]
-    found = json.loads(printed_by(capsys, "where", CELL, "--json", *flags))
-    assert (len(found["sources"]), found["missing"]) == (1, [])
+    answer = json.loads(printed_by(capsys, "where", CELL, "--json", *flags))
+    assert (len(answer["sources"]), answer["missing"]) == (1, [])
 
 
 def test_a_run_that_was_not_copied_is_named_with_the_flag_that_says_where_it_is(
