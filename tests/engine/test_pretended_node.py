@@ -231,7 +231,6 @@ def test_any_number_of_ranks_trains_on_the_same_sentences_in_an_update(
 @pytest.mark.slow
 @pytest.mark.parametrize("control", CONTROLS)
 def test_what_a_resumed_training_lacks_is_noticed(control: str, node: dict[str, Any]) -> None:
-    """By other tensors, or because copies that had not arrived are no numbers."""
     sound = node["2bf16"]["resumed"][0]["model_sha256"]
     assert node["controls"][control] not in ("", "no end", sound)
 
