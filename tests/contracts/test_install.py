@@ -261,6 +261,7 @@ def test_torch_comes_first_then_fairseq_without_extensions_then_the_rest(
 def test_a_file_with_another_hash_ends_the_installation_in_one_sentence(
     checkout: Path, index: LoopbackServer, file: str, package: str
 ) -> None:
+    # A package that was replaced on its way must not be installed.
     path = checkout / "requirements" / f"{file}.txt"
     text = path.read_text(encoding="utf-8")
     path.write_text(re.sub(r"sha256:\w+", f"sha256:{'0' * 64}", text), encoding="utf-8")

@@ -24,6 +24,7 @@ def test_sums_are_made_in_double_precision() -> None:
 
 
 def test_tied_matrices_stay_tied_and_equal_ones_stay_apart() -> None:
+    # A lost tie would enlarge the file, and an invented one would change the model.
     first, second = (
         {"encoder": tied, "decoder": tied, "other": tied.clone()}
         for tied in (torch.ones(2), torch.full((2,), 3.0))
@@ -44,6 +45,7 @@ def test_different_models_are_refused() -> None:
 
 
 def test_averaging_one_checkpoint_changes_nothing(finished: TrainRecord, tmp_path: Path) -> None:
+    # The development set is measured on `last1`, a single checkpoint.
     record = average_checkpoints(finished, last=1, record_path=tmp_path / "last1.json")
     assert record.tensors_sha256 == finished.tensors_sha256
     assert (record.average, record.averaged_updates, record.run) == ("last1", [40], finished.run)

@@ -180,6 +180,7 @@ def test_every_architecture_of_fairseqs_decodes_as_with_the_reference(name: str)
 @every_stop
 @pytest.mark.parametrize("name", ["base", "fairseq_transformer", "lstm", "fconv"])
 def test_what_else_is_in_a_batch_changes_nothing(name: str, stop: str) -> None:
+    # Otherwise BLEU would depend on the size of batches.
     model, dictionary = build(name)
     sources, decoding = make_sources((1, 3, 7, 12, 40), len(dictionary)), searched_as(stop=stop)
     together = search(model, sources, decoding, len(dictionary))
@@ -373,6 +374,7 @@ def test_a_model_of_which_nothing_is_a_number_is_named(
 
 
 def test_a_batch_holds_no_more_tokens_than_it_may_whatever_the_lengths() -> None:
+    # One long line among short ones would exhaust a GPU's memory.
     from aiayn.decode.decode import _batches
 
     lengths = [1 + index * index % 97 for index in range(300)] + [900]

@@ -65,6 +65,7 @@ def test_the_search_is_changed_without_loading_the_model_again(translator: Trans
 
 
 def test_the_signature_names_every_option_of_the_search() -> None:
+    # Two searches of one signature could not be told apart in a table.
     assert DECODING.signature == "beam:4|lenpen:len|alpha:0.6|stop:fairseq|maxlen:1x+10"
     changes = {
         "beam_size": 5,
@@ -113,6 +114,7 @@ def test_no_lines_give_no_hypotheses(translator: Translator) -> None:
 
 
 def test_a_line_above_the_models_positions_is_cut_and_keeps_its_end(translator: Translator) -> None:
+    # Otherwise a single line would end the translation of a whole file.
     source = translator.number(ODD_LINES[2])
     assert len(source) == 1501
     cut = torch.cat([source[:1023], source[-1:]])
@@ -164,6 +166,7 @@ def other_data_bin(
 def test_a_data_bin_of_a_larger_vocabulary_is_refused(
     tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus
 ) -> None:
+    # Its numbers would name embeddings that the model does not have.
     folder = other_data_bin(tmp_path / "other", data, num_symbols_changed=0, num_symbols_more=3)
     size = data.vocabulary_size_by_language["en"]
     message = (
@@ -189,6 +192,7 @@ def test_a_data_bin_of_as_many_other_symbols_is_refused(
 def test_a_checkpoint_of_fairseqs_own_is_taken_without_its_dictionaries_digest(
     tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus
 ) -> None:
+    # Checkpoints that fairseq's own training wrote have no digest.
     state = torch.load(average.path, weights_only=True)
     state["extra_state"] = {}
     torch.save(state, tmp_path / "foreign.pt")

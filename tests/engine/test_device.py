@@ -267,6 +267,7 @@ def test_a_record_names_the_machines_cpu(finished: TrainRecord) -> None:
 
 
 def test_cudnn_computes_no_attention_on_a_gpu() -> None:
+    # On H100 cuDNN plans 40 to 400 ms for nearly every batch.
     torch.backends.cuda.enable_cudnn_sdp(True)
     prepare_device("cpu")
     assert torch.backends.cuda.cudnn_sdp_enabled()
@@ -278,6 +279,7 @@ def test_cudnn_computes_no_attention_on_a_gpu() -> None:
 def test_the_allocator_of_a_gpu_grows_its_blocks_unless_the_user_chose(
     name: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Batches of many sizes leave gaps that only blocks that grow can use.
     for each in GPU_ALLOCATOR_NAMES:
         monkeypatch.delenv(each, raising=False)
     if name is not None:

@@ -82,6 +82,7 @@ def test_the_papers_base_is_trained_as_section_5_says() -> None:
 
 @pytest.mark.parametrize(("device", "num_loaders"), [("cuda", "2"), ("cpu", "0")])
 def test_each_rank_on_gpus_has_loaders_of_its_own(device: str, num_loaders: str) -> None:
+    # Without loaders a GPU waits for each batch to be read.
     for num_ranks in (1, 8):
         flags = train_flags(
             replace(TRAINING, batches_per_update=8),
@@ -95,6 +96,7 @@ def test_each_rank_on_gpus_has_loaders_of_its_own(device: str, num_loaders: str)
 
 
 def test_one_rank_makes_the_same_update_out_of_more_batches() -> None:
+    # The number of GPUs must not change the tokens of the paper's update.
     training = read_system("base", "paper").training
     for num_ranks, batches_each in ((1, "8"), (2, "4"), (8, "1")):
         flags = train_flags(
@@ -147,6 +149,7 @@ def test_a_constant_rate_has_no_warm_up() -> None:
 
 
 def test_patience_needs_checkpoints_by_epochs() -> None:
+    # fairseq counts patience in validations, which are epochs only then.
     refuse_untrainable("tiny", replace(TRAINING, save_interval_updates=None, patience_epochs=2))
     with pytest.raises(ConfigError, match="patience_epochs 2 with save_interval_updates 10"):
         refuse_untrainable("tiny", replace(TRAINING, patience_epochs=2))
@@ -160,6 +163,7 @@ def test_a_data_bin_is_joint_if_its_dictionaries_are_one(data: BinarizedCorpus) 
 
 
 def test_a_run_logs_a_hundred_lines_but_at_least_one_a_hundred_updates() -> None:
+    # A week's log stays readable, and a short training still shows how it goes.
     assert [log_interval(replace(TRAINING, updates=n)) for n in (40, 5_000, 100_000)] == [
         1,
         50,

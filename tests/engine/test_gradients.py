@@ -121,6 +121,7 @@ def test_ranks_that_keep_their_logs_print_and_record_what_fairseq_does(
 def test_ranks_whose_norms_differ_end_before_a_checkpoint_and_say_after_how_many_updates(
     tmp_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Ranks with other gradients would train models that drift apart.
     clip = AiaynAdam.clip_grad_norm
     num_clipped = 0
 
@@ -144,6 +145,7 @@ def test_ranks_whose_norms_differ_end_before_a_checkpoint_and_say_after_how_many
 def test_no_update_is_made_with_a_norm_that_is_not_finite(
     tmp_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # One NaN among the gradients would make every weight NaN.
     reduce_gradients, step = FlatGradients.all_reduce_grads, AiaynAdam.step
     steps_path = tmp_path / "steps"
     steps_path.mkdir()

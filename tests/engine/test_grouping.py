@@ -57,6 +57,7 @@ def test_no_other_groups_of_neighbours_cost_less(seed: int) -> None:
 
 
 def test_a_card_with_less_memory_has_smaller_groups() -> None:
+    # Groups that fit an H100 would not fit a card of 16 GB.
     large = group_limits(precision="bf16", memory_bytes=H100_BYTES, **BASE)
     small = group_limits(precision="bf16", memory_bytes=16 << 30, **BASE)
     assert large.max_places > 100_000

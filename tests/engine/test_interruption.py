@@ -149,6 +149,7 @@ def test_a_job_outlives_its_driver_and_the_next_one_waits_for_it(
 def test_two_drivers_at_once_train_once_and_both_get_the_record(
     run_folder: Path, data: BinarizedCorpus
 ) -> None:
+    # A person and snakemake may start the same training.
     request = make_request(run_folder, data, updates=4)
     drive = partial(aiayn.launch.driver.drive, request, launcher="debug")
     children = [
@@ -267,6 +268,7 @@ def test_a_missing_input_is_reported_before_the_first_update(
 
 
 def test_cuda_without_a_gpu_is_noted_as_a_failure(run_folder: Path, data: BinarizedCorpus) -> None:
+    # A job that fell back to the CPU would run for weeks.
     import torch
 
     if torch.cuda.is_available():

@@ -71,6 +71,7 @@ def test_every_update_is_made_at_the_rate_of_its_step() -> None:
 
 
 def test_an_epochs_end_does_not_touch_the_rate() -> None:
+    # fairseq asks a schedule at the end of each epoch, too.
     cfg = Equation3Config(warmup_updates=WARMUP_STEPS, schedule_d_model=D_MODEL, lr=[1.0])
     schedule = Equation3(cfg, RateKeeper())
     assert schedule.step_update(99) == schedule.step(epoch=1, val_loss=5.0) == written_out(100)

@@ -77,6 +77,7 @@ def planted(is_planted: bool, name: str, value: object) -> Iterator[Any]:
 
 
 def test_nothing_that_draws_random_numbers_is_moved() -> None:
+    # The check precedes a training whose tensors must not depend on it.
     torch_state, python_state, numpy_state = (
         torch.get_rng_state(),
         random.getstate(),

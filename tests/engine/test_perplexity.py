@@ -57,6 +57,7 @@ def test_it_equals_fairseqs_validation(
 def test_the_size_of_batches_does_not_matter(
     checkpoint_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Padding, of which larger batches have more, must not count.
     at_once = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
     monkeypatch.setattr(aiayn.decode.perplexity, "TOKENS_PER_BATCH", 100)
     in_parts = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")

@@ -80,6 +80,7 @@ def listening() -> set[tuple[str, int]]:
 def test_on_one_node_no_port_is_open_and_only_the_user_enters_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Anybody on the node could connect to a port.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = listening()
     with joined_store(tmp_path / "run", 0, 1, "7"):
@@ -90,6 +91,7 @@ def test_on_one_node_no_port_is_open_and_only_the_user_enters_the_folder(
 
 
 def test_on_several_nodes_the_store_listens_at_the_address_of_its_node_only(tmp_path: Path) -> None:
+    # At all addresses it would listen on the campus network, too.
     before = listening()
     with joined_store(tmp_path, 0, 1, "7", address="127.0.0.2"):
         ((address, port),) = listening() - before
@@ -422,6 +424,7 @@ RANK_0 = Rank(rank=0, world_size=2, job="7", local_rank=0)
 
 
 def test_rank_0_does_not_end_before_the_others_know_that_nothing_is_left(tmp_path: Path) -> None:
+    # The store ends with rank 0, and a rank that still asks it would fail.
     child = start_in_child(tmp_path, [None], late_seconds=0.5)
     with joined_ranks(RunFolder(tmp_path), RANK_0, "cpu") as group:
         began = time.monotonic()
@@ -479,6 +482,7 @@ def test_a_system_error_of_nccl_is_of_this_node_unless_it_names_a_peer() -> None
 
 
 def test_a_rank_records_its_own_error_and_not_the_loss_of_another(tmp_path: Path) -> None:
+    # The first error is the cause, and the lost connections follow from it.
     rank = Rank(rank=5, world_size=8, job="7", local_rank=5)
     with (
         pytest.raises(RuntimeError, match="closed"),

@@ -32,7 +32,6 @@ class SnakemakeRun:
 
     process: "subprocess.Popen[bytes]"
     log_path: Path
-    begin_seconds: float
 
     @classmethod
     def start(cls, pipeline: Pipeline, *arguments: str, **variables: str) -> "SnakemakeRun":
@@ -59,7 +58,7 @@ class SnakemakeRun:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return cls(process, log_path, time.monotonic())
+        return cls(process, log_path)
 
     @property
     def output(self) -> str:

@@ -295,6 +295,7 @@ def test_a_data_bin_of_another_vocabulary_or_text_is_refused(
 def test_binarizing_again_replaces_the_folder_whole(
     record: BinarizedCorpus, tmp_path: Path
 ) -> None:
+    # Files of the earlier vocabulary beside new ones would be trained on.
     folder = Path(record.folder)
     (folder / "left.over").touch()
     again = binarized(tmp_path, LINES_BY_NAME | {"train.en": ["z", "z", "z"]})

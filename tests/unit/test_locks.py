@@ -84,6 +84,7 @@ def test_without_locks_a_run_starts_again_unless_it_is_being_trained(
 def test_a_lock_call_that_fails_is_not_a_held_lock(
     error_number: int, answer: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # An NFS without lockd answers every call with an error.
     def lockf(*_: object) -> None:
         if error_number:
             raise OSError(error_number, os.strerror(error_number))

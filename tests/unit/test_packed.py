@@ -107,6 +107,7 @@ def test_a_replaced_archive_is_read_anew(archived: Path, tmp_path: Path) -> None
 def test_the_same_files_give_the_same_archive_whatever_their_times_and_order(
     loose: Path, archived: Path, tmp_path: Path
 ) -> None:
+    # A pack that is made again must not differ in git.
     paths = sorted(path for path in loose.rglob("*") if path.is_file())
     for path in paths:
         os.utime(path, (1e9, 1e9))
@@ -134,6 +135,7 @@ def test_a_damaged_file_of_an_archive_is_refused(archived: Path) -> None:
 
 
 def test_a_fork_reads_through_a_file_of_its_own(archived: Path) -> None:
+    # Processes that share a position in the file would read each other's bytes.
     path = archived / "runs" / "two" / "attempts.jsonl"
     assert json.loads(packed.read_bytes(path)) == {"a": 2}
     assert packed._open_archive.cache_info().currsize > 0

@@ -50,6 +50,7 @@ def test_one_file_is_described_alike_in_both_languages_recipes(name: str) -> Non
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_joined_archive_but_one_has_more_than_one_address(name: str) -> None:
+    # The end of one server must not end a recipe.
     num_urls = {
         archive: sum(len(packed.path_by_place) for packed in spec.file_by_format.values())
         for archive, spec in source_of(name).joined().items()

@@ -79,6 +79,7 @@ def test_the_rendered_tables_are_the_golden_ones(
 
 
 def test_if_a_mark_holds_for_part_of_a_row_each_number_is_marked() -> None:
+    # A mark of the row would speak of its other numbers, too.
     columns = tuple(Column(name, name, side="ours") for name in ("one", "two", "three"))
     rows = []
     for name, *texts in (

@@ -141,6 +141,7 @@ def test_a_table_and_a_figure_that_no_chapter_names_are_in_a_last_one(demo_site:
 
 
 def test_headings_are_in_order(demo_page: str) -> None:
+    # A screen reader jumps by their levels.
     levels = PageReader(demo_page).levels
     assert levels[0] == 1
     assert levels.count(1) == 1

@@ -95,6 +95,7 @@ def test_a_signature_names_every_step_the_test_set_and_the_references(
 
 
 def test_no_two_metrics_share_a_signature() -> None:
+    # The signature is how a reader tells two scores apart.
     assert len({record.signature for record in scores([SENTENCE], [SENTENCE], *METRICS)}) == len(
         METRICS
     )

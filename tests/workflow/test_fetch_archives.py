@@ -172,6 +172,7 @@ def test_another_number_of_pairs_than_was_published_is_refused(
 def test_what_does_not_fit_on_the_disk_is_not_begun(
     server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A disk that is full after hours of downloads would leave nothing.
     corpus = small_corpus("wmt14_en_de", server, tmp_path)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(

@@ -91,6 +91,7 @@ def test_every_rule_of_a_stage_carries_its_version() -> None:
 
 
 def test_where_and_how_it_runs_repeats_nothing(finished_demo: Pipeline) -> None:
+    # Results that were begun on one machine are finished on another.
     values = (
         "runs_folder=/else where",
         "allow_long_runs=true",
