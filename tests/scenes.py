@@ -80,7 +80,7 @@ def make_forms(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "generated": GENERATED,
         "referencetokens": tokens(PLAIN),
     }
-    for name, lines in (files | {name: lines for name, (lines, _) in FORMS.items()}).items():
+    for name, lines in (files | FORMS).items():
         write_lines(lines, Path(f"{name.replace(',', '').replace(' ', '_')}.de"))
 
 
