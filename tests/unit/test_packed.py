@@ -49,7 +49,7 @@ def walked(folder: Path) -> list[tuple[str, list[str], list[str]]]:
 
     return [
         (parent.relative_to(folder).as_posix(), folders, files)
-        for parent, folders, files in packed.walk(folder, refuse)
+        for parent, folders, files in packed.walk(folder, refuse, follows_links=False)
     ]
 
 
