@@ -40,20 +40,9 @@ LONGEST_WAIT_SECONDS = 60.0
 def arguments(folder: Path, data: BinarizedCorpus) -> list[str]:
     """Return the arguments of `aiayn train` for a run below a folder."""
     binarized_path = Path(data.folder).parent / "record.json"
-    names = [
-        "--scale",
-        "demo",
-        "--corpus",
-        data.corpus,
-        "--system",
-        "tiny",
-        "--seed",
-        "1",
-        "--num-models",
-        "3",
-    ]
-    places = ["--binarized", str(binarized_path), "--runs-folder", str(folder / "runs")]
-    return ["train", *names, *places, "--record", str(folder / "seed1.json")]
+    flags = f"--scale demo --corpus {data.corpus} --system tiny --seed 1 --num-models 3"
+    paths = ["--binarized", str(binarized_path), "--runs-folder", str(folder / "runs")]
+    return ["train", *flags.split(), *paths, "--record", str(folder / "seed1.json")]
 
 
 def start_driver(folder: Path, data: BinarizedCorpus) -> "subprocess.Popen[str]":

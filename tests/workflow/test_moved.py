@@ -176,29 +176,13 @@ def test_a_training_that_is_done_is_not_made_again(
     there: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its name holds digests, of the data among them: they belong to the first place."""
-    command = [
-        "--binarized",
-        DATA.format("binarize"),
-        "--updates",
-        "2",
-        "--record",
-        "again/seed1.json",
-    ]
+    flags = (
+        f"--scale demo --corpus {CORPUS} --system {SYSTEM} --seed 1 --updates 2"
+        f" --binarized {DATA.format('binarize')} --record again/seed1.json"
+    )
     attempts_path = next(there.glob("runs/*/attempts.jsonl"))
     before = attempts_path.read_bytes()
-    printed_by(
-        capsys,
-        "train",
-        "--scale",
-        "demo",
-        "--corpus",
-        CORPUS,
-        "--system",
-        SYSTEM,
-        "--seed",
-        "1",
-        *command,
-    )
+    printed_by(capsys, "train", *flags.split())
     assert attempts_path.read_bytes() == before
     again = read_record(there / "again" / "seed1.json", TrainRecord)
     assert again.log_path.resolve() == attempts_path.with_name("train.log")
