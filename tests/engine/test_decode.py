@@ -45,7 +45,7 @@ def test_fairseqs_generate_says_what_to_use_instead(
     # The default of fairseq's parser, which is not among the models that we import.
     unused = SimpleNamespace(add_args=lambda parser: None)
     monkeypatch.setitem(ARCH_MODEL_REGISTRY, "wav2vec2", unused)
-    flags = [str(data.folder), "--user-dir", str(USER_FOLDER), "--cpu", "--path", average.path]
+    flags = [str(data.folder), "--user-dir", str(USER_FOLDER), "--cpu", "--path", str(average.path)]
     monkeypatch.setattr(sys, "argv", ["fairseq-generate", *flags])
     with pytest.raises(UsageError, match="do not translate with aiayn_transformer; use `aiayn"):
         generate.cli_main()
