@@ -453,7 +453,7 @@ class Simulation:
 
 
 class _SimulatedSlurm(Launcher):
-    name, title, asked = "slurm", "Slurm", "squeue"
+    name, title, queue_command = "slurm", "Slurm", "squeue"
     is_remote, has_code_copies, poll_seconds = True, False, 15.0
 
     def __init__(self, simulation: Simulation) -> None:
