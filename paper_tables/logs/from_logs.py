@@ -26,8 +26,6 @@ from paper_tables.layout import Table, compact
 from paper_tables.logs.frame import Rows, frame_of_logs
 from paper_tables.logs.tables import lay_out_logs
 from paper_tables.names import joined, name_of_key
-from paper_tables.render.draw import draw_figures
-from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.report import TITLE, Origin, Statement, render_page
 from paper_tables.render.tables import REPORT_NAME, write_table, write_text
 from paper_tables.scale_results import RecordedResults
@@ -47,7 +45,7 @@ def make_page_of_logs(
     output_folder: Path,
     config_folder: Path,
 ) -> tuple[Path, tuple[str, ...], list[Table], str]:
-    """Write tables/, figures/ and the page of the logs.
+    """Write tables/ and the page of the logs.
 
     Tables 2 and 3 from logs show only trainings that have no records. The two tables are absent if
     all trainings have records.
@@ -74,9 +72,6 @@ def make_page_of_logs(
         tables = [compact(lay_out_table2(frame)), compact(lay_out_table3(frame))]
     for table in (*tables, table_of_logs):
         write_table(table, output_folder / "tables")
-    figures = draw_figures(
-        "logs_figures", output_folder / FIGURES_FOLDER, root, jobs.file_by_path, rows
-    )
     # Runs of one scale, and no number that comes from a log alone: the scale's page answers first.
     is_first_page = len(recorded_by_scale) != 1 or bool(rows or jobs.others)
     links = []
@@ -94,7 +89,7 @@ def make_page_of_logs(
         f"{TITLE}, from logs: {', '.join(map(_name, listing_by_folder))}",
         _sentence(jobs, rows, scale_by_name),
         tables if begins_with_logs else [*tables, table_of_logs],
-        figures,
+        (),
         Origin(made=utc_now(), commit=commit_label(), so_far=False),
         lead=[NO_VERDICT] if unrecorded else [],
         banners=banners,

@@ -72,9 +72,7 @@ def make_tables_from_logs(
         summary += f"; scale {scale}: {num_runs:,} runs with records"
         log_path_by_run = _logs_of_runs(listing_by_folder)
         no_attention = None  # in records
-        figures = draw_figures(
-            "scale_figures", folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention
-        )
+        figures = draw_figures(folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention)
         banners = [fault.text for fault in recorded.faults]
         if page.name == REPORT_NAME:
             text = render_report(frame, tables, origin, figures, banners=banners)

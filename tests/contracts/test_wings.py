@@ -1,4 +1,4 @@
-"""Wings are found by listing `analysis/`; each folder can be deleted, and the rest installs, lints
+"""Wings are found by listing `analysis/`. Each folder can be deleted, and the rest installs, lints
 and works.
 """
 
@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,11 @@ import pytest
 
 from aiayn.__main__ import CORE_VERBS, main
 from aiayn.errors import ConfigError
+from aiayn.spec.hardware import read_hardware
+from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.wings import (
     Wing,
+    WingTable,
     find_wings,
     load,
     module_of_verb,
@@ -25,6 +29,7 @@ from aiayn.wings import (
     registered,
     wing_tables,
 )
+from paper_tables.frame import Frame
 from paper_tables.render.chapters import (
     CHAPTERS,
     FURTHER,
@@ -86,7 +91,7 @@ def test_what_the_wings_register_can_be_loaded() -> None:
         for wing in present_wings().values()
         if wing.stage
     )
-    for kind in ("scale_figures", "logs_figures", "answer"):
+    for kind in ("scale_figures", "answer"):
         assert all(map(callable, registered(kind)))
     verbs = [verb for wing in present_wings().values() for verb in wing.verbs]
     assert [module_of_verb(verb) for verb in verbs] == [
@@ -144,7 +149,7 @@ def test_a_folder_of_byte_code_is_ignored_and_python_files_without_a_wing_file_a
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "error"),
     [
         ("WING = Wing(", "SyntaxError"),
         ("import absent_package\n", "ModuleNotFoundError: No module named 'absent_package'"),
@@ -153,7 +158,7 @@ def test_a_folder_of_byte_code_is_ignored_and_python_files_without_a_wing_file_a
     ],
 )
 def test_a_broken_wing_file_is_one_sentence_with_its_folder(
-    analysis: Path, source: str, found: str, capsys: pytest.CaptureFixture[str]
+    analysis: Path, source: str, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_wing(analysis, "broken", source)
     for arguments in (["--help"], ["plan"]):
@@ -161,36 +166,35 @@ def test_a_broken_wing_file_is_one_sentence_with_its_folder(
         answer = capsys.readouterr()
         assert answer.out == ""
         assert answer.err.startswith(
-            f"aiayn: {analysis / 'broken' / 'wing.py'}: cannot be read: {found}"
+            f"aiayn: {analysis / 'broken' / 'wing.py'}: cannot be read: {error}"
         )
         assert answer.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("entry", "slot"),
-    [
-        ('answer="analysis.a.answer:answer"', "the answer that opens the page"),
-        ('verbs={"plan": "predict"}', "the verb plan"),
-        (
-            'tables=(WingTable("costs", "analysis.a.t:t", chapter="results", place=1),)',
-            "the table costs",
-        ),
-    ],
-)
-def test_two_wings_for_one_slot_are_one_sentence(analysis: Path, entry: str, slot: str) -> None:
-    for name in ("first", "second"):
-        make_wing(analysis, name, WING.format(entry))
-    with pytest.raises(
-        ConfigError,
-        match=f"/first and .*/second: both register {slot}, expected one wing; remove it",
-    ):
-        present_wings()
+def repeated_registrations(wings: Iterable[Wing]) -> list[str]:
+    """Return what more than one wing registers."""
+    registrations: list[str] = []
+    for wing in wings:
+        registrations += [f"verb {verb}" for verb in wing.verbs]
+        registrations += [f"table {table.name}" for table in wing.tables]
+        registrations += [f"figure {figure.name}" for figure in wing.figures]
+        registrations += [f"stage {wing.stage.verb}"] if wing.stage else []
+        registrations += ["answer"] if wing.answer else []
+    return [name for name, number in Counter(registrations).items() if number > 1]
+
+
+def test_no_two_wings_register_the_same_thing() -> None:
+    assert repeated_registrations(present_wings().values()) == []
+    table = WingTable("costs", "analysis.a.t:t", chapter="results", place=1)
+    wing = Wing(summary="", verbs={"plan": "predict"}, tables=(table,), answer="analysis.a.a:a")
+    assert repeated_registrations([wing, wing]) == ["verb plan", "table costs", "answer"]
 
 
 def test_without_a_wing_that_draws_the_folder_of_figures_is_there_and_empty(
     analysis: Path, tmp_path: Path
 ) -> None:
-    assert draw_figures("scale_figures", tmp_path / "figures") == []
+    frame = Frame(scale="demo", hardware=read_hardware(CONFIG_FOLDER / "hardware.yaml"))
+    assert draw_figures(tmp_path / "figures", frame, None, None) == []
     assert list((tmp_path / "figures").iterdir()) == []
 
 
@@ -225,7 +229,7 @@ class Copy:
                 path.rename(self.folder / path.parent.name / name)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of the environment in the copy; it must end well."""
+        """Run a command of the environment in the copy. It must end well."""
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -357,8 +361,3 @@ def test_a_core_that_imports_a_wing_is_not_whole(copy: Copy) -> None:
     copy.install()
     with pytest.raises(AssertionError, match="mypy"):
         copy.require_types_and_tables({NAMES[0]})
-
-
-def test_a_wing_registers_only_what_the_struct_names() -> None:
-    with pytest.raises(TypeError, match="Unexpected keyword argument 'verb'"):
-        Wing(summary="", verb={})  # type: ignore[call-arg]

@@ -13,12 +13,11 @@ from aiayn.runs.attempts import (
     LOST_REASON,
     WATCHDOG_REASON,
     WATCHDOG_WORDS,
-    AttemptSummary,
     Ended,
     Event,
     read_events,
     seconds_between,
-    summarise_attempts,
+    sum_seconds,
 )
 from aiayn.runs.run_folder import RunFolder
 from tests.run_folders import NOON, at, ended, started, write_log
@@ -75,7 +74,7 @@ def test_a_lost_attempt_ends_at_the_time_of_its_last_log_line(tmp_path: Path) ->
 
 
 def test_an_attempt_that_nccls_watchdog_aborted_says_so(tmp_path: Path) -> None:
-    """The words of torch's watchdog are in the log of any rank; SIGABRT leaves no other record."""
+    """The words of torch's watchdog are in the log of any rank. SIGABRT leaves no other record."""
     folder = RunFolder(tmp_path)
     folder.job_files_path.mkdir()
     for attempt, line in enumerate(
@@ -104,11 +103,6 @@ def test_a_lost_attempt_never_ends_before_it_began(tmp_path: Path) -> None:
     assert [event.time for event in read_events(tmp_path)] == [NOON] * 4
 
 
-def test_an_end_without_a_start_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="no attempt is open, cannot end one as 'done'"):
-        RunFolder(tmp_path).end_attempt(update=1, outcome="done", reason="")
-
-
 def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
     RunFolder(tmp_path).append_event(started(1, 0))
     write_log(tmp_path, [*(f"line {number}" for number in range(100)), "x" * 1000])
@@ -120,7 +114,7 @@ def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
 
 
 def test_seconds_are_summed_over_attempts() -> None:
-    """60 s on 8 GPUs and 30 s on 4: 90 s of wall, 600 GPU seconds; the hour between them counts for
+    """60 s on 8 GPUs and 30 s on 4: 90 s of wall, 600 GPU seconds. The hour between them counts for
     nothing.
     """
     events: list[Event] = [
@@ -130,22 +124,17 @@ def test_seconds_are_summed_over_attempts() -> None:
         ended(2, 60.5, "stopped"),
     ]
     assert seconds_between(NOON, "2026-01-01T13:00:01+01:00") == 1
-    assert summarise_attempts(events) == AttemptSummary(
-        num_attempts=2, wall_seconds=90, gpu_seconds=600
-    )
+    assert sum_seconds(events) == (90, 600)
     still_open = [*events[:2], events[2]]
-    assert summarise_attempts(still_open) == AttemptSummary(
-        num_attempts=2, wall_seconds=60, gpu_seconds=480
-    )
-    until = summarise_attempts(still_open, until=at(60 + 1 / 6))
-    assert until == AttemptSummary(num_attempts=2, wall_seconds=70, gpu_seconds=520)
-    assert summarise_attempts([]) == AttemptSummary(num_attempts=0, wall_seconds=0, gpu_seconds=0)
+    assert sum_seconds(still_open) == (60, 480)
+    assert sum_seconds(still_open, until=at(60 + 1 / 6)) == (70, 520)
+    assert sum_seconds([]) == (0, 0)
 
 
 def test_a_run_is_done_once_its_folder_holds_its_record_though_a_network_file_system_still_calls_that_absent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its client remembers that a path was not there; the folder it reads anew."""
+    """Its client remembers that a path was not there. The folder it reads anew."""
     assert not RunFolder(tmp_path / "no such run").is_done()
     assert not RunFolder(tmp_path).is_done()
     (tmp_path / DONE_NAME).touch()
@@ -156,17 +145,3 @@ def test_a_run_is_done_once_its_folder_holds_its_record_though_a_network_file_sy
     monkeypatch.setattr(os, "stat", remember)
     assert not (tmp_path / DONE_NAME).exists()
     assert RunFolder(tmp_path).is_done()
-
-
-def test_the_newest_checkpoint_is_found_by_its_name(tmp_path: Path) -> None:
-    assert RunFolder(tmp_path).newest_update() == 0
-    (tmp_path / "checkpoints").mkdir()
-    for name in (
-        "full_00000090.pt",
-        "full_00000100.pt",
-        "full_00000200.torn",
-        "model_00000300.pt",
-        "full_x.pt",
-    ):
-        (tmp_path / "checkpoints" / name).touch()
-    assert RunFolder(tmp_path).newest_update() == 100

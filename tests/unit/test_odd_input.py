@@ -20,7 +20,7 @@ from aiayn.experiment import num_kept
 from aiayn.packed import open_unpacked, read_bounded
 from aiayn.paths import split_alpha
 from aiayn.plan.feasibility import check_evaluations
-from aiayn.runs.attempts import Ended, Started, summarise_attempts
+from aiayn.runs.attempts import Ended, Started, attempt_seconds, sum_seconds
 from aiayn.scoring.outputs.system_output import read_output
 from aiayn.spec.corpus import ShippedSource
 from aiayn.spec.strict_yaml import read_document
@@ -50,6 +50,7 @@ def test_a_corpus_has_the_pairs_that_its_file_says(
 
 
 def test_an_archive_with_a_member_twice_is_refused(tmp_path: Path) -> None:
+    # Which of the two is read would depend on the reader.
     with tarfile.open(tmp_path / "text.tar", "w") as archive:
         for name in ("a/train.en", "./a/train.en"):
             archive.addfile(tarfile.TarInfo(name), io.BytesIO())
@@ -125,11 +126,12 @@ def test_a_run_keeps_what_the_paper_averages_of_its_system() -> None:
 def test_an_attempt_that_ended_before_it_began_counts_no_time() -> None:
     started = msgspec.structs.replace(made_of("started", Started), time="2026-01-01T12:00:00+00:00")
     ended = msgspec.structs.replace(made_of("ended", Ended), time="2026-01-01T11:00:00+00:00")
-    summary = summarise_attempts([started, ended])
-    assert (summary.wall_seconds, summary.gpu_seconds, summary.num_backward) == (0, 0, 1)
+    assert sum_seconds([started, ended]) == (0, 0)
+    assert attempt_seconds([started, ended]) == [(started, -3600)]  # as the record counts it
 
 
 def test_only_regular_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
+    # A pipe or a device could be read for ever.
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(FileError, match="a pipe, a socket or a device"):
@@ -150,6 +152,7 @@ def test_only_regular_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_yaml_is_bounded(text: str, problem: str, tmp_path: Path) -> None:
+    # Ten lines of anchors can stand for billions of values.
     path = tmp_path / "config.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(AiaynError, match=problem):
