@@ -11,16 +11,8 @@ from aiayn.facts.symbols import SYMBOL_RULES
 from aiayn.facts.trainings import Problem
 from aiayn.facts.types import Value, real
 from aiayn.paths import num_averaged
-from analysis.doctor.types import (
-    KNOWN_FINDINGS,
-    Answer,
-    Case,
-    Cost,
-    Finding,
-)
+from analysis.doctor.types import KNOWN_FINDINGS, Case, Checked, Cost, Finding
 
-NO_LOG = "no log of a training was given"
-NO_TRANSLATIONS = "no translations were given"
 MIN_RATIO, MAX_RATIO = 0.95, 1.05  # of the target tokens of a training to the system's
 RATE_QUANTITIES = ("warmup_steps", "schedule", "peak_learning_rate", "wrong_rates")
 # Published costs of these depend on the ratio to the system's value, others on the value itself.
@@ -50,61 +42,19 @@ FIX_OF_SETTING = "use the expected value, or state yours next to the number"
 FIX_OF_STATEMENT = "read the line; `aiayn tables --from-logs` sets the number apart by it"
 
 
-def check_training(case: Case) -> Answer:
-    """Report the problems of the training's log."""
-    return _answer(case, "training", NO_LOG if case.training is None else "")
+def check_problems(case: Case) -> Checked:
+    """Report what keeps the BLEU of a test set out: settings, and statements of a log."""
+    stated = [problem for problem in case.problems if concerns_bleu(problem) and problem.is_stated]
+    names = {problem.quantity for problem in stated}
+    problems_by_cause: dict[str, list[Problem]] = {}
+    for problem in stated:
+        problems_by_cause.setdefault(cause_of(problem, names), []).append(problem)
+    return [_finding(case, cause, listed) for cause, listed in problems_by_cause.items()]
 
 
-def check_translation(case: Case) -> Answer:
-    """Report the problems of translations: average, search, test set, and statements of a log."""
-    return _answer(case, "translation", "" if case.translation_paths else NO_TRANSLATIONS)
-
-
-def _answer(case: Case, subject: str, missing: str) -> Answer:
-    """Return the outcome of a check. A quantity that is not stated was not checked."""
-    findings = _findings(case, subject)
-    unstated = unstated_quantities(case, subject)
-    if findings:
-        return Answer(findings=tuple(findings))
-    if missing or unstated:
-        return Answer(missing=missing or f"not stated: {shorten(unstated)}")
-    return Answer(seen="each fact is allowed")
-
-
-def number_of(problem: Problem) -> str:
-    """Return the number that is left out of the tables because of a problem, '' for the BLEU of a
-    test set.
-    """
-    return {"ppl": "the perplexity", "cost": "the training cost"}.get(problem.keeps_out[0], "")
-
-
-def unstated_quantities(case: Case, subject: str, number: str = "") -> list[str]:
-    """Return the quantities that a number depends on and that neither a log nor a record states."""
-    unstated = [problem for problem in case.problems.get(subject, ()) if not problem.is_stated]
-    return list(
-        dict.fromkeys(problem.quantity for problem in unstated if number_of(problem) == number)
-    )
-
-
-def shorten(names: Sequence[str], limit: int = 6) -> str:
-    """Return names with commas; those after the limit are counted."""
-    more = len(names) - limit
-    return ", ".join([*names[:limit], *([f"and {more} more"] if more > 0 else [])])
-
-
-def _findings(case: Case, subject: str) -> list[Finding]:
-    by_number: dict[str, list[Problem]] = {}
-    for problem in case.problems.get(subject, ()):
-        if problem.is_stated and problem.keeps_out:
-            by_number.setdefault(number_of(problem), []).append(problem)
-    findings = []
-    for number, problems in by_number.items():
-        names = {problem.quantity for problem in problems}
-        groups: dict[str, list[Problem]] = {}
-        for problem in problems:
-            groups.setdefault(cause_of(problem, names), []).append(problem)
-        findings += [_finding(case, number, *group) for group in groups.items()]
-    return findings
+def concerns_bleu(problem: Problem) -> bool:
+    """Return whether a problem keeps out more than a perplexity or a training cost."""
+    return not {"ppl", "cost"}.issuperset(problem.keeps_out)
 
 
 def cause_of(problem: Problem, names: Collection[str]) -> str:
@@ -122,28 +72,23 @@ def cause_of(problem: Problem, names: Collection[str]) -> str:
     return CAUSES_OF_VALUES.get((quantity, value), CAUSES.get(quantity, quantity))
 
 
-def _finding(case: Case, number: str, cause: str, listed: Sequence[Problem]) -> Finding:
+def _finding(case: Case, cause: str, listed: Sequence[Problem]) -> Finding:
     evidence = sorted(listed, key=_order_in_cause)
     first = evidence[0]
-    texts = KNOWN_FINDINGS.get(cause)
-    fix = FIX_OF_STATEMENT
-    if first.quantity.startswith(("train.", "generate.")):
-        fix = FIX_OF_SETTING
-    if first.quantity in SYMBOL_RULES:
+    title, fix = f"{first.label}, expected {first.expected}", FIX_OF_STATEMENT
+    if cause in KNOWN_FINDINGS:
+        title, fix = KNOWN_FINDINGS[cause].title, KNOWN_FINDINGS[cause].fix
+    elif first.quantity in SYMBOL_RULES:
         value = first.expected.removeprefix("about ").replace(",", "")
         fix = SYMBOL_RULES[first.quantity].flags.format(value)
-    amount = None if number else amount_of(case, cause, listed)
-    cost = Cost(words=f"no BLEU of a test set: it concerns {number}") if number else None
+    elif first.quantity.startswith(("train.", "generate.")):
+        fix = FIX_OF_SETTING
+    amount = amount_of(case, cause, listed)
+    cost = None
     if cause == "updates" and amount is not None and MIN_RATIO <= amount <= MAX_RATIO:
         cost = Cost(words="none is expected: as many target tokens in updates of a different size")
     return Finding(
-        cause=cause,
-        title=texts.title if texts else f"{first.label}, expected {first.expected}",
-        fix=texts.fix if texts else fix,
-        evidence=tuple(evidence),
-        amount=amount,
-        cost=cost,
-        concerns=number,
+        cause=cause, title=title, fix=fix, evidence=tuple(evidence), amount=amount, cost=cost
     )
 
 

@@ -59,7 +59,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
     for path, record in _decoded(scale_folder, evaluated, train, claim):
         facts = _facts_of_record(path, record, scale_folder)
         values = claim.target.values_of_role(claim.role_of(record.testset))
-        case.problems["translation"] += judge(facts, values, OF_TRANSLATIONS)
+        case.problems += judge(facts, values, OF_TRANSLATIONS)
         case.translation_paths.append(str(find_packed(record.path) or record.path))
     return case
 
@@ -161,14 +161,13 @@ def _case_of_logs(claim: Claim, files: Sequence[LogFile], left_out: Sequence[Lef
     jobs = judge_jobs(join_jobs(files), [claim.target], Path(), is_claimed=True)
     training = training_in(claim.name, jobs)
     case = Case(claim=claim, training=training, not_read=list(_not_read(files, left_out)))
-    case.problems = {"training": [], "translation": []}
     if training is not None:
-        case.problems["training"] = training.problems
+        case.problems += training.problems
     for translation in jobs.translations:
         # The problems of its training are already in the case.
         for problem in translation.problems:
             if problem.keeps_out in ((), OF_TRANSLATIONS):
-                case.problems["translation"].append(problem)
+                case.problems.append(problem)
         case.translations.append(translation)
         case.translation_paths.append(translation.section.path)
     return case

@@ -32,10 +32,8 @@ def of_settings(settings: Settings, corpus: str) -> Diagnosis:
     section = Section(path="thread", program="generate", line=1)
     section.state("bleu", 0.0)
     translation = Translation(section=section, target=target, metric=settings.metric)
-    found = {
-        "training": judge(settings.training, target.values, ("train",)),
-        "translation": judge(settings.translation, target.values_of_role("test"), OF_TRANSLATIONS),
-    }
+    found = judge(settings.training, target.values, ("train",))
+    found += judge(settings.translation, target.values_of_role("test"), OF_TRANSLATIONS)
     case = Case(
         claim=claim,
         training=training,
