@@ -60,11 +60,10 @@ def read_curves(path: Path, log_file: LogFile) -> list[tuple[Training, list[Curv
     for training in trainings:
         start_by_line |= {one.line: _Start(training, one) for one in training.sections}
     current: _Start | None = None
-    for block in LogText(path).blocks():
-        for number, line in block:
-            current = start_by_line.get(number, current)
-            if current is not None:
-                current.read(line)
+    for number, line in LogText(path).lines():
+        current = start_by_line.get(number, current)
+        if current is not None:
+            current.read(line)
     curves = []
     for training in trainings:
         curves.append((training, _join([start_by_line[one.line] for one in training.sections])))

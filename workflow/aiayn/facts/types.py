@@ -51,13 +51,13 @@ class Section(msgspec.Struct, kw_only=True):
     `form` is the style of the arguments: `print` (up to 0.9), `namespace` (0.10) or `config` (after
     0.10, up to 0.12 and the fork). `arguments` has the first value of each key, and `digest` covers
     all of them. Keys of `validations` are (subset, update), keys of `epochs` are their numbers.
-    Every `sample_step`-th line within an epoch is kept in `sampled_lines`, and becomes one of
-    `samples` at the end of the file. `num_mentioned` counts lines of a kind that may occur very
-    often, because only the first become facts. `symbols` are the training's arguments in the
-    paper's symbols. `dev_subset` is the first of `--valid-subset`, from which the perplexity is
-    taken. `save_folder` is the value of `--save-dir`. `language_pair` comes from the arguments, or
-    else from the dictionaries in their order, such as `en-de`. `averaged_paths` are the checkpoints
-    that were averaged. `first_time` and `last_time` are ISO times without zone, '' without.
+    Every `sample_step`-th line within an epoch is one of `samples`. `num_mentioned` counts lines of
+    a kind that may occur very often, because only the first become facts. `symbols` are the
+    training's arguments in the paper's symbols. `dev_subset` is the first of `--valid-subset`, from
+    which the perplexity is taken. `save_folder` is the value of `--save-dir`. `language_pair` comes
+    from the arguments, or else from the dictionaries in their order, such as `en-de`.
+    `averaged_paths` are the checkpoints that were averaged. `first_time` and `last_time` are ISO
+    times without zone, '' without.
     """
 
     path: str
@@ -75,7 +75,6 @@ class Section(msgspec.Struct, kw_only=True):
     first_epoch: int | None = None
     last_update: int = 0
     num_inner: int = 0
-    sampled_lines: list[tuple[int, bytes]] = []
     samples: list[Statistics] = []
     sample_step: int = 1
     num_mentioned: dict[str, int] = {}
