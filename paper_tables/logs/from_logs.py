@@ -8,6 +8,7 @@ import logging
 import posixpath
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -35,10 +36,20 @@ from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 
 MAX_NAMES = 6  # rows or files that a sentence lists
-LOGS_PAGE_NAME = "logs.html"  # the page of the logs, if report.html is the page of a scale
 FEW_LOGS = 20  # are read in a second, and their table is short enough to come first
 logger = logging.getLogger(__name__)
 NO_VERDICT = "No verdict: a log's BLEU is of another definition than the printed one."
+
+
+class PageOfLogs(NamedTuple):
+    """The path of the page, one sentence for each file that could not be read, the tables, and one
+    sentence on what was read.
+    """
+
+    page: Path
+    not_read: tuple[str, ...]
+    tables: list[Table]
+    summary: str
 
 
 def make_page_of_logs(
@@ -46,16 +57,11 @@ def make_page_of_logs(
     recorded_by_scale: Mapping[str, RecordedResults],
     output_folder: Path,
     config_folder: Path,
-) -> tuple[Path, tuple[str, ...], list[Table], str]:
-    """Write tables/, figures/ and the page of the logs.
+) -> PageOfLogs:
+    """Write tables/, figures/ and report.html of the logs.
 
     Tables 2 and 3 from logs show only trainings that have no records. The two tables are absent if
     all trainings have records.
-
-    Returns:
-        (path of the page, one sentence for each file that could not be read, the tables, one
-        sentence on what was read). The page is `logs.html` if all numbers come from the records of
-        one scale, because `report.html` is then the page of the scale.
 
     Raises:
         RecordError: if a folder cannot be read.
@@ -72,39 +78,46 @@ def make_page_of_logs(
     if unrecorded or not recorded_by_scale:
         frame = frame_of_logs(rows, read_hardware(config_folder / "hardware.yaml"))
         tables = [compact(lay_out_table2(frame)), compact(lay_out_table3(frame))]
-    for table in (*tables, table_of_logs):
+    # The reader's own logs come first, unless they are so many that Table 2 would not be found.
+    first_tables = [table_of_logs] if unrecorded and len(files) <= FEW_LOGS else []
+    tables = [*tables, *([] if first_tables else [table_of_logs])]
+    for table in (*first_tables, *tables):
         write_table(table, output_folder / "tables")
     figures = draw_figures(
         "logs_figures", output_folder / FIGURES_FOLDER, root, jobs.file_by_path, rows
     )
-    # Runs of one scale, and no number that comes from a log alone: the scale's page answers first.
-    is_first_page = len(recorded_by_scale) != 1 or bool(rows or jobs.others)
-    links = []
+    facts = []
     banners = []
     for scale, recorded in recorded_by_scale.items():
-        page = f"{scale}/{REPORT_NAME}" if is_first_page else REPORT_NAME
         num_runs = len(recorded.results.train_by_key)
-        links.append(Statement(f"Scale {scale}: {num_runs:,} runs with records.", page))
+        text = f"Scale {scale}: {num_runs:,} runs with records."
+        facts.append(Statement(text, f"{scale}/{REPORT_NAME}"))
         banners += [fault.text for fault in recorded.faults]
+    num_trainings, num_generations = len(jobs.trainings), len(jobs.translations)
+    facts.append(Statement(f"{num_trainings:,} trainings, {num_generations:,} translations."))
     unread = tuple(not_read(files, left_out))
-    num_averaged = sum(len(trainings) for _, trainings in rows)
-    page_path = output_folder / (REPORT_NAME if is_first_page else LOGS_PAGE_NAME)
-    begins_with_logs = bool(unrecorded) and len(files) <= FEW_LOGS
+    if unread:
+        facts.append(Statement(f"{len(unread):,} files or folders are not read.", "#logs"))
     page_text = render_page(
         f"{TITLE}, from logs: {', '.join(map(_name, listing_by_folder))}",
         _sentence(jobs, rows, scale_by_name),
-        tables if begins_with_logs else [*tables, table_of_logs],
+        tables,
         figures,
         Origin(made=utc_now(), commit=commit_label(), so_far=False),
         lead=[NO_VERDICT] if unrecorded else [],
         banners=banners,
-        first_tables=[table_of_logs] if begins_with_logs else [],
-        facts=[*links, *_facts(jobs, len(unread))],
+        first_tables=first_tables,
+        facts=facts,
     )
-    write_text(page_text, page_path)
-    num_logs, num_trainings = len(files), len(jobs.trainings)
-    summary = f"{num_logs:,} logs, {num_trainings:,} trainings, {num_averaged:,} of them in tables"
-    return page_path, unread, [*tables, table_of_logs], summary
+    write_text(page_text, output_folder / REPORT_NAME)
+    num_averaged = sum(len(trainings) for _, trainings in rows)
+    return PageOfLogs(
+        page=output_folder / REPORT_NAME,
+        not_read=unread,
+        tables=tables,
+        summary=f"{len(files):,} logs, {num_trainings:,} trainings, {num_averaged:,} of them in"
+        " tables",
+    )
 
 
 def _name(folder: Path) -> str:
@@ -191,12 +204,3 @@ def _sentence(jobs: Jobs, rows: Rows, recorded: Collection[str]) -> str:
     if len(names) > MAX_NAMES:
         names[MAX_NAMES:] = [f"{len(names) - MAX_NAMES} more"]
     return f"{beginning} the {'row' if len(names) == 1 else 'rows'} {joined(names)}."
-
-
-def _facts(jobs: Jobs, num_not_read: int) -> list[Statement]:
-    """Return how many jobs were read, and how many files were not."""
-    num_trainings, num_translations = len(jobs.trainings), len(jobs.translations)
-    facts = [Statement(f"{num_trainings:,} trainings, {num_translations:,} translations.")]
-    if num_not_read:
-        facts.append(Statement(f"{num_not_read:,} files or folders are not read.", "#logs"))
-    return facts

@@ -89,7 +89,6 @@ def render_report(
     origin: Origin | None,
     figures: Sequence[DrawnFigure] | None = None,
     *,
-    links: Sequence[Statement] = (),
     banners: Sequence[str] = (),
 ) -> str:
     """Return the page of a scale. If `figures` is None, the page shows the command that installs
@@ -119,7 +118,7 @@ def render_report(
         lead=lead,
         banners=warnings,
         picture=picture,
-        facts=[*_facts(frame), *links],
+        facts=_facts(frame),
         command=command,
     )
 

@@ -210,7 +210,7 @@ def test_a_foreign_log_beside_runs_of_ours_has_tables_of_its_own(
     made = make_tables_from_logs(
         [site.results_folder, tmp_path / "others"], output
     )  # by the paper's own systems
-    assert made.pages == (output / "report.html", output / "demo" / "report.html")
+    assert made.pages == (output / "demo" / "report.html", output / "report.html")
     assert "logs: base" in (output / "tables" / "table3.md").read_text(encoding="utf-8")
     assert "logs: base" not in (output / "demo" / "tables" / "table3.md").read_text(
         encoding="utf-8"
@@ -225,5 +225,6 @@ def test_the_verb_takes_several_folders_and_names_what_is_left_out(
     folders = [str(site.results_folder), site.scale.runs_folder]
     assert main(["tables", "--from-logs", *folders, "--output", str(output)]) == 0
     printed = capsys.readouterr()
-    assert printed.out.endswith(f"{output / 'report.html'}\n{output / 'logs.html'}\n")
+    pages = f"{output / 'demo' / 'report.html'}\n{output / 'report.html'}\n"
+    assert printed.out.endswith(pages)
     assert "cannot be checked" in printed.err
