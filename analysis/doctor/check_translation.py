@@ -16,8 +16,8 @@ MAX_RATIO = 1.06
 def check_lengths(case: Case) -> Checked:
     """Compare the printed lengths of translations and references: a symptom of many causes."""
     has_lengths = False
-    for translation in case.translations:
-        section = translation.section
+    for generation in case.generations:
+        section = generation.section
         hypothesis, reference = map(section.real, ("hypothesis_tokens", "reference_tokens"))
         if hypothesis is None or not reference:
             continue
@@ -50,13 +50,13 @@ def check_definition(case: Case) -> Checked:
     """Check that a log's BLEU is computed by the same definition as the printed number."""
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     has_bleu = False
-    for translation in case.translations:
-        bleu = translation.section.find("bleu")
+    for generation in case.generations:
+        bleu = generation.section.find("bleu")
         if bleu is None:
             continue
         has_bleu = True
         # fairseq-generate scores the tokens of its data-bin.
-        metric = "bleu_fairseq" if translation.metric == "bleu_as_given" else translation.metric
+        metric = "bleu_fairseq" if generation.metric == "bleu_as_given" else generation.metric
         if case.claim.is_papers_corpus and printed not in (metric, ALIKE.get(metric)):
             evidence = Problem("definition of the score", metric, printed, bleu.path, bleu.line)
             return [make_finding("definition", evidence, metric=metric, printed=printed)]

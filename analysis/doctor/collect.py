@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from aiayn.errors import RecordError, UsageError
-from aiayn.facts.jobs import join_jobs
-from aiayn.facts.listing import LeftOut, list_folder, not_read, reason_not_read
+from aiayn.facts.join import join_logs
+from aiayn.facts.listing import LeftOut, list_folder, reason_not_read
 from aiayn.facts.reader import read_log
-from aiayn.facts.trainings import Jobs, Training
+from aiayn.facts.trainings import JoinedLogs, Training
 from aiayn.facts.types import Fact, LogFile, Value
-from aiayn.known_good.judge import OF_TRANSLATIONS, judge
-from aiayn.known_good.rows import judge_jobs
+from aiayn.known_good.judge import OF_GENERATIONS, judge
+from aiayn.known_good.rows import judge_logs
 from aiayn.packed import exists, find_packed, glob, modified_seconds
 from aiayn.paths import split_alpha
 from aiayn.records import (
@@ -59,7 +59,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
     for path, record in _decoded(scale_folder, evaluated, train, claim):
         facts = _facts_of_record(path, record, scale_folder)
         values = claim.target.values_of_role(claim.role_of(record.testset))
-        case.problems += judge(facts, values, OF_TRANSLATIONS)
+        case.problems += judge(facts, values, OF_GENERATIONS)
         case.translation_paths.append(str(find_packed(record.path) or record.path))
     return case
 
@@ -145,10 +145,9 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
     listing = list_folder(folder)
     files = [read_log(folder / path, str(folder / path)) for path in listing.log_paths]
     case = _case_of_logs(claim, files, listing.left_out)
-    if case.training is None and not case.translations:
-        reasons = [reason_not_read(file) for file in files if file.refusal is None]
-        shown = [*(note.removesuffix(".") for note in case.not_read), *filter(None, reasons)]
-        details = f" ({'; '.join(shown[:MAX_NOTES])})" if shown else ""
+    if case.training is None and not case.generations:
+        shown = [sentence.removesuffix(".") for sentence in case.not_read[:MAX_NOTES]]
+        details = f" ({'; '.join(shown)})" if shown else ""
         raise RecordError(
             f"{folder}: no log of a training and none of a translation; expected at least one of"
             f" these; name the folder that has them{details}"
@@ -158,45 +157,37 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
 
 def _case_of_logs(claim: Claim, files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Case:
     """Return a case with what the judge finds in logs."""
-    jobs = judge_jobs(join_jobs(files), [claim.target], Path(), is_claimed=True)
-    training = training_in(claim.name, jobs)
-    case = Case(claim=claim, training=training, not_read=list(_not_read(files, left_out)))
+    logs = judge_logs(join_logs(files), [claim.target], Path(), is_claimed=True)
+    training = training_in(claim.name, logs)
+    reasons = [*map(reason_not_read, files), *(left.why for left in left_out if not left.is_count)]
+    unread = [f"Not read: {reason}." for reason in reasons if reason]
+    case = Case(claim=claim, training=training, not_read=unread)
     if training is not None:
         case.problems += training.problems
-    for translation in jobs.translations:
+    for generation in logs.generations:
         # The problems of its training are already in the case.
-        for problem in translation.problems:
-            if problem.keeps_out in ((), OF_TRANSLATIONS):
+        for problem in generation.problems:
+            if problem.keeps_out in ((), OF_GENERATIONS):
                 case.problems.append(problem)
-        case.translations.append(translation)
-        case.translation_paths.append(translation.section.path)
+        case.generations.append(generation)
+        case.translation_paths.append(generation.section.path)
     return case
 
 
-def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """Yield a sentence for each file that could not be read or that a different program wrote."""
-    for text in not_read(files, left_out):
-        yield f"Not read: {text}."
-    for file in files:
-        is_other = "another toolkit" in file.other_programs and not file.sections
-        if is_other and file.refusal is None:
-            yield f"Not read: {file.path}: a log of another toolkit than fairseq."
-
-
-def training_in(name: str, jobs: Jobs) -> Training | None:
+def training_in(name: str, logs: JoinedLogs) -> Training | None:
     """Return the only training of a folder. Return None if the folder does not contain a training
     or its log lacks all values.
 
     Raises:
         UsageError: if there are several.
     """
-    names = [training.name for training in jobs.trainings]
+    names = [training.name for training in logs.trainings]
     if len(names) > 1:
         raise UsageError(
             f"{name}: {len(names)} trainings ({', '.join(names[:4])}); give a folder of one run"
         )
     if not names:
         return None
-    training, last = jobs.trainings[0], jobs.trainings[0].last
+    training, last = logs.trainings[0], logs.trainings[0].last
     is_stated = last.arguments or training.validations or last.value("num_parameters")
     return training if is_stated else None

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from aiayn.facts.trainings import Problem, Target, Training, Translation
+from aiayn.facts.trainings import Generation, Problem, Target, Training
 from aiayn.printed import read_rows
 from aiayn.spec.system import CorpusSpec
 
@@ -44,7 +44,7 @@ class Case(msgspec.Struct, kw_only=True):
 
     claim: Claim
     training: Training | None = None
-    translations: list[Translation] = []
+    generations: list[Generation] = []
     translation_paths: list[str] = []
     problems: list[Problem] = []
     not_read: list[str] = []

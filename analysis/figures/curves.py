@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.facts.jobs import join_jobs
+from aiayn.facts.join import join_logs
 from aiayn.facts.statistics import UPDATE, Statistics, parse_statistics
 from aiayn.facts.text import LogText
 from aiayn.facts.trainings import Training
@@ -55,7 +55,7 @@ def read_curves(path: Path, log_file: LogFile) -> list[tuple[Training, list[Curv
     Raises:
         OSError: if the file cannot be opened or read.
     """
-    trainings = join_jobs([log_file]).trainings
+    trainings = join_logs([log_file]).trainings
     start_by_line: dict[int, _Start] = {}
     for training in trainings:
         start_by_line |= {one.line: _Start(training, one) for one in training.sections}

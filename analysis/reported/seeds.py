@@ -288,7 +288,7 @@ def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) 
     for target, trainings in rows_of(judged_folder(folder).trainings):
         if (target.system, target.language_pair) == (printed.system, printed.language_pair):
             for definition, translation_by_name in scored(trainings, printed.role).items():
-                bleus = [translation.value for translation in translation_by_name.values()]
+                bleus = [generation.value for generation in translation_by_name.values()]
                 values = [bleu for bleu in bleus if bleu is not None]
                 row = target.scale, trainings[0].version
                 values_by_row.setdefault(row, {})[definition] = values

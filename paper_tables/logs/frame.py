@@ -67,8 +67,8 @@ def _notes(rows: Rows) -> list[str]:
         problems: list[Problem] = []
         for training in trainings:
             problems += training.problems
-            for translation in training.translations:
-                problems += translation.problems if translation.value is not None else []
+            for generation in training.generations:
+                problems += generation.problems if generation.value is not None else []
         for note in problems:
             if not note.keeps_out:
                 text = f"{note.label}, usually {note.expected}: {note.why}"

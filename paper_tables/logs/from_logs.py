@@ -13,12 +13,12 @@ from typing import NamedTuple
 import msgspec
 
 from aiayn.errors import RecordError
-from aiayn.facts.jobs import join_jobs
+from aiayn.facts.join import join_logs
 from aiayn.facts.listing import LeftOut, Listing, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
-from aiayn.facts.trainings import Jobs, Training
+from aiayn.facts.trainings import JoinedLogs, Training
 from aiayn.facts.types import LogFile
-from aiayn.known_good.rows import judge_jobs, rows_of
+from aiayn.known_good.rows import judge_logs, rows_of
 from aiayn.known_good.targets import read_targets
 from aiayn.provenance import commit_label, utc_now
 from aiayn.spec.hardware import read_hardware
@@ -69,11 +69,11 @@ def make_page_of_logs(
     """
     root, files, left_out = _read_files(listing_by_folder)
     _require_logs(listing_by_folder, files, left_out, recorded_by_scale)
-    jobs = judge_jobs(join_jobs(files), read_targets(SCALES, config_folder), root)
-    scale_by_name = _scale_by_name(jobs.trainings, recorded_by_scale)
-    unrecorded = [training for training in jobs.trainings if training.name not in scale_by_name]
+    logs = judge_logs(join_logs(files), read_targets(SCALES, config_folder), root)
+    scale_by_name = _scale_by_name(logs.trainings, recorded_by_scale)
+    unrecorded = [training for training in logs.trainings if training.name not in scale_by_name]
     rows = rows_of(unrecorded)
-    table_of_logs = compact(lay_out_logs(jobs, scale_by_name, left_out))
+    table_of_logs = compact(lay_out_logs(logs, scale_by_name, left_out))
     tables = []
     if unrecorded or not recorded_by_scale:
         frame = frame_of_logs(rows, read_hardware(config_folder / "hardware.yaml"))
@@ -84,7 +84,7 @@ def make_page_of_logs(
     for table in (*first_tables, *tables):
         write_table(table, output_folder / "tables")
     figures = draw_figures(
-        "logs_figures", output_folder / FIGURES_FOLDER, root, jobs.file_by_path, rows
+        "logs_figures", output_folder / FIGURES_FOLDER, root, logs.file_by_path, rows
     )
     facts = []
     banners = []
@@ -93,14 +93,14 @@ def make_page_of_logs(
         text = f"Scale {scale}: {num_runs:,} runs with records."
         facts.append(Statement(text, f"{scale}/{REPORT_NAME}"))
         banners += [fault.text for fault in recorded.faults]
-    num_trainings, num_generations = len(jobs.trainings), len(jobs.translations)
+    num_trainings, num_generations = len(logs.trainings), len(logs.generations)
     facts.append(Statement(f"{num_trainings:,} trainings, {num_generations:,} translations."))
     unread = tuple(not_read(files, left_out))
     if unread:
         facts.append(Statement(f"{len(unread):,} files or folders are not read.", "#logs"))
     page_text = render_page(
         f"{TITLE}, from logs: {', '.join(map(_name, listing_by_folder))}",
-        _sentence(jobs, rows, scale_by_name),
+        _sentence(logs, rows, scale_by_name),
         tables,
         figures,
         Origin(made=utc_now(), commit=commit_label(), so_far=False),
@@ -185,15 +185,15 @@ def _read_files(
     return next(iter(listing_by_folder)) if is_single else Path(), files, left_out
 
 
-def judged_folder(folder: Path) -> Jobs:
-    """Return all jobs below a folder, with their rows and problems."""
+def judged_folder(folder: Path) -> JoinedLogs:
+    """Return all logs below a folder, with their rows and problems."""
     root, files, _ = _read_files({folder: list_folder(folder)})
-    return judge_jobs(join_jobs(files), read_targets(SCALES), root)
+    return judge_logs(join_logs(files), read_targets(SCALES), root)
 
 
-def _sentence(jobs: Jobs, rows: Rows, recorded: Collection[str]) -> str:
+def _sentence(logs: JoinedLogs, rows: Rows, recorded: Collection[str]) -> str:
     """Return what was read and what it fills, in a sentence."""
-    num_logs, num_trainings = len(jobs.file_by_path), len(jobs.trainings)
+    num_logs, num_trainings = len(logs.file_by_path), len(logs.trainings)
     if len(recorded) == num_trainings and num_trainings:
         return f"{num_logs:,} logs of {num_trainings:,} trainings, whose records fill the tables."
     num_averaged = sum(len(trainings) for _, trainings in rows)

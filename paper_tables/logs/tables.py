@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiayn.facts.listing import LeftOut, reason_not_read
-from aiayn.facts.trainings import Jobs, Problem, Training, Translation
+from aiayn.facts.trainings import Generation, JoinedLogs, Problem, Training
 from aiayn.facts.types import show
 from aiayn.printed import PERPLEXITY_METRIC
 from paper_tables.layout import DASH, Column, Table, anchor_of, cell_frame, label, row_of
@@ -17,7 +17,7 @@ MAX_DIFFERENCES = 6  # differences from a row that are listed
 
 
 def lay_out_logs(
-    jobs: Jobs,
+    logs: JoinedLogs,
     scale_by_name: Mapping[str, str],
     left_out: Sequence[LeftOut] = (),
 ) -> Table:
@@ -35,12 +35,12 @@ def lay_out_logs(
         Column("why_not", "Set apart or not filled, and why", side="label"),
     )
     rows: list[tuple[str, list[dict[str, Any]]]] = []
-    for file in jobs.file_by_path.values():
+    for file in logs.file_by_path.values():
         if problem := reason_not_read(file):
             rows.append(
                 (file.path, _log_row(file.path, f"{file.num_lines:,} lines", "", "", problem))
             )
-    for training in jobs.trainings:
+    for training in logs.trainings:
         name = training.name
         fills, unused = _numbers(training)
         if name in scale_by_name:
@@ -55,9 +55,9 @@ def lay_out_logs(
             if section.path != training.first.path:
                 text = f"a further start of {name}"
                 rows.append((section.path, _log_row(section.name, text, "", "", "")))
-    for translation in jobs.translations:
-        rows.append((translation.name, _translation_row(translation)))
-    for averaging in jobs.averagings:
+    for generation in logs.generations:
+        rows.append((generation.name, _generation_row(generation)))
+    for averaging in logs.averagings:
         output = averaging.value("output") or "no file"
         text = f"average of {len(averaging.averaged_paths)} checkpoints: {output}"
         rows.append((averaging.name, _log_row(averaging.name, text, "", "", "")))
@@ -101,21 +101,21 @@ def _log_row(name: str, kind: str, row: str, fills: str, why: str) -> list[dict[
     return row_of(cells, name, "ours" if fills else "printed", anchor=anchor_of(name))
 
 
-def _translation_row(translation: Translation) -> list[dict[str, Any]]:
-    section, training = translation.section, translation.training
+def _generation_row(generation: Generation) -> list[dict[str, Any]]:
+    section, training = generation.section, generation.training
     fills, unused = "", []
-    if translation.bleu is not None:
-        role = translation.role or "test set not stated"
-        score = f"{translation.metric} ({role}) {rounded(translation.bleu, BLEU)}"
-        if translation.value is not None:
+    if generation.bleu is not None:
+        role = generation.role or "test set not stated"
+        score = f"{generation.metric} ({role}) {rounded(generation.bleu, BLEU)}"
+        if generation.value is not None:
             fills = score
         else:
             unused = [f"{score} is set apart"]
     number = section.value("num_sentences") or section.num_hypotheses
     size = f"{show(number)} sentences" if number else "sentences not counted"
-    text = f"generation, {size}, {translation.model_path or 'model not named'}"
+    text = f"generation, {size}, {generation.model_path or 'model not named'}"
     row = training.name if training is not None else ""
-    return _log_row(translation.name, text, row, fills, _why(unused, translation.problems))
+    return _log_row(generation.name, text, row, fills, _why(unused, generation.problems))
 
 
 def _describe_training(training: Training) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.facts.listing import list_folder
-from aiayn.facts.trainings import Jobs, Problem
+from aiayn.facts.trainings import JoinedLogs, Problem
 from aiayn.facts.types import show
 from aiayn.printed import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_SCALE
 from paper_tables.logs.from_logs import judged_folder
@@ -62,7 +62,7 @@ FOLDERS["slow"] = write_slow_training
 FOLDERS |= {f"changed {name or 'nothing'}": changer(name) for name in ("", *CHANGES)}
 
 
-def claim_of(judged: Jobs) -> list[str]:
+def claim_of(judged: JoinedLogs) -> list[str]:
     """Return the flags that claim the row of the tables, or the nearest."""
     target = judged.trainings[0].target if judged.trainings else None
     if target is None:
@@ -73,10 +73,10 @@ def claim_of(judged: Jobs) -> list[str]:
     return ["--scale", target.scale, "--system", target.system, "--corpus", corpus]
 
 
-def of_tables(judged: Jobs) -> Shown:
+def of_tables(judged: JoinedLogs) -> Shown:
     """Return the stated problems, the quantities that nothing states, and the notes."""
     problems: list[Problem] = []
-    for found in (*judged.trainings, *judged.translations):
+    for found in (*judged.trainings, *judged.generations):
         problems += found.problems
     stated, unstated, notes = set(), set(), set()
     for problem in problems:

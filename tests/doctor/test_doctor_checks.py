@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from aiayn.facts.trainings import Translation
+from aiayn.facts.trainings import Generation
 from aiayn.facts.types import Fact, Section
 from aiayn.known_good.judge import judge
 from aiayn.records import Beginning, TrainRecord, read_record
@@ -111,8 +111,8 @@ def test_a_symptom_ranks_after_causes_and_is_found_only_where_bounds_are_publish
     for name, value in (("bleu", 20.0), ("brevity_penalty", 0.8), ("reference_tokens", 100)):
         section.state(name, value, 9)
     section.state("hypothesis_tokens", 82, 9)
-    translation = Translation(section=section)
-    short = replace(clean, translations=[translation])
+    generation = Generation(section=section)
+    short = replace(clean, generations=[generation])
     assert found(check_lengths(short)) == []
     of_wmt14 = replace(CLAIM, corpus=read_corpus("wmt14_en_de"))
     symptoms = found(check_lengths(replace(short, claim=of_wmt14)))

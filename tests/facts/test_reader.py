@@ -39,7 +39,7 @@ def test_every_version_and_format_states_the_same(
     assert (section.value("pairs_train"), section.value("pairs_valid")) == (4_500_966, 3000)
     assert (section.value("resumed_updates"), section.value("done_seconds")) == (0, 43_200.0)
     assert len(section.samples) == 8
-    assert section.num_mentioned == {}
+    assert section.mentioned == {}
 
 
 @pytest.mark.parametrize(("printed", "value"), [
@@ -99,7 +99,7 @@ def test_every_template_has_a_known_kind_and_types() -> None:
 def test_an_unknown_line_is_serious_or_not(line: str, is_serious: bool, tmp_path: Path) -> None:
     text = TrainingText().text().replace("\n", f"\n{line}\n", 1)
     section = section_of(tmp_path, text)
-    (quantity,) = section.num_mentioned
+    (quantity,) = section.mentioned
     fact = section.find(quantity)
     assert fact is not None
     assert (fact.line, quantity == "unknown_line") == (2, is_serious)
@@ -111,7 +111,7 @@ def test_what_repeats_is_a_summary(tmp_path: Path) -> None:
     section = section_of(tmp_path, text + noise)
     assert section.num_inner == 8000
     assert len(section.samples) < MAX_SAMPLES
-    assert section.num_mentioned == {"other_lines": 199}
+    assert section.mentioned.keys() == {"other_lines"}
     assert len(section.values("other_lines")) < MAX_MENTIONED
 
 

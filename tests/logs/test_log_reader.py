@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.facts.jobs import join_jobs
+from aiayn.facts.join import join_logs
 from aiayn.facts.reader import read_log
 from aiayn.facts.statistics import parse_statistics
 from aiayn.facts.trainings import Training
@@ -25,7 +25,7 @@ def read(tmp_path: Path, text: str) -> LogFile:
 def training_in(tmp_path: Path, text: str) -> Training:
     log_file = read(tmp_path, text)
     assert log_file.refusal is None
-    (training,) = join_jobs([log_file]).trainings
+    (training,) = join_logs([log_file]).trainings
     return training
 
 
@@ -44,7 +44,7 @@ def summary(training: Training) -> tuple[object, ...]:
         [(one.epoch, one.update, one.target_tokens) for one in training.epochs],
         [section.value(name) for name in names],
         section.arguments,
-        (section.num_mentioned, section.cut_line),
+        (section.mentioned, section.cut_line),
     )
 
 
@@ -102,7 +102,7 @@ def test_a_start_from_nothing_after_a_crash_forgets_what_came_before(tmp_path: P
 
 def test_the_same_training_twice_in_one_file_is_two(tmp_path: Path) -> None:
     text = TrainingText().text()
-    assert len(join_jobs([read(tmp_path, text * 2)]).trainings) == 2
+    assert len(join_logs([read(tmp_path, text * 2)]).trainings) == 2
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,8 @@ def is_open(text: str) -> bool:
 
 @functools.lru_cache(maxsize=64)  # each rank of fairseq 0.9 prints the same line
 def parse_arguments(text: str) -> Arguments:
-    """Return the program and its arguments. The program is '' if it is not fairseq's.
+    """Return the program and its arguments. The program is '' if it is neither fairseq-train nor
+    fairseq-generate.
 
     Raises:
         ValueError: if the text is not a whole Namespace or config.
@@ -117,7 +118,7 @@ def parse_arguments(text: str) -> Arguments:
     values: dict[str, Value] = {}
     for _, key, value in entries:
         values.setdefault(key, value)
-    program = _program_of(values, is_config=is_config)
+    program = _program_of(values)
     if is_config and program == "train" and values.get("arch") == "transformer":
         is_printed = {key for group, key, _ in entries if group == "model"}
         is_whole = "encoder_normalize_before" in is_printed
@@ -190,18 +191,12 @@ def _value(tree: ast.expr) -> Value:
     }.get(text, text)
 
 
-def _program_of(values: dict[str, Value], *, is_config: bool) -> str:
-    """Return the program that prints such arguments, or '' for a program that is not fairseq's."""
-    if "trainpref" in values and "destdir" in values:
-        return "preprocess"
-    if "inputs" in values and "output" in values:
-        return "average"
-    if "sys" in values and "ref" in values:
-        return "score"
+def _program_of(values: dict[str, Value]) -> str:
+    """Return `train`, `generate`, or '' for any other program."""
     if values.get("path") not in (None, ""):
-        if "beam" not in values:
-            return "validate"
+        # fairseq-interactive has the arguments of generate and a buffer. fairseq-validate has no
+        # beam.
         is_session = values.get("buffer_size") not in (None, 0)
-        return "interactive" if is_session else "generate"
+        return "generate" if "beam" in values and not is_session else ""
     is_training = bool({"criterion", "task", "lr_scheduler", "max_update"} & values.keys())
     return "train" if "arch" in values and is_training else ""

@@ -65,7 +65,7 @@ def facts_of_training(training: Training) -> list[Fact]:
 
 
 def facts_of_section(section: Section) -> Iterator[Fact]:
-    """Yield what is derived for a start of a training and for a translation alike."""
+    """Yield what is derived for a start of a training and for a generation alike."""
     yield from _code_of_user(section)
     yield from _conflicts(section)
     yield from _folders(section)

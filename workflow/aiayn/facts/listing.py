@@ -242,12 +242,7 @@ def reason_not_read(file: LogFile) -> str:
         return f"{file.path}: is empty; copy the log again"
     if file.sections:
         return ""
-    if not file.other_programs:
-        return f"{file.path}: not a log of fairseq"
-    names = [
-        name if name == "another toolkit" else f"fairseq-{name}" for name in file.other_programs
-    ]
-    return f"{file.path}: a log of {', '.join(names)}: no training and no translation with a score"
+    return f"{file.path}: not a log of fairseq-train or fairseq-generate"
 
 
 def not_read(files: Iterable[LogFile], left_out: Iterable[LeftOut]) -> list[str]:

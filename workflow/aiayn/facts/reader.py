@@ -2,7 +2,7 @@
 project.
 
 The kind of a file is decided by its lines, never by its name. A start line prints a program's
-arguments and begins a section. Every other line is a statistic, a sentence of a translation, a part
+arguments and begins a section. Every other line is a statistic, a sentence of a generation, a part
 of the printed model, or a message, which templates.csv knows or does not know. Lines of statistics
 are checked as they come, and only a summary is kept, so that memory does not grow with the file.
 """
@@ -98,7 +98,6 @@ def read_log(path: Path, name: str = "") -> LogFile:
         num_lines=text.num_lines,
         sections=() if text.fault else tuple(reader.sections),
         refusal=refusal,
-        other_programs=tuple(reader.other_programs),
     )
 
 
@@ -110,7 +109,6 @@ class _Reader:
         self.sections: list[Section] = []
         self.refusal: Refusal | None = None
         self.foreign: Refusal | None = None
-        self.other_programs: dict[str, None] = {}
         self._section: Section | None = None
         self._pending: list[bytes] = []  # the lines of arguments that are not yet closed
         self._pending_line = 0
@@ -318,10 +316,8 @@ class _Reader:
         self._begin_program(number, arguments, first_line)
 
     def _begin_program(self, number: int, arguments: Arguments, line: bytes) -> None:
-        if arguments.program not in ("train", "generate"):
-            if arguments.program != "average":
-                self.other_programs[arguments.program or "another toolkit"] = None
-                self._section, self._is_other_program = None, True
+        if not arguments.program:
+            self._section, self._is_other_program = None, True
             return
         last = self._section
         if (

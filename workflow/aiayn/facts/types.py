@@ -51,8 +51,8 @@ class Section(msgspec.Struct, kw_only=True):
     `form` is the style of the arguments: `print` (up to 0.9), `namespace` (0.10) or `config` (after
     0.10, up to 0.12 and the fork). `arguments` has the first value of each key, and `digest` covers
     all of them. Keys of `validations` are (subset, update), keys of `epochs` are their numbers.
-    Every `sample_step`-th line within an epoch is one of `samples`. `num_mentioned` counts lines of
-    a kind that may occur very often, because only the first become facts. `symbols` are the
+    Every `sample_step`-th line within an epoch is one of `samples`. `mentioned` has the values
+    of facts about lines that may repeat without end: only the first become facts. `symbols` are the
     training's arguments in the paper's symbols. `dev_subset` is the first of `--valid-subset`, from
     which the perplexity is taken. `save_folder` is the value of `--save-dir`. `language_pair` comes
     from the arguments, or else from the dictionaries in their order, such as `en-de`.
@@ -77,7 +77,7 @@ class Section(msgspec.Struct, kw_only=True):
     num_inner: int = 0
     samples: list[Statistics] = []
     sample_step: int = 1
-    num_mentioned: dict[str, int] = {}
+    mentioned: dict[str, list[Value]] = {}
     first_time: str = ""
     last_time: str = ""
     num_hypotheses: int = 0
@@ -149,24 +149,20 @@ class Section(msgspec.Struct, kw_only=True):
         return 0 if fact is None else fact.line
 
     def mention(self, quantity: str, value: Value, line: int, most: int = MAX_MENTIONED) -> None:
-        """Add a fact about a line, unless there are `most` about such lines: more add nothing."""
-        number = self.num_mentioned[quantity] = self.num_mentioned.get(quantity, 0) + 1
-        if number <= most:
+        """Add a fact about a line, unless there are `most` such facts, or one with this value."""
+        values = self.mentioned.setdefault(quantity, [])
+        if len(values) < most and value not in values:
+            values.append(value)
             self.state(quantity, value, line)
 
 
 class LogFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of one file. `refusal` says why the file was not read, or not completely.
-
-    `other_programs` are the programs of fairseq, besides training and generation, whose arguments
-    the file prints: `preprocess`, `score` and so on.
-    """
+    """The content of one file. `refusal` says why the file was not read, or not completely."""
 
     path: str
     num_lines: int
     sections: tuple[Section, ...] = ()
     refusal: Refusal | None = None
-    other_programs: tuple[str, ...] = ()
 
 
 def perplexity_of(nll_bits: float | None) -> float | None:

@@ -16,7 +16,7 @@ from aiayn.known_good.table import Rule, allowed_by, read_table, show_allowed
 RULES = read_table()
 # Only what tells rows apart is compared with every target.
 ROW_RULES = {name: rule for name, rule in RULES.items() if "row" in rule.needed_by}
-OF_TRAININGS, OF_TRANSLATIONS = ("row", "train", "ppl", "cost"), ("bleu",)  # numbers of a log
+OF_TRAININGS, OF_GENERATIONS = ("row", "train", "ppl", "cost"), ("bleu",)  # numbers of a log
 NO_RULE = "no fairseq from 0.6 to 0.12 has it: changed code, whose effect is not known"
 
 

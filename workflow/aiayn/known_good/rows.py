@@ -1,17 +1,17 @@
-"""Decides which numbers of a folder's jobs fill which row of the tables, and which trainings are
+"""Decides which numbers of a folder's logs fill which row of the tables, and which trainings are
 averaged.
 
 One training is one seed. Trainings of the same row and version are averaged if their seeds differ.
-A translation fills a row only if its training fits the row without problems.
+A generation fills a row only if its training fits the row without problems.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from aiayn.facts.trainings import ANY, Jobs, Target, Training, Translation
+from aiayn.facts.trainings import ANY, Generation, JoinedLogs, Target, Training
 from aiayn.facts.types import perplexity_of, real, whole
-from aiayn.known_good.judge import OF_TRAININGS, OF_TRANSLATIONS, find_row, judge
+from aiayn.known_good.judge import OF_GENERATIONS, OF_TRAININGS, find_row, judge
 from aiayn.packed import is_file
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
 from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, summarise_attempts
@@ -25,17 +25,17 @@ VERSION_BY_FORM = {
     "config": "fairseq 1.0.0a0 to 0.12",
     "": "fairseq, version unknown",
 }
-_Job = TypeVar("_Job", Training, Translation)
+_Judged = TypeVar("_Judged", Training, Generation)
 
 
-def judge_jobs(
-    jobs: Jobs,
+def judge_logs(
+    logs: JoinedLogs,
     targets: Sequence[Target],
     root: Path | None = None,
     *,
     is_claimed: bool = False,
-) -> Jobs:
-    """Compare the jobs of a folder with the table rows, and return them. They then have their rows,
+) -> JoinedLogs:
+    """Compare the logs of a folder with the table rows, and return them. They then have their rows,
     their problems, and the numbers that the tables use.
 
     `root` is the folder of the logs, where attempts.jsonl of our own runs may be. With
@@ -44,7 +44,7 @@ def judge_jobs(
     Raises:
         RecordError: if an attempts.jsonl is malformed.
     """
-    for training in jobs.trainings:
+    for training in logs.trainings:
         ours = training.last.is_ours
         # Only our own trainings are compared with smaller scales.
         is_compared = ours or is_claimed
@@ -52,15 +52,15 @@ def judge_jobs(
         _add_numbers(training, None if root is None or not ours else _events(training, root))
         training.target, training.has_row = find_row(training.facts, rows)
         _judge_training(training)
-    _compare_seeds([training for training in jobs.trainings if "train" in training.filled])
-    for translation in jobs.translations:
-        training_of_model = translation.training
-        translation.target = next(iter(targets), None)
+    _compare_seeds([training for training in logs.trainings if "train" in training.filled])
+    for generation in logs.generations:
+        training_of_model = generation.training
+        generation.target = next(iter(targets), None)
         if training_of_model is not None:
-            translation.target = training_of_model.target
-        _judge_translation(translation)
-    _compare_translations(jobs.translations)
-    return jobs
+            generation.target = training_of_model.target
+        _judge_generation(generation)
+    _compare_generations(logs.generations)
+    return logs
 
 
 def _events(training: Training, root: Path) -> list[Event] | None:
@@ -128,19 +128,19 @@ def _published_speeds(training: Training) -> tuple[float, float] | None:
     )
 
 
-def _judge_translation(translation: Translation) -> None:
-    """Find the problems and notes of a translation, which needs what its training needs."""
-    target, training = translation.target, translation.training
-    values = {} if target is None else target.values_of_role(translation.role)
-    problems = judge(translation.facts, values, OF_TRANSLATIONS)
+def _judge_generation(generation: Generation) -> None:
+    """Find the problems and notes of a generation, which needs what its training needs."""
+    target, training = generation.target, generation.training
+    values = {} if target is None else target.values_of_role(generation.role)
+    problems = judge(generation.facts, values, OF_GENERATIONS)
     if training is not None:
         for problem in training.problems:
             if {"row", "train"} & {*problem.keeps_out} and problem not in problems:
                 problems.append(problem)
-    translation.problems = problems
+    generation.problems = problems
     is_kept_out = any(problem.keeps_out for problem in problems)
     has_row = training is not None and training.has_row
-    translation.value = translation.bleu if has_row and not is_kept_out else None
+    generation.value = generation.bleu if has_row and not is_kept_out else None
 
 
 # Several seeds
@@ -166,37 +166,39 @@ def _compare_seeds(trainings: Sequence[Training]) -> None:
                 _judge_training(training)
 
 
-def _equal_groups(jobs: Iterable[_Job], key: Callable[[_Job], object]) -> list[list[_Job]]:
+def _equal_groups(
+    members: Iterable[_Judged], key: Callable[[_Judged], object]
+) -> list[list[_Judged]]:
     """Return the groups of two or more items with equal keys. Items with the key None are left
     out.
     """
-    groups: dict[object, list[_Job]] = {}
-    for job in jobs:
-        if (value := key(job)) is not None:
-            groups.setdefault(value, []).append(job)
+    groups: dict[object, list[_Judged]] = {}
+    for judged in members:
+        if (value := key(judged)) is not None:
+            groups.setdefault(value, []).append(judged)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _others(group: Sequence[_Job], job: _Job) -> str:
-    return f"that of {', '.join(other.name for other in group if other is not job)}"
+def _others(group: Sequence[_Judged], judged: _Judged) -> str:
+    return f"that of {', '.join(other.name for other in group if other is not judged)}"
 
 
-def _compare_translations(translations: Sequence[Translation]) -> None:
-    """Add that they are copies to translations of different trainings with the same score."""
+def _compare_generations(generations: Sequence[Generation]) -> None:
+    """Add that they are copies to generations of different trainings with the same score."""
     names = ("bleu", "precisions", "hypothesis_tokens", "reference_tokens", "brevity_penalty")
 
-    def score_of(translation: Translation) -> object:
-        section = translation.section
-        if translation.value is None or section.value("precisions") is None:
+    def score_of(generation: Generation) -> object:
+        section = generation.section
+        if generation.value is None or section.value("precisions") is None:
             return None
         return tuple(map(section.value, names))
 
-    for group in _equal_groups(translations, score_of):
-        if len({id(translation.training) for translation in group}) > 1:
-            for translation in group:
-                others = _others(group, translation)
-                translation.facts.append(translation.section.fact("same_translation", others))
-                _judge_translation(translation)
+    for group in _equal_groups(generations, score_of):
+        if len({id(generation.training) for generation in group}) > 1:
+            for generation in group:
+                others = _others(group, generation)
+                generation.facts.append(generation.section.fact("same_translation", others))
+                _judge_generation(generation)
 
 
 def rows_of(trainings: Iterable[Training]) -> list[tuple[Target, list[Training]]]:
@@ -213,19 +215,19 @@ def rows_of(trainings: Iterable[Training]) -> list[tuple[Target, list[Training]]
 
 def scored(
     trainings: Iterable[Training], role: str
-) -> dict[tuple[str, str], dict[str, Translation]]:
-    """Return the translations of a role (dev or test) that the tables use, by metric and mark, and
+) -> dict[tuple[str, str], dict[str, Generation]]:
+    """Return the generations of a role (dev or test) that the tables use, by metric and mark, and
     by the name of their training.
 
-    If a training has a second translation, the mark of the second is its name.
+    If a training has a second generation, the mark of the second is its name.
     """
-    groups: dict[tuple[str, str], dict[str, Translation]] = {}
+    groups: dict[tuple[str, str], dict[str, Generation]] = {}
     for training in trainings:
-        filling: dict[tuple[str, str], list[Translation]] = {}
-        for translation in training.translations:
-            if translation.role == role and translation.value is not None:
-                key = translation.metric, _mark(translation)
-                filling.setdefault(key, []).append(translation)
+        filling: dict[tuple[str, str], list[Generation]] = {}
+        for generation in training.generations:
+            if generation.role == role and generation.value is not None:
+                key = generation.metric, _mark(generation)
+                filling.setdefault(key, []).append(generation)
         for (metric, mark), members in filling.items():
             for member in members:
                 name = f"the translation of {member.name}" if len(members) > 1 else ""
@@ -234,11 +236,11 @@ def scored(
     return groups
 
 
-def _mark(translation: Translation) -> str:
+def _mark(generation: Generation) -> str:
     mark_by_quantity = {"average_known_by": "average by name", "time_unknown": "time unknown"}
     marks = {
         mark_by_quantity[note.quantity]
-        for note in translation.problems
+        for note in generation.problems
         if note.quantity in mark_by_quantity
     }
     return "; ".join(sorted(marks))

@@ -1,4 +1,4 @@
-"""Derives facts about a translation: its search, what its score counts, and which checkpoints of
+"""Derives facts about a generation: its search, what its score counts, and which checkpoints of
 which training its model averages, the last n saved checkpoints or others.
 """
 
@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from aiayn.facts.derived import LAST_CHECKPOINT, NEVER, facts_of_section
-from aiayn.facts.trainings import Training, Translation
+from aiayn.facts.trainings import Generation, Training
 from aiayn.facts.types import (
     Fact,
     Section,
@@ -28,16 +28,16 @@ _AVERAGE_IN_NAME = re.compile(
 )
 
 
-def facts_of_translation(translation: Translation) -> list[Fact]:
-    """Return all facts of a translation, without the facts of its training."""
-    section, facts = translation.section, list(translation.section.facts)
+def facts_of_generation(generation: Generation) -> list[Fact]:
+    """Return all facts of a generation, without the facts of its training."""
+    section, facts = generation.section, list(generation.section.facts)
     for derive in (facts_of_section, _search, _score):
         facts += derive(section)
-    return [*facts, *_origin(translation)]
+    return [*facts, *_origin(generation)]
 
 
 def metric_of(section: Section) -> str:
-    """Return the definition of a translation's BLEU.
+    """Return the definition of a generation's BLEU.
 
     `bleu_as_given` is fairseq's arithmetic on the tokens of the data. `bleu_sacre_13a` is
     sacreBLEU's on detokenised text, and `bleu_sacre_on_tokens` on text that may still be tokens.
@@ -73,7 +73,7 @@ def _search(section: Section) -> Iterator[Fact]:
 
 def _length_limit(arguments: dict[str, Value], num_tokens: int) -> float:
     """Return the maximum number of output tokens for a source of `num_tokens` tokens. Longer
-    translations are cut. The paper's limit is input + 50.
+    generations are cut. The paper's limit is input + 50.
     """
     by_input, fixed = real(arguments.get("max_len_a")), real(arguments.get("max_len_b"))
     return (by_input or 0.0) * num_tokens + (200.0 if fixed is None else fixed)
@@ -133,17 +133,17 @@ def _unit(section: Section) -> str:
     return "words" if is_joined or is_decoded or section.num_hypotheses else "not stated"
 
 
-def _origin(translation: Translation) -> Iterator[Fact]:
+def _origin(generation: Generation) -> Iterator[Fact]:
     """Yield which training made the checkpoint, when, and whether data and dictionaries are its."""
-    section, training = translation.section, translation.training
+    section, training = generation.section, generation.training
     if training is None:
         return
     yield section.fact("training", training.name)
-    text, source = average_of(translation, training)
+    text, source = average_of(generation, training)
     yield section.fact("average", text)
     yield section.fact("average_known_by", source)
-    if not translation.averagings:
-        yield from _order_of_time(translation, training)
+    if not generation.averagings:
+        yield from _order_of_time(generation, training)
     if section.language_pair:
         pairs = [start.language_pair for start in training.sections if start.language_pair]
         yield section.fact("translates", section.language_pair in pairs[-1:])
@@ -157,15 +157,15 @@ def _types_by_language(section: Section) -> dict[Value, Value]:
     return dict(zip(section.values("language"), section.values("num_types"), strict=False))
 
 
-def _order_of_time(translation: Translation, training: Training) -> Iterator[Fact]:
-    """Yield whether a translation began after the end of its training.
+def _order_of_time(generation: Generation, training: Training) -> Iterator[Fact]:
+    """Yield whether a generation began after the end of its training.
 
     This matters if the name of the checkpoint (such as `checkpoint_best.pt`) does not contain its
     update. The clocks of two hosts may differ, so the order is unknown if the logs state several
     hosts.
     """
-    section, last = translation.section, training.last
-    name = posixpath.basename(translation.model_path)
+    section, last = generation.section, training.last
+    name = posixpath.basename(generation.model_path)
     if re.search(r"\d", name) or section.path == last.path:
         return
     hosts = {fact.value for fact in (*training.facts, *section.facts) if fact.quantity == "host"}
@@ -178,14 +178,14 @@ def _order_of_time(translation: Translation, training: Training) -> Iterator[Fac
 # Averages
 
 
-def average_of(translation: Translation, training: Training) -> tuple[str, str]:
+def average_of(generation: Generation, training: Training) -> tuple[str, str]:
     """Return what a model is an average of, such as `last5`, and what shows it: `log`, `name` of
     the file, or `nothing`.
 
     An average of other checkpoints than the last is described by them.
     """
-    path = translation.model_path
-    inputs = {tuple(averaging.averaged_paths) for averaging in translation.averagings}
+    path = generation.model_path
+    inputs = {tuple(averaging.averaged_paths) for averaging in generation.averagings}
     if len(inputs) > 1:
         return "unknown: several averagings wrote it", "nothing"
     if inputs:
