@@ -31,7 +31,7 @@ from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.report import TITLE, Origin, Statement, render_page
 from paper_tables.render.tables import REPORT_NAME, write_table, write_text
-from paper_tables.scale_results import RecordedResults
+from paper_tables.scale_results import RecordedResults, RecordFault
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 
@@ -41,15 +41,16 @@ logger = logging.getLogger(__name__)
 NO_VERDICT = "No verdict: a log's BLEU is of another definition than the printed one."
 
 
-class PageOfLogs(NamedTuple):
-    """The path of the page, one sentence for each file that could not be read, the tables, and one
-    sentence on what was read.
+class Made(NamedTuple):
+    """The pages in the order of reading, one sentence for each file that was not read, the tables,
+    one sentence on what was read, and the records that the tables leave out.
     """
 
-    page: Path
+    pages: tuple[Path, ...]
     not_read: tuple[str, ...]
-    tables: list[Table]
+    tables: tuple[Table, ...]
     summary: str
+    faults: tuple[RecordFault, ...] = ()
 
 
 def make_page_of_logs(
@@ -57,7 +58,7 @@ def make_page_of_logs(
     recorded_by_scale: Mapping[str, RecordedResults],
     output_folder: Path,
     config_folder: Path,
-) -> PageOfLogs:
+) -> Made:
     """Write tables/, figures/ and report.html of the logs.
 
     Tables 2 and 3 from logs show only trainings that have no records. The two tables are absent if
@@ -111,10 +112,10 @@ def make_page_of_logs(
     )
     write_text(page_text, output_folder / REPORT_NAME)
     num_averaged = sum(len(trainings) for _, trainings in rows)
-    return PageOfLogs(
-        page=output_folder / REPORT_NAME,
+    return Made(
+        pages=(output_folder / REPORT_NAME,),
         not_read=unread,
-        tables=tables,
+        tables=(*tables, *first_tables),
         summary=f"{len(files):,} logs, {num_trainings:,} trainings, {num_averaged:,} of them in"
         " tables",
     )

@@ -8,7 +8,6 @@ layout as the tables that the workflow makes. `from_logs` reads all other logs.
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from aiayn.facts.listing import Listing, list_folder
 from aiayn.packed import unpacked_name
@@ -16,7 +15,7 @@ from aiayn.provenance import commit_label, utc_now
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from paper_tables.layout import Table
-from paper_tables.logs.from_logs import make_page_of_logs
+from paper_tables.logs.from_logs import Made, make_page_of_logs
 from paper_tables.make_frame import make_frame
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
@@ -25,18 +24,6 @@ from paper_tables.render.tables import REPORT_NAME, make_recorded_tables, write_
 from paper_tables.scale_results import RecordedResults, RecordFault, gather_from_records
 
 logger = logging.getLogger(__name__)
-
-
-class Made(NamedTuple):
-    """The pages in the order of reading, the records left out of the tables, the files that were
-    not read, Table 2 of each scale or of the logs, and one sentence on what was read.
-    """
-
-    pages: tuple[Path, ...]
-    faults: tuple[RecordFault, ...]
-    not_read: tuple[str, ...]
-    tables: tuple[Table, ...]
-    summary: str
 
 
 def make_tables_from_logs(
@@ -77,11 +64,11 @@ def make_tables_from_logs(
         faults += recorded.faults
         summary += f"; scale {scale}: {num_runs:,} runs with records"
     return Made(
-        pages=(*pages, logs.page),
-        faults=tuple(faults),
+        pages=(*pages, *logs.pages),
         not_read=logs.not_read,
         tables=tuple(table for table in (*tables, *logs.tables) if table.name == "table2"),
         summary=summary,
+        faults=tuple(faults),
     )
 
 

@@ -13,7 +13,8 @@ from aiayn.__main__ import main
 from aiayn.errors import RecordError
 from aiayn.paths import evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
-from paper_tables.logs.pages import Made, make_tables_from_logs
+from paper_tables.logs.from_logs import Made
+from paper_tables.logs.pages import make_tables_from_logs
 from tests.logs.factory import TrainingText
 from tests.records_factory import BASE_TRAINING, Site, make_site, run_of, write_left, write_training
 

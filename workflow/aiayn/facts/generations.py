@@ -45,6 +45,8 @@ def metric_of(section: Section) -> str:
     arguments, name = section.arguments, section.value("bleu_name") or "BLEU4"
     if name == "BLEU4":
         return "bleu_as_given"
+    # sacreBLEU's tokenizer expects plain text. Only a tokenizer or a bpe that fairseq undoes gives
+    # it.
     is_joined = bool(arguments.get("tokenizer")) or arguments.get("bpe") in (
         "sentencepiece",
         "gpt2",
@@ -56,6 +58,7 @@ def metric_of(section: Section) -> str:
 
 def _search(section: Section) -> Iterator[Fact]:
     arguments, printed = section.arguments, section.find("printed_beam")
+    # The beam in the line of the score is that of the search. The argument is a second source.
     if printed is not None:
         yield printed._replace(quantity="beam_size")
     elif (beam := whole(arguments.get("beam"))) is not None:
@@ -63,9 +66,11 @@ def _search(section: Section) -> Iterator[Fact]:
     for fact in section.facts:
         if fact.quantity == "generate.lenpen":
             yield fact._replace(quantity="length_penalty_alpha")
+    # A short and a long sentence: the limit is linear, so two points show both of its numbers.
     for num_tokens in (20, 100) if arguments else ():
         limit = _length_limit(arguments, num_tokens)
         yield section.fact(f"limit_of_{num_tokens}_tokens", limit)
+    # Several checkpoints in one --path are an ensemble.
     for model_path in (section.value("model_path"), arguments.get("path")):
         if model_path:
             yield section.fact("num_models", len(models_of(str(model_path))))
@@ -107,11 +112,13 @@ def bleu_error(section: Section) -> float | None:
         return None
     if bleu is None or penalty is None or len(precisions) != 4:
         return None
+    # Precisions have one decimal, the penalty three, BLEU two. The range covers their rounding.
     lows = [max(1e-9, precision - 0.0501) for precision in precisions]
     highs = [precision + 0.0501 for precision in precisions]
     least = statistics.geometric_mean(lows) * (penalty - 0.00051)
     most = statistics.geometric_mean(highs) * (penalty + 0.00051)
     error = max(0.0, least - bleu - 0.0051, bleu - most - 0.0051)
+    # Lengths are whole numbers, so that penalty and ratio follow from them exactly.
     if hypothesis and reference:
         penalty_error = abs(min(1.0, math.exp(1 - reference / hypothesis)) - penalty)
         ratio_error = 0.0 if ratio is None else abs(hypothesis / reference - ratio)
@@ -123,10 +130,12 @@ def _unit(section: Section) -> str:
     """Return what BLEU counts: words, pieces, plain text, or not stated."""
     arguments = section.arguments
     name = str(section.value("bleu_name"))
+    # Marks of subwords in the output mean that --remove-bpe was not given.
     if section.num_marked > MIN_PIECE_SHARE * section.num_hypotheses:
         return "pieces"
     if name == "BLEU4" and arguments.get("tokenizer") == "moses":
         return "plain text, not tokens"  # fairseq undoes the tokens of both sides
+    # The argument has a second name in configs.
     keys = ("remove_bpe", "post_process")
     is_joined = any(arguments.get(key) not in (None, False, "", "none") for key in keys)
     is_decoded = arguments.get("bpe") is not None and name != "BLEU4"
@@ -145,9 +154,11 @@ def _origin(generation: Generation) -> Iterator[Fact]:
     if not generation.averagings:
         yield from _order_of_time(generation, training)
     if section.language_pair:
+        # The last start decides, as for all arguments.
         pairs = [start.language_pair for start in training.sections if start.language_pair]
         yield section.fact("translates", section.language_pair in pairs[-1:])
     printed, trained = _types_by_language(section), _types_by_language(training.last)
+    # A model reads the numbers of its own dictionary. Other sizes show a different data-bin.
     for language, size in printed.items():
         if trained and trained.get(language) != size:
             yield section.fact("other_dictionary", f"[{language}] {size:,} types")
@@ -185,6 +196,7 @@ def average_of(generation: Generation, training: Training) -> tuple[str, str]:
     An average of other checkpoints than the last is described by them.
     """
     path = generation.model_path
+    # Several averagings with equal inputs are copies of one log.
     inputs = {tuple(averaging.averaged_paths) for averaging in generation.averagings}
     if len(inputs) > 1:
         return "unknown: several averagings wrote it", "nothing"
@@ -192,6 +204,7 @@ def average_of(generation: Generation, training: Training) -> tuple[str, str]:
         return _describe(list(inputs.pop()), training), "log"
     name = posixpath.basename(path)
     suffix = _other_place([path], training)
+    # checkpoint_last.pt, and the file of the same weights under its own name.
     if name == LAST_CHECKPOINT or (_CHECKPOINT.fullmatch(name) and _are_last([name], training)):
         return f"last1{suffix}", "log"
     if "best" not in name and (match := _AVERAGE_IN_NAME.search(name)):
@@ -207,6 +220,7 @@ def _describe(paths: Sequence[str], training: Training) -> str:
         return f"{len(names)} checkpoints{suffix}"
     if names == [LAST_CHECKPOINT] or _are_last(names, training):
         return f"last{len(names)}"
+    # The numbers in a name are compared, because `9` sorts after `10` as text.
     newest = max(names, key=lambda name: [int(digits) for digits in re.findall(r"\d{1,12}", name)])
     return f"{len(names)} checkpoints up to {newest}"
 
@@ -233,6 +247,8 @@ def _are_last(names: Sequence[str], training: Training) -> bool:
     numbers = [(int(match[1]), int(match[2] or 0)) for match in matches if match]
     if len(numbers) < len(names) or len(set(names)) < len(names):
         return False
+    # checkpoint_3_500.pt was saved within an epoch, checkpoint3.pt at its end. The two are not
+    # mixed.
     is_by_update = all(update for _, update in numbers)
     chosen = sorted(update if is_by_update else epoch for epoch, update in numbers)
     saved = _saved_updates(training) if is_by_update else _saved_epochs(training)
@@ -256,6 +272,7 @@ def _saved_epochs(training: Training) -> list[int]:
     printed = sorted({epoch for epoch, update in _saved(training) if not update})
     if printed:
         return printed
+    # Without lines about checkpoints, the ends of epochs stand for them.
     ends = {line.epoch: line.update for line in training.epochs}
     every = whole(training.last.arguments.get("save_interval")) or 1
     whole_epochs = sorted(ends)

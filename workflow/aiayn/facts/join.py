@@ -1,7 +1,7 @@
 """Joins the sections of a folder's files into trainings, averagings and generations.
 
-Each of them may be spread over several files. A training may be requeued with a new file each time, its
-log may be copied by `tee`, and averaging and generation may have separate files. Sections are
+Each of them may be spread over several files. A training may be requeued with a new file each time,
+its log may be copied by `tee`, and averaging and generation may have separate files. Sections are
 joined by save folder and update. A relative save folder is taken relative to the folder of the log,
 because most save folders are called `checkpoints`.
 """
@@ -22,6 +22,7 @@ _Step = TypeVar("_Step", Training, Section)
 
 def join_logs(files: Iterable[LogFile]) -> JoinedLogs:
     """Return the trainings, averagings and generations of files, with all of their facts."""
+    # The upper folders come first, so that a copy in a subfolder is the copy.
     file_by_path = {file.path: file for file in sorted(files, key=_depth_and_name)}
     sections_by_program: dict[str, list[Section]] = {"train": [], "average": [], "generate": []}
     for file in file_by_path.values():
@@ -37,6 +38,7 @@ def join_logs(files: Iterable[LogFile]) -> JoinedLogs:
     earlier: list[Generation] = []
     for section in _with_files_of_results(sections_by_program["generate"]):
         generation = _generation_of(section, logs)
+        # After the section's own facts, where the derived facts begin.
         if repeated := _repeats(generation, earlier):
             generation.facts.insert(len(section.facts), section.fact("repeats", repeated))
         earlier.append(generation)
@@ -59,11 +61,14 @@ def _without_copies(sections: list[Section]) -> list[Section]:
     distinct: list[Section] = []
     for section in sorted(sections, key=_incompleteness):
         for earlier in distinct:
+            # Two copies have the same start line and time. Two seeds differ in the arguments.
             if not _is_same_start(section, earlier):
                 continue
             if _is_copy(section, earlier):
                 earlier.copied_in.append(section.path)
                 break
+            # The same start with other numbers: one of the two files was edited, and it is not
+            # known which.
             if section.first_time:
                 for first, second in ((section, earlier), (earlier, section)):
                     text = f"{second.path} has the same start and other numbers"
@@ -99,6 +104,7 @@ def _is_copy(section: Section, other: Section) -> bool:
     """Return whether a section of the same start is a copy: the statistics that both contain are
     equal.
     """
+    # A copy may be cut, so only what both have is compared.
     common = section.validations.keys() & other.validations.keys()
     pairs = [(section.validations[key], other.validations[key]) for key in common]
     is_equal = all(first.losses == second.losses for first, second in pairs)
@@ -111,6 +117,7 @@ def _is_copy(section: Section, other: Section) -> bool:
 def _grouped(starts: Sequence[Section]) -> list[list[Section]]:
     """Group the starts by training, each group in the order of its updates."""
     groups: list[list[Section]] = []
+    # A start can only continue what was saved before, so starts are tried by their first update.
     for start in sorted(starts, key=_begin_update):
         before = [group for group in groups if _continues(start, group[-1])]
         if before:
@@ -142,6 +149,7 @@ def _continues(start: Section, before: Section) -> bool:
     It resumes from a checkpoint of the same save folder, at an update that the earlier section had
     reached. A start from nothing repeats a start of the same file that did not end.
     """
+    # Without arguments only the file shows what belongs together.
     if not start.arguments or not before.arguments:
         return not start.arguments and start.path == before.path
     if not _save_alike(start, before):
@@ -149,6 +157,7 @@ def _continues(start: Section, before: Section) -> bool:
     resumed = _begin_update(start)
     if resumed:
         return resumed <= before.reach and not _contradict(start, before)
+    # A job that crashed before its first checkpoint starts again from nothing.
     is_same_file = start.path == before.path and start.line > before.line
     is_later = is_same_file or (
         before.last_time != "" and before.last_time <= start.first_time and before.last_update > 0
@@ -173,6 +182,7 @@ def _joined(sections: list[Section]) -> Training:
     epochs: dict[int, Statistics] = {}
     for section in sections:
         resumed = section.whole("resumed_updates")
+        # Updates after the checkpoint were made again, so the earlier numbers do not count.
         if resumed is not None:
             validations = {key: line for key, line in validations.items() if line.update <= resumed}
             epochs = {number: line for number, line in epochs.items() if line.update <= resumed}
@@ -198,6 +208,7 @@ def _joined(sections: list[Section]) -> Training:
 
 def _generation_of(section: Section, logs: JoinedLogs) -> Generation:
     """Return a generation with its training, averagings and facts."""
+    # The printed path counts. --path is a second source, which `conflict` compares.
     model_path = section.value("model_path") or section.arguments.get("path") or ""
     model_path = normal_path(model_path) if model_path else ""
     subset = str(section.value("subset") or section.arguments.get("gen_subset") or "")
@@ -299,6 +310,7 @@ def _repeats(generation: Generation, earlier: Sequence[Generation]) -> str:
     section = generation.section
     if section.value("bleu") is None or not generation.model_path:
         return ""
+    # Lines and files differ between copies, values do not.
     facts = [(fact.quantity, fact.value) for fact in section.facts]
     for other in earlier:
         other_facts = [(fact.quantity, fact.value) for fact in other.section.facts]
@@ -314,6 +326,7 @@ def _with_files_of_results(sections: list[Section]) -> list[Section]:
     """
     joined = []
     for section in sections:
+        # Only the log has the arguments, and in 0.12 only the file has the score.
         logs = [other for other in sections if _has_results(other, section)]
         if section.arguments or len(logs) != 1:
             joined.append(section)
@@ -335,6 +348,7 @@ def _has_results(log: Section, section: Section) -> bool:
     results_folder = posixpath.dirname(section.path)
     if not is_same_place(folder, results_folder or "."):
         return False
+    # A folder of results may hold the file of an earlier run.
     names = ("subset", "bleu", "precisions", "reference_tokens")
     is_scored = log.value("bleu") is not None
     return not is_scored or all(log.value(name) == section.value(name) for name in names)

@@ -113,9 +113,11 @@ class _Walk:
         """Walk, and return what was found."""
         stages = {*STAGE_VERSIONS, *(stage.verb for stage in present_stages())}
         for folder, names, files in walk(self.folder, self._unreadable, follows_links=True):
+            # The stages' folders hold records and texts, which are read elsewhere.
             if is_scale_folder(folder):
                 self.scale_folders.append(folder)
                 names[:] = [name for name in names if name not in stages]
+            # A run of ours is read as a whole, so its subfolders are not looked at.
             elif ATTEMPTS_NAME in files:
                 names.clear()
                 self._run_of_ours(folder, files)
@@ -154,6 +156,8 @@ class _Walk:
         if not path.is_symlink():
             return True
         target = path.resolve()
+        # A link to a folder above would make the walk endless, and a second link would count logs
+        # twice.
         if (
             target in self._linked
             or self._root.is_relative_to(target)
@@ -172,6 +176,7 @@ class _Walk:
         """Add a run's own log. Other logs in its folder are the launcher's, each of one attempt,
         and are not read.
         """
+        # The log may be packed, so names are compared without .gz and .xz.
         logs = [name for name in files if unpacked_name(name) == LOG_NAME]
         self.log_paths += [self._relative(folder / name) for name in logs]
         if not logs and folder != self.folder:
@@ -183,6 +188,7 @@ class _Walk:
         suffix = path.suffix.lower()
         name = _ROTATED.sub(r"\1", unpacked_name(path.name.lower()))
         try:
+            # A file in an archive has no entry in the file system.
             is_regular = is_file(path) or stat.S_ISREG(path.stat().st_mode)
         except OSError as error:
             if path.is_symlink():
@@ -199,6 +205,7 @@ class _Walk:
             self.log_paths.append(self._relative(path))
         elif is_ours:
             return  # records and tables, which are read as such
+        # A packed file may be a log, so it is listed instead of counted.
         elif {suffix, Path(name).suffix} & OTHER_PACKERS:
             self._skip(
                 path, "packed", "packed: not looked into; unpack it, or pack it with gzip or xz"
@@ -211,6 +218,7 @@ class _Walk:
     def _count_others(self) -> None:
         common = +self._num_by_kind
         if common:
+            # A folder may have thousands of files, so they are counted by suffix.
             kinds = [f"{kind} ({num})" for kind, num in common.most_common(MAX_KINDS)]
             why = (
                 "no logs by name or beginning (documents, code and hidden files are not looked"

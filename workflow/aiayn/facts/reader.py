@@ -121,6 +121,7 @@ class _Reader:
         """Read a further line."""
         if self._pending:
             self._read_pending(number, line)
+        # Cheap tests come first, because most lines of a log are statistics or sentences.
         elif b"num_updates" in line or b'{"epoch"' in line:
             self._read_statistics(number, line)
         elif _SENTENCE.match(line):
@@ -134,6 +135,8 @@ class _Reader:
         if self._is_other_program:
             return
         statistics = parse_statistics(line)
+        # A user's own print may contain `num_updates`. It is a torn line only if it looks like
+        # fairseq's.
         is_like = self._section is not None and _LIKE_STATISTICS.search(line) is not None
         if statistics is None and not is_like:
             self._read_message(number, line)
@@ -144,6 +147,7 @@ class _Reader:
         if statistics is None or not is_whole(line):
             section.mention("broken_lines", "a torn line of statistics", number, 1)
             return
+        # --log-format is one for a whole start, so a second form was pasted.
         form = "json" if b'{"epoch"' in line else "simple"
         section.log_format = section.log_format or form
         if section.log_format != form:
@@ -166,6 +170,7 @@ class _Reader:
         match = _SENTENCE.match(line)
         if match is None or match[1] != b"H" or match[2] == self._last_sentence:
             return  # other hypotheses of a sentence follow the best
+        # --nbest prints several hypotheses of a sentence. The first is the best.
         self._last_sentence = match[2]
         section.num_hypotheses += 1
         section.num_marked += _PIECE.search(line, match.end()) is not None
@@ -179,6 +184,7 @@ class _Reader:
             return
         section = self._of_program("generate", number)
         score = match.groupdict()
+        # A copy of the line is harmless. A second score is not.
         earlier = section.find("bleu")
         if earlier is not None and (earlier.value, section.value("precisions")) != (
             float(score["bleu"]),
@@ -195,6 +201,7 @@ class _Reader:
     # Messages
 
     def _read_message(self, number: int, line: bytes) -> None:
+        # The printed model is the only text with indentation, and ends with a bracket.
         if self._is_in_model:
             if line.startswith((b" ", b"\t", b")")):
                 self._read_module(number, line)
@@ -207,12 +214,15 @@ class _Reader:
         if b" with beam=" in line and b"Generate " in line and not self._is_other_program:
             self._read_score(number, line)
             return
+        # What follows the head is the message, which templates.csv describes.
         head = _HEAD.match(line)
         message = line[head.end() :] if head else line.removeprefix(b"| ")
         level = (head[2] or head[6] or head[7]) if head else b""
+        # This line begins an averaging, also if the arguments before it are missing.
         if b"averaging checkpoints:" in message:
             self._begin("average", number, None, b"")
         section = self._section
+        # Before any start the lines show which program wrote them.
         if section is None:
             self._look_at_form(number, line)
             return
@@ -248,6 +258,7 @@ class _Reader:
             return
         if "o existing checkpoint found" in text:
             named = {"resumed_updates": 0}
+        # Old versions state the split only in the name of the file, such as train.en-de.en.
         if "num_examples" in named:
             path = str(named["data_path"])
             in_path = path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
@@ -255,6 +266,7 @@ class _Reader:
             named = {f"pairs_{split}": named["num_examples"], "data_path": path}
         for quantity, value in named.items():
             section.state(quantity, value, number)
+        # The last line of an averaging. What follows belongs to the shell.
         if "output" in named:
             self._section = None
 
@@ -269,8 +281,10 @@ class _Reader:
                 _unknown(section, number, line, is_serious=True)
             return
         names = match[3].decode()
+        # A model has few classes and hundreds of modules.
         if names not in section.values("module"):
             section.state("module", names, number)
+        # Sizes are printed as `512, 2048` by embeddings, and with their names by linear layers.
         sizes = _SIZES.match(match[4])
         if names in ("Linear", "Embedding", "QuantLinear") and sizes:
             text = f"{names} {int(sizes[1])} x {int(sizes[2])}"
@@ -288,6 +302,7 @@ class _Reader:
 
     def _read_pending(self, number: int, line: bytes) -> None:
         """Go on with arguments that a terminal wrapped, unless a line of the log begins."""
+        # A line of the log ends arguments that were never closed.
         is_next = b"num_updates" in line or _HEAD.match(line) is not None
         is_next = is_next or line[:2] in (b"| ", b"  ") or line[-1:] == b"("
         if is_next:

@@ -62,6 +62,7 @@ def compile_template(text: str, kind: str) -> Template:
                 f"{text}: {type_name} is not a type of a field; write one of"
                 f" {', '.join(_PATTERN_BY_TYPE)}"
             )
+        # Text between two fields, and then the field.
         pattern += _literal(text[end : field.start()])
         inner = _PATTERN_BY_TYPE[type_name]
         pattern += f"(?P<{name}>{inner})" if name else f"(?:{inner})"
@@ -73,6 +74,7 @@ def compile_template(text: str, kind: str) -> Template:
 
 def _literal(text: str) -> str:
     """Return the pattern of literal text. A space matches any number: fairseq aligns columns."""
+    # Braces are doubled in the table, as in Python's own templates.
     plain = text.replace("{{", "{").replace("}}", "}")
     return re.sub(r"(?:\\ )+", r"\\s+", re.escape(plain))
 

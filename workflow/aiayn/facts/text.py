@@ -55,6 +55,7 @@ class LogText:
 
     def _lines_of(self, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
         lines = iter(functools.partial(stream.readline, MAX_LINE_BYTES), b"")
+        # The first lines show whether a launcher put a prefix before each line.
         first_lines = list(islice(lines, NUM_LINES_SNIFFED))
         prefix = find_prefix([line.rstrip(b"\n") for line in first_lines])
         for number, line in enumerate(chain(first_lines, lines), start=1):
@@ -65,6 +66,8 @@ class LogText:
             for piece in ESCAPE.sub(b"", line.removesuffix(b"\n")).split(b"\r"):
                 content = piece.removeprefix(codecs.BOM_UTF8) if number == 1 else piece
                 plain = content if prefix is None else without_prefix(content, prefix)
+                # A last line without LF may be torn, and a torn number would be read as a whole
+                # one.
                 if plain and line.endswith(b"\n"):
                     yield number, plain
                 elif plain:

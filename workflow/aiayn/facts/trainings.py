@@ -1,8 +1,8 @@
 """Defines the trainings and generations of a folder, and what they are compared with.
 
 `join.py` joins the sections of logs into trainings and generations, and adds the facts that follow
-from several lines. A generation is a run of fairseq-generate. `aiayn.known_good` adds the row of the paper, the problems, and which numbers
-the tables use.
+from several lines. A generation is a run of fairseq-generate. `aiayn.known_good` adds the row of
+the paper, the problems, and which numbers the tables use.
 """
 
 from collections.abc import Mapping
@@ -39,9 +39,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     def values_of_role(self, role: str) -> Mapping[str, TargetValue]:
         """Return the values for a generation of a test set of this role."""
+        # The judge compares by quantity, so the values of the role get the quantities' names.
         values = dict(self.values)
         values["num_sentences"] = values.get(f"{role}_sentences", ANY)
         values["average"] = self.average_by_role.get(role, ANY)
+        # A further test set has a different length, and no row.
         if role not in ("dev", "test"):
             values["reference_tokens"] = ANY
         return values
@@ -139,6 +141,7 @@ class Training(msgspec.Struct, kw_only=True):
     @property
     def final_validation(self) -> Statistics | None:
         """The validation at the training's last update, if there was one."""
+        # Earlier validations are of other weights than those that were saved last.
         newest = self.validations[-1] if self.validations else None
         return newest if newest and newest.update == self.last.last_update else None
 

@@ -107,6 +107,7 @@ class Section(msgspec.Struct, kw_only=True):
         """The last update that it may have made: the last printed or saved update, plus one log
         interval, because the program may have been killed within it.
         """
+        # A checkpoint may be saved after the last line of statistics.
         saved = [whole(update) or 0 for update in self.values("saved_updates")]
         interval = whole(self.arguments.get("log_interval")) or DEFAULT_INTERVAL
         return max([self.last_update, *saved]) + interval
@@ -176,6 +177,7 @@ def perplexity_of(nll_bits: float | None) -> float | None:
 
 def normal_path(path: Value) -> str:
     """Return a path, also of Windows, with forward slashes and without a leading `./`."""
+    # A backslash is part of a name on Linux, unless the path has no slash at all.
     text = str(path)
     return posixpath.normpath(text if "/" in text else text.replace("\\", "/"))
 
@@ -189,6 +191,7 @@ def models_of(model_path: str) -> list[str]:
 
 def is_same_place(first: str, second: str) -> bool:
     """Return whether a path is the other or its end."""
+    # The log's own folder is not the end of any path.
     if "." in (first, second):
         return first == second
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")

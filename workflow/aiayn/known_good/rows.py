@@ -48,14 +48,18 @@ def judge_logs(
         ours = training.last.is_ours
         # Only our own trainings are compared with smaller scales.
         is_compared = ours or is_claimed
+        # The demo's systems have usual small sizes, so a foreign log would fill their rows by
+        # chance.
         rows = [row for row in targets if is_compared or row.scale == PAPER_SCALE]
         _add_numbers(training, None if root is None or not ours else _events(training, root))
         training.target, training.has_row = find_row(training.facts, rows)
         _judge_training(training)
+    # Only what fills so far is compared, since the others do not enter a mean.
     _compare_seeds([training for training in logs.trainings if "train" in training.filled])
     for generation in logs.generations:
         training_of_model = generation.training
         generation.target = next(iter(targets), None)
+        # Without its training any target does: the score is then set apart for that.
         if training_of_model is not None:
             generation.target = training_of_model.target
         _judge_generation(generation)
@@ -75,14 +79,17 @@ def _add_numbers(training: Training, events: list[Event] | None) -> None:
     last, facts = training.last, training.facts
     training.version = VERSION_BY_FORM[last.form]
     started = [event.commit for event in events or () if isinstance(event, Started)]
+    # A commit identifies our code, as a version does fairseq's.
     if commits := list(dict.fromkeys(started)):
         commit, plus, dirty = commits[-1].partition("+")
         training.version = f"commit {commit[:12]}{plus}{dirty}"
         facts.append(last.fact("num_commits", len(commits)))
         dirty_commits = [commit for commit in commits if commit.endswith("+dirty")]
         facts += [last.fact("dirty_commit", commit) for commit in dirty_commits]
+    # Several kinds have several rates, so none is chosen.
     gpus = {str(fact.value).strip() for fact in facts if fact.quantity == "gpu"}
     training.gpu = gpus.pop() if len(gpus) == 1 else ""
+    # Later facts replace earlier ones: those of the last start stand.
     newest = {fact.quantity: real(fact.value) for fact in facts}
     values = {
         "steps": newest.get("updates") or 0.0,
@@ -91,6 +98,7 @@ def _add_numbers(training: Training, events: list[Event] | None) -> None:
     }
     training.stated = {metric: value for metric, value in values.items() if value is not None}
     seconds, num_gpus = newest.get("wall_seconds"), newest.get("num_gpus")
+    # Attempts count killed jobs as well, which a log does not.
     if events is not None:
         training.gpu_seconds = summarise_attempts(events).gpu_seconds or None
     elif seconds and num_gpus and last.arguments.get("cpu") is not True:
@@ -105,6 +113,7 @@ def _judge_training(training: Training) -> None:
     training.problems = judge(training.facts, values, OF_TRAININGS)
     kept_out = {number for problem in training.problems for number in problem.keeps_out}
     training.filled = set()
+    # A problem of the row or of the training keeps out all numbers, the others only their own.
     if training.has_row and not kept_out & {"row", "train"}:
         training.filled = {"train", "ppl", "cost"} - kept_out
     training.value_by_metric = dict(training.stated) if training.filled else {}
@@ -116,6 +125,7 @@ def _published_speeds(training: Training) -> tuple[float, float] | None:
     """Return the slowest and the fastest published speed of the target's model on a training's
     card, with its precision and batch, or None if no speed is published.
     """
+    # Speeds are published for a card, a precision, a model and a size of batch together.
     section = training.last
     num_gpus = section.whole("num_gpus")
     tokens = whole(section.arguments.get("max_tokens"))
@@ -135,6 +145,7 @@ def _judge_generation(generation: Generation) -> None:
     problems = judge(generation.facts, values, OF_GENERATIONS)
     if training is not None:
         for problem in training.problems:
+            # A BLEU is of the weights, so what is wrong with them is wrong with it.
             if {"row", "train"} & {*problem.keeps_out} and problem not in problems:
                 problems.append(problem)
     generation.problems = problems
@@ -156,6 +167,7 @@ def _compare_seeds(trainings: Sequence[Training]) -> None:
         return None if seed is None or target is None else (target.name, training.version, seed)
 
     def losses_of(training: Training) -> object:
+        # One equal loss may be chance, a whole equal curve is a copy with the seed edited.
         losses = tuple(line.losses for line in training.validations)
         return losses if len(losses) > 1 else None
 
@@ -194,6 +206,7 @@ def _compare_generations(generations: Sequence[Generation]) -> None:
         return tuple(map(section.value, names))
 
     for group in _equal_groups(generations, score_of):
+        # Two scores of one training are two decodings, which `scored` shows apart.
         if len({id(generation.training) for generation in group}) > 1:
             for generation in group:
                 others = _others(group, generation)
@@ -230,6 +243,7 @@ def scored(
                 filling.setdefault(key, []).append(generation)
         for (metric, mark), members in filling.items():
             for member in members:
+                # Several decodings of one checkpoint are no seeds, so each has a line of its own.
                 name = f"the translation of {member.name}" if len(members) > 1 else ""
                 key = metric, "; ".join(filter(None, (mark, name)))
                 groups.setdefault(key, {})[training.name] = member
