@@ -1,12 +1,11 @@
 """Collects and draws curves of trainings: loss, dev perplexity, learning rate and speed, against
-updates and hours.
+updates.
 
-A frame of curves has a line for each point: run, series, seed, measure, update, hours, value. The
+A frame of curves has a line for each point: run, series, seed, measure, update, value. The
 runs of a series (a system on a corpus, or a configuration) share a colour. Their seeds make a band.
 `analysis.figures.curves` defines the measures.
 """
 
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,9 +15,7 @@ import altair as alt
 import pandas as pd
 
 from aiayn.errors import RecordError
-from aiayn.facts.reader import read_log
-from aiayn.facts.trainings import Target, Training
-from aiayn.facts.types import LogFile
+from aiayn.facts.trainings import Training
 from aiayn.packed import exists
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import training_of
@@ -35,16 +32,11 @@ from paper_tables.render.figure import (
     round_ticks,
 )
 
-COLUMNS = ("run", "series", "seed", "measure", "update", "hours", "value")
+COLUMNS = ("run", "series", "seed", "measure", "update", "value")
 NUM_SPANS = 200  # points of a curve: more cannot be distinguished on 350 pixels
 MAX_POINTS = 4000  # of all curves of a measure: among more than twenty curves each has fewer
 MAX_SERIES = len(PALETTE)  # further series have no colour of their own: they are thin and grey
 PANEL_HEIGHT = 92
-MAX_LOGS = (
-    100  # logs of a folder: a chart of more lines is unreadable, and each takes 20 ms to read
-)
-
-logger = logging.getLogger(__name__)
 
 
 class Panel(NamedTuple):
@@ -86,11 +78,19 @@ def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
     lines = []
     for curve in curves:
         for point in thin_points(curve.points, span):
-            values = (point.measure, point.update, point.hours, point.value)
-            lines.append((curve.run, curve.series, curve.seed, *values))
-    return pd.DataFrame(lines, columns=list(COLUMNS)).astype(
-        {"seed": "Int64", "hours": "float64", "value": "float64"}
+            lines.append((curve.run, curve.series, curve.seed, *point))
+    return pd.DataFrame(lines, columns=list(COLUMNS)).astype({"seed": "Int64", "value": "float64"})
+
+
+def means_over_seeds(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean, lowest and highest value over the seeds of each series and update."""
+    means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
+        value=("value", "mean"),
+        low=("value", "min"),
+        high=("value", "max"),
+        seeds=("run", "nunique"),
     )
+    return means.sort_values(["series", "update"], kind="stable")
 
 
 def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None) -> list[Curve]:
@@ -117,7 +117,7 @@ def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None)
         if not has_one_corpus:
             series += f", {cells.corpora[run.corpus].language_pair}"
         if name in path_by_run:
-            for _, points in _read(path_by_run[name], None):
+            for _, points in _read(path_by_run[name]):
                 curves.append(Curve(name, series, run.seed, points))
     return curves
 
@@ -132,7 +132,7 @@ def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
     """
     curves = []
     for run, path in named_paths:
-        found = _read(path, None)
+        found = _read(path)
         series, seed = _series_of_path(str(path))
         if not found:
             raise RecordError(
@@ -141,40 +141,6 @@ def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
         for index, (training, points) in enumerate(found):
             suffix = f":{training.first.line}" if index else ""
             curves.append(Curve(run + suffix, series + suffix, seed, points))
-    return curves
-
-
-def curves_of_folder(
-    folder: Path,
-    file_by_path: Mapping[str, LogFile],
-    rows: Sequence[tuple[Target, list[Training]]],
-) -> list[Curve]:
-    """Return the curves of the trainings in the tables from logs; of all trainings if the tables
-    show none.
-
-    Outside the tables, our own run has its system's name, and any other training its path. At most
-    MAX_LOGS files are read. If there are more, a message gives both numbers.
-
-    Raises:
-        RecordError: if a log cannot be read.
-    """
-    series_by_name: dict[str, tuple[str, int | None]] = {}
-    for target, trainings in rows:
-        for training in trainings:
-            series_by_name[training.name] = (target.name, training.seed)
-    names_by_path: dict[str, set[str]] = {}
-    for path, log_file in file_by_path.items():
-        for section in log_file.sections:
-            is_drawn = section.name in series_by_name or not series_by_name
-            if section.program == "train" and is_drawn:
-                names_by_path.setdefault(path, set()).add(section.name)
-    if len(names_by_path) > MAX_LOGS:
-        logger.info(f"curves: the first {MAX_LOGS:,} of {len(names_by_path):,} logs are drawn")
-    curves = []
-    for path, names in list(names_by_path.items())[:MAX_LOGS]:
-        for training, points in _read(folder / path, file_by_path[path]):
-            if (name := training.name) in names:
-                curves.append(Curve(name, *series_by_name.get(name, _series_of_path(name)), points))
     return curves
 
 
@@ -189,27 +155,19 @@ def _series_of_path(path: str) -> tuple[str, int | None]:
     return f"{training.system}, {training.corpus}", training.seed
 
 
-def _read(path: Path, log_file: LogFile | None) -> list[tuple[Training, list[CurvePoint]]]:
+def _read(path: Path) -> list[tuple[Training, list[CurvePoint]]]:
     try:
-        return read_curves(path, log_file or read_log(path))
+        return read_curves(path)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror}); make it readable") from error
 
 
-def draw_by_hours(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Return the four measures, stacked, against hours of training; minutes for short trainings."""
-    hours = frame["hours"].dropna()
-    if hours.empty or hours.max() <= 0:
-        raise FigureError(
-            "Curves by hours: the log has no increasing times, neither of lines nor fairseq's wall."
-        )
-    unit, num_units = ("minutes", 60) if float(hours.max()) < 1.0 else ("hours", 1)
-    in_unit = frame.assign(hours=frame["hours"] * num_units).dropna(subset=["hours"])
-    return _draw(in_unit, "hours", f"Time of training ({unit})")
+def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
+    """Return the four measures, stacked, against updates.
 
-
-def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
-    """Return the four measures, stacked, against the column `x`."""
+    Raises:
+        FigureError: if no value can be drawn.
+    """
     finite = frame[frame["value"].map(math.isfinite) & (frame["measure"] != RESTART)]
     panels = [panel for panel in PANELS if (finite["measure"] == panel.measure).any()]
     if not panels:
@@ -224,13 +182,13 @@ def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
         )
     names = list(dict.fromkeys(frame["series"]))
     colour = _colour(names)
-    x_scale = alt.Scale(domain=[0, float(frame[x].max()) or 1.0], nice=False)
+    x_scale = alt.Scale(domain=[0, float(frame["update"].max()) or 1.0], nice=False)
     charts = []
-    x_format = "~s" if frame[x].max() >= 10_000 else "~g"
+    x_format = "~s" if frame["update"].max() >= 10_000 else "~g"
     for index, panel in enumerate(panels):
         is_last = index == len(panels) - 1
         axis = alt.Axis(
-            title=x_title if is_last else None,
+            title="Update (optimiser steps)" if is_last else None,
             labels=is_last,
             ticks=is_last,
             grid=False,
@@ -238,7 +196,7 @@ def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
             labelFlush=True,
             labelExpr=f"datum.value ? format(datum.value, '{x_format}') : '0'",
         )
-        at = alt.X(x, type="quantitative", scale=x_scale, axis=axis)
+        at = alt.X("update:Q", scale=x_scale, axis=axis)
         layers = _layers(frame, finite, panel, at, colour, is_first=index == 0)
         title = alt.TitleParams(
             panel.title, fontSize=11, fontWeight="normal", offset=4, frame="group"
@@ -280,15 +238,7 @@ def _layers(
     points = finite[finite["measure"] == panel.measure]
     if panel.is_log:
         points = points[points["value"] > 0]
-    # Seeds are compared at equal updates. Their hours differ a little there and are averaged.
-    means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
-        hours=("hours", "mean"),
-        value=("value", "mean"),
-        low=("value", "min"),
-        high=("value", "max"),
-        num_seeds=("run", "nunique"),
-    )
-    means = means.sort_values(["series", "update"], kind="stable")
+    means = means_over_seeds(points)
     axis = alt.Axis(
         title=None,
         tickCount=4,
@@ -306,11 +256,10 @@ def _layers(
     tooltip = [
         "series:N",
         "update:Q",
-        alt.Tooltip("hours:Q", format=".3g"),
         alt.Tooltip("value:Q", format=".4g"),
-        alt.Tooltip("num_seeds:Q", title="seeds"),
+        "seeds:Q",
     ]
-    bands = means[means["num_seeds"] > 1]
+    bands = means[means["seeds"] > 1]
     layers = []
     if not bands.empty:
         band = alt.Chart(bands).mark_area(opacity=0.22, aria=False)
@@ -385,22 +334,15 @@ def describe_curves(frame: pd.DataFrame) -> str:
     return " ".join(words)
 
 
-_CAPTION = (
-    "Lines are means over seeds, bands reach from the lowest to the highest seed. Training loss is"
-    " fairseq's own, with label smoothing; dev perplexity has neither smoothing nor dropout. Dashed"
-    " lines mark restarts; work that a restart repeats is drawn only as it was done last."
-)
 CURVES_BY_UPDATE = Figure(
     name="curves_by_update",
     title="Curves by update",
-    caption=f"Training against optimiser steps. {_CAPTION}",
-    draw=lambda frame: _draw(frame, "update", "Update (optimiser steps)"),
-    describe=describe_curves,
-)
-CURVES_BY_HOURS = Figure(
-    name="curves_by_hours",
-    title="Curves by time",
-    caption=f"The same against time of training, pauses between attempts left out. {_CAPTION}",
-    draw=draw_by_hours,
+    caption=(
+        "Training against optimiser steps. Lines are means over seeds, bands reach from the lowest"
+        " to the highest seed. Training loss is fairseq's own, with label smoothing; dev perplexity"
+        " has neither smoothing nor dropout. Dashed lines mark restarts; work that a restart"
+        " repeats is drawn only as it was done last."
+    ),
+    draw=draw_curves,
     describe=describe_curves,
 )

@@ -11,7 +11,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.figures.curves import PERPLEXITY
-from analysis.figures.heavy_curves import PANELS
+from analysis.figures.heavy_curves import PANELS, means_over_seeds
 from paper_tables.render.figure import (
     INK,
     PALETTE,
@@ -49,7 +49,7 @@ def draw_groups(frame: pd.DataFrame) -> alt.TopLevelMixin:
     if not shown:
         raise FigureError("Curves: the logs have no finite loss or perplexity yet.")
     panel = shown[-1]  # perplexity comes after the loss
-    means = _means(finite[finite["measure"] == panel.measure])
+    means = means_over_seeds(finite[finite["measure"] == panel.measure])
     means["series"] = without_common_corpus(means["series"])
     ends = means.groupby("series", sort=False).tail(1).set_index("series")["value"]
     domain = axis_domain(means["value"].min(), ends)
@@ -62,17 +62,6 @@ def draw_groups(frame: pd.DataFrame) -> alt.TopLevelMixin:
     stacked = alt.vconcat(*charts, spacing=14, title=panel.title, padding=PADDING)
     chart: alt.VConcatChart = stacked.resolve_scale(color="independent")
     return chart
-
-
-def _means(points: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean, lowest and highest value over the seeds of each series and update."""
-    means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
-        value=("value", "mean"),
-        low=("value", "min"),
-        high=("value", "max"),
-        seeds=("run", "nunique"),
-    )
-    return means.sort_values(["series", "update"], kind="stable")
 
 
 def without_common_corpus(series: pd.Series) -> pd.Series:
@@ -193,7 +182,7 @@ def describe_groups(frame: pd.DataFrame) -> str:
     dev = frame[(frame["measure"] == PERPLEXITY) & frame["value"].map(math.isfinite)]
     if dev.empty:
         return words[0] + " No dev perplexity was printed: the training loss is drawn."
-    ends = _means(dev).groupby("series", sort=False).tail(1).set_index("series")["value"]
+    ends = means_over_seeds(dev).groupby("series", sort=False).tail(1).set_index("series")["value"]
     words.append(
         f"The last dev perplexity is between {ends.min():.3g} ({ends.idxmin()}) and"
         f" {ends.max():.3g} ({ends.idxmax()})."
@@ -208,7 +197,7 @@ CURVES = Figure(
         "Dev perplexity per subword against updates, on one logarithmic axis, with base in each"
         " panel. Lines are means over seeds, bands reach from the lowest to the highest seed. A"
         " curve that ends far above the others leaves the axis, and its name has its last value."
-        " `aiayn plot RUN` draws loss, learning rate, speed and hours of single runs."
+        " `aiayn plot RUN` draws loss, learning rate and speed of single runs."
     ),
     draw=draw_groups,
     describe=describe_groups,

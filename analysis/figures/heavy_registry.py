@@ -1,16 +1,12 @@
-"""Lists the figures of a results page and of a page of logs, each with a function that makes its
-frame.
-"""
+"""Lists the figures of a results page, each with a function that makes its frame."""
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
-from aiayn.facts.trainings import Target, Training
-from aiayn.facts.types import LogFile
 from analysis.figures import heavy_attention as attention
 from analysis.figures import heavy_curves as curves
 from analysis.figures.heavy_grouped_curves import CURVES
@@ -39,16 +35,6 @@ def figures_of_scale(
             yield named, functools.partial(attention.read_attention, path)
     if not paths:
         yield attention.ATTENTION_LINES, _no_attention
-
-
-def figures_of_logs(
-    root: Path,
-    file_by_path: Mapping[str, LogFile],
-    rows: Sequence[tuple[Target, list[Training]]],
-) -> Iterator[Drawable]:
-    """Yield the curves of logs."""
-    frame = curves.curve_frame(curves.curves_of_folder(root, file_by_path, rows))
-    yield CURVES, lambda: frame
 
 
 def _no_attention() -> pd.DataFrame:

@@ -13,5 +13,4 @@ WING = Wing(
         WingFigure("attention", chapter="model", place=10),
     ),
     scale_figures="analysis.figures.heavy_registry:figures_of_scale",
-    logs_figures="analysis.figures.heavy_registry:figures_of_logs",
 )

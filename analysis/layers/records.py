@@ -44,11 +44,11 @@ class LayerTiming(LayerSize, frozen=True, kw_only=True):
 class TimedLayers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Layers of Table 1 timed on a device; `clock` says what the seconds measure."""
 
-    device: str
+    device: str = "cpu"
     device_name: str
-    dtype: str
-    num_threads: int
-    clock: str
+    dtype: str = "float32"
+    num_threads: int = 1
+    clock: str = "CPU seconds of the process"
     num_rounds: int
     torch_version: str
     timings: list[LayerTiming]

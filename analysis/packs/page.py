@@ -31,7 +31,7 @@ def write_page_of_pack(pack_folder: Path, page_path: Path) -> None:
             log_path_by_run[run.status.run] = log_path
     with tempfile.TemporaryDirectory() as folder:
         no_attention = None  # in a pack
-        figures = draw_figures("scale_figures", Path(folder), frame, log_path_by_run, no_attention)
+        figures = draw_figures(Path(folder), frame, log_path_by_run, no_attention)
     drawn = [figure._replace(folder_name="") for figure in figures or () if figure.svg]
     page = render_report(frame, tables_of_records(frame), None, drawn)
     write_text(page, page_path)

@@ -4,7 +4,6 @@ If trainings have finished on the same kind of device, the predicted hours are s
 times. Planning does not download, build or train anything.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,25 +16,16 @@ from aiayn.cost import (
     target_tokens_per_full_update,
 )
 from aiayn.experiment import Experiment
-from aiayn.plan.machine import Machine, machine_of_gpus
+from aiayn.plan.machine import Machine
 from aiayn.plan.memory import device_memory_bytes
-from aiayn.plan.prediction import (
-    Hours,
-    Speed,
-    batches_per_rank,
-    join_batches,
-    predict_speed,
-    run_disk_bytes,
-)
+from aiayn.plan.prediction import Hours, Speed, run_disk_bytes
 from aiayn.printed import PAPER_SCALE
 from aiayn.spec.hardware import HardwareSpec
-from aiayn.spec.training import Precision, TrainingSpec
+from aiayn.spec.training import Precision
 from analysis.price.data import PlannedCorpus, plan_corpus
 from analysis.price.history import Ratios, predict_scaled, read_ratios
 from analysis.price.limits import SlurmJobs, count_jobs, why_unsupported
 from analysis.price.published import Anchor, hours_on_papers_gpus, nearest_anchors
-
-NUM_NODE_GPUS = 8  # a plan compares 8 GPUs and 1 GPU a training on this node
 
 
 class TrainingCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,11 +93,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sizes of these corpora are not published.
 
     `cost` is the sum over all trainings, None if the hours of one of them are unknown.
-    `hours_by_gpus` answers how many GPUs a training should have: it has the hours until all
-    trainings are done on the GPUs of one node, by the number of GPUs a training. It is empty on
-    CPUs, without hours, or if 8 GPUs cannot share an update. `jobs` are the Slurm jobs of the
-    longest training, None without a cluster or without hours. `times_as_fast` is the speed in each
-    precision of the GPU, relative to the planned precision, by the formula, for the first training.
+    `jobs` are the Slurm jobs of the longest training, None without a cluster or without hours.
     `on_papers_gpus` are the hours predicted on the paper's GPUs, for trainings with a time in the
     paper. `anchors` are published trainings for systems with unknown hours. A plan of one system
     contains the command line of fairseq-train for each corpus, or says in `command_refusal` why
@@ -118,9 +104,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     trainings: list[PlanRow]
     cost: TrainingCost | None
-    hours_by_gpus: dict[int, float]
     jobs: SlurmJobs | None
-    times_as_fast: dict[Precision, float]
     on_papers_gpus: dict[str, Hours | None]
     anchors: list[Anchor]
     corpora: list[PlannedCorpus]
@@ -166,22 +150,12 @@ def make_plan(
     for training in experiment.trainings:
         seeds_of.setdefault((training.corpus, training.system), []).append(training.seed)
 
-    def plan_rows(chosen: Machine) -> list[PlanRow]:
-        rows = []
-        for (name, system), seeds in seeds_of.items():
-            rows.append(_plan_row(system, seeds, experiment, chosen, corpora[name], ratios))
-        return rows
-
-    trainings = plan_rows(machine)
+    trainings = []
+    for (name, system), seeds in seeds_of.items():
+        trainings.append(_plan_row(system, seeds, experiment, machine, corpora[name], ratios))
     has_hours = all(row.hours is not None for row in trainings)
-    hours_by_gpus = {}
     jobs = None
     anchors = []
-    if machine.gpu and trainings and has_hours and _can_share_node(experiment):
-        for num_gpus in (NUM_NODE_GPUS, 1):
-            resized = machine_of_gpus(machine.gpu, num_gpus, 1, hardware, machine.chosen_by)
-            num_places = NUM_NODE_GPUS // num_gpus
-            hours_by_gpus[num_gpus] = hours_on_node(plan_rows(resized), num_places)
     if machine.cluster is not None and trainings and has_hours:
         longest = max(trainings, key=lambda row: row.hours or 0.0)
         jobs = count_jobs(machine.cluster, longest.system, longest.hours or 0.0)
@@ -193,20 +167,13 @@ def make_plan(
     }
     for system, spec in without_hours.items():
         anchors += nearest_anchors(system, spec, machine, hardware)
-    times_as_fast: dict[Precision, float] = {}
-    if trainings:
-        spec = experiment.system_by_name[trainings[0].system].training
-        size = size_by_corpus[trainings[0].corpus]
-        times_as_fast = _times_as_fast(trainings[0], spec, size, machine)
     is_papers = scale.scale == PAPER_SCALE and machine.gpu != ""
     return Plan(
         scale=scale.scale,
         machine=machine,
         trainings=trainings,
         cost=cost_of(total_hours, machine) if has_hours else None,
-        hours_by_gpus=hours_by_gpus,
         jobs=jobs,
-        times_as_fast=times_as_fast,
         on_papers_gpus=hours_on_papers_gpus(hardware) if is_papers else {},
         anchors=anchors,
         corpora=list(corpora.values()),
@@ -231,10 +198,6 @@ def _plan_row(
     training = system.training
     speed = predict_scaled(training, corpus.vocabulary_size, machine, name, ratios)
     parameters = num_parameters(training, corpus.vocabulary_size, corpus.is_joint)
-    largest_batch = 1.0
-    if machine.gpu:
-        num_batches = batches_per_rank(training, machine.num_ranks)
-        largest_batch = join_batches(training, num_batches, parameters).largest
     evaluations = experiment.evaluations_of_training(corpus.corpus, name, seeds[0])
     averages = {evaluation.average for evaluation in evaluations}
     return PlanRow(
@@ -248,43 +211,8 @@ def _plan_row(
         counted_flops=full_batch_flops(training, corpus.vocabulary_size),
         speed=speed,
         cost=None if speed.hours is None else cost_of(len(seeds) * speed.hours, machine),
-        device_memory_bytes=device_memory_bytes(
-            training, parameters, corpus.vocabulary_size, largest_batch=largest_batch
-        ),
+        device_memory_bytes=device_memory_bytes(training, parameters, corpus.vocabulary_size),
         run_bytes=run_disk_bytes(parameters, experiment.num_models(corpus.corpus, name)),
         averages_bytes=len(averages) * checkpoint_bytes(parameters, has_optimizer=False),
         refusal=why_unsupported(system, machine),
     )
-
-
-def _times_as_fast(
-    row: PlanRow, training: TrainingSpec, size: int, machine: Machine
-) -> dict[Precision, float]:
-    """Return the speed of a system in each precision of the GPU, relative to the planned precision,
-    by the formula only. The result is {} on CPUs and on an unknown GPU.
-    """
-    times_as_fast: dict[Precision, float] = {}
-    for precision in machine.rate_by_precision if machine.gpu else ():
-        changed = msgspec.structs.replace(training, precision=precision)
-        formula = predict_speed(changed, size, machine, system=row.system).formula
-        if formula is not None and row.speed.formula is not None:
-            times_as_fast[precision] = row.speed.formula.middle / formula.middle
-    return times_as_fast
-
-
-def _can_share_node(experiment: Experiment) -> bool:
-    """Return whether the GPUs of a node can share an update of each system."""
-    systems = experiment.system_by_name.values()
-    return all(system.training.batches_per_update % NUM_NODE_GPUS == 0 for system in systems)
-
-
-def hours_on_node(rows: Sequence[PlanRow], num_places: int) -> float:
-    """Return when the last training ends if `num_places` trainings run at a time, the longest
-    first.
-    """
-    ends = [0.0] * num_places
-    longest_first = sorted(rows, key=lambda row: row.hours or 0.0, reverse=True)
-    for row in longest_first:
-        for _ in row.seeds:
-            ends[ends.index(min(ends))] += row.hours or 0.0
-    return max(ends)

@@ -13,7 +13,7 @@ from aiayn.plan.prediction import CPU_SHARE, LAUNCH_ERRORS, Hours
 from aiayn.spec.hardware import SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
-from analysis.price.plan import NUM_NODE_GPUS, Plan, PlanRow, TrainingCost
+from analysis.price.plan import Plan, PlanRow, TrainingCost
 from analysis.price.published import PAPER_HOURS, Anchor
 from paper_tables.rounding import rounded
 
@@ -122,7 +122,6 @@ def _anchor_cells(anchors: Sequence[Anchor]) -> list[list[str]]:
 
 def _summary(plan: Plan) -> list[tuple[str, str]]:
     cost = plan.cost
-    node = ""
     jobs = ""
     one_by_one = "no hours are predicted, see below"
     if cost is not None:
@@ -130,25 +129,11 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
         one_by_one = f"{in_words} one training after the other"
         if cost.kilowatt_hours is not None:
             one_by_one += f", {number(cost.kilowatt_hours)} kWh"
-    precisions = []
-    for precision, ratio in plan.times_as_fast.items():
-        if f"{ratio:.2g}" != "1":
-            precisions.append(f"{precision} {ratio:.2g} times")
-    faster = ""
-    if precisions:
-        system = plan.trainings[0].system
-        faster = f"{', '.join(precisions)} as fast as planned, by the formula for {system}"
     papers = [
         f"{system} {number(PAPER_HOURS[system])} h (this plan: {hours_range(hours)})"
         for system, hours in plan.on_papers_gpus.items()
     ]
     paper = f"took, on 8 P100 in fp32: {', '.join(papers)}" if papers else ""
-    if plan.hours_by_gpus:
-        of_node, of_one = plan.hours_by_gpus[NUM_NODE_GPUS], plan.hours_by_gpus[1]
-        node = (
-            f"{duration(of_node)} with {NUM_NODE_GPUS} GPUs for one training after the other,"
-            f" {duration(of_one)} with 1 GPU for each of {NUM_NODE_GPUS} trainings at a time"
-        )
     if plan.jobs is not None and not plan.jobs.advice:
         jobs = plan.jobs.words
     bytes_by_name = {
@@ -162,9 +147,7 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
     disk = f"{gigabytes(sum(bytes_by_name.values()))} GB at most: {parts}"
     return [
         ("all", one_by_one),
-        (f"{NUM_NODE_GPUS} {plan.machine.gpu}", node),
         ("Slurm jobs", jobs),
-        ("precision", faster),
         ("the paper", paper),
         ("disk", disk),
     ]

@@ -27,8 +27,6 @@ from paper_tables.layout import Table, compact
 from paper_tables.logs.frame import Rows, frame_of_logs
 from paper_tables.logs.tables import lay_out_logs
 from paper_tables.names import joined, name_of_key
-from paper_tables.render.draw import draw_figures
-from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.report import TITLE, Origin, Statement, render_page
 from paper_tables.render.tables import REPORT_NAME, write_table, write_text
 from paper_tables.scale_results import RecordedResults, RecordFault
@@ -59,7 +57,7 @@ def make_page_of_logs(
     output_folder: Path,
     config_folder: Path,
 ) -> Made:
-    """Write tables/, figures/ and report.html of the logs.
+    """Write tables/ and report.html of the logs.
 
     Tables 2 and 3 from logs show only trainings that have no records. The two tables are absent if
     all trainings have records.
@@ -84,9 +82,6 @@ def make_page_of_logs(
     tables = [*tables, *([] if first_tables else [table_of_logs])]
     for table in (*first_tables, *tables):
         write_table(table, output_folder / "tables")
-    figures = draw_figures(
-        "logs_figures", output_folder / FIGURES_FOLDER, root, logs.file_by_path, rows
-    )
     facts = []
     banners = []
     for scale, recorded in recorded_by_scale.items():
@@ -103,7 +98,7 @@ def make_page_of_logs(
         f"{TITLE}, from logs: {', '.join(map(_name, listing_by_folder))}",
         _sentence(logs, rows, scale_by_name),
         tables,
-        figures,
+        (),
         Origin(made=utc_now(), commit=commit_label(), so_far=False),
         lead=[NO_VERDICT] if unrecorded else [],
         banners=banners,

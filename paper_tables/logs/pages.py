@@ -53,9 +53,7 @@ def make_tables_from_logs(
         frame = make_frame(recorded.results)
         tables_of_scale = make_recorded_tables(recorded, frame, folder)
         no_attention = None  # in records
-        figures = draw_figures(
-            "scale_figures", folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention
-        )
+        figures = draw_figures(folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention)
         banners = [fault.text for fault in recorded.faults]
         text = render_report(frame, tables_of_scale, origin, figures, banners=banners)
         write_text(text, folder / REPORT_NAME)

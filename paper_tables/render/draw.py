@@ -2,10 +2,11 @@
 
 import importlib
 import logging
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
 
 from aiayn.wings import present_wings, registered
+from paper_tables.frame import Frame
 from paper_tables.render.chapters import place_of_figure
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 
@@ -23,16 +24,18 @@ def has_figures() -> bool:
 
 
 def draw_figures(
-    kind: Literal["scale_figures", "logs_figures"], folder: Path, *arguments: Any
+    folder: Path,
+    frame: Frame,
+    log_path_by_run: Mapping[str, Path] | None,
+    attention_folder: Path | None,
 ) -> list[DrawnFigure] | None:
-    """Let the wings draw the figures of this kind into `folder`, and return them in the page's
-    order.
+    """Let the wings draw the figures of a scale into `folder`, and return them in the page's order.
 
-    `aiayn.wings.Wing.scale_figures` and `logs_figures` document the arguments. The list is empty if
-    no wing draws. Without the extra `figures` the result is None, and a line is logged.
+    `aiayn.wings.Wing.scale_figures` documents the arguments. The list is empty if no wing draws.
+    Without the extra `figures` the result is None, and a line is logged.
     """
     folder.mkdir(parents=True, exist_ok=True)  # an output of rule tables, even if nothing is drawn
-    if not any(getattr(wing, kind) for wing in present_wings().values()):
+    if not any(wing.scale_figures for wing in present_wings().values()):
         return []
     if not has_figures():
         logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
@@ -40,8 +43,8 @@ def draw_figures(
     from paper_tables.render.figure import Drawable, write_figures  # loads Altair
 
     figures: list[Drawable] = []
-    for make in registered(kind):
-        figures += make(*arguments)
+    for make in registered("scale_figures"):  # loads Altair, too
+        figures += make(frame, log_path_by_run, attention_folder)
     logger.info(f"drawing {len(figures)} figures, each takes some seconds")
     figures.sort(key=lambda drawable: place_of_figure(drawable[0].name))
     return write_figures(figures, folder)

@@ -66,7 +66,7 @@ def make_tables(
             write_table(table, folder / "tables")
     attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
     figures_folder = folder / FIGURES_FOLDER
-    figures = draw_figures("scale_figures", figures_folder, frame, None, attention_folder)
+    figures = draw_figures(figures_folder, frame, None, attention_folder)
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
     report_path = folder / REPORT_NAME
     write_text(render_report(frame, tables, origin, figures), report_path)

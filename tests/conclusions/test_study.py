@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from aiayn.paths import CellKey
 from analysis.conclusions.contrasts import SeedRun
 from analysis.conclusions.rates import RateProbes
-from paper_tables.frame import Number
 from paper_tables.measured.study import study_multi30k
 from paper_tables.measured.study.study_multi30k import (
     CONFIRMATORY,
@@ -19,19 +17,19 @@ from paper_tables.measured.study.study_multi30k import (
     ONLY_PLAIN,
     SEEN_BEFORE,
     YES,
-    Direction,
     LongRun,
     Noise,
     bits_noises,
-    bits_of,
     bleu_noises,
     compare_at_horizon,
     correct_by_holm,
     effects_at_rates,
     half_unit,
     is_distinguishable,
+    known,
     leave_seeds_out,
     printed_differences,
+    quantities_of_curve,
     read_pooled,
     read_welch,
 )
@@ -61,10 +59,10 @@ ROWS = ("same", "worse", "single")
 
 def test_a_pooled_reading_gives_better_worse_and_no_difference() -> None:
     reading = read_pooled("another text", "bits", VALUES, ROWS)
-    found = [reading.direction(row) for row in (*ROWS, "absent")]
-    assert found == [Direction.NEITHER, Direction.WORSE, Direction.BETTER, None]
-    bleu = read_pooled("another metric", "BLEU", VALUES, ROWS, ("val", "bleu"))
-    assert bleu.direction("worse") is Direction.BETTER
+    signs = [reading.sign(row) for row in (*ROWS, "absent")]
+    assert signs == [0, 1, -1, None]
+    bleu = read_pooled("another metric", "BLEU", VALUES, ROWS, is_in_bits=False)
+    assert bleu.sign("worse") == -1
 
 
 def test_welch_takes_the_controls_own_variance_and_that_pooled_over_the_rows() -> None:
@@ -84,7 +82,7 @@ def test_one_seed_on_a_side_has_the_rows_variance_and_a_control_of_one_seed_has_
     assert single.standard_error == pytest.approx(math.sqrt(rows**2 + 0.02**2 / 3))
     assert read_welch({**VALUES, "base": {5: 2.5}}, ROWS).estimate_by_row == {}
     assert read_pooled("", "", {"base": {5: 2.5}, "single": {5: 2.3}}, ["single"])[2] == {}
-    assert read_pooled("", "", {**VALUES, "worse": {}}, ROWS).direction("worse") is None
+    assert read_pooled("", "", {**VALUES, "worse": {}}, ROWS).sign("worse") is None
 
 
 def test_holm_makes_a_small_difference_of_many_no_difference() -> None:
@@ -96,8 +94,8 @@ def test_holm_makes_a_small_difference_of_many_no_difference() -> None:
     reading = read_pooled("", "", values, ["near", "b", "c", "d"])
     near = reading.estimate_by_row["near"]
     assert 0.0125 < near.p_difference < 0.05
-    assert reading.direction("near") is Direction.WORSE
-    assert correct_by_holm(reading, "Holm").direction("near") is Direction.NEITHER
+    assert reading.sign("near") == 1
+    assert correct_by_holm(reading, "Holm").sign("near") == 0
 
 
 def test_each_seed_of_the_control_is_left_out_in_turn() -> None:
@@ -106,27 +104,15 @@ def test_each_seed_of_the_control_is_left_out_in_turn() -> None:
     assert readings[0].estimate_by_row["same"].difference == pytest.approx(2.525 - 2.53)
 
 
-KEY = CellKey(
-    corpus="c", system="base", average="last1", testset="t", role="dev", language_pair="en-de"
-)
-NUMBER = Number(key=KEY, metric="bits_per_subword", quantity="bits")
-
-
-def long_run(seed: int, bits: float, best: float | None = None) -> LongRun:
-    curve = {8000: bits + 0.2, 12_800: bits if best is None else best, 16_000: bits}
-    return LongRun(
-        seed=seed,
-        bits=bits,
-        bits_by_update=curve,
-        number=NUMBER,
-        bleu_by_testset={"val": 100 * bits},
-    )
+def long_run(bits: float, best: float | None = None) -> LongRun:
+    at_12800 = bits if best is None else best
+    return {"bits": bits, "best": at_12800, "at_12800": at_12800, "bleu_val": 100 * bits}
 
 
 RUNS = {
-    "base": [long_run(11, 2.38), long_run(12, 2.40), long_run(13, 2.42)],
-    "table3_c_dmodel1024": [long_run(7, 2.29, best=2.25), long_run(8, 2.31, best=2.25)],
-    "big": [long_run(5, 2.23)],
+    "base": {11: long_run(2.38), 12: long_run(2.40), 13: long_run(2.42)},
+    "table3_c_dmodel1024": {7: long_run(2.29, best=2.25), 8: long_run(2.31, best=2.25)},
+    "big": {5: long_run(2.23)},
 }
 
 
@@ -137,14 +123,14 @@ def test_the_confirmatory_contrast_has_the_seeds_of_the_decision_and_their_sd() 
     first, reading = compare_at_horizon(RUNS)
     assert (first.system, first.kind) == ("table3_c_dmodel1024", CONFIRMATORY)
     assert (first.runs, first.controls) == (RUNS["table3_c_dmodel1024"], RUNS["base"])
-    estimate = first.estimate(bits_of)
+    estimate = first.estimate("bits")
     assert estimate is not None
     assert estimate.difference == pytest.approx(-0.10)
     assert estimate.degrees_of_freedom == 3
     assert estimate.standard_error == pytest.approx(0.01826 * (1 / 2 + 1 / 3) ** 0.5, abs=1e-5)
     assert not estimate.includes(0.0)
-    assert first.minus(lambda run: run.bits_by_update.get(12_800)) == pytest.approx(-0.15)
-    assert first.minus(lambda run: run.bits_by_update.get(9000)) is None
+    assert first.minus("at_12800") == pytest.approx(-0.15)
+    assert first.minus("at_9000") is None
     assert (reading.system, reading.kind, reading.runs) == ("big", SEEN_BEFORE, RUNS["big"])
 
 
@@ -153,26 +139,37 @@ def test_other_quantities_have_an_sd_of_their_own() -> None:
     seeds, 0 over the row's.
     """
     contrast, _ = compare_at_horizon(RUNS)
-    best = contrast.estimate(lambda run: run.best_bits)
+    best = contrast.estimate("best")
     assert best is not None
     assert best.difference == pytest.approx(2.25 - 2.40)
     sd = (0.0008 / 3) ** 0.5
     assert best.standard_error == pytest.approx(sd * (1 / 2 + 1 / 3) ** 0.5)
-    last_three = contrast.minus(lambda run: run.mean_of_last)
-    assert last_three == pytest.approx((2.50 + 2.25 + 2.30) / 3 - (2.60 + 2.40 + 2.40) / 3)
-    bleu = contrast.estimate(lambda run: run.bleu_by_testset.get("val"))
+    bleu = contrast.estimate("bleu_val")
     assert bleu is not None
     assert bleu.difference == pytest.approx(-10)
-    assert contrast.estimate(lambda run: run.bleu_by_testset.get("other")) is None
+    assert contrast.estimate("bleu_other") is None
+
+
+def test_a_quantity_that_one_run_lacks_is_not_known() -> None:
+    assert known({1: {"bits": 2.5}, 2: {"bits": 2.4}}, "bits") == [2.5, 2.4]
+    assert known({1: {"bits": 2.5}, 2: {}}, "bits") == []
+
+
+def test_a_curve_gives_the_mean_of_its_last_three_validations_and_the_best_of_all() -> None:
+    quantities = quantities_of_curve({8000: 2.60, 12_800: 2.25, 14_400: 2.40, 16_000: 2.30})
+    assert quantities["last_three"] == pytest.approx((2.25 + 2.40 + 2.30) / 3)
+    assert quantities["best"] == 2.25
+    assert quantities["at_8000"] == 2.60
+    assert quantities_of_curve({8000: 2.60}) == {"at_8000": 2.60}
 
 
 def test_seeds_that_are_not_in_the_decision_are_left_out_and_without_base_there_is_nothing() -> (
     None
 ):
     assert compare_at_horizon({"big": RUNS["big"]}) == []
-    assert compare_at_horizon({**RUNS, "base": [long_run(99, 2.4)]}) == []
-    single = compare_at_horizon({"base": RUNS["base"][:1], "big": [long_run(6, 2.2)]})
-    found = [(contrast.kind, contrast.estimate(bits_of)) for contrast in single]
+    assert compare_at_horizon({**RUNS, "base": {99: long_run(2.4)}}) == []
+    single = compare_at_horizon({"base": {11: long_run(2.38)}, "big": {6: long_run(2.2)}})
+    found = [(contrast.kind, contrast.estimate("bits")) for contrast in single]
     assert found == [(CONFIRMATORY, None)]
 
 

@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,11 @@ import pytest
 
 from aiayn.__main__ import CORE_VERBS, main
 from aiayn.errors import ConfigError
+from aiayn.spec.hardware import read_hardware
+from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.wings import (
     Wing,
+    WingTable,
     find_wings,
     load,
     module_of_verb,
@@ -25,6 +29,7 @@ from aiayn.wings import (
     registered,
     wing_tables,
 )
+from paper_tables.frame import Frame
 from paper_tables.render.chapters import (
     CHAPTERS,
     FURTHER,
@@ -86,7 +91,7 @@ def test_what_the_wings_register_can_be_loaded() -> None:
         for wing in present_wings().values()
         if wing.stage
     )
-    for kind in ("scale_figures", "logs_figures", "answer"):
+    for kind in ("scale_figures", "answer"):
         assert all(map(callable, registered(kind)))
     verbs = [verb for wing in present_wings().values() for verb in wing.verbs]
     assert [module_of_verb(verb) for verb in verbs] == [
@@ -166,31 +171,30 @@ def test_a_broken_wing_file_is_one_sentence_with_its_folder(
         assert answer.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("entry", "slot"),
-    [
-        ('answer="analysis.a.answer:answer"', "the answer that opens the page"),
-        ('verbs={"plan": "predict"}', "the verb plan"),
-        (
-            'tables=(WingTable("costs", "analysis.a.t:t", chapter="results", place=1),)',
-            "the table costs",
-        ),
-    ],
-)
-def test_two_wings_for_one_slot_are_one_sentence(analysis: Path, entry: str, slot: str) -> None:
-    for name in ("first", "second"):
-        make_wing(analysis, name, WING.format(entry))
-    with pytest.raises(
-        ConfigError,
-        match=f"/first and .*/second: both register {slot}, expected one wing; remove it",
-    ):
-        present_wings()
+def repeated_registrations(wings: Iterable[Wing]) -> list[str]:
+    """Return what more than one wing registers."""
+    registrations: list[str] = []
+    for wing in wings:
+        registrations += [f"verb {verb}" for verb in wing.verbs]
+        registrations += [f"table {table.name}" for table in wing.tables]
+        registrations += [f"figure {figure.name}" for figure in wing.figures]
+        registrations += [f"stage {wing.stage.verb}"] if wing.stage else []
+        registrations += ["answer"] if wing.answer else []
+    return [name for name, number in Counter(registrations).items() if number > 1]
+
+
+def test_no_two_wings_register_the_same_thing() -> None:
+    assert repeated_registrations(present_wings().values()) == []
+    table = WingTable("costs", "analysis.a.t:t", chapter="results", place=1)
+    wing = Wing(summary="", verbs={"plan": "predict"}, tables=(table,), answer="analysis.a.a:a")
+    assert repeated_registrations([wing, wing]) == ["verb plan", "table costs", "answer"]
 
 
 def test_without_a_wing_that_draws_the_folder_of_figures_is_there_and_empty(
     analysis: Path, tmp_path: Path
 ) -> None:
-    assert draw_figures("scale_figures", tmp_path / "figures") == []
+    frame = Frame(scale="demo", hardware=read_hardware(CONFIG_FOLDER / "hardware.yaml"))
+    assert draw_figures(tmp_path / "figures", frame, None, None) == []
     assert list((tmp_path / "figures").iterdir()) == []
 
 

@@ -1,15 +1,12 @@
 """An update's batches, joined for GPUs: the groups are the cheapest, and the gradient is the same.
 
-`python -m tests.engine.test_grouping` measures the padded places by number of groups, and writes
-the batches of the plan, `workflow/aiayn/plan/batches.csv`.
+`python -m tests.engine.test_grouping` measures the padded places by number of groups.
 """
 
-import csv
 import itertools
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 import torch
@@ -17,9 +14,6 @@ from fairseq.data import language_pair_dataset
 from fairseq.trainer import Trainer
 from torch import Tensor
 
-from aiayn.plan.prediction import BATCHES_PATH, join_batches
-from aiayn.spec.system import read_system
-from aiayn.spec.training import PRECISIONS, Precision
 from aiayn.train import joining
 from aiayn.train.compat import batch_by_size
 from aiayn.train.grouping import BatchShape, GroupLimits, choose_groups, count_places, group_limits
@@ -29,7 +23,6 @@ from tests.engine.models import EOS, PAD, make_batch, make_dictionary, make_mode
 
 BASE = {"num_parameters": 63_000_000, "num_layers": 6, "d_model": 512, "d_ff": 2048}
 H100_BYTES = 85_520_809_984
-NUM_STORED_BATCHES = 256
 NO_LIMIT = float("inf")
 
 
@@ -218,32 +211,8 @@ def test_on_lengths_like_wmt14s_few_groups_need_little_more_padding() -> None:
     assert places[4] == 1
 
 
-@pytest.mark.parametrize("num_batches", [2, 4, 8])
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_the_plan_joins_batches_as_training_does(precision: Precision, num_batches: int) -> None:
-    """The plan has 256 stored batches; here base has its batches of 100,000 pairs."""
-    training = msgspec.structs.replace(read_system("base", "paper").training, precision=precision)
-    planned = join_batches(training, num_batches, BASE["num_parameters"])
-    limits = group_limits(precision=precision, memory_bytes=H100_BYTES, **BASE)
-    counts, joined, separate = [], 0, 0
-    for shapes in draw_updates(num_pairs=100_000, num_batches=num_batches):
-        groups = choose_groups(shapes, limits)
-        counts.append(len(groups))
-        joined += sum(count_places([shapes[index] for index in group]) for group in groups)
-        separate += count_separate(shapes)
-    assert planned.number == pytest.approx(np.mean(counts), rel=0.05)
-    assert planned.padded_places == pytest.approx(joined / separate, abs=0.02)
-
-
 def main() -> None:
-    """Print padded places by number of groups, and what base's batches are joined to; write the
-    plan's batches.
-    """
-    updates = itertools.islice(draw_updates(), NUM_STORED_BATCHES // 8)
-    with BATCHES_PATH.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(BatchShape._fields)
-        writer.writerows(itertools.chain.from_iterable(updates))
+    """Print padded places by number of groups, and what base's batches are joined to."""
     for num_groups in range(1, 9):
         print(f"{num_groups} groups: {measure_places(num_groups):.2f} times the padded places")
     for precision in ("fp32", "tf32", "bf16"):

@@ -1,13 +1,8 @@
-"""Curves out of logs: what each point says, what a restart does to them, and hours over several
-starts.
-"""
+"""Curves out of logs: what each point says, and what a restart does to them."""
 
 import math
 from pathlib import Path
 
-import pytest
-
-from aiayn.facts.reader import read_log
 from analysis.figures.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
 from analysis.figures.heavy_curves import Curve, curve_frame
 
@@ -48,7 +43,7 @@ def points_of(folder: Path, lines: list[str]) -> list[CurvePoint]:
     """Write a log of one training and return its points."""
     path = folder / "train.log"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    curves = read_curves(path, read_log(path))
+    curves = read_curves(path)
     assert len(curves) == 1
     return curves[0][1]
 
@@ -58,7 +53,7 @@ def of(points: list[CurvePoint], measure: str) -> dict[int, float]:
     return {point.update: point.value for point in points if point.measure == measure}
 
 
-def test_each_line_gives_its_numbers_with_updates_and_hours(tmp_path: Path) -> None:
+def test_each_line_gives_its_numbers_at_its_update(tmp_path: Path) -> None:
     points = points_of(
         tmp_path, [*start(0), inner(6, 10), valid(12, 10), inner(30, 20, 3.5, 2000.0)]
     )
@@ -66,7 +61,6 @@ def test_each_line_gives_its_numbers_with_updates_and_hours(tmp_path: Path) -> N
     assert of(points, "learning_rate") == {10: 0.01, 20: 0.02}
     assert of(points, "target_tokens_per_second") == {10: 1000.0, 20: 2000.0}
     assert of(points, PERPLEXITY) == {10: 8.0}  # 2 to 3 bits
-    assert [point.hours for point in points if point.measure == "loss_bits"] == [0.1, 0.5]
 
 
 def test_a_restart_replaces_what_it_does_again_and_is_marked(tmp_path: Path) -> None:
@@ -76,10 +70,6 @@ def test_a_restart_replaces_what_it_does_again_and_is_marked(tmp_path: Path) -> 
     losses = [(point.update, point.value) for point in points if point.measure == "loss_bits"]
     assert losses == [(10, 4.0), (20, 3.0), (30, 2.5), (40, 2.0)]
     assert of(points, RESTART) == {20: 2.0}
-    hours = {point.update: point.hours for point in points if point.measure == "loss_bits"}
-    assert hours[40] == pytest.approx(
-        0.3 + 0.2
-    )  # 18 minutes, of which 6 were lost, and 12; the pause is not training
 
 
 def test_losses_that_are_no_numbers_stay_points(tmp_path: Path) -> None:
@@ -90,19 +80,9 @@ def test_losses_that_are_no_numbers_stay_points(tmp_path: Path) -> None:
     assert math.isnan(of(points, PERPLEXITY)[20])
 
 
-def test_a_log_without_times_has_updates_and_no_hours(tmp_path: Path) -> None:
-    lines = [*start(0), inner(1, 10), valid(1, 10)]
-    points = points_of(tmp_path, [line[22:].replace(', "wall": "1"', "") for line in lines])
-    assert of(points, "loss_bits") == {10: 4.0}
-    assert {point.hours for point in points} == {None}
-
-
 def test_spans_are_averaged_and_restarts_kept() -> None:
-    points = [
-        CurvePoint(measure="loss_bits", update=update, hours=update / 10, value=update)
-        for update in range(1, 9)
-    ]
-    mark = CurvePoint(measure=RESTART, update=4, hours=0.4, value=2.0)
+    points = [CurvePoint("loss_bits", update, update) for update in range(1, 9)]
+    mark = CurvePoint(RESTART, 4, 2.0)
     thinned = thin_points([*points, mark], 4)
     assert [(point.update, point.value) for point in thinned if point.measure == "loss_bits"] == [
         (4, 2.5),
@@ -112,26 +92,8 @@ def test_spans_are_averaged_and_restarts_kept() -> None:
 
 
 def test_long_trainings_are_thinned_alike_and_short_ones_are_whole() -> None:
-    points = [
-        CurvePoint(measure="loss_bits", update=update, hours=None, value=1.0)
-        for update in range(1, 10_001)
-    ]
+    points = [CurvePoint("loss_bits", update, 1.0) for update in range(1, 10_001)]
     frame = curve_frame([Curve("a", "s", 1, points), Curve("b", "s", 2, points)])
     assert frame.groupby("run").size().to_dict() == {"a": 200, "b": 200}
     assert set(frame[frame["run"] == "a"]["update"]) == set(frame[frame["run"] == "b"]["update"])
     assert len(curve_frame([Curve("a", "s", 1, points[:150])])) == 150
-
-
-def test_of_a_long_log_lines_are_looked_into_evenly_and_none_without_a_number_is_missed(
-    tmp_path: Path,
-) -> None:
-    lines = [
-        inner(update // 300, update, "nan" if update == 7_777 else 4.0)
-        for update in range(1, 10_001)
-    ]
-    points = [
-        point for point in points_of(tmp_path, [*start(0), *lines]) if point.measure == "loss_bits"
-    ]
-    assert 2_000 <= len(points) <= 2_002
-    assert [point.update for point in points if math.isnan(point.value)] == [7_777]
-    assert max(point.update for point in points) == 10_000

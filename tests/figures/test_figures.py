@@ -44,14 +44,13 @@ def curve_frame() -> pd.DataFrame:
         ("c", "big", 1, 3.0),
     ):
         for update in (10, 20, 30):
-            hours = update / 100
             lines += [
-                (run, series, seed, "loss_bits", update, hours, 8 - update / 10 + shift),
-                (run, series, seed, "dev_ppl_per_subword", update, hours, 2 + shift),
-                (run, series, seed, "learning_rate", update, hours, update / 1000),
-                (run, series, seed, "target_tokens_per_second", update, hours, 500.0),
+                (run, series, seed, "loss_bits", update, 8 - update / 10 + shift),
+                (run, series, seed, "dev_ppl_per_subword", update, 2 + shift),
+                (run, series, seed, "learning_rate", update, update / 1000),
+                (run, series, seed, "target_tokens_per_second", update, 500.0),
             ]
-    lines.append(("a", "base", 1, "restart", 20, 0.2, 2.0))
+    lines.append(("a", "base", 1, "restart", 20, 2.0))
     return pd.DataFrame(lines, columns=list(curves.COLUMNS))
 
 
@@ -97,12 +96,8 @@ def changed(frame: pd.DataFrame, column: str, value: object, row: int = -1) -> p
 # Each figure that no shipped run has (as for those, see tests/packs/test_measured.py): a right
 # frame, what must be drawn of it, and the wrong frame of which it must not be.
 CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
-    "curves_by_hours": (
-        curve_frame, "hours: 6; value: 7.5; series: base; update: 10; seeds: 2",
-        lambda frame: changed(frame, "hours", 0.2, row=0),
-    ),
     "curves_by_update": (
-        curve_frame, "update: 10; value: 7.5; series: base; hours: 0.100; seeds: 2",
+        curve_frame, "update: 10; value: 7.5; series: base; seeds: 2",
         lambda frame: changed(frame, "value", 9.0, row=0),
     ),
     "curves": (
@@ -205,7 +200,6 @@ def test_curves_mark_restarts_and_values_that_are_no_numbers_and_need_no_dev_sco
     ("figure", "frame", "message"),
     [
         (curves.CURVES_BY_UPDATE, curve_frame().assign(value=float("nan")), "diverged"),
-        (curves.CURVES_BY_HOURS, curve_frame().assign(hours=0.0), "hours"),
         (attention.ATTENTION_LINES, attention_frame(300, num_heads=1), "300 tokens"),
     ],
 )

@@ -24,7 +24,7 @@ def frame_of(last_by_series: dict[str, float]) -> pd.DataFrame:
     lines = []
     for series, last in last_by_series.items():
         for update, factor in ((100, 10.0), (200, 2.0), (300, 1.0)):
-            point = (update, update / 100, last * factor)
+            point = (update, last * factor)
             lines.append((series, series, 1, "dev_ppl_per_subword", *point))
     return pd.DataFrame(lines, columns=list(COLUMNS))
 

@@ -2,17 +2,14 @@
 
 import lzma
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aiayn.__main__ import main
-from paper_tables.logs.pages import make_tables_from_logs
 from paper_tables.render.draw import has_figures
 from paper_tables.render.tables import make_tables
 from tests.figures.test_curves import inner, start, valid
-from tests.logs.factory import TrainingText, write
 from tests.records_factory import make_site, run_of, write_everything
 from tests.unit.test_report import PageReader
 
@@ -46,14 +43,12 @@ def test_runs_are_drawn_and_the_paths_printed(
     assert [Path(path).name for path in printed] == [
         "curves_by_update.svg",
         "curves_by_update.pdf",
-        "curves_by_hours.svg",
-        "curves_by_hours.pdf",
     ]
     svg = (tmp_path / "out" / "curves_by_update.svg").read_text(encoding="utf-8")
     assert "update: 10; value: 4; series: base, demo_en_de" in svg
     assert "seeds: 2" in svg
     table = (tmp_path / "out" / "curves_by_update.tsv").read_text(encoding="utf-8")
-    assert f"{names[1]}\tbase, demo_en_de\t2\tloss_bits\t20\t0.2\t5.0\n" in table
+    assert f"{names[1]}\tbase, demo_en_de\t2\tloss_bits\t20\t5.0\n" in table
 
 
 def test_packed_runs_are_drawn_from_their_folders(
@@ -158,18 +153,3 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     assert "series: base" in (folder / "curves.svg").read_text(encoding="utf-8")
     page = (folder.parent / "report.html").read_text(encoding="utf-8")
     assert {f"figure-{name}" for name in names} <= set(PageReader(page).ids)
-
-
-def test_tables_from_logs_come_with_curves(tmp_path: Path) -> None:
-    one = replace(TrainingText(), num_epochs=20).changed(fp16=True)
-    two = replace(one, final_nll_bits=3.0).changed(seed=2, save_dir="checkpoints/two")
-    write(tmp_path / "logs", {"a.log": one.text(), "b.log": two.text()})
-    output = tmp_path / "out"
-    make_tables_from_logs([tmp_path / "logs"], output)
-    assert {path.name for path in (output / "figures").iterdir()} == {
-        f"curves.{suffix}" for suffix in ("tsv", "svg", "pdf")
-    }
-    svg = (output / "figures" / "curves.svg").read_text(encoding="utf-8")
-    assert "series: base" in svg
-    assert "seeds: 2" in svg
-    assert '<figure id="figure-curves">' in (output / "report.html").read_text(encoding="utf-8")

@@ -4,7 +4,6 @@ least counting.
 
 import itertools
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ from analysis.layers.heavy_layer_timing import (
     time_layers,
 )
 from analysis.layers.records import VARIABLES_BY_TYPE, LayerSize, LayerType, MeasureRecord
-from analysis.layers.tables.table1 import fit_power_law
 from tests.layers.timed_layers import layer_flops
 
 VALUES = {"n": (8, 16, 32, 64), "d": (8, 16, 32, 64), "k": (5, 7, 9), "r": (5, 7, 9)}
@@ -93,30 +91,26 @@ def test_the_recurrence_is_torchs_own() -> None:
         torch.testing.assert_close(recurrent(x, into, state), rnn(x)[0])
 
 
-def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns() -> None:
-    """A stopwatch that counts a nanosecond for each operation, and ten times as much in every third
-    timing.
+def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The replaced clock counts a nanosecond for each operation. The first round takes ten times as
+    long.
     """
-    timed: list[Callable[[], object]] = []
-    turns = itertools.count()
+    timed: list[Callable[[], torch.Tensor]] = []
 
-    def stopwatch(call: Callable[[], object], times: int) -> float:
+    def seconds_of(call: Callable[[], torch.Tensor], *, timer: object, number: int) -> float:
         timed.append(call)
-        return counted_flops(call) * 1e-9 * times * (10 if next(turns) % 3 == 0 else 1)  # type: ignore[arg-type]
+        assert number == 1
+        return counted_flops(call) * 1e-9 * (10 if len(timed) <= len(sizes) else 1)
 
+    monkeypatch.setattr(heavy_layer_timing, "timeit", seconds_of)
     sizes = list(itertools.chain.from_iterable(map(small_sizes, VARIABLES_BY_TYPE)))
-    layers = time_layers(sizes=sizes, num_rounds=9, stopwatch=stopwatch)
-    for layer, variables in VARIABLES_BY_TYPE.items():
-        timings = [timing for timing in layers.timings if timing.layer == layer]
-        sizes_of_layer = [[getattr(timing, name) for name in variables] for timing in timings]
-        seconds = fit_power_law(sizes_of_layer, [timing.seconds for timing in timings])
-        flops = fit_power_law(sizes_of_layer, [timing.flops for timing in timings])
-        for (measured, _), (exponent, _) in zip(seconds, flops, strict=True):
-            assert measured == pytest.approx(exponent, abs=0.02)
-    num_calls = len(layers.timings)
-    first_round = timed[num_calls : 2 * num_calls]
-    assert len(set(map(id, first_round))) == num_calls
-    assert first_round != timed[:num_calls], "in another order each round"
+    layers = time_layers(sizes)
+    for timing, size in zip(layers.timings, sizes, strict=True):
+        assert (timing.layer, timing.n, timing.d) == (size.layer, size.n, size.d)
+        assert timing.seconds == pytest.approx(timing.flops * 1e-9)
+    assert timed == timed[: len(sizes)] * layers.num_rounds
 
 
 def test_a_convolution_is_centred() -> None:
@@ -129,9 +123,9 @@ def test_a_convolution_is_centred() -> None:
 def test_the_record_says_on_what_it_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes = [size for size in read_sizes() if size.layer == "self_attention"]
-    assert len(sizes) == 9
-    monkeypatch.setattr(heavy_layer_timing, "time_layers", partial(time_layers, sizes=sizes))
+    assert len(read_sizes()) == 44
+    sizes = list(itertools.chain.from_iterable(map(small_sizes, VARIABLES_BY_TYPE)))
+    monkeypatch.setattr(heavy_layer_timing, "read_sizes", lambda: sizes)
     path = tmp_path / "record.json"
     assert main(["measure", "--record", str(path)]) == 0
     layers = read_record(path, MeasureRecord).layers

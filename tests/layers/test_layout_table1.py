@@ -5,7 +5,6 @@ import math
 import pytest
 
 from analysis.layers.tables.table1 import fit_power_law, lay_out_layers
-from paper_tables.layout import compact
 from tests.layers.timed_layers import timed_layers
 
 
@@ -13,15 +12,6 @@ def test_the_signature_says_where_the_layers_were_measured() -> None:
     ((_, _, signature),) = lay_out_layers(timed_layers()).signatures
     for words in ("device:cpu", "a CPU", "dtype:float32", "threads:1", "torch:2.0"):
         assert words in signature
-
-
-def test_without_measurements_the_columns_of_exponents_are_left_out_and_the_command_is_named() -> (
-    None
-):
-    table = compact(lay_out_layers(None))
-    assert not [column for column in table.columns if "exponent" in column.name]
-    assert "aiayn measure" in table.notes[0].text
-    assert table.signatures == ()
 
 
 def test_an_exact_law_has_its_exponents_and_no_spread() -> None:

@@ -118,6 +118,7 @@ def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(
 
 # What changed of the numbers that were shipped first, by file and column, with the reason.
 WITHDRAWN = "one seed is asked for, no longer three, as the public number is of one run"
+TRAINED = "two seeds of En-Fr base were trained"
 NO_NEGATIVE_ZERO = "a difference that rounds to zero has a plus"
 MOVED = "the study has it, no longer the table of conclusions"
 CHANGED_NUMBERS = {
@@ -133,6 +134,7 @@ CHANGED_NUMBERS = {
         "table3_c_n8 minus base bits_per_subword",
         "effects",
     ): NO_NEGATIVE_ZERO,
+    ("verdicts.tsv", "2 base bleu_en_fr both", "num_seeds"): TRAINED,
     ("tables/readings.csv", "updates 80 % of the updates", "table3_c_n8"): NO_NEGATIVE_ZERO,
 }
 CHANGED_COLUMNS = {

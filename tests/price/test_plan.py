@@ -11,8 +11,7 @@ import pytest
 from aiayn.cost import num_parameters
 from aiayn.experiment import read_experiment
 from aiayn.plan.memory import CONTEXT_BYTES, device_memory_bytes
-from aiayn.plan.prediction import Hours
-from analysis.price.plan import Plan, hours_on_node
+from analysis.price.plan import Plan
 from analysis.price.text import render_plan
 from tests.planned_scales import BASE, PAPER, record_of
 from tests.price.plans import H100, hours_of, plan_of
@@ -23,22 +22,6 @@ from tests.records_factory import CPU, EIGHT_P100, PAPER_TRAINING
 def paper_plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """Return the plan of paper.yaml on the paper's machine, with nothing trained yet."""
     return plan_of(PAPER, tmp_path_factory.mktemp("nothing"))
-
-
-def test_one_gpu_a_training_is_compared_with_eight(tmp_path: Path) -> None:
-    """A node of 8 H100 runs 8 trainings at a time; the longest decides what is gained."""
-    plan = plan_of(PAPER, tmp_path, H100)
-    assert plan.cost is not None
-    assert plan.hours_by_gpus[8] == pytest.approx(plan.cost.hours)
-    assert plan.hours_by_gpus[1] < plan.hours_by_gpus[8]
-    assert "with 1 GPU for each of 8 trainings" in " ".join(render_plan(plan).split())
-    row = plan.trainings[0]
-    rows = []
-    for hours, seeds in ((1.0, [1]), (3.0, [1, 2])):
-        speed = msgspec.structs.replace(row.speed, expected=Hours(hours, hours))
-        rows.append(msgspec.structs.replace(row, seeds=seeds, speed=speed))
-    assert hours_on_node(rows, 2) == 4.0
-    assert hours_on_node(rows, 3) == 3.0
 
 
 def test_money_and_energy_are_hours_times_gpus(paper_plan: Plan) -> None:

@@ -13,12 +13,11 @@ from aiayn.runs.attempts import (
     LOST_REASON,
     WATCHDOG_REASON,
     WATCHDOG_WORDS,
-    AttemptSummary,
     Ended,
     Event,
     read_events,
     seconds_between,
-    summarise_attempts,
+    sum_seconds,
 )
 from aiayn.runs.run_folder import RunFolder
 from tests.run_folders import NOON, at, ended, started, write_log
@@ -130,16 +129,11 @@ def test_seconds_are_summed_over_attempts() -> None:
         ended(2, 60.5, "stopped"),
     ]
     assert seconds_between(NOON, "2026-01-01T13:00:01+01:00") == 1
-    assert summarise_attempts(events) == AttemptSummary(
-        num_attempts=2, wall_seconds=90, gpu_seconds=600
-    )
+    assert sum_seconds(events) == (90, 600)
     still_open = [*events[:2], events[2]]
-    assert summarise_attempts(still_open) == AttemptSummary(
-        num_attempts=2, wall_seconds=60, gpu_seconds=480
-    )
-    until = summarise_attempts(still_open, until=at(60 + 1 / 6))
-    assert until == AttemptSummary(num_attempts=2, wall_seconds=70, gpu_seconds=520)
-    assert summarise_attempts([]) == AttemptSummary(num_attempts=0, wall_seconds=0, gpu_seconds=0)
+    assert sum_seconds(still_open) == (60, 480)
+    assert sum_seconds(still_open, until=at(60 + 1 / 6)) == (70, 520)
+    assert sum_seconds([]) == (0, 0)
 
 
 def test_a_run_is_done_once_its_folder_holds_its_record_though_a_network_file_system_still_calls_that_absent(

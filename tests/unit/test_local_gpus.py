@@ -1,6 +1,8 @@
 """Each local run gets GPUs of its own, by numbers or UUIDs, and a run that has ended holds none."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -10,9 +12,8 @@ from aiayn.errors import LaunchError
 from aiayn.launch import local, local_gpus
 from aiayn.launch.job import GPU_ALLOCATOR_NAMES, choose_gpu_variables
 from aiayn.launch.launcher import SubmissionError, make_launcher
-from aiayn.launch.local_gpus import give_back, take_gpus
+from aiayn.launch.local_gpus import lock_gpus
 from aiayn.machine import Gpu, gpu_names, list_gpus
-from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.hardware import read_hardware
 from tests.unit.test_launch import make_request
 
@@ -20,15 +21,8 @@ GPUS = [Gpu(str(index), f"GPU-{index}aaa", "NVIDIA A100") for index in range(2)]
 
 
 @pytest.fixture(autouse=True)
-def driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Keep the notes in a folder of this test, and return the names of runs that have a driver.
-
-    A process does not see its own locks.
-    """
-    names: set[str] = set()
-    monkeypatch.setattr(local_gpus, "notes_folder", lambda: tmp_path / "notes")
-    monkeypatch.setattr(local_gpus, "is_held", lambda path: path.parent.name in names)
-    return names
+def locks_in_a_folder_of_this_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_gpus, "locks_folder", lambda: tmp_path / "locks")
 
 
 @pytest.fixture
@@ -114,48 +108,57 @@ def test_mig_slices_are_gpus_of_unknown_speed_without_growing_blocks(
     monkeypatch.delenv(GPU_ALLOCATOR_NAMES[0], raising=False)
 
 
-def test_two_runs_get_two_gpus_and_a_third_waits(tmp_path: Path, driven: set[str]) -> None:
-    driven |= {"run0", "run1"}
-    folders = [RunFolder(tmp_path / f"run{index}") for index in range(3)]
-    assert take_gpus(GPUS, 1, folders[0]) == [GPUS[0]]
-    assert take_gpus(GPUS, 1, folders[1]) == [GPUS[1]]
+def test_two_runs_get_two_gpus_and_a_third_waits() -> None:
+    first = lock_gpus(GPUS, 1, "run0")
+    second = lock_gpus(GPUS, 1, "run1")
+    assert [*first, *second] == GPUS
     with pytest.raises(
         SubmissionError,
-        match="run2: 0 of this machine's 2 GPUs are free, expected 1; they train run0",
+        match="run2: 0 of this machine's 2 GPUs are free, expected 1; they train run0, run1:",
     ):
-        take_gpus(GPUS, 1, folders[2])
-    assert take_gpus(GPUS, 1, folders[0]) == [GPUS[0]]  # its next job
-    give_back([GPUS[1]])
-    assert take_gpus(GPUS, 1, folders[2]) == [GPUS[1]]
+        lock_gpus(GPUS, 1, "run2")
+    second[GPUS[1]].close()
+    assert list(lock_gpus(GPUS, 1, "run2")) == [GPUS[1]]
 
 
-def test_more_ranks_than_gpus_are_refused(tmp_path: Path) -> None:
+def test_a_run_that_gets_too_few_gpus_frees_those_that_it_got() -> None:
+    first = lock_gpus(GPUS, 1, "run0")
+    with pytest.raises(SubmissionError, match="1 of this machine's 2 GPUs are free, expected 2"):
+        lock_gpus(GPUS, 2, "run1")
+    assert list(lock_gpus(GPUS, 1, "run2")) == [GPUS[1]]
+    assert list(first) == [GPUS[0]]
+
+
+def test_more_ranks_than_gpus_are_refused() -> None:
     with pytest.raises(
         LaunchError, match="run: 3 ranks, but this machine has 2 GPUs that may be used; take "
     ):
-        take_gpus(GPUS, 3, RunFolder(tmp_path / "run"))
+        lock_gpus(GPUS, 3, "run")
 
 
-def test_a_run_whose_driver_was_killed_holds_no_gpu(tmp_path: Path, driven: set[str]) -> None:
-    driven.add("killed")
-    assert take_gpus(GPUS, 2, RunFolder(tmp_path / "killed")) == GPUS
-    driven.clear()
-    assert take_gpus(GPUS, 2, RunFolder(tmp_path / "run")) == GPUS
+def test_a_driver_that_is_killed_holds_no_gpu() -> None:
+    code = (
+        "import sys; from pathlib import Path; from aiayn.launch import local_gpus; from"
+        " aiayn.machine import Gpu;"
+        f" local_gpus.locks_folder = lambda: Path({str(local_gpus.locks_folder())!r});"
+        f" held = local_gpus.lock_gpus([Gpu('0', {GPUS[0].uuid!r}, '')], 1, 'killed');"
+        " print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "held\n"
+        with pytest.raises(SubmissionError, match="they train killed"):
+            lock_gpus(GPUS, 2, "run")
+        driver.kill()
+    assert list(lock_gpus(GPUS, 2, "run")) == GPUS
 
 
-def test_a_run_leaves_the_gpus_of_its_killed_driver(tmp_path: Path, driven: set[str]) -> None:
-    driven |= {"run", "other"}
-    assert take_gpus(GPUS, 2, RunFolder(tmp_path / "run")) == GPUS
-    assert take_gpus(GPUS, 1, RunFolder(tmp_path / "run")) == [GPUS[0]]
-    assert take_gpus(GPUS, 1, RunFolder(tmp_path / "other")) == [GPUS[1]]
-
-
-def test_a_local_job_sees_its_gpu_alone(
-    tmp_path: Path, driven: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driven |= {"one", "other"}
+def test_a_local_job_sees_its_gpu_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "list_gpus", lambda: GPUS)
     seen = []
+    launchers = []  # a launcher that is gone holds no GPU
     monkeypatch.setattr(
         local,
         "TrainingJob",
@@ -166,5 +169,6 @@ def test_a_local_job_sees_its_gpu_alone(
         request = msgspec.structs.replace(
             request, training=msgspec.structs.replace(request.training, device="auto")
         )
-        make_launcher("debug", request, None).submit(request, None)
+        launchers.append(make_launcher("debug", request, None))
+        launchers[-1].submit(request, None)
     assert seen == ["GPU-0aaa", "GPU-1aaa"]

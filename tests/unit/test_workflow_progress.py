@@ -1,9 +1,8 @@
-"""What a terminal and a pipe show of a running workflow: one writer, no long silence, no flood."""
+"""What a running workflow prints: one writer, no long silence, no flood."""
 
 import io
 import itertools
 import logging
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,6 @@ from aiayn.runs.workflow_progress import WorkflowProgress
 
 RUN = "demo_en_de-big-seed1-0a1b2c3d"
 SETTINGS = "2026-01-01 12:00:00 | INFO | fairseq_cli.train | {'_name': None, 'max_update': 820}\n"
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def record(text: str = "", level: int = logging.INFO, **values: Any) -> logging.LogRecord:
@@ -55,7 +47,7 @@ def write_log(runs: Path, update: int, run: str = RUN) -> None:
 
 @pytest.fixture
 def progress(tmp_path: Path) -> WorkflowProgress:
-    """Return the progress in a pipe, which counts as started."""
+    """Return the progress of one training, which counts as started."""
     made = WorkflowProgress(tmp_path, stream=io.StringIO())
     made.filter(begins(1, corpus="demo_en_de", system="big", seed=1))
     return made
@@ -83,7 +75,7 @@ def test_another_job_shows_the_bar_of_its_log(progress: WorkflowProgress, tmp_pa
 
 
 def is_shown(progress: WorkflowProgress, now: float) -> bool:
-    """Return whether a line is printed into a pipe now, and note that it was."""
+    """Return whether a line is printed now, and note that it was."""
     _, tenths = progress.look(now)
     if not progress.is_due(now, tenths):
         return False
@@ -91,7 +83,7 @@ def is_shown(progress: WorkflowProgress, now: float) -> bool:
     return True
 
 
-def test_a_pipe_gets_a_line_after_30_seconds_and_at_each_tenth(
+def test_a_line_is_printed_after_30_seconds_and_at_each_tenth(
     progress: WorkflowProgress, tmp_path: Path
 ) -> None:
     """Played: a training of 820 updates in 8,200 seconds, which the writer looks at each second."""
@@ -124,39 +116,11 @@ def test_many_trainings_share_a_line_at_most_every_ten_minutes(
     assert min(b - a for a, b in itertools.pairwise(late)) >= 600
 
 
-def test_a_terminal_gets_one_block_that_is_rewritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.setenv("LINES", "24")
-    stream = Terminal()
-    progress = WorkflowProgress(tmp_path, stream=stream)
-    progress.filter(begins(1, corpus="demo_en_de", system="a_system_of_a_long_name" * 3, seed=1))
-    progress.filter(begins(2, corpus="demo_en_de", system="big", seed=1))
-    progress.filter(record(event="progress", done=9, total=81))
-    progress._draw([progress._steps, *progress.look(time.monotonic())[0]])
-    text = stream.getvalue()
-    assert text.startswith("\n9 of 81 steps done\n")
-    assert text.endswith("\r\x1b[3A")  # back to the empty line above the block
-    assert max(map(len, re.sub(r"\x1b\[[0-9]*[A-Z]", "", text).split("\n"))) < 60
-    stream.truncate(0)
-    progress.filter(record("a warning", logging.WARNING))
-    assert stream.getvalue().endswith("\r\x1b[J")  # nothing of the block stays around it
-
-
-def test_no_block_is_drawn_while_table_2_is_printed(tmp_path: Path) -> None:
-    stream = Terminal()
-    progress = WorkflowProgress(tmp_path, stream=stream)
-    progress.filter(begins(1, "tables"))
-    progress._draw(["a line"])
-    assert stream.getvalue() == ""
-
-
 def test_the_terminal_shows_errors_and_tenths_once_it_has_started(
     progress: WorkflowProgress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert progress.filter(record("the plan, before the start"))
-    monkeypatch.setattr(workflow_progress, "REDRAW_SECONDS", 60.0)
+    monkeypatch.setattr(workflow_progress, "LOOK_SECONDS", 60.0)
     progress.start(shows_all=False)
     steps = [progress.filter(record(event="progress", done=n, total=100)) for n in range(101)]
     assert sum(steps) == 10

@@ -2,6 +2,7 @@
 
 A wing is one folder, `analysis/<wing>/`, with its tests in `tests/<wing>/`. Its `wing.py` holds a
 constant WING, which says what the wing registers, and imports nothing but the types of this module.
+A test requires that no two wings register the same verb, table, figure or stage.
 The core does not import wings directly. It finds them with this module, and imports a registered
 function by its name when the function is used. To remove a wing, delete its folder.
 
@@ -77,9 +78,8 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     The module of a verb is `analysis.<wing>.verbs.<verb>`. The other entries are `module:function`:
 
     * `scale_figures` of (frame of a scale, log path by run or None for the runs folder, attention
-      folder or None) and `logs_figures` of (root of the logs, log file by path, filled
-      rows with their trainings) yield pairs of a figure and the function that makes its frame.
-      `figures` gives the places of these figures.
+      folder or None) yields pairs of a figure and the function that makes its frame. `figures`
+      gives the places of these figures.
     * `answer` of (frame) returns the picture that opens the page of a scale
       (`paper_tables.render.picture.Picture`), or None. Only one wing may set it.
     """
@@ -90,7 +90,6 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[WingFigure, ...] = ()
     stage: WingStage | None = None
     scale_figures: str = ""
-    logs_figures: str = ""
     answer: str = ""
 
 
@@ -111,8 +110,7 @@ def find_wings(folder: Path) -> dict[str, Wing]:
     A folder without Python files does not count as a wing: byte code may remain of a deleted wing.
 
     Raises:
-        ConfigError: if a folder has Python files but no `wing.py`, a `wing.py` cannot be read, or
-            two wings register one verb, table, figure, stage or answer.
+        ConfigError: if a folder has Python files but no `wing.py`, or a `wing.py` cannot be read.
     """
     wings: dict[str, Wing] = {}
     for path in sorted(folder.iterdir()):
@@ -125,16 +123,6 @@ def find_wings(folder: Path) -> dict[str, Wing]:
                 f"{path}: has Python files but no {FILE_NAME}, which says what a wing registers;"
                 f" write one as in the other folders of {PACKAGE}, or delete the folder"
             )
-    owner_by_slot: dict[str, str] = {}
-    for name, wing in wings.items():
-        for slot in _slots(wing):
-            if slot in owner_by_slot:
-                raise ConfigError(
-                    f"{folder / owner_by_slot[slot]} and {folder / name}: both register {slot},"
-                    f" expected one wing; remove it from a {FILE_NAME}, or delete a"
-                    " folder"
-                )
-            owner_by_slot[slot] = name
     return wings
 
 
@@ -148,17 +136,6 @@ def _read_wing(folder: Path) -> Wing:
             f"{folder / FILE_NAME}: cannot be read: {type(error).__name__}: {error}; correct it, or"
             " delete the folder: the rest works without this wing"
         ) from error
-
-
-def _slots(wing: Wing) -> Iterator[str]:
-    """Yield a description of everything that only one wing may register."""
-    yield from (f"the verb {verb}" for verb in wing.verbs)
-    yield from (f"the table {table.name}" for table in wing.tables)
-    yield from (f"the figure {figure.name}" for figure in wing.figures)
-    if wing.stage is not None:
-        yield f"the stage {wing.stage.verb}"
-    if wing.answer:
-        yield "the answer that opens the page"
 
 
 def module_of_verb(verb: str) -> str | None:
@@ -193,7 +170,7 @@ def wing_figures() -> list[WingFigure]:
     return [figure for wing in present_wings().values() for figure in wing.figures]
 
 
-def registered(kind: Literal["scale_figures", "logs_figures", "answer"]) -> Iterator[Any]:
+def registered(kind: Literal["scale_figures", "answer"]) -> Iterator[Any]:
     """Yield everything that the wings register under this field of WING."""
     targets = (str(getattr(wing, kind)) for wing in present_wings().values())
     yield from (load(target) for target in targets if target)

@@ -2,8 +2,8 @@
 
 Each RUN is a run's name, any unique beginning of it, its folder (also in a pack, as in
 paper_tables/measured), or the path of any fairseq log. Runs that differ only in their seed are
-drawn as a mean and a band. The command writes curves_by_update and curves_by_hours as SVG and PDF,
-and the numbers of each as TSV.
+drawn as a mean and a band. The command writes curves_by_update as SVG and PDF, and its numbers
+as TSV.
 """
 
 from pathlib import Path
@@ -27,13 +27,8 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Draw the curves and print the path of each picture."""
-    from analysis.figures.heavy_curves import (
-        CURVES_BY_HOURS,
-        CURVES_BY_UPDATE,
-        curve_frame,
-        curves_of_files,
-    )
-    from paper_tables.render.figure import FigureError, write_figure
+    from analysis.figures.heavy_curves import CURVES_BY_UPDATE, curve_frame, curves_of_files
+    from paper_tables.render.figure import write_figure
 
     named: list[tuple[str, Path]] = []
     for name in args.runs:
@@ -51,14 +46,5 @@ def run(args: Flags) -> None:
         named.append((folder.name, log_path))
     frame = curve_frame(curves_of_files(named))
     output_folder = args.output or Path("results") / "plots" / Path(named[0][0]).name
-    reasons = []
-    for figure in (CURVES_BY_UPDATE, CURVES_BY_HOURS):
-        try:
-            for path in write_figure(figure, frame, output_folder):
-                print(path)
-        except FigureError as error:
-            reasons.append(str(error))
-    if len(reasons) == 2:
-        raise FigureError(reasons[0])
-    for reason in reasons:
-        print(reason)
+    for path in write_figure(CURVES_BY_UPDATE, frame, output_folder):
+        print(path)

@@ -3,8 +3,10 @@ measured exponents.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from scipy.optimize import curve_fit  # type: ignore[import-untyped, unused-ignore]
 from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.printed import read_table
@@ -13,6 +15,7 @@ from analysis.layers.records import VARIABLES_BY_TYPE, LayerTiming, LayerType, T
 from paper_tables.frame import Frame
 from paper_tables.layout import (
     Cell,
+    CellKind,
     Column,
     Note,
     Table,
@@ -21,17 +24,11 @@ from paper_tables.layout import (
 )
 from paper_tables.rounding import PLUS_MINUS, rounded
 
-NOT_MEASURED = (
-    "Nothing was measured here: aiayn measure --record results/<scale>/measure/record.json"
-)
 CAPTION = (
     "Complexity per layer, sequential operations and maximum path length, as printed: n is the"
     " length of the sequence, d the width, k the size of a convolution's kernel, r that of a"
-    " neighbourhood."
-)
-MEASURED = (
-    " Ours: the exponents of n, d, k and r in the operations and in the seconds of such layers on"
-    " the device named below, fitted to {num_points} sizes with 95 % t-intervals."
+    " neighbourhood. Ours: the exponents of n, d, k and r in the operations and in the seconds"
+    " of such layers on the device named below, fitted to {num_points} sizes with 95 % t-intervals."
 )
 NOTES = (
     (
@@ -60,62 +57,49 @@ COLUMNS = (
 )
 
 
-def lay_out_table1(frame: Frame) -> Table:
-    """Return Table 1 of a scale."""
+def lay_out_table1(frame: Frame) -> Table | None:
+    """Return Table 1 of a scale, or None if its layers were not timed."""
     record = frame.record_by_stage.get("measure")
-    return lay_out_layers(None if record is None else record.layers)
+    return lay_out_layers(record.layers) if record else None
 
 
-def lay_out_layers(layers: TimedLayers | None) -> Table:
-    """Return Table 1. `layers` are the timed layers, if they were measured."""
-    caption = CAPTION
-    notes: tuple[str, ...] = (NOT_MEASURED,)
-    signatures: tuple[tuple[str, str, str], ...] = ()
-    if layers is not None:
-        caption += MEASURED.format(num_points=len(layers.timings))
-        notes = NOTES
-        signatures = (("seconds of layers", "measured without a training", layers.signature),)
+def lay_out_layers(layers: TimedLayers) -> Table:
+    """Return Table 1 with the exponents of some timed layers."""
     cells_by_row: dict[str, dict[str, Cell]] = {}
     for printed in read_table(1):
-        is_name = printed.column == "layer_type"
-        cells = cells_by_row.setdefault(printed.row, {})
-        cells[printed.column] = Cell(printed.value, "label" if is_name else "formula")
+        kind: CellKind = "label" if printed.column == "layer_type" else "formula"
+        cells_by_row.setdefault(printed.row, {})[printed.column] = Cell(printed.value, kind)
     rows = []
     for layer in VARIABLES_BY_TYPE:
-        cells = cells_by_row[layer]
-        timings = [timing for timing in layers.timings if timing.layer == layer] if layers else []
-        for quantity in ("flops", "seconds") if timings else ():
-            for variable, text in fit_layer(layer, quantity, timings).items():
-                name = variable if variable in "nd" else "k_or_r"
-                cells[f"{quantity}_exponent_of_{name}"] = Cell(text, "ours")
-        rows.append(row_of(cells, layer))
+        timings = [timing for timing in layers.timings if timing.layer == layer]
+        rows.append(row_of(cells_by_row[layer] | _exponent_cells(layer, timings), layer))
     return Table(
         name="table1",
         title="Table 1",
-        caption=caption,
+        caption=CAPTION.format(num_points=len(layers.timings)),
         columns=COLUMNS,
         cells=cell_frame(rows),
-        notes=tuple(map(Note, notes)),
-        signatures=signatures,
+        notes=tuple(map(Note, NOTES)),
+        signatures=(("seconds of layers", "measured without a training", layers.signature),),
     )
 
 
-def fit_layer(layer: LayerType, quantity: str, timings: Sequence[LayerTiming]) -> dict[str, str]:
-    """Return by variable the exponent in `flops` or `seconds`, as `1.98 +- 0.06`.
-
-    An interval that rounds to 0 is omitted.
+def _exponent_cells(layer: LayerType, timings: Sequence[LayerTiming]) -> dict[str, Cell]:
+    """Return the exponents of a layer's variables in operations and in seconds, by column: `1.98 +-
+    0.06`. An interval that rounds to 0 is omitted.
     """
     variables = VARIABLES_BY_TYPE[layer]
-    sizes = []
-    for timing in timings:
-        sizes.append([getattr(timing, variable) for variable in variables])
-    fitted = fit_power_law(sizes, [getattr(timing, quantity) for timing in timings])
-    texts = {}
-    for variable, (exponent, half_width) in zip(variables, fitted, strict=True):
-        text = rounded(exponent, 2)
-        spread = rounded(half_width, 2)
-        texts[variable] = text if spread == rounded(0.0, 2) else f"{text} {PLUS_MINUS} {spread}"
-    return texts
+    sizes = [[getattr(timing, variable) for variable in variables] for timing in timings]
+    cells = {}
+    for quantity in ("flops", "seconds"):
+        fitted = fit_power_law(sizes, [getattr(timing, quantity) for timing in timings])
+        for variable, (exponent, half_width) in zip(variables, fitted, strict=True):
+            text, spread = rounded(exponent, 2), rounded(half_width, 2)
+            if spread != rounded(0.0, 2):
+                text += f" {PLUS_MINUS} {spread}"
+            column = f"{quantity}_exponent_of_{variable if variable in 'nd' else 'k_or_r'}"
+            cells[column] = Cell(text, "ours")
+    return cells
 
 
 def fit_power_law(
@@ -128,13 +112,13 @@ def fit_power_law(
     follow from the others. The interval covers all residuals: noise, and any deviation from a power
     law.
     """
-    logarithms = np.log(sizes)
-    # Centred variables leave the exponents as they are, and keep the matrix well conditioned.
-    design = np.column_stack([np.ones(len(values)), logarithms - logarithms.mean(axis=0)])
-    target = np.log(values)
-    coefficients, *_ = np.linalg.lstsq(design, target, rcond=None)
-    degrees_of_freedom = len(values) - design.shape[1]
-    variance = float(np.square(target - design @ coefficients).sum()) / degrees_of_freedom
-    errors = np.sqrt(variance * np.diag(np.linalg.inv(design.T @ design)))
-    reach = float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2))
-    return list(zip(coefficients[1:].tolist(), (reach * errors[1:]).tolist(), strict=True))
+
+    # The measured law is a power: its logarithm is a sum, linear in the exponents.
+    def logarithms(log_sizes: Any, constant: float, *exponents: float) -> Any:
+        return constant + log_sizes @ exponents
+
+    start = np.zeros(1 + len(sizes[0]))
+    fitted, covariance = curve_fit(logarithms, np.log(sizes), np.log(values), start)
+    quantile = stdtrit(len(values) - len(start), (1 + CONFIDENCE) / 2)
+    half_widths = quantile * np.sqrt(np.diag(covariance))
+    return list(zip(fitted[1:].tolist(), half_widths[1:].tolist(), strict=True))

@@ -7,29 +7,26 @@ O().
 
 from pathlib import Path
 
-from aiayn.cli.flags import JSON, RECORD
+from aiayn.cli.flags import RECORD
 from aiayn.engine_import import engine_import
 from aiayn.provenance import gather_provenance
 from aiayn.records import write_record
-from aiayn.terminal import json_text
 
 EXAMPLE = "aiayn measure --record results/demo/measure/record.json"
 
 
 class Flags:
     record: Path = RECORD
-    json: bool = JSON
 
 
 def run(args: Flags) -> None:
     """Time the layers, write the record, and print Table 1."""
     with engine_import():
-        from analysis.layers.heavy_layer_timing import time_layers
+        from analysis.layers.heavy_layer_timing import read_sizes, time_layers
     from analysis.layers.records import MeasureRecord
     from analysis.layers.tables.table1 import lay_out_layers
     from paper_tables.render.render import render_markdown
 
-    layers = time_layers()
-    table = json_text(layers) if args.json else render_markdown(lay_out_layers(layers))
-    print(table, end="")
+    layers = time_layers(read_sizes())
+    print(render_markdown(lay_out_layers(layers)), end="")
     write_record(MeasureRecord(provenance=gather_provenance([]), layers=layers), args.record)

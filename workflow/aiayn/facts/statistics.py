@@ -19,8 +19,6 @@ import msgspec
 
 Kind = Literal["inner", "epoch", "valid"]
 MAX_UPDATES = 1e15
-# A number of 16 digits or more is torn, and Python refuses to convert one of thousands.
-UPDATE = re.compile(rb"num_updates(?:=|\"?:? ?\"?)(\d{1,15})(?=[,\"} |\]]|$)")
 _EPOCH = re.compile(rb"epoch (\d{3,})(:?)")
 _POSITION = re.compile(rb"[ |](\d{1,9}) ?/ ?(\d{1,9}) ")  # of an update in its epoch
 _SUBSET = re.compile(rb"\| valid on '([^']*)' subset \|")

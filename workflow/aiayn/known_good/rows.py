@@ -14,7 +14,7 @@ from aiayn.facts.types import perplexity_of, real, whole
 from aiayn.known_good.judge import OF_GENERATIONS, OF_TRAININGS, find_row, judge
 from aiayn.packed import is_file
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
-from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, summarise_attempts
+from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, sum_seconds
 from aiayn.speeds import PRECISION_BY_NAME, published_range
 
 # The published model with which the speed of a system is compared; none for other sizes.
@@ -100,7 +100,7 @@ def _add_numbers(training: Training, events: list[Event] | None) -> None:
     seconds, num_gpus = newest.get("wall_seconds"), newest.get("num_gpus")
     # Attempts count killed jobs as well, which a log does not.
     if events is not None:
-        training.gpu_seconds = summarise_attempts(events).gpu_seconds or None
+        training.gpu_seconds = sum_seconds(events)[1] or None
     elif seconds and num_gpus and last.arguments.get("cpu") is not True:
         training.gpu_seconds = seconds * num_gpus
 

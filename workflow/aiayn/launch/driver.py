@@ -14,7 +14,6 @@ import platform
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,14 +22,13 @@ from aiayn.launch.beginning import place_beginning
 from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.job import clean_submissions, recover_submission
 from aiayn.launch.launcher import JobEnd, Launcher, SubmissionError, make_launcher
-from aiayn.progress import progress_bar
 from aiayn.provenance import utc_now
 from aiayn.records import read_train_record, write_record
 from aiayn.runs.attempts import Ended, Event, Started
 from aiayn.runs.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.runs.following import TIME_LIMIT_SIGNAL, EndedJob, what_follows
 from aiayn.runs.locks import take_lock
-from aiayn.runs.log import LogTail, read_log_tail
+from aiayn.runs.log import read_log_tail
 from aiayn.runs.queue import QueuedJob, QueueError
 from aiayn.runs.run_folder import (
     HEARTBEAT_TIMEOUT_SECONDS,
@@ -43,9 +41,6 @@ from aiayn.runs.status_text import format_duration
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import NotedSignal, TrainingRequest
 
-if TYPE_CHECKING:
-    from tqdm import tqdm
-
 logger = logging.getLogger(__name__)
 SHOWN_LINES = 15  # of a failed run's log
 GRACE_SECONDS = 15.0  # after a submission without an answer
@@ -54,6 +49,7 @@ FILE_DELAY_SECONDS = 5.0  # for the file system, after the queue has shown that 
 RECORD_SECONDS = 120.0
 RESUBMIT_SECONDS = 60.0  # between two attempts to submit
 REPEAT_SECONDS = 600.0  # between two equal lines of the log
+PROGRESS_SECONDS = 30.0  # between two lines on the progress of a training
 SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
 
 
@@ -158,36 +154,6 @@ def _set_aside(folder: RunFolder, clock: Clock) -> None:
         logger.info(f"{folder}: starts again; the earlier run is in {aside_path}")
 
 
-class ProgressLine:
-    """Shows the progress of one run on standard error. Speed and time left are measured by this
-    driver.
-    """
-
-    def __init__(self, run: str, updates: int) -> None:
-        self._run = run
-        self._updates = updates
-        self._bar: tqdm[Any] | None = None
-
-    def show(self, log: LogTail | None, *, is_last: bool = False) -> None:
-        """Show the statistics at the log's end, if it is time to or `is_last`."""
-        if log is None or log.update is None:
-            return
-        if self._bar is not None and log.update < self._bar.n:  # resumed from an earlier update
-            self._bar.close()
-            self._bar = None
-        if self._bar is None:
-            self._bar = progress_bar(
-                self._run, self._updates, "update", initial=log.update, is_scaled=False
-            )
-        statistics = (
-            f"loss {log.loss_bits:.2f} bits, {log.target_tokens_per_second:.0f} target tokens/s"
-        )
-        self._bar.set_postfix_str(statistics, refresh=False)
-        self._bar.update(log.update - self._bar.n)
-        if is_last:
-            self._bar.close()
-
-
 class _Driver:
     """The driver of one training, which holds the driver's lock of its run."""
 
@@ -201,8 +167,8 @@ class _Driver:
             clock,
         )
         self._folder = request.folder
-        self._line = ProgressLine(request.run, request.training.updates)
         self._logged: tuple[str, float] = ("", -math.inf)
+        self._progress_logged_at = -math.inf
         self._signalled_at = -math.inf
         self._code_folder: Path | None = None
 
@@ -457,7 +423,6 @@ class _Driver:
                     self._log_state(alive[-1])
                 continue
             if not self._launcher.is_remote:
-                self._line.show(read_log_tail(self._folder.log_path), is_last=True)
                 return self._launcher.outcome(job, None)
             # The queue says how it ended. A job that has vanished from the queue needs the
             # heartbeat below.
@@ -523,12 +488,27 @@ class _Driver:
         if queued.state == "running" and not queued.reason:
             if queued.node:
                 self._log_change(f"job {queued.job} runs on {queued.node}")
-            self._line.show(read_log_tail(self._folder.log_path))
+            self._log_progress()
             return
         advice = (
             f"; {queued.advice}, or `aiayn cancel {self._request.run}`" if queued.advice else ""
         )
         self._log_change(f"job {queued.job} {queued.words}{advice}")
+
+    def _log_progress(self) -> None:
+        """Log update, loss and time left, if the last such line is old enough."""
+        now = self._clock.now()
+        if now < self._progress_logged_at + PROGRESS_SECONDS:
+            return
+        tail = read_log_tail(self._folder.log_path)
+        if tail is None or tail.update is None:
+            return
+        self._progress_logged_at = now
+        updates = self._request.training.updates
+        logger.info(
+            f"{self._request.run}: update {tail.update} of {updates}, loss {tail.loss_bits:.2f}"
+            f" bits, {format_duration(tail.seconds_left(updates))} left"
+        )
 
     def _log_change(self, change: str) -> None:
         logged, logged_at = self._logged

@@ -9,12 +9,12 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from aiayn.errors import LaunchError
 from aiayn.launch.job import TrainingJob, job_variables
 from aiayn.launch.launcher import Launcher
-from aiayn.launch.local_gpus import give_back, take_gpus
+from aiayn.launch.local_gpus import lock_gpus
 from aiayn.machine import Gpu, list_gpus
 from aiayn.runs.clock import STEP_SECONDS
 from aiayn.runs.queue import QueuedJob
@@ -37,7 +37,7 @@ class LocalLauncher(Launcher):
     def __init__(self, request: TrainingRequest, cluster: ClusterSpec | None) -> None:
         self._folder = request.folder
         self._job: Any = None  # submitit's
-        self._gpus: list[Gpu] = []  # the job's
+        self._lock_by_gpu: dict[Gpu, IO[str]] = {}  # of the job's GPUs
 
     def is_here(self) -> bool:
         """Return True: processes can be started anywhere."""
@@ -55,10 +55,10 @@ class LocalLauncher(Launcher):
         """
         # A training on the CPU must not reserve a GPU.
         gpus = [] if request.training.device == "cpu" else list_gpus()
-        self._gpus = take_gpus(gpus, request.num_ranks, request.folder) if gpus else []
+        self._lock_by_gpu = lock_gpus(gpus, request.num_ranks, request.run) if gpus else {}
         variables = job_variables(request, is_on_cpu=not gpus)
         if gpus:
-            variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in self._gpus)
+            variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in self._lock_by_gpu)
         if code_folder is not None:
             paths = [str(code_folder), *filter(None, [os.environ.get("PYTHONPATH")])]
             variables |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
@@ -73,13 +73,13 @@ class LocalLauncher(Launcher):
                 timeout_min=_NO_LIMIT_MINUTES,
                 tasks_per_node=request.num_ranks,
                 # submitit numbers these from 0 in the job. TrainingJob puts the chosen ones back.
-                gpus_per_node=len(self._gpus),
+                gpus_per_node=len(self._lock_by_gpu),
                 stderr_to_stdout=True,
             )
             with _inherited(variables):
                 self._job = executor.submit(TrainingJob(request))
         except (OSError, RuntimeError) as error:
-            self._give_gpus_back()
+            self._free_gpus()
             raise LaunchError(
                 f"{request.run}: the {self.name} launcher could not start a job: {error}"
             ) from error
@@ -96,16 +96,17 @@ class LocalLauncher(Launcher):
             # Its end is reported once. From then on `find` looks for the job of a different driver.
             if state == "ended":
                 self._job = None
-                self._give_gpus_back()
+                self._free_gpus()
             return [QueuedJob(job=job, state=state, name=run)]  # type: ignore[arg-type]
         if not self._folder.is_being_trained():
             return []
         jobs = self._folder.jobs()
         return [QueuedJob(job=jobs[-1].job if jobs else "", state="running", name=run)]
 
-    def _give_gpus_back(self) -> None:
-        give_back(self._gpus)
-        self._gpus = []
+    def _free_gpus(self) -> None:
+        for lock in self._lock_by_gpu.values():
+            lock.close()
+        self._lock_by_gpu = {}
 
     def cancel(self, name: str) -> None:
         """Send TERM to the job's controller, which passes it to every rank.

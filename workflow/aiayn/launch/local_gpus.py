@@ -1,8 +1,6 @@
-"""Gives each local run its own GPUs. A note for each GPU contains the folder of the run that it
-trains.
+"""Gives each local run GPUs of its own: its driver holds a locked file for each GPU.
 
-A GPU is taken as long as the run in its note has a driver or is being trained. The locks in the
-run's folder show this, so the note of a killed run does not block a GPU.
+The system frees the locks when the driver ends, also if it is killed.
 """
 
 import fcntl
@@ -10,21 +8,20 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from aiayn.errors import LaunchError
 from aiayn.launch.launcher import SubmissionError
 from aiayn.machine import Gpu
-from aiayn.runs.locks import is_held
-from aiayn.runs.run_folder import RunFolder
 
 
-def notes_folder() -> Path:
-    """Return the folder of this user's notes on this machine."""
+def locks_folder() -> Path:
+    """Return the folder of this user's locks on this machine."""
     return Path(tempfile.gettempdir()) / f"aiayn-gpus-{os.getuid()}"
 
 
-def take_gpus(gpus: Sequence[Gpu], num_gpus: int, folder: RunFolder) -> list[Gpu]:
-    """Take GPUs for a run, and return them.
+def lock_gpus(gpus: Sequence[Gpu], num_gpus: int, run: str) -> dict[Gpu, IO[str]]:
+    """Lock GPUs for a run, and return them with their locked files. Closing a file frees its GPU.
 
     Raises:
         LaunchError: if the machine has fewer GPUs.
@@ -32,53 +29,34 @@ def take_gpus(gpus: Sequence[Gpu], num_gpus: int, folder: RunFolder) -> list[Gpu
     """
     if num_gpus > len(gpus):
         raise LaunchError(
-            f"{folder.run}: {num_gpus} ranks, but this machine has {len(gpus)} GPUs that may be"
-            f" used; take --num-ranks {len(gpus)}, or look at CUDA_VISIBLE_DEVICES"
+            f"{run}: {num_gpus} ranks, but this machine has {len(gpus)} GPUs that may be used; take"
+            f" --num-ranks {len(gpus)}, or look at CUDA_VISIBLE_DEVICES"
         )
-    own_folder = str(folder.path.absolute())
-    notes_folder().mkdir(mode=0o700, exist_ok=True)
-    with (notes_folder() / "lock").open("w") as lock:
-        # Without it two drivers that start together would see the same GPU as free.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        give_back(
-            [gpu for gpu in gpus if _noted_folder(gpu) == own_folder]
-        )  # of its earlier driver
-        run_by_gpu = {gpu: _run_on(gpu) for gpu in gpus}
-        free = [gpu for gpu, run in run_by_gpu.items() if not run]
-        if len(free) < num_gpus:
-            runs = ", ".join(sorted({run for run in run_by_gpu.values() if run}))
-            raise SubmissionError(
-                f"{folder.run}: {len(free)} of this machine's {len(gpus)} GPUs are free, expected"
-                f" {num_gpus}; they train {runs}: let snakemake start fewer at once (`--resources"
-                f" local_gpus={len(gpus)}`)",
-                is_passing=True,
-            )
-        for gpu in free[:num_gpus]:
-            _note_path(gpu).write_text(own_folder, encoding="utf-8")
-    return free[:num_gpus]
-
-
-def give_back(gpus: Sequence[Gpu]) -> None:
-    """Remove the notes of GPUs."""
+    locks_folder().mkdir(mode=0o700, exist_ok=True)
+    lock_by_gpu: dict[Gpu, IO[str]] = {}
+    other_runs = set()
     for gpu in gpus:
-        _note_path(gpu).unlink(missing_ok=True)
-
-
-def _note_path(gpu: Gpu) -> Path:
-    return notes_folder() / f"{gpu.uuid}.txt"
-
-
-def _noted_folder(gpu: Gpu) -> str:
-    """Return the folder of the run that a GPU was given to, '' if none was noted."""
-    try:
-        return _note_path(gpu).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return ""
-
-
-def _run_on(gpu: Gpu) -> str:
-    """Return the run that a GPU trains, '' if none."""
-    noted = _noted_folder(gpu)
-    folder = RunFolder(Path(noted))
-    is_taken = noted and (is_held(folder.driver_lock_path) or folder.is_being_trained())
-    return folder.run if is_taken else ""
+        # Opened without emptying it: the file has the name of the run that holds it.
+        lock = (locks_folder() / f"{gpu.uuid}.lock").open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            other_runs.add(lock.read())
+            lock.close()
+            continue
+        lock.truncate(0)
+        lock.write(run)
+        lock.flush()
+        lock_by_gpu[gpu] = lock
+        if len(lock_by_gpu) == num_gpus:
+            return lock_by_gpu
+    # Two drivers that each hold a part of what they need must not wait for each other.
+    for held in lock_by_gpu.values():
+        held.close()
+    raise SubmissionError(
+        f"{run}: {len(lock_by_gpu)} of this machine's {len(gpus)} GPUs are free, expected"
+        f" {num_gpus}; they train {', '.join(sorted(other_runs))}: let snakemake start fewer at"
+        f" once (`--resources local_gpus={len(gpus)}`)",
+        is_passing=True,
+    )

@@ -15,20 +15,16 @@ CONTEXT_BYTES = 1 << 30  # of torch and fairseq in memory, and on a GPU of CUDA'
 
 
 def device_memory_bytes(
-    training: TrainingSpec,
-    num_parameters: int,
-    target_vocabulary_size: int,
-    *,
-    largest_batch: float = 1.0,
+    training: TrainingSpec, num_parameters: int, target_vocabulary_size: int
 ) -> int:
-    """Estimate the peak memory of a device that trains: parameters with optimiser, and its largest
-    batch kept backward, in multiples of a full batch.
+    """Estimate the peak memory of a device that trains: parameters with optimiser, and what a full
+    batch keeps for the backward pass.
 
-    On fewer devices than `batches_per_update` batches follow each other, so that the peak is the
-    same, except where a GPU joins them.
+    On fewer devices than `batches_per_update` batches follow each other, so the peak is the same. A
+    GPU joins batches of an update only if its memory suffices for the joined batch.
     """
     precision = training.precision
-    tokens = largest_batch * training.max_tokens_per_batch
+    tokens = training.max_tokens_per_batch
     widths = KEPT_PER_D_MODEL[precision] * training.d_model
     widths += KEPT_PER_D_FF[precision] * training.d_ff
     has_chunks = training.architecture == "transformer"

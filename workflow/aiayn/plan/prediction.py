@@ -25,24 +25,13 @@ from aiayn.cost import (
 from aiayn.errors import ConfigError
 from aiayn.plan.machine import Machine
 from aiayn.spec.training import Precision, TrainingSpec
-from aiayn.train.grouping import (
-    BatchShape,
-    GroupLimits,
-    choose_groups,
-    count_places,
-    launch_places,
-)
 
 KERNELS_PATH = Path(__file__).with_name("kernels.csv")
-# 256 batches of 3,250 tokens a side, of pairs drawn with lengths like WMT14's and shuffled.
-BATCHES_PATH = Path(__file__).with_name("batches.csv")
-TOKENS_OF_BATCHES = 3250
 # How many times as long as the formula's middle published systems took, by kind of code and
 # precision: their errors if each code base in turn is left out.
 RANGES_PATH = Path(__file__).with_name("ranges.csv")
 OWN_KIND = "eager"  # what this project's code is
 WIDEST_RANGE = 3.0  # a wider range says too little to be printed as hours
-MOST_JOINED_BATCHES = 32  # more batches of an update are predicted as several such sets
 LAYERS_OF_COUNTS = 6  # of either stack, in every system of kernels.csv
 WIDE_D_MODEL = 1024  # the counts of big are used from this width on
 
@@ -89,18 +78,6 @@ class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
     per_update: float
     waits: float
     counted_on: str = ""
-
-
-class JoinedBatches(NamedTuple):
-    """Into how many batches a rank joins an update's batches.
-
-    `padded_places` is relative to the separate batches, and `largest`, the places of the largest
-    joined batch, to a full batch.
-    """
-
-    number: float
-    padded_places: float
-    largest: float
 
 
 class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,15 +235,15 @@ def update_terms(
     host_seconds = HOST_SECONDS_PER_KERNEL[case]
     # A joint vocabulary is taken: a second one adds little to these terms.
     parameters = num_parameters(training, symbols, joint=True)
-    batches = batches_per_rank(training, ranks)
-    joined = join_batches(training, batches, parameters)
-    tokens = batches * training.max_tokens_per_batch * joined.padded_places
+    # Several ranks may share a batch. A rank has a part of it then, which counts as a whole one.
+    batches = max(1.0, training.batches_per_update / ranks)
+    tokens = batches * training.max_tokens_per_batch
     widths = MOVED_PER_D_MODEL * training.d_model + MOVED_PER_D_FF * training.d_ff
     bytes_per_token = 4 * training.num_layers * widths + MOVED_PER_SYMBOL[precision] * symbols
     moved_bytes = (
-        tokens * bytes_per_token + joined.number * CAST_BYTES_PER_PARAMETER[precision] * parameters
+        tokens * bytes_per_token + batches * CAST_BYTES_PER_PARAMETER[precision] * parameters
     )
-    kernels = joined.number * counts.per_batch
+    kernels = batches * counts.per_batch
     optimiser_seconds = OPTIMISER_BYTES_PER_PARAMETER * parameters / bytes_per_second
     link_seconds = GRADIENT_BYTES * parameters / (machine.link.value * LINK_SHARE[case])
     return UpdateTerms(
@@ -276,49 +253,6 @@ def update_terms(
         rest=max(counts.per_update * host_seconds, optimiser_seconds),
         all_reduce=2 * (ranks - 1) / ranks * link_seconds,  # a ring's traffic, of each rank
         waits=counts.waits * HOST_SECONDS_PER_WAIT[case],
-    )
-
-
-def batches_per_rank(training: TrainingSpec, num_ranks: int) -> float:
-    """Return how many batches of an update a rank has. Several ranks may share a batch."""
-    return max(1.0, training.batches_per_update / num_ranks)
-
-
-def join_batches(training: TrainingSpec, num_batches: float, num_parameters: int) -> JoinedBatches:
-    """Return how a GPU joins a rank's `num_batches` batches of an update: as training chooses it,
-    on the batches of `batches.csv`, if the GPU's memory suffices.
-    """
-    if num_batches < 2 or training.architecture != "transformer" or training.norm == "batch":
-        return JoinedBatches(num_batches, 1.0, 1.0)
-    places_of_launch = launch_places(training.precision, num_parameters)
-    # Relative to batches of twice the tokens, a launch costs half as much.
-    scale = TOKENS_OF_BATCHES / training.max_tokens_per_batch
-    set_size = min(int(num_batches), MOST_JOINED_BATCHES)
-    joined = _join_stored_batches(set_size, scale * places_of_launch)
-    return joined._replace(number=joined.number * num_batches / set_size)
-
-
-@functools.cache
-def _join_stored_batches(num_batches: int, places_of_launch: float) -> JoinedBatches:
-    """Return how updates of `num_batches` stored batches are joined, on average."""
-    with BATCHES_PATH.open(encoding="utf-8", newline="") as lines:
-        _, *rows = csv.reader(lines)
-    shapes = [BatchShape(*map(int, row)) for row in rows]
-    limits = GroupLimits(places_of_launch, max_places=math.inf)
-    num_updates = len(shapes) // num_batches
-    num_groups = separate_places = 0
-    joined_places: list[int] = []
-    for update in range(num_updates):
-        batches = shapes[update * num_batches : (update + 1) * num_batches]
-        groups = choose_groups(batches, limits)
-        num_groups += len(groups)
-        for group in groups:
-            joined_places.append(count_places([batches[index] for index in group]))
-        separate_places += sum(count_places([batch]) for batch in batches)
-    return JoinedBatches(
-        number=num_groups / num_updates,
-        padded_places=sum(joined_places) / separate_places,
-        largest=max(1.0, max(joined_places) / (2 * TOKENS_OF_BATCHES)),
     )
 
 

@@ -75,18 +75,6 @@ class Ended(_Event, frozen=True, kw_only=True, tag="ended"):
 Event = Started | Ended
 
 
-class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums over attempts: a start counts until its end.
-
-    `num_backward` attempts ended before they began, because a clock was changed. They count 0 s.
-    """
-
-    num_attempts: int
-    wall_seconds: float
-    gpu_seconds: float
-    num_backward: int = 0
-
-
 def read_events(run_folder: Path) -> list[Event]:
     """Return all events in order. The list is empty if the run never began.
 
@@ -96,33 +84,34 @@ def read_events(run_folder: Path) -> list[Event]:
     return read_json_lines(run_folder / ATTEMPTS_NAME, Event, "an event")
 
 
-def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> AttemptSummary:
-    """Sum seconds over all attempts. The newest counts until `until` (UTC) while it is open, or not
-    at all.
+def attempt_seconds(
+    events: Sequence[Event], *, until: str | None = None
+) -> list[tuple[Started, float]]:
+    """Return each attempt with its seconds. The newest counts until `until` (UTC) while it is open,
+    or not at all.
+
+    The seconds are negative if a clock was set back during the attempt.
     """
-    num_attempts = 0
-    num_backward = 0
-    wall_seconds = 0.0
-    gpu_seconds = 0.0
+    attempts = []
     # In pairs of neighbours: a recorded end follows its start directly.
     for event, following in zip(events, [*events[1:], None], strict=False):
         if isinstance(event, Started):
-            num_attempts += 1
             # A start that another start follows was closed nowhere: how long it ran is not known.
             end = until if following is None else None
             if isinstance(following, Ended):
                 end = following.time
-            seconds = seconds_between(event.time, end) if end else 0.0
-            num_backward += seconds < 0
-            seconds = max(0.0, seconds)
-            wall_seconds += seconds
-            gpu_seconds += seconds * event.num_gpus
-    return AttemptSummary(
-        num_attempts=num_attempts,
-        wall_seconds=wall_seconds,
-        gpu_seconds=gpu_seconds,
-        num_backward=num_backward,
-    )
+            attempts.append((event, seconds_between(event.time, end) if end else 0.0))
+    return attempts
+
+
+def sum_seconds(events: Sequence[Event], *, until: str | None = None) -> tuple[float, float]:
+    """Return the wall seconds and the GPU-seconds of all attempts. Negative seconds count as 0."""
+    wall_seconds = 0.0
+    gpu_seconds = 0.0
+    for started, seconds in attempt_seconds(events, until=until):
+        wall_seconds += max(0.0, seconds)
+        gpu_seconds += max(0.0, seconds) * started.num_gpus
+    return wall_seconds, gpu_seconds
 
 
 def seconds_between(begin: str, end: str) -> float:

@@ -23,7 +23,7 @@ from aiayn.runs.attempts import (
     Event,
     Started,
     seconds_between,
-    summarise_attempts,
+    sum_seconds,
 )
 from aiayn.runs.locks import is_held
 from aiayn.runs.log import LogTail, read_log_tail, read_max_update
@@ -178,7 +178,7 @@ def _status_of(
     until = evidence.now if state == "running" else evidence.last_activity
     # An attempt that has just begun may be younger than every sign of life of the attempt before.
     last_began = max((event.time for event in events if isinstance(event, Started)), default="")
-    costs = summarise_attempts(events, until=max(until, last_began) if until else None)
+    wall_seconds, gpu_seconds = sum_seconds(events, until=max(until, last_began) if until else None)
     saved = folder.newest_update()
     loss_bits = log.loss_bits if log is not None else None
     output_path = folder.output_path(evidence.newer_job.job) if evidence.newer_job else None
@@ -191,9 +191,9 @@ def _status_of(
         loss_bits=loss_bits,
         saved_update=saved,
         events=events,
-        num_attempts=costs.num_attempts,
-        gpu_hours=costs.gpu_seconds / 3600,
-        wall_hours=costs.wall_seconds / 3600,
+        num_attempts=sum(isinstance(event, Started) for event in events),
+        gpu_hours=gpu_seconds / 3600,
+        wall_hours=wall_seconds / 3600,
         run_folder=str(folder),
         log_path=str(find_packed(folder.log_path) or ""),
         output_path=str(output_path) if output_path and output_path.exists() else "",

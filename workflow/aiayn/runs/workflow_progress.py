@@ -1,14 +1,12 @@
 """Shows how far a workflow is: its running jobs, the updates of each training, and the time left.
 
-Only the process of snakemake writes, for all jobs. On a terminal it rewrites one block of lines.
-Into a pipe it writes a line after 30 seconds, and then a line whenever a training has made a
-further tenth of its updates.
+Only the process of snakemake writes, for all jobs: a line after 30 seconds, and then a line
+whenever a training has made a further tenth of its updates.
 """
 
 import contextlib
 import logging
 import re
-import shutil
 import sys
 import threading
 import time
@@ -22,10 +20,9 @@ from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status_text import format_duration
 
 TRAINING_RULE = "train"
-PRINTING_RULE = "tables"  # prints Table 2 itself, where a block would be overwritten
-REDRAW_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 FIRST_LINE_SECONDS = 30.0
-MAX_GAP_SECONDS = 600.0  # between lines in a pipe. Before that, a tenth of the time since the start
+MAX_GAP_SECONDS = 600.0  # between lines. Before that, a tenth of the time since the start
 INTERRUPTED = "Terminating processes on user request"
 LOCKED = "Directory cannot be locked"
 # A bar of tqdm in a log: `decode:  45%|####  | 450/1000 [00:12<00:14, ...]`
@@ -64,7 +61,7 @@ class WorkflowProgress:
         self._steps = "no step done yet"
         self._begin = self._last_line = time.monotonic()
         self._last_tenths: list[int] = []
-        self._is_interrupted = self._has_block = False
+        self._is_interrupted = False
         self._ended = threading.Event()
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -76,10 +73,7 @@ class WorkflowProgress:
         # Snakemake's log records say which jobs begin and end, and how far all is.
         self._note(vars(record))
         # Ctrl-C is the user's wish: what snakemake calls errors then is none, and `stop` says more.
-        is_shown = not self._is_interrupted and (self._shows_all or _is_for_terminal(record))
-        if is_shown:
-            self._clear()
-        return is_shown
+        return not self._is_interrupted and (self._shows_all or _is_for_terminal(record))
 
     def start(self, *, shows_all: bool) -> None:
         """Begin to show progress, until `stop`. With `shows_all` all of Snakemake's log is shown,
@@ -91,7 +85,6 @@ class WorkflowProgress:
     def stop(self) -> None:
         """End the progress. After Ctrl-C, say what was saved."""
         self._ended.set()
-        self._clear()
         if self._is_interrupted:
             for job in self._job_by_number.values():
                 if job.rule == TRAINING_RULE and (folder := self._run_folder(job)):
@@ -130,7 +123,7 @@ class WorkflowProgress:
         )
 
     def is_due(self, now: float, tenths: list[int]) -> bool:
-        """Return whether a pipe gets a line: there is news, and the last line is old enough."""
+        """Return whether a line is due: there is news, and the last line is old enough."""
         gap = min(MAX_GAP_SECONDS, max(FIRST_LINE_SECONDS, (now - self._begin) / 10))
         return tenths != self._last_tenths and now - self._last_line >= gap
 
@@ -151,7 +144,6 @@ class WorkflowProgress:
         # Snakemake has no event for these two, only the words of its messages.
         elif text.startswith(INTERRUPTED):
             self._is_interrupted = True
-            self._clear()
             self._write("interrupted: trainings save, which takes some seconds\n")
         elif LOCKED in text:
             values["msg"] = (
@@ -161,37 +153,16 @@ class WorkflowProgress:
             )
 
     def _show_until_the_end(self) -> None:
-        while not self._ended.wait(REDRAW_SECONDS):
+        while not self._ended.wait(LOOK_SECONDS):
             if self._is_interrupted or not self._job_by_number:
                 continue
             # Files may vanish while they are read, and a reader of the pipe may leave.
             with contextlib.suppress(OSError, ValueError):
                 now = time.monotonic()
                 lines, tenths = self.look(now)
-                if self._stream.isatty():
-                    self._draw([self._steps, *lines])
-                elif self.is_due(now, tenths):
+                if self.is_due(now, tenths):
                     self._write("; ".join([self._steps, *lines]) + "\n")
                     self._last_line, self._last_tenths = now, tenths
-
-    def _draw(self, lines: list[str]) -> None:
-        """Draw the block below the cursor. The cursor stays on an empty line above the block.
-
-        If a different process prints a line, the line fills the empty line, and the next block is
-        drawn below it.
-        """
-        self._clear()
-        if any(job.rule == PRINTING_RULE for job in list(self._job_by_number.values())):
-            return
-        columns, rows = shutil.get_terminal_size()
-        shown = [line[: columns - 1] for line in lines[: rows - 3]]
-        self._write("\n" + "\n".join(shown) + f"\r\x1b[{len(shown)}A")
-        self._has_block = True
-
-    def _clear(self) -> None:
-        if self._has_block:
-            self._write("\r\x1b[J")
-            self._has_block = False
 
     def _write(self, text: str) -> None:
         with contextlib.suppress(OSError):

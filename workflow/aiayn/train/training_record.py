@@ -12,7 +12,7 @@ from aiayn.machine import cpu_name
 from aiayn.model.attention import chosen_kernels
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import Hardware, SavedModel, TrainRecord
-from aiayn.runs.attempts import Started, summarise_attempts
+from aiayn.runs.attempts import Started, attempt_seconds, sum_seconds
 from aiayn.runs.checkpoint_names import list_checkpoints, update_of
 from aiayn.spec.training import MAX_POSITIONS, TrainingSpec
 from aiayn.train.checkpoints import (
@@ -66,7 +66,9 @@ def make_record(
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
     # The digest of the record must be of bytes that were read back, not of those in memory.
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
-    summary = summarise_attempts(request.folder.events(), until=until)
+    events = request.folder.events()
+    seconds_of_attempts = [seconds for _, seconds in attempt_seconds(events, until=until)]
+    wall_seconds, gpu_seconds = sum_seconds(events, until=until)
     # The driver's command, not submitit's command line of this process.
     provenance = gather_provenance(command=request.command)
     # Only a GPU has several kernels of attention to choose from.
@@ -80,8 +82,8 @@ def make_record(
         system=request.system,
         seed=request.seed,
         updates=update_of(full_path),
-        wall_seconds=summary.wall_seconds,
-        gpu_seconds=summary.gpu_seconds,
+        wall_seconds=wall_seconds,
+        gpu_seconds=gpu_seconds,
         hardware=Hardware(
             device=started.device,
             cpu=cpu_name(),
@@ -91,7 +93,7 @@ def make_record(
             threads_per_rank=request.threads_per_rank,
         ),
         tokens=int(state["num_target_tokens"]),
-        num_attempts=summary.num_attempts,
+        num_attempts=len(seconds_of_attempts),
         num_parameters=count_parameters(tensors),
         run_folder=request.folder.path,
         log_path=request.folder.log_path,
@@ -101,7 +103,7 @@ def make_record(
         kernels=kernels,
         beginning=request.beginning,
         num_left_out=_num_left_out(request),
-        num_backward_attempts=summary.num_backward,
+        num_backward_attempts=sum(seconds < 0 for seconds in seconds_of_attempts),
     )
 
 
