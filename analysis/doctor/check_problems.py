@@ -45,6 +45,7 @@ FIX_OF_STATEMENT = "read the line; `aiayn tables --from-logs` sets the number ap
 def check_problems(case: Case) -> Checked:
     """Report what keeps the BLEU of a test set out: settings, and statements of a log."""
     stated = [problem for problem in case.problems if concerns_bleu(problem) and problem.is_stated]
+    # Causes depend on the other problems: d_k follows from the number of heads.
     names = {problem.quantity for problem in stated}
     problems_by_cause: dict[str, list[Problem]] = {}
     for problem in stated:
@@ -73,11 +74,13 @@ def cause_of(problem: Problem, names: Collection[str]) -> str:
 
 
 def _finding(case: Case, cause: str, listed: Sequence[Problem]) -> Finding:
+    # The setting comes before what follows from it, so that its value is the title.
     evidence = sorted(listed, key=_order_in_cause)
     first = evidence[0]
     title, fix = f"{first.label}, expected {first.expected}", FIX_OF_STATEMENT
     if cause in KNOWN_FINDINGS:
         title, fix = KNOWN_FINDINGS[cause].title, KNOWN_FINDINGS[cause].fix
+    # Flags take the number itself, as 26000, and not as a sentence shows it.
     elif first.quantity in SYMBOL_RULES:
         value = first.expected.removeprefix("about ").replace(",", "")
         fix = SYMBOL_RULES[first.quantity].flags.format(value)
@@ -103,6 +106,7 @@ def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None
     the system's.
     """
     value = listed[0].value
+    # Costs of averages are published by the number of checkpoints.
     if cause == "average":
         return float(num_averaged(str(value))) or None
     if cause == "tokens_per_update":
@@ -113,7 +117,7 @@ def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None
     ratio = number / expected if expected else None
     if cause != "updates" or ratio is None:
         return ratio
-    # Fewer updates of more tokens each are not too few; as many updates of fewer tokens each are a
+    # Fewer updates of more tokens each are not too few. As many updates of fewer tokens each are a
     # small batch.
     both = ratio, ratio * (tokens_ratio(case) or 1.0)
     if max(both) < MIN_RATIO or min(both) > MAX_RATIO:
@@ -128,6 +132,7 @@ def tokens_ratio(case: Case) -> float | None:
     expected = expected_number(case, "tokens_per_update")
     if case.training is None or not expected:
         return None
+    # Printed tokens are what was trained on. The product of arguments includes padding.
     value_by_quantity = {fact.quantity: fact.value for fact in case.training.facts}
     tokens = real(value_by_quantity.get("target_tokens")) or real(
         value_by_quantity.get("tokens_per_update")
@@ -138,4 +143,5 @@ def tokens_ratio(case: Case) -> float | None:
 def expected_number(case: Case, quantity: str) -> float | None:
     """Return the system's value of a quantity, or None if it is not a number."""
     value = case.claim.target.values.get(quantity)
+    # Several allowed values have no ratio.
     return None if isinstance(value, tuple) else real(value)

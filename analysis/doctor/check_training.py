@@ -19,7 +19,7 @@ DIVERGED_BITS = 2.0
 # they separate the other half, too (tests/doctor/test_start.py): plateaus at 0.31 that fall by
 # 0.05, while started trainings end below 0.25 or still fall by 0.4. A small or hard text has a
 # plateau as high that is over-fitting: then training is far below it already when it is reached
-# (flores #7, 7.6 BLEU: validation at 4.6 bits, training at 2.1; our unstarted big: 4.14 and 3.65).
+# (flores #7, 7.6 BLEU: validation at 4.6 bits, training at 2.1. Our unstarted big: 4.14 and 3.65).
 # And no such model translates: big had 11.8 BLEU.
 MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
 MAX_PLATEAU_GAP, MAX_UNSTARTED_BLEU = 1.0, 15.0
@@ -71,6 +71,7 @@ def check_start(case: Case) -> Checked:
     if training is None or not any(sizes) or len(validations) < MIN_VALIDATIONS:
         return f"the start ({MIN_VALIDATIONS} validations and the vocabulary's size are needed)"
     begin, best = validations[-1].update * 2 / 3, min(map(_bits, validations))
+    # A plateau that still falls in the last third is not yet a fault.
     early = [_bits(line) for line in validations if line.update <= begin]
     late = [_bits(line) for line in validations if line.update > begin]
     if not early:
@@ -105,9 +106,11 @@ def _reads_its_source(training: Training, validations: Sequence[Statistics], bes
     """Return whether a training on a plateau is known to use its source: its validations have a
     BLEU that no language model reaches, or it over-fits.
     """
+    # Translations with such a BLEU need the source.
     for line in training.validations:
         if line.value_by_name.get("bleu", 0.0) > MAX_UNSTARTED_BLEU:
             return True
+    # Over-fitting shows in the training loss at the time when the plateau was reached.
     reached = next(line for line in validations if _bits(line) <= best + MAX_PLATEAU_FALL)
     later = [line for line in training.epochs if line.update >= reached.update and line.nll_bits]
     return bool(later) and _bits(reached) - _bits(later[0]) > MAX_PLATEAU_GAP

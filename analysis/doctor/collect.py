@@ -53,6 +53,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
     Raises:
         RecordError: if a file is malformed, or was written by a different run.
     """
+    # What was searched is in the records of `decode`, because our runs have no log of it.
     scale_folder = results_folder / claim.target.scale
     evaluated = f"{train.corpus}/{train.system}/seed{train.seed}"
     case = _case_of_logs(claim, _logs_of_run(train), ())
@@ -69,6 +70,7 @@ def _logs_of_run(train: TrainRecord) -> list[LogFile]:
 
     The record says that the two runs are one training, with checkpoints in two folders.
     """
+    # The log may be in an archive of a pack.
     own_path = find_packed(train.log_path)
     files = [] if own_path is None else [read_log(own_path, str(own_path))]
     if train.beginning is None or not files:
@@ -77,6 +79,7 @@ def _logs_of_run(train: TrainRecord) -> list[LogFile]:
     path = find_packed(runs_folder / train.beginning.run / train.log_path.name)
     if path is not None:
         files.append(read_log(path, str(path)))
+    # One save folder for both lets the reader join them.
     for file in files:
         for section in file.sections:
             section.save_folder = f"/{train.run}"
@@ -98,6 +101,7 @@ def _decoded(
     records = []
     for path in glob(scale_folder, f"decode/{evaluated}/last*/*.json"):
         record = read_record(path, Hypotheses)
+        # Results may be older than the run, if its training was made again.
         if record.run != train.run:
             raise RecordError(
                 f"{path}: of run {record.run}, expected {train.run}; rerun `decode`, or name"
@@ -105,6 +109,7 @@ def _decoded(
             )
         if split_alpha(path.stem)[1] is None:
             records.append((path, record))
+    # Without the tables' average any other is a difference to report.
     averages = {(record.testset, record.average) for _, record in records}
     compared = []
     for path, record in records:
@@ -124,10 +129,12 @@ def _facts_of_record(path: Path, record: Hypotheses, scale_folder: Path) -> Iter
         "average": record.average,
         "num_scored": record.num_lines,
     }
+    # The limit is linear in the length, so two lengths show it, as in a log.
     if limit := _MAX_LENGTH.search(record.signature):
         for num_tokens in (20, 100):
             most = float(limit[1]) * num_tokens + int(limit[2])
             value_by_quantity[f"limit_of_{num_tokens}_tokens"] = most
+    # A run that was not scored yet still has a search to check.
     score_path = scale_folder / "score" / path.relative_to(scale_folder / "decode")
     if exists(score_path):
         value_by_quantity["bleu"] = read_record(score_path, ScoreRecords).scores[0].value
@@ -157,6 +164,7 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
 
 def _case_of_logs(claim: Claim, files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Case:
     """Return a case with what the judge finds in logs."""
+    # The claim is the only target, also at a smaller scale.
     logs = judge_logs(join_logs(files), [claim.target], Path(), is_claimed=True)
     training = training_in(claim.name, logs)
     reasons = [*map(reason_not_read, files), *(left.why for left in left_out if not left.is_count)]
@@ -189,5 +197,6 @@ def training_in(name: str, logs: JoinedLogs) -> Training | None:
     if not names:
         return None
     training, last = logs.trainings[0], logs.trainings[0].last
+    # Lines that look like statistics, without anything else, are no training to judge.
     is_stated = last.arguments or training.validations or last.value("num_parameters")
     return training if is_stated else None

@@ -53,6 +53,7 @@ class _PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         is_known = self.what == finding.cause and corpus in self.corpora.split()
         if not is_known or self.systems not in ("", kind):
             return False
+        # A cost without bounds counts for any size.
         if not self.at_least and not self.at_most:
             return True
         low, high = float(self.at_least or 0), float(self.at_most or math.inf)
@@ -63,6 +64,7 @@ class _PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """The bounds in BLEU, negative if the difference raises the score."""
         low = float(self.cost_low)
         high = None if self.cost_high == WHOLE_SCORE else float(self.cost_high)
+        # A gain is a negative cost, so that the bounds change places.
         if self.direction == "raises":
             low, high = -(high or 0.0), -low
         source = f"{self.evidence}; {self.source}"
@@ -90,6 +92,7 @@ def add_costs(diagnosis: Diagnosis) -> Diagnosis:
     findings = []
     for finding in diagnosis.findings:
         cost = finding.cost
+        # A symptom has the cost of its cause, which must not be counted twice.
         if cost is None and not finding.is_symptom:
             cost = _published_cost(finding, diagnosis, costs)
         findings.append(msgspec.structs.replace(finding, cost=cost))
@@ -127,6 +130,7 @@ def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _kind(cost: Cost) -> int:
+    # What raises the score does not explain why it is low.
     if cost.is_gain:
         return 3
     if not cost.source:
@@ -140,10 +144,12 @@ def _published_cost(
     """Return the published cost of a finding. It ranges from the lowest to the highest of all
     published costs that apply to the finding, and has the lowest certainty among them.
     """
+    # Costs are published for base and big. Rows of Table 3 are variations of base.
     kind = "big" if diagnosis.system.startswith("big") else "base"
     published = [row.cost for row in costs if row.concerns(finding, diagnosis.corpus, kind)]
     if finding.cause == "definition":
         published += _definition_costs(str(finding.evidence[0].value), diagnosis.corpus)
+    # A guess from a different corpus would be worse than none.
     if not published:
         return UNKNOWN_COST
     most = max(cost.most for cost in published)

@@ -19,7 +19,7 @@ from analysis.doctor.collect import collect_folder, collect_run
 from analysis.doctor.costs import add_costs
 from analysis.doctor.types import Case, Checked, Claim, Diagnosis, Finding
 
-# In this order; it decides between findings of equal cost.
+# Their order decides between findings of equal cost.
 CHECKS: tuple[Callable[[Case], Checked], ...] = (
     check_problems,
     check_divergence,
@@ -36,6 +36,7 @@ def diagnose_run(
     its system's own values.
     """
     train = read_train_record(path, runs_folder)
+    # The folder of a record has the name of its scale.
     scale = path.relative_to(results_folder).parts[0]
     claim = make_claim(train.run, scale, train.system, train.corpus, overrides)
     case = collect_run(results_folder, train, claim)
@@ -54,9 +55,11 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
     Raises:
         ConfigError: if the scale, system or corpus does not exist.
     """
+    # The system's own file counts, and not the spec in the record, which may have the fault.
     spec = overridden(read_system(system, scale), overrides)
     corpus = read_corpus(corpus_name)
     pair = corpus.language_pair
+    # A system that the paper does not print has no average to compare with.
     evaluations = evaluations_of(pair, system) if is_asked_for(pair, system) else []
     claim = Claim(
         name,

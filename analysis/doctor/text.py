@@ -57,6 +57,7 @@ def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
     yield from wrapped(f"{number}. {finding.title}", "", "   ")
     shown_place = ""
     for problem in finding.evidence:
+        # Several facts of one line have its place once.
         if problem.place != shown_place:
             shown_place = problem.place
             yield from _labelled("evidence", shown_place)
@@ -75,10 +76,12 @@ def words_of_cost(cost: Cost) -> str:
 
     A cost of unknown size is its words.
     """
+    # Such a cost is known in words only.
     if cost.low is None:
         return cost.words
     bounds = [cost.low, cost.high]
     if cost.is_gain:
+        # The sign is in the word `adds`, and the lower number comes first.
         bounds = [abs(cost.high or 0.0), abs(cost.low)]
     amount = " to ".join(
         dict.fromkeys("all" if bound is None else f"{bound:.1f}" for bound in bounds)

@@ -56,10 +56,10 @@ class Case(msgspec.Struct, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a fault in BLEU, positive if it lowers the score; without `low` the cost is not
-    known as a number, and without `high` the whole score may be lost.
+    """The cost of a fault in BLEU, positive if it lowers the score. Without `low` the cost is not
+    known as a number. Without `high` the whole score may be lost.
 
-    `certainty` is '' for a cost measured on this run; else how well the cost itself is known:
+    `certainty` is '' for a cost measured on this run. Otherwise it says how well the cost is known:
     `confirmed` (a second measurement, or the number's author), `measured` (the effect, its cause
     inferred), `suspected`, `planted`. An unknown cost has only `words`.
     """

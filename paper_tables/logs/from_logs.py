@@ -70,6 +70,7 @@ def make_page_of_logs(
     _require_logs(listing_by_folder, files, left_out, recorded_by_scale)
     logs = judge_logs(join_logs(files), read_targets(SCALES, config_folder), root)
     scale_by_name = _scale_by_name(logs.trainings, recorded_by_scale)
+    # A record has a BLEU by definition and all attempts, so it counts and not the log.
     unrecorded = [training for training in logs.trainings if training.name not in scale_by_name]
     rows = rows_of(unrecorded)
     table_of_logs = compact(lay_out_logs(logs, scale_by_name, left_out))
@@ -82,6 +83,7 @@ def make_page_of_logs(
     tables = [*tables, *([] if first_tables else [table_of_logs])]
     for table in (*first_tables, *tables):
         write_table(table, output_folder / "tables")
+    # The page of a scale has the numbers of our runs, so this page links to it.
     facts = []
     banners = []
     for scale, recorded in recorded_by_scale.items():
@@ -131,6 +133,7 @@ def _require_logs(
     Raises:
         RecordError: with the kinds of file that are there.
     """
+    # A page without a number would look like success.
     if recorded_by_scale or any(file.sections for file in files):
         return
     seen = [reason_not_read(file) for file in files]
@@ -155,6 +158,7 @@ def _scale_by_name(
             scale_by_run[train.run] = scale
     scale_by_name = {}
     for training in trainings:
+        # A log of ours has the same name in each run, so its folder tells which run it is.
         folder = posixpath.dirname(training.first.path)
         run = posixpath.basename(folder)  # a run's folder has its name
         if run in scale_by_run:
@@ -173,6 +177,7 @@ def _read_files(
     if num_logs > FEW_LOGS:
         logger.info(f"reading {num_logs:,} logs, some twenty a second")
     for folder, listing in listing_by_folder.items():
+        # Two folders may hold files of the same name.
         prefix = "" if is_single else f"{folder.as_posix()}/"
         for path in listing.log_paths:
             files.append(read_log(folder / path, f"{prefix}{path}"))
@@ -190,9 +195,11 @@ def judged_folder(folder: Path) -> JoinedLogs:
 def _sentence(logs: JoinedLogs, rows: Rows, recorded: Collection[str]) -> str:
     """Return what was read and what it fills, in a sentence."""
     num_logs, num_trainings = len(logs.file_by_path), len(logs.trainings)
+    # Nothing of the logs is in a table of this page, so rows would only confuse.
     if len(recorded) == num_trainings and num_trainings:
         return f"{num_logs:,} logs of {num_trainings:,} trainings, whose records fill the tables."
     num_averaged = sum(len(trainings) for _, trainings in rows)
+    # A row is there once for each version.
     names = list(dict.fromkeys(name_of_key(target.system) for target, _ in rows))
     beginning = f"{num_logs:,} logs read: {num_averaged:,} of {num_trainings:,} trainings fill"
     if not names:

@@ -40,6 +40,7 @@ def make_tables_from_logs(
     listing_by_folder = {folder: list_folder(folder) for folder in _without_nested(folders)}
     recorded_by_scale = _read_records(listing_by_folder.values(), config_folder)
     logs = make_page_of_logs(listing_by_folder, recorded_by_scale, output_folder, config_folder)
+    # The curves of a scale are drawn from the logs, because records have no curves.
     log_path_by_run = _logs_of_runs(listing_by_folder)
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
     pages: list[Path] = []
@@ -73,6 +74,7 @@ def make_tables_from_logs(
 def _without_nested(folders: Sequence[Path]) -> list[Path]:
     """Return each folder once. Leave out folders that are inside another listed folder."""
     folder_by_place: dict[Path, Path] = {}
+    # The same folder may be given under two paths, which would count its trainings twice.
     for folder in folders:
         folder_by_place.setdefault(folder.resolve(), folder)
     distinct = []
@@ -85,6 +87,7 @@ def _without_nested(folders: Sequence[Path]) -> list[Path]:
 def _read_records(listings: Iterable[Listing], config_folder: Path) -> dict[str, RecordedResults]:
     """Return the results of each scale that has a `results/<scale>/` in the folders."""
     results_folders_by_scale: dict[str, list[Path]] = {}
+    # Results of one scale may lie in several folders, such as two machines.
     for listing in listings:
         for folder in listing.scale_folders:
             resolved = folder.resolve()

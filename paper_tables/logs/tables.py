@@ -34,6 +34,7 @@ def lay_out_logs(
         Column("fills", "Fills", side="label"),
         Column("why_not", "Set apart or not filled, and why", side="label"),
     )
+    # Rows are sorted by file at the end, so that each log is next to its neighbours in the folder.
     rows: list[tuple[str, list[dict[str, Any]]]] = []
     for file in logs.file_by_path.values():
         if problem := reason_not_read(file):
@@ -43,11 +44,13 @@ def lay_out_logs(
     for training in logs.trainings:
         name = training.name
         fills, unused = _numbers(training)
+        # The records of a run of ours fill the tables, and not its log.
         if name in scale_by_name:
             fills = f"the tables of scale {scale_by_name[name]}, by its records"
         why = _why(unused, training.problems)
         row = _log_row(name, _describe_training(training), _row_words(training), fills, why)
         rows.append((name, row))
+        # A copy has no numbers of its own, but a reader looks for each file.
         for copy in training.copies:
             text = f"{copy}: the same training as {name}: it counts once"
             rows.append((copy, _log_row(copy, "copy of a training", "", "", text)))
@@ -79,6 +82,7 @@ def lay_out_logs(
 
 def _why(unused: Sequence[str], problems: Sequence[Problem]) -> str:
     """Return problems, each with its reason, and notes, without repetitions."""
+    # Problems come first, because they keep numbers out.
     reasons = [problem.text for problem in problems if problem.keeps_out]
     notes = [problem for problem in problems if not problem.keeps_out]
     texts = [*unused, *dict.fromkeys(reasons)]
@@ -105,6 +109,7 @@ def _generation_row(generation: Generation) -> list[dict[str, Any]]:
     section, training = generation.section, generation.training
     fills, unused = "", []
     if generation.bleu is not None:
+        # A BLEU without its definition and test set is no number.
         role = generation.role or "test set not stated"
         score = f"{generation.metric} ({role}) {rounded(generation.bleu, BLEU)}"
         if generation.value is not None:
@@ -122,6 +127,7 @@ def _describe_training(training: Training) -> str:
     """Describe a training in one line."""
     parts = ["training", f"update {training.last.last_update:,}"]
     parts += [f"seed {training.seed}"] if training.seed is not None else []
+    # fairseq prints `training on 1 GPUs` on a CPU, too.
     num_gpus = training.last.value("num_gpus")
     if training.last.arguments.get("cpu") is True:
         parts.append("CPU")
@@ -137,6 +143,7 @@ def _row_words(training: Training) -> str:
     target = training.target
     if training.row is not None:
         return training.row.name
+    # Statistics that were pasted without a start line fit no row, however near.
     if not training.last.arguments:
         return "unknown: no hyper-parameters in the log"
     if target is None:
@@ -157,6 +164,7 @@ def _numbers(training: Training) -> tuple[str, list[str]]:
     for name, value in training.stated.items():
         unit = " million" if name == "num_parameters" else ""
         number = f"{name} {rounded(value, name)}{unit}"
+        # Each stated number is in one of the two columns, so that nothing is left out in silence.
         (fills if name in training.value_by_metric else unused).append(number)
     if PERPLEXITY_METRIC not in training.stated:
         unused.append(f"no {PERPLEXITY_METRIC}")

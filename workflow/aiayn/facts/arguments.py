@@ -66,7 +66,7 @@ for _side in ("encoder", "decoder"):
         f"{_side}_learned_pos": False,
     }
 _NESTED = ("encoder", "decoder", "quant_noise")
-_MAX_CHARACTERS = 200  # of a value; `data` may be a long list of shards
+_MAX_CHARACTERS = 200  # of a value: `data` may be a long list of shards
 _STRING = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
 # `<ChoiceEnum.ddp: 'ddp'>` and `???` are not Python, so they become strings.
 _NO_PYTHON = re.compile(rf"({_STRING})|<[^<>]*>|\?\?\?")

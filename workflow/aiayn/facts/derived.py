@@ -41,7 +41,7 @@ MIN_PROGRESS = (
 )
 NUM_NEAR = 5  # number of lines within epochs: their mean batch is compared with the epochs'
 CLOCK_SECONDS = 120.0  # fairseq's lines before and after the measured time
-# fairseq's prepare-wmt14en2de.sh without --icml17 reads WMT17's text; the number is its output.
+# fairseq's prepare-wmt14en2de.sh without --icml17 reads WMT17's text. The number is its output.
 WMT17_PAIRS = 3_961_179
 _YEAR = re.compile(r"wmt[_-]?(?:20)?(\d\d)(?!\d)", re.IGNORECASE)
 

@@ -32,7 +32,7 @@ MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
 MAX_SAMPLES = 128  # of a longer log every second, every fourth and so on is kept
 MAX_LINES_LOOKED_AT = 5000  # for the form of a log that is not fairseq's
-# fairseq's, hydra's and Python's default form of time, level and logger; `| ` up to 0.8.
+# fairseq's, hydra's and Python's default form of time, level and logger. Up to 0.8 it is `| `.
 _HEAD = re.compile(
     rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[,.]\d+)? \| (\w+) \| ([\w.]+) \| "
     rb"|\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.]\d+\]\[([\w.]+)\]\[(\w+)\] - "
@@ -484,7 +484,7 @@ def _check_perplexity(section: Section, statistics: Statistics) -> None:
     ppl = values.get("ppl")
     if bits is None or ppl is None or not 0 <= bits < 30:
         return
-    # Three decimals of bits are a relative 0.00035 of the perplexity; two digits if it is rounded.
+    # Three decimals of bits are a relative 0.00035 of the perplexity. It has two digits.
     slack = 0.0051 + 0.0007 * 2.0**bits
     if abs(2.0**bits - ppl) > slack:
         section.mention("conflict", "perplexity and loss contradict each other", statistics.line)

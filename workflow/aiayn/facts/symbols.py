@@ -37,7 +37,7 @@ _WORDS_BY_SWITCH = {
     "positions": ("sinusoidal", "learned"),
     "norm_order": ("post", "pre"),
 }  # off, on
-# fairseq's names of the transformer as it is; other names (transformer_align, dlcl_transformer) are
+# fairseq's names of the transformer as it is. Other names (transformer_align, dlcl_transformer) are
 # other models.
 _TRANSFORMER = re.compile(
     OUR_ARCHITECTURE + r"|transformer(_iwslt_de_en|(_vaswani)?_wmt_en_(de|fr)(_big)?(_t2t)?|_tiny)?"
@@ -55,7 +55,7 @@ _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
 class _SymbolRule(msgspec.Struct, frozen=True):
     """How fairseq sets a symbol.
 
-    `keys` are arguments that have the symbol's value; the first that is stated counts. They are ''
+    `keys` are arguments that have the symbol's value. The first that is stated counts. They are ''
     for a symbol that is computed. `flags` is what gives it the value {0}.
     """
 

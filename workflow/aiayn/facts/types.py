@@ -14,7 +14,7 @@ from aiayn.facts.statistics import Statistics
 
 Value = bool | int | float | str | None
 Program = Literal["train", "generate", "average"]
-# a subword; a training that diverged prints thousands, and a uniform guess costs about 15
+# a subword: a training that diverged prints thousands, and a uniform guess costs about 15
 MAX_BITS = 100.0
 MAX_MENTIONED = 20  # unknown, torn or contradicting lines of a section
 DEFAULT_INTERVAL = 1000  # of lines of statistics, in updates: fairseq up to 0.9

@@ -57,7 +57,7 @@ def judge(
             )
 
     def first_number(problem: Problem) -> int:
-        """Return the position of the first number that a problem keeps out; notes are last."""
+        """Return the position of the first number that a problem keeps out. Notes are last."""
         return numbers.index(problem.keeps_out[0]) if problem.keeps_out else len(numbers)
 
     return sorted(problem_by_fact.values(), key=first_number)

@@ -17,7 +17,7 @@ from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
 from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, sum_seconds
 from aiayn.speeds import PRECISION_BY_NAME, published_range
 
-# The published model with which the speed of a system is compared; none for other sizes.
+# The published model with which the speed of a system is compared. Other sizes have none.
 MODEL_BY_SYSTEM = {"base": "base", "big": "big", "big_enfr": "big"}
 VERSION_BY_FORM = {
     "print": "fairseq 0.9 or before",
@@ -73,8 +73,8 @@ def _events(training: Training, root: Path) -> list[Event] | None:
 
 
 def _add_numbers(training: Training, events: list[Event] | None) -> None:
-    """Add the version and the numbers of a training. `events` are the attempts of a run of ours;
-    their commits are facts.
+    """Add the version and the numbers of a training. `events` are the attempts of a run of ours.
+    Their commits are facts.
     """
     last, facts = training.last, training.facts
     training.version = VERSION_BY_FORM[last.form]

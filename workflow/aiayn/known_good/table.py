@@ -107,7 +107,7 @@ def _listed(text: str) -> tuple[Value, ...]:
 
 
 def _ends(text: str, target: Mapping[str, TargetValue]) -> tuple[Any, Any]:
-    """Return the ends of a range; NaN, which allows nothing, if the target does not have it."""
+    """Return the ends of a range. An end that the target lacks is NaN, which allows nothing."""
     low, _, high = text.partition("..")
     return _end(low, target, -math.inf), _end(high, target, math.inf)
 
@@ -120,7 +120,7 @@ def _end(text: str, target: Mapping[str, TargetValue], default: float) -> Any:
 
 
 def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
-    """Return whether two values are equal; numbers may differ by a relative tolerance."""
+    """Return whether two values are equal. Numbers may differ by a relative tolerance."""
     # 1 and True are equal in Python, and two different arguments.
     if isinstance(value, bool) or isinstance(expected, bool):
         return value is expected
@@ -130,7 +130,7 @@ def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
 
 
 def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
-    """Return allowed values in words: `0.1`, `3,003`, `0.5 to 1.05`; of a list the first."""
+    """Return allowed values in words: `0.1`, `3,003`, `0.5 to 1.05`. A list is shown by its first value."""
     first = allowed.split(" or ", maxsplit=1)[0]
     if ".." in first:
         low, high = _ends(first, target)

@@ -10,8 +10,8 @@ from aiayn.facts.trainings import ANY, Target, TargetValue
 from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.spec.system import CONFIG_FOLDER, DecodingSpec, TrainingSpec, read_system
 
-# Section 5.1: "about 4.5 million sentence pairs" and "36M sentences"; "about 37000 tokens" and
-# "32000". newstest2013 has 3,000 sentences, newstest2014 3,003; the tokens of the references depend
+# Section 5.1: "about 4.5 million sentence pairs" and "36M sentences", "about 37000 tokens" and
+# "32000". newstest2013 has 3,000 sentences, newstest2014 3,003. The tokens of the references depend
 # on the tokenizer: 60,000 to 72,000, and 70,000 to 92,000.
 _PAPER: dict[str, dict[str, TargetValue]] = {
     "en-de": {
