@@ -21,7 +21,7 @@ def read_cases(file_name: str, table: str = "case") -> list[Any]:
 
 
 def each_case(file_name: str, table: str = "case") -> pytest.MarkDecorator:
-    """Run a test once for each row; its parameters are the keys, which all rows share.
+    """Run a test once for each row. Its parameters are the keys, which all rows share.
 
     The first value of a row is its name in pytest's report.
     """

@@ -1,7 +1,7 @@
 """A run under a driver, with a clock whose waits take no time: a test lets something happen in
 each.
 
-A wait for a Slurm job is a step; a job of this machine is a stand-in whose whole life is a step.
+A wait for a Slurm job is a step. A job of this machine is a stand-in whose whole life is a step.
 """
 
 import os
@@ -41,7 +41,7 @@ class StepClock(Clock):
         return self.seconds
 
     def pause(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
-        """Let the next thing happen; a shorter pause is one between two looks for a heartbeat."""
+        """Let the next thing happen. A shorter pause is one between two looks for a heartbeat."""
         check()
         self.seconds += seconds
         if seconds > STEP_SECONDS:
@@ -69,7 +69,7 @@ class LocalJob:
 
 @dataclass
 class DrivenRun:
-    """A run of 3000 updates, its fake Slurm, and what a test lets its jobs do; the first job is 7."""
+    """A run of 3000 updates, its fake Slurm, and what a test lets its jobs do. The first job is 7."""
 
     request: TrainingRequest
     cluster: ClusterSpec
@@ -100,7 +100,7 @@ class DrivenRun:
         self.cluster = msgspec.structs.replace(self.cluster, **changes)
 
     def drive(self, *happenings: Step, launcher: str = "slurm", fresh: bool = False) -> None:
-        """Drive the run as `aiayn train` does; one thing happens at each wait, and none is left
+        """Drive the run as `aiayn train` does. One thing happens at each wait, and none is left
         over or missing.
         """
         self.clock.happenings = list(happenings)
@@ -141,7 +141,7 @@ class DrivenRun:
 
     def finish(self) -> None:
         """Train to the end."""
-        write_done(self.folder, updates=500, tokens=1, wall_seconds=1)
+        write_done(self.folder, tokens=1, wall_seconds=1)
 
     def set_heartbeat(self, seconds: float) -> None:
         """Let rank 0's lock have been touched at a time."""

@@ -22,7 +22,7 @@ def encoded_side(encoder: LineEncoder, lines: Sequence[str]) -> SideOfChunk:
 
 
 def encoded_lines(encoder: LineEncoder, lines: Sequence[str]) -> list[str]:
-    """Return each line's symbols, separated by blanks; each line ends in `</s>`."""
+    """Return each line's symbols, separated by blanks. Each line ends in `</s>`."""
     side = encoded_side(encoder, lines)
     ends = np.cumsum(side.lengths)[:-1]
     return [

@@ -43,7 +43,7 @@ sed -i "s/^\\([0-9]*\\)|[A-Z]*\\(|[^|]*|[^|]*|$name|\\)/\\1|CANCELLED\\2/" "{{fo
 
 
 class FakeSlurm:
-    """A folder of commands, to be the first of PATH, and the state that they show; the first job is
+    """A folder of commands, to be the first of PATH, and the state that they show. The first job is
     7.
     """
 
@@ -88,7 +88,7 @@ class FakeSlurm:
         (self.folder / "queue").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def set_state(self, job: str, state: str, reason: str = "None", node: str = "n1") -> None:
-        """Change a job of the queue; with state '' squeue forgets it."""
+        """Change a job of the queue. With state '' squeue forgets it."""
         lines = (self.folder / "queue").read_text(encoding="utf-8").split("\n")[:-1]
         kept = []
         for line in lines:

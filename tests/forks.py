@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def fork(work: Callable[[], object]) -> int:
-    """Start work in a fork and return its process number; it exits with the number that `work`
+    """Start work in a fork and return its process number. It exits with the number that `work`
     returns, else 0 or 1.
     """
     child = os.fork()

@@ -1,4 +1,4 @@
-"""Runs the cells of a notebook in their order in this interpreter, as a kernel would; no kernel is
+"""Runs the cells of a notebook in their order in this interpreter, as a kernel would. No kernel is
 needed.
 """
 

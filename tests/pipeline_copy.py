@@ -103,7 +103,7 @@ class Pipeline:
         }
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run snakemake to its end; standard error and output together are in `stdout`."""
+        """Run snakemake to its end. Standard error and output together are in `stdout`."""
         command, environment = self.command(*arguments), self.variables(**variables)
         with tempfile.TemporaryFile("w+") as output:
             child = fork(lambda: self._become_snakemake(command, environment, output))
@@ -114,7 +114,7 @@ class Pipeline:
     def _become_snakemake(
         self, command: list[str], environment: dict[str, str], output: IO[str]
     ) -> int:
-        """Do in a fork what the command does in a process of its own; return its exit code."""
+        """Do in a fork what the command does in a process of its own. Return its exit code."""
         signal.alarm(LONGEST_RUN_SECONDS)  # ends this process
         os.chdir(self.checkout)
         os.environ.clear()

@@ -101,7 +101,7 @@ def write_sealed(text: str, path: Path) -> None:
 
 
 def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
-    """Write the sheet, systems and corpora of a scale and return the site; `changes` are to the
+    """Write the sheet, systems and corpora of a scale and return the site. `changes` are to the
     ScaleSpec, and to the lists of `tests.sheets`.
     """
     config_folder = folder / "config"
@@ -238,7 +238,7 @@ def write_scores(
         )
 
 
-def write_dev_scores(site: Site, system: str, seed: int, bleu: float, ppl: float = 5.0) -> None:
+def write_dev_scores(site: Site, system: str, seed: int, bleu: float, ppl: float) -> None:
     """Write a system's scores on dev: BLEU as Table 3 prints it, sacreBLEU's one below, and
     perplexity.
     """
@@ -252,13 +252,13 @@ def write_dev_scores(site: Site, system: str, seed: int, bleu: float, ppl: float
             write_scores(site, evaluation, values)
 
 
-def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) -> None:
+def write_baselines(site: Site, corpus: str, testset: str) -> None:
     """Write the baselines of a corpus: the later named, the worse."""
     names = ("nearest", "dictionary", "copy")
     metrics = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_sacre_13a")
     scores: dict[str, list[ScoreRecord]] = {}
     for rank, name in enumerate(names, start=1):
-        scores[name] = [score_of(metric, value / rank, "e" * 64) for metric in metrics]
+        scores[name] = [score_of(metric, 8.25 / rank, "e" * 64) for metric in metrics]
     record = BaselineRecords(
         provenance=PROVENANCE, corpus=corpus, testset=testset, scores_by_baseline=scores
     )
@@ -278,7 +278,7 @@ def write_measured(site: Site) -> None:
     write_record(record, scale_record(site.results_folder, site.scale.scale, "measure"))
 
 
-def write_binarized(site: Site, corpus: str, target_language: str = "de", size: int = 504) -> None:
+def write_binarized(site: Site, corpus: str, target_language: str = "de") -> None:
     """Write the record of a data-bin of one joint vocabulary."""
     languages = ("en", target_language)
     record = msgspec.structs.replace(
@@ -287,7 +287,7 @@ def write_binarized(site: Site, corpus: str, target_language: str = "de", size: 
         target_language=target_language,
         dictionary_sha256_by_language=dict.fromkeys(languages, "d"),
         digest="x",
-        vocabulary_size_by_language=dict.fromkeys(languages, size),
+        vocabulary_size_by_language=dict.fromkeys(languages, 504),
         num_pairs_by_split={"train": 100},
         num_tokens_by_split_by_language={"train": {"en": 1100, target_language: 1000}},
     )
@@ -297,7 +297,7 @@ def write_binarized(site: Site, corpus: str, target_language: str = "de", size: 
 def write_attempt(
     site: Site, corpus: str, system: str, seed: int, *, update: int = 0, outcome: str | None = None
 ) -> Path:
-    """Write one attempt of a run: open, or ended with an outcome at `update`; return the run's
+    """Write one attempt of a run: open, or ended with an outcome at `update`. Return the run's
     folder.
     """
     folder = Path(site.scale.runs_folder) / run_of(corpus, system, seed)
@@ -360,9 +360,9 @@ def write_translations(site: Site, evaluation: Evaluation) -> None:
     """Write two lines that name system, seed and test set, their record, and their digest into the
     record of score.
     """
-    place = (site.results_folder, site.scale.scale)
+    scale_arguments = (site.results_folder, site.scale.scale)
     record_path, scored_path = (
-        evaluation_record(*place, verb, evaluation) for verb in ("decode", "score")
+        evaluation_record(*scale_arguments, verb, evaluation) for verb in ("decode", "score")
     )
     text_path = record_path.with_suffix(".txt")
     text_path.parent.mkdir(parents=True, exist_ok=True)

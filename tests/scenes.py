@@ -40,7 +40,7 @@ def fill_runs(runs: Path, slurm: FakeSlurm) -> None:
             path.write_text(text, encoding="utf-8")
     for digest in ("0a1b2c3d", "9f8e7d6c"):
         done = runs / f"demo_en_de-base-seed1-{digest}"
-        write_done(done, updates=500, tokens=600_000, wall_seconds=120)
+        write_done(done, tokens=600_000, wall_seconds=120)
     for job, state, run, reason, node in RUNS["queue"]:
         slurm.put(job, state, run, reason=reason, node=node)
 
@@ -61,7 +61,7 @@ def make_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_paper_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make results of the paper's scale, three seeds, with translations; base's are near 70."""
+    """Make results of the paper's scale, three seeds, with translations. Base's are near 70."""
     write_left(make_site(Path(), "paper", seeds=[1, 2, 3], has_baselines=False))
 
 
@@ -80,7 +80,7 @@ def make_forms(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "generated": GENERATED,
         "referencetokens": tokens(PLAIN),
     }
-    for name, lines in (files | {name: lines for name, (lines, _) in FORMS.items()}).items():
+    for name, lines in (files | FORMS).items():
         write_lines(lines, Path(f"{name.replace(',', '').replace(' ', '_')}.de"))
 
 

@@ -28,7 +28,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def make_rows(corpus_by_pair: Mapping[str, str], changes: Mapping[str, Any]) -> list[SheetRow]:
-    """Return the rows of a sheet, a row for each training; `changes` are to DEFAULTS."""
+    """Return the rows of a sheet, a row for each training. `changes` are to DEFAULTS."""
     lists = DEFAULTS | dict(changes)
     en_de, en_fr = corpus_by_pair["en-de"], corpus_by_pair["en-fr"]
     words_by_training: dict[tuple[str, str, int], list[str]] = {}

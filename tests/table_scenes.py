@@ -135,7 +135,7 @@ def make_demo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_paper(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the paper's scale: base is reproduced (mean 27.3, sd 0.1); the costs of its rows are
+    """Make the paper's scale: base is reproduced (mean 27.3, sd 0.1). The costs of its rows are
     known in every way.
     """
     own_specs("paper", monkeypatch)

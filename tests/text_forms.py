@@ -36,20 +36,18 @@ def sentence_pieces(lines: Sequence[str]) -> list[str]:
     return [" ".join(f"\u2581{word}" for word in line.split()) for line in lines]
 
 
-# The lines in each form, and the tags of that form.
 FORMS = {
-    "tokens": (tokens(OTHER), ("tokens",)),
-    "tokens, hyphens split": (
-        [line.replace("neu-alte", "neu @-@ alte") for line in tokens(OTHER)], ("tokens",),
-    ),
-    "tokens, not escaped": ([line.replace("&quot;", '"').replace("&amp;", "&") for line in tokens(OTHER)],
-                            ("tokens",)),
-    "pieces of tokens": (pieces(tokens(OTHER)), ("pieces", "tokens")),
-    "pieces of plain text": (pieces(OTHER), ("pieces",)),
-    "sentencepiece": (sentence_pieces(OTHER), ("pieces",)),
-    "lower case": ([line.lower() for line in OTHER], ("lower",)),
-    "all of it": ([line.lower() for line in pieces(tokens(OTHER))], ("pieces", "tokens", "lower")),
-}  # fmt: skip
+    "tokens": tokens(OTHER),
+    "tokens, hyphens split": [line.replace("neu-alte", "neu @-@ alte") for line in tokens(OTHER)],
+    "tokens, not escaped": [
+        line.replace("&quot;", '"').replace("&amp;", "&") for line in tokens(OTHER)
+    ],
+    "pieces of tokens": pieces(tokens(OTHER)),
+    "pieces of plain text": pieces(OTHER),
+    "sentencepiece": sentence_pieces(OTHER),
+    "lower case": [line.lower() for line in OTHER],
+    "all of it": [line.lower() for line in pieces(tokens(OTHER))],
+}
 # A log of fairseq-generate: in pieces, of tokens.
 GENERATED = [
     "2020-03-26 23:20:42 | INFO | fairseq_cli.generate | loading model(s) from avg.pt",

@@ -51,7 +51,7 @@ NEEDED_GB = "2 GB with torch's CPU build, 8 GB with CUDA's"  # downloads include
 SILENT_SECONDS = 30.0  # without a terminal: between two lines on the progress of pip
 
 
-class InstallError(Exception):
+class _InstallError(Exception):
     """A step failed. The message says why and what to do."""
 
 
@@ -74,7 +74,7 @@ def main() -> int:
         pip(["--no-build-isolation", "--no-deps", "--editable", "."])
         if sys.dont_write_bytecode:
             compile_packages()
-    except InstallError as error:
+    except _InstallError as error:
         print(f"make: {error}; then run make again", file=sys.stderr)
         return 1
     print(f"installed in {time.monotonic() - begin:.0f} s: {VENV}")
@@ -208,7 +208,7 @@ def run(command: list[str], variables: dict[str, str] | None = None) -> None:
     """Run a command of the installation.
 
     Raises:
-        InstallError: if it fails.
+        _InstallError: if it fails.
     """
     if VENV.exists():
         UNFINISHED.touch()
@@ -233,13 +233,13 @@ def run(command: list[str], variables: dict[str, str] | None = None) -> None:
     if return_code != 0:
         sys.stderr.write(text[-3000:])
         if other := re.search(r"DO NOT MATCH THE HASHES .*?\n\s*(\S+)", text, flags=re.DOTALL):
-            raise InstallError(
+            raise _InstallError(
                 f"what was downloaded as {other[1]} has another hash than in requirements/*.txt,"
                 " so nothing of it was installed: the download broke off, or the package index, a"
                 " proxy or a folder of wheels has a file that is not the published one; name"
                 " another index (PIP_INDEX_URL=...) if it happens again"
             )
-        raise InstallError(
+        raise _InstallError(
             f"{shlex.join(command)} failed, see above; for the network set https_proxy, or name a"
             f" mirror (PIP_INDEX_URL=...); for space free {NEEDED_GB}, or set TMPDIR to a larger"
             " disk"

@@ -80,6 +80,7 @@ def choose_launcher(args: ConfigFlags, scale: ScaleSpec) -> Literal["local", "sl
     """Return the launcher that the flags name. Without one as the flag `LAUNCHER` says."""
     if args.launcher is not None:
         return args.launcher
+    # Who names a cluster means to train there, even at a small scale.
     names_cluster = args.cluster is not None or any(
         change.partition("=")[0] == "cluster" for change in args.config
     )

@@ -37,6 +37,7 @@ def read_ratios(
         ran_on = record.hardware
         device = hardware.find_name(ran_on.gpu) if ran_on.num_gpus else ""
         size = vocabulary_size_by_corpus.get(record.corpus)
+        # Another device, an unknown corpus or an older spec says nothing about this plan.
         if training is None or size is None or device != machine.gpu:
             continue
         its_machine = msgspec.structs.replace(
@@ -67,6 +68,7 @@ def predict_scaled(
     ratio_by_run = ratios.get(training.precision)
     if not ratio_by_run or speed.formula is None:
         return speed
+    # The median, because one training on a busy machine would spoil a mean.
     ratio = statistics.median(ratio_by_run.values())
     expected = Hours(ratio * speed.formula.least, ratio * speed.formula.most)
     return msgspec.structs.replace(speed, expected=expected, no_hours="", runs=list(ratio_by_run))

@@ -32,6 +32,7 @@ def why_unsupported(system: SystemSpec, machine: Machine) -> str:
         refuse_untrainable(system.name, training)
     except ConfigError as error:
         return str(error)
+    # Asked a second time with the ranks, because the next step differs: here the machine is wrong.
     try:
         refuse_untrainable(system.name, training, num_ranks=machine.num_ranks)
     except ConfigError:

@@ -32,12 +32,14 @@ def choose_machine(
     Raises:
         UsageError: if a number of GPUs is given for a machine without GPUs.
     """
+    # Under Slurm the cluster's file says what a training gets. This machine may be a login node.
     if launcher == "slurm":
         default = default_gpu(hardware, precisions)
         machine = machine_of_cluster(
             cluster, hardware, gpu=gpu, num_gpus=num_gpus, default_gpu=default
         )
     else:
+        # On this machine the GPU that is here counts, unless the user asks about a different one.
         name = gpu or next(iter(gpu_names()), "")
         chosen_by = "the local launcher, which takes one by default"
         machine = machine_of_cores(1, 1, 1, chosen_by)
@@ -55,6 +57,7 @@ def default_gpu(hardware: HardwareSpec, precisions: Set[Precision]) -> str:
     """Return the GPU to plan for if the user does not choose one: the paper's GPU, if it supports
     the precisions.
     """
+    # In the order of hardware.yaml, the oldest cards first.
     for name in (PAPER_GPU, *hardware.gpu_by_name):
         if precisions <= hardware.gpu_by_name[name].rate_by_precision.keys():
             break

@@ -141,10 +141,12 @@ def make_plan(
     scale = experiment.scale
     corpora: dict[str, PlannedCorpus] = {}
     archives: dict[str, int] = {}
+    # Corpora share archives, such as WMT14's, so a file is counted once by its name.
     for name, corpus in experiment.corpora.items():
         corpora[name] = plan_corpus(corpus)
         archives |= corpora[name].bytes_by_archive
     size_by_corpus = {name: corpus.vocabulary_size for name, corpus in corpora.items()}
+    # Times of trainings that have finished here are better than any formula.
     ratios = read_ratios(results_folder, machine, hardware, size_by_corpus)
     seeds_of: dict[tuple[str, str], list[int]] = {}
     for training in experiment.trainings:
@@ -156,6 +158,7 @@ def make_plan(
     has_hours = all(row.hours is not None for row in trainings)
     jobs = None
     anchors = []
+    # The longest training decides whether `max_num_jobs` jobs are enough.
     if machine.cluster is not None and trainings and has_hours:
         longest = max(trainings, key=lambda row: row.hours or 0.0)
         jobs = count_jobs(machine.cluster, longest.system, longest.hours or 0.0)
@@ -165,6 +168,7 @@ def make_plan(
         for row in trainings
         if row.speed.formula is not None and row.hours is None
     }
+    # Published speeds stand in for hours that the formula cannot give, as in bf16.
     for system, spec in without_hours.items():
         anchors += nearest_anchors(system, spec, machine, hardware)
     is_papers = scale.scale == PAPER_SCALE and machine.gpu != ""
@@ -198,6 +202,7 @@ def _plan_row(
     training = system.training
     speed = predict_scaled(training, corpus.vocabulary_size, machine, name, ratios)
     parameters = num_parameters(training, corpus.vocabulary_size, corpus.is_joint)
+    # An average is written once, however many test sets are decoded with it.
     evaluations = experiment.evaluations_of_training(corpus.corpus, name, seeds[0])
     averages = {evaluation.average for evaluation in evaluations}
     return PlanRow(

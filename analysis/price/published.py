@@ -50,10 +50,12 @@ def nearest_anchors(
     """
 
     def distance(speed: PublishedSpeed) -> tuple[bool, bool, float]:
+        # The speed depends on the tokens a GPU, so twice and half as many are equally far.
         batch_ratio = speed.batch / speed.num_gpus / training.max_tokens_per_batch
         is_other_card = hardware.find_name(speed.hardware) != machine.gpu
         return is_other_card, speed.num_gpus != machine.num_devices, abs(math.log(batch_ratio))
 
+    # All batches are taken as full, as in the formula.
     tokens = training.updates * training.max_tokens_per_batch * training.batches_per_update
     speeds = [
         speed

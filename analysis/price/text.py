@@ -27,6 +27,7 @@ def number(value: float | None) -> str:
     """
     if value is None:
         return "-"
+    # More digits than this would promise an accuracy that no prediction has.
     if value >= 100 or value == 0:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
@@ -43,6 +44,7 @@ def hours_range(hours: Hours | None) -> str:
     """Return hours from least to most, a dash if none are predicted."""
     if hours is None:
         return "-"
+    # Both ends have the same unit most of the time, and it is printed once then.
     least, most = duration(hours.least), duration(hours.most)
     unit = most[most.index(" ") :]
     return most if least == most else f"{least.removesuffix(unit)}-{most}"
@@ -56,9 +58,9 @@ def gigabytes(num_bytes: float) -> str:
 def render_plan(plan: Plan) -> str:
     """Return the whole plan, each line ended by LF."""
     num_trainings = sum(len(row.seeds) for row in plan.trainings)
-    words = f"{num_trainings} trainings, each on {plan.machine.words}"
+    heading = f"{num_trainings} trainings, each on {plan.machine.words}"
     parts: list[tuple[str, Sequence[str]]] = [
-        ("", titled(f"Plan of {plan.scale}: {words}")),
+        ("", titled(f"Plan of {plan.scale}: {heading}")),
         ("", _training_lines(plan, num_trainings)),
         ("", entries(_summary(plan))),
         (
@@ -97,6 +99,7 @@ def _training_lines(plan: Plan, num_trainings: int) -> list[str]:
         cells += [hours_range(row.speed.expected), *_cost_cells(row.cost)]
         lines.append([*cells, gigabytes(row.disk_bytes), gigabytes(row.device_memory_bytes)])
     sums = ["all", "", str(num_trainings), "", "", *_cost_cells(plan.cost)]
+    # A device holds one training at a time, so its memory is a maximum and not a sum.
     memory_bytes = max((row.device_memory_bytes for row in plan.trainings), default=0)
     lines.append([*sums, gigabytes(plan.runs_bytes + plan.averages_bytes), gigabytes(memory_bytes)])
     return table(lines, right=range(2, 9), num_headings=2, num_totals=1)
@@ -136,6 +139,7 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
     paper = f"took, on 8 P100 in fp32: {', '.join(papers)}" if papers else ""
     if plan.jobs is not None and not plan.jobs.advice:
         jobs = plan.jobs.words
+    # By folder, because users put these on different disks.
     bytes_by_name = {
         "runs": plan.runs_bytes,
         "averages": plan.averages_bytes,
@@ -165,6 +169,7 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         runs += speed.runs
         if speed.formula is None:
             continue
+        # Systems of one scale may have different precisions. Each is listed once.
         rate = machine.rate_by_precision[speed.precision]
         teraflops = f"{number(rate.value / 1e12)} TFLOP/s a {machine.device}"
         rate_by_precision[speed.precision] = f"{speed.precision} {teraflops} ({_source(rate)})"
@@ -228,6 +233,7 @@ def _source(value: SourcedValue) -> str:
 
 
 def _warnings(plan: Plan) -> list[str]:
+    # Thirty systems may share a reason, so it is printed once with their names.
     systems_by_reason: dict[str, list[str]] = {}
     for row in plan.trainings:
         if reason := row.refusal.removeprefix(f"{row.system}: "):

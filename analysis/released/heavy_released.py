@@ -56,7 +56,7 @@ ORDER_SEED = 2014
 LINES_PER_BLOCK = 100
 UNPACKED_RATIO = 1.1  # of a model's bytes to its archive's; floats hardly shrink
 # Operations of a core's measured peak for a line. Random weights of big take 2.8e10 for lines of
-# equal length (tests/benchmarks/bench_big.py); half as much is added because real lines differ.
+# equal length (tests/benchmarks/RESULTS.md); half as much is added because real lines differ.
 PEAK_FLOPS_PER_LINE = 4.0e10
 
 

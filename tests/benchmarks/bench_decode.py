@@ -6,7 +6,7 @@ The command decodes the test set of a finished run, by default the newest run. T
 measured: CTranslate2's (`len` and fairseq's stop), and the paper's (`gnmt` and tensor2tensor's
 stop), which is compared with CTranslate2's own search. The programs take turns, so that other work of the machine affects all of them. The results
 are medians, with the smallest and the largest value. CTranslate2 uses its fastest batch size below.
-Hypotheses are compared with the oracle's (`tests/engine/reference_search.py`); hypotheses with the
+Hypotheses are compared with the oracle's (`tests/engine/reference_search.py`). Hypotheses with the
 same score, to 1e-5, are counted as ties.
 """
 

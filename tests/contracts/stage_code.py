@@ -47,7 +47,7 @@ def stage_digest(stage: str, library: Path = LIBRARY) -> str:
 
 
 def modules_of(stage: str, library: Path = LIBRARY) -> list[Path]:
-    """Return a stage's modules, sorted; a pattern after `!` takes modules out again."""
+    """Return a stage's modules, sorted. A pattern after `!` takes modules out again."""
     paths: set[Path] = set()
     for pattern in MODULES_BY_STAGE[stage]:
         matches = set(library.glob(pattern.removeprefix("!")))
@@ -65,7 +65,7 @@ def code_of(source: str) -> str:
 
 
 def _dump(node: object, names: dict[str, str]) -> Iterator[str]:
-    """Yield a tree in parts; `names` has a neutral name for each local variable."""
+    """Yield a tree in parts. `names` has a neutral name for each local variable."""
     if isinstance(node, list):
         for item in node:
             yield from _dump(item, names)
@@ -87,7 +87,7 @@ def _dump(node: object, names: dict[str, str]) -> Iterator[str]:
 
 
 def _locals(scope: ast.AST) -> list[str]:
-    """Return the variables that a function assigns, in order; parameters and globals keep names."""
+    """Return the variables that a function assigns, in order. Parameters and globals keep names."""
     kept: set[str] = set()
     stored: dict[str, None] = {}
     for node in ast.walk(scope):

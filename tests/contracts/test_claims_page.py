@@ -30,7 +30,7 @@ def test_each_statement_has_a_row_and_its_parts_are_in_order() -> None:
     rows = ROW.findall(PAGE)
     assert list(dict.fromkeys(number for number, _, _ in rows)) == IDS
     for number in IDS:
-        parts = "".join(part for other, part, _ in rows if other == number)
+        parts = "".join(part for row_number, part, _ in rows if row_number == number)
         assert "abcdefghijk".startswith(parts), number
 
 

@@ -81,12 +81,12 @@ def differences(
 
     For big, the keys `longer` are free.
     """
-    found, expected = msgspec.structs.asdict(training), expected_training(system, base)
+    actual, expected = msgspec.structs.asdict(training), expected_training(system, base)
     free = longer if system.startswith("big") else ()
     return {
-        key: (found[key], expected[key])
+        key: (actual[key], expected[key])
         for key in expected
-        if key not in free and found[key] != expected[key]
+        if key not in free and actual[key] != expected[key]
     }
 
 

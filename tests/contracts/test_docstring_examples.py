@@ -37,23 +37,23 @@ def examples(docstring: str) -> Iterator[str]:
 
 def problems(source: str) -> list[str]:
     """Return each example of a module that is not Python."""
-    found = []
+    faults = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             for example in examples(ast.get_docstring(node) or ""):
                 try:
                     ast.parse(example)
                 except SyntaxError as error:
-                    found.append(f"line {error.lineno} of: {example}")
-    return found
+                    faults.append(f"line {error.lineno} of: {example}")
+    return faults
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_every_example_compiles(folder: str) -> None:
     broken = {
-        str(path.relative_to(ROOT)): found
+        str(path.relative_to(ROOT)): faults
         for path in sorted((ROOT / folder).rglob("*.py"))
-        if (found := problems(path.read_text(encoding="utf-8")))
+        if (faults := problems(path.read_text(encoding="utf-8")))
     }
     assert broken == {}
 

@@ -62,12 +62,12 @@ def test_code_rules_and_configs_are_ascii() -> None:
 
 
 def test_no_text_holds_a_word_that_has_no_place_here() -> None:
-    found = {
+    words_by_name = {
         name_of(path): forbidden_words(path.read_text(encoding="utf-8")) for path in text_paths()
     }
     expected = {"README.md", "Makefile", ".ci/run", ".github/workflows/ci.yml"}
-    assert expected <= set(found)
-    assert {name: words for name, words in found.items() if words} == {}
+    assert expected <= set(words_by_name)
+    assert {name: words for name, words in words_by_name.items() if words} == {}
 
 
 @pytest.mark.parametrize("word", FORBIDDEN_WORDS)

@@ -1,4 +1,4 @@
-"""Each contract notices what it forbids (`make lint` holds the code to them); light commands load
+"""Each contract notices what it forbids (`make lint` holds the code to them). Light commands load
 nothing heavy.
 """
 
@@ -95,6 +95,7 @@ def test_each_contract_notices_a_wrong_import(tmp_path: Path) -> None:
 
 
 def test_help_loads_nothing_heavy() -> None:
+    # torch alone takes seconds.
     helps = [["--help"], *([verb, "--help"] for verb in verbs())]
     calls = (
         f"for arguments in {helps!r}:\n    with contextlib.suppress(SystemExit):\n       "
@@ -125,6 +126,7 @@ def test_scores_logs_tables_and_wings_load_nothing_heavy() -> None:
 
 
 def test_the_driver_of_a_training_loads_no_engine() -> None:
+    # Thirty drivers wait at once on a login node.
     assert (
         loaded_by(
             "import aiayn.launch.driver, aiayn.launch.job, aiayn.plan.feasibility,"

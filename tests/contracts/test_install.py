@@ -1,6 +1,6 @@
 """`make install` against an index on loopback: normally, and when the network or the disk fails.
 
-pip and the environment are real; the packages have real names and a few lines each.
+pip and the environment are real. The packages have real names and a few lines each.
 """
 
 import hashlib
@@ -157,7 +157,7 @@ def index() -> Iterator[LoopbackServer]:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an empty environment, made once; its Python finds its packages wherever it is copied
+    """Return an empty environment, made once. Its Python finds its packages wherever it is copied
     to.
     """
     folder = tmp_path_factory.mktemp("environment") / ".venv"
@@ -261,6 +261,7 @@ def test_torch_comes_first_then_fairseq_without_extensions_then_the_rest(
 def test_a_file_with_another_hash_ends_the_installation_in_one_sentence(
     checkout: Path, index: LoopbackServer, file: str, package: str
 ) -> None:
+    # A package that was replaced on its way must not be installed.
     path = checkout / "requirements" / f"{file}.txt"
     text = path.read_text(encoding="utf-8")
     path.write_text(re.sub(r"sha256:\w+", f"sha256:{'0' * 64}", text), encoding="utf-8")
@@ -289,7 +290,7 @@ def test_after_a_lost_network_the_next_make_starts_over(
 def test_a_full_disk_in_the_middle_is_said_and_the_next_make_starts_over(
     checkout: Path, index: LoopbackServer
 ) -> None:
-    """torch's large file ends early; pip would take its remains for an installed torch."""
+    """torch's large file ends early. pip would take its remains for an installed torch."""
     done = make(checkout, index.url, "install", file_limit_bytes=SPACE_LIMIT_BYTES)
     assert done.returncode != 0
     assert "File too large" in done.stderr
@@ -315,7 +316,7 @@ def test_what_a_package_says_when_its_build_fails_is_shown(
 def test_torch_is_taken_from_the_index_that_is_named_and_what_it_needs_from_pips(
     checkout: Path, index: LoopbackServer
 ) -> None:
-    """The named index has only torch. The same name again changes nothing; another name does."""
+    """The named index has only torch. The same name again changes nothing. Another name does."""
     by_tag = {"cpu": torch_wheel("+cpu"), "cu126": torch_wheel("+cu126")}
     content = {
         f"{tag}/torch/torch-2.13.0%2B{tag}-py3-none-any.whl": packed

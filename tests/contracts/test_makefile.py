@@ -99,11 +99,11 @@ def test_a_python_that_will_not_do_is_refused_before_anything_is_made(
     stand_in(checkout.parent / "bin" / "python3", version)
     done = install(checkout)
     assert done.returncode != 0
-    found = (
+    message = (
         f"make: python3 ({checkout.parent}/bin/python3) is Python {version}, expected 3.11, 3.12 or"
         " 3.13; "
     )
-    assert found in done.stderr
+    assert message in done.stderr
     assert "load a module that has one, or name one: make install PYTHON=python3.12" in done.stderr
     assert not (checkout / ".venv").exists()
 
@@ -133,7 +133,7 @@ def test_the_core_is_installed_without_torch_and_is_not_installed_again(checkout
 
 
 def test_an_environment_of_a_wrong_python_is_made_anew(checkout: Path) -> None:
-    """It is left by a first attempt with the login node's own; python3 must not be looked up in it
+    """It is left by a first attempt with the login node's own. python3 must not be looked up in it
     either.
     """
     stand_in(checkout.parent / "bin" / "python3", "3.9.18")
@@ -170,10 +170,14 @@ def test_no_python_at_all_is_said(checkout: Path) -> None:
 
 def test_the_pythons_of_the_makefile_are_those_of_the_project_and_of_its_workflow() -> None:
     text = (CHECKOUT / "Makefile").read_text(encoding="utf-8")
-    (found,) = re.findall(r"^PYTHON_VERSIONS := (.*)$", text, flags=re.MULTILINE)
+    (versions,) = re.findall(r"^PYTHON_VERSIONS := (.*)$", text, flags=re.MULTILINE)
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     allowed = SpecifierSet(settings["project"]["requires-python"])
-    assert found.split() == [f"3.{minor}" for minor in range(30) if allowed.contains(f"3.{minor}")]
-    assert f"expected {', '.join(found.split()[:-1])} or {found.split()[-1]};" in text
+    assert versions.split() == [
+        f"3.{minor}" for minor in range(30) if allowed.contains(f"3.{minor}")
+    ]
+    assert f"expected {', '.join(versions.split()[:-1])} or {versions.split()[-1]};" in text
     workflow = (CHECKOUT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
-    assert yaml.safe_load(workflow)["jobs"]["ci"]["strategy"]["matrix"]["python"] == found.split()
+    assert (
+        yaml.safe_load(workflow)["jobs"]["ci"]["strategy"]["matrix"]["python"] == versions.split()
+    )

@@ -36,7 +36,7 @@ def direct_requirements(pyproject: str) -> dict[str, SpecifierSet]:
 
 
 def pinned_versions(constraints: str) -> dict[str, str]:
-    """Return the version of each package; comments and empty lines are left out."""
+    """Return the version of each package. Comments and empty lines are left out."""
     version_by_name = {}
     for line in constraints.splitlines():
         if text := line.partition("#")[0].strip():
@@ -97,9 +97,9 @@ def test_the_environments_python_is_one_that_the_project_takes() -> None:
 def test_the_packages_that_are_found_are_the_folders_with_an_init_file() -> None:
     find = tomllib.loads(read("pyproject.toml"))["tool"]["setuptools"]["packages"]["find"]
     assert find["namespaces"] is False  # folders of data and byte code are not packages
-    found: set[str] = set()
+    packages: set[str] = set()
     for place in find["where"]:
-        found |= set(find_packages(str(CHECKOUT / place), include=find["include"]))
+        packages |= set(find_packages(str(CHECKOUT / place), include=find["include"]))
     roots = [
         ("workflow", "aiayn"),
         ("workflow", "aiayn_fairseq"),
@@ -111,7 +111,7 @@ def test_the_packages_that_are_found_are_the_folders_with_an_init_file() -> None
         for root, name in roots
         for path in (CHECKOUT / root / name).rglob("__init__.py")
     }
-    assert found == folders
+    assert packages == folders
 
 
 PYPROJECT = (
@@ -178,7 +178,7 @@ def test_the_hashes_are_of_the_pinned_versions_and_of_every_extra() -> None:
 
 
 def test_the_files_have_all_that_the_installed_packages_of_an_extra_require() -> None:
-    """What nothing resolves (--no-deps) must be there already; the metadata of this environment
+    """What nothing resolves (--no-deps) must be there already. The metadata of this environment
     says what.
     """
     extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
@@ -208,7 +208,7 @@ def test_the_files_have_all_that_the_installed_packages_of_an_extra_require() ->
 
 
 def test_the_files_of_hashes_are_for_every_python_of_the_project() -> None:
-    """Four packages are for one Python or another system; torch.txt has CUDA's for Linux."""
+    """Four packages are for one Python or another system. torch.txt has CUDA's for Linux."""
     for path in (CHECKOUT / "requirements").glob("*.txt"):
         for line in path.read_text(encoding="utf-8").splitlines():
             requirement = line[:1].isalnum() and Requirement(line.removesuffix(" \\"))

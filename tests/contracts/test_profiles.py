@@ -1,4 +1,4 @@
-"""The profiles say where jobs run and nothing of science; `--profile slurm` is found at the root."""
+"""The profiles say where jobs run and nothing of science. `--profile slurm` is found at the root."""
 
 import os
 import re
@@ -75,7 +75,7 @@ def test_a_pause_of_slurm_is_got_over_only_by_all_of_these() -> None:
 
 
 def test_thirty_drivers_wait_at_once() -> None:
-    """A local rule counts among `jobs`, and cores + 5 of them run; the paper's config has 30
+    """A local rule counts among `jobs`, and cores + 5 of them run. The paper's config has 30
     trainings.
     """
     settings = read_profile("slurm")

@@ -1,5 +1,5 @@
-"""What README.md and docs/ tell a reader to type and to look at: commands parse; paths, targets and
-links exist.
+"""What README.md and docs/ tell a reader to type and to look at: commands parse, and paths, targets
+and links exist.
 """
 
 import re
@@ -14,7 +14,6 @@ from aiayn.__main__ import build_parser, verbs
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS_NAMES = sorted(f"docs/{path.name}" for path in CHECKOUT.glob("docs/*.md"))
 PAGE_NAMES = ("README.md", "CONTRIBUTING.md", "workflow/README.md", *DOCS_NAMES)
-TREE_PAGE = "workflow/README.md"
 MAX_README_LINES = 110  # two screens
 FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")

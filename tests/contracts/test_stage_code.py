@@ -1,7 +1,7 @@
 """An edit of a stage's code needs a higher number of the stage, or a test that its output is the same.
 
 `stage_code.tsv` has the history of each stage: a line for each digest of its modules, with the
-stage's number. After an edit, raise the number in `aiayn/stages.py` and add a line; or add a line
+stage's number. After an edit, raise the number in `aiayn/stages.py` and add a line. Or add a line
 with the same number, and in the last column the test that shows that the output is unchanged.
 """
 
@@ -25,7 +25,7 @@ NOT_OF_A_STAGE = {  # in the folders of stages, but without influence on an outp
 
 
 class Line(NamedTuple):
-    """A state of a stage's code; `unchanged_shown_by` is a test, if the number is the line's above."""
+    """A state of a stage's code. `unchanged_shown_by` is a test, if the number is the line's above."""
 
     stage: str
     number: int
@@ -47,21 +47,21 @@ def read_history() -> dict[str, list[Line]]:
 
 def problems(lines: list[Line], digest: str, number: int) -> list[str]:
     """Return what is wrong with the history of a stage whose code and number are these."""
-    found = []
+    faults = []
     for before, after in pairwise(lines):
         if after.number < before.number:
-            found.append(f"number {after.number} comes after {before.number}")
+            faults.append(f"number {after.number} comes after {before.number}")
         elif after.number == before.number and not after.unchanged_shown_by:
-            found.append(f"{after.digest} has the number of {before.digest} and names no test")
+            faults.append(f"{after.digest} has the number of {before.digest} and names no test")
     if lines[-1].digest != digest:
-        found.append(
+        faults.append(
             f"the code has changed: its digest is {digest}, expected {lines[-1].digest}. Raise the"
             " number in aiayn/stages.py if the output changes, and add a line to"
             f" {HISTORY.name}; else add a line with the test that shows it"
         )
     if lines[-1].number != number:
-        found.append(f"its number is {number}, expected {lines[-1].number}, as in the last line")
-    return found
+        faults.append(f"its number is {number}, expected {lines[-1].number}, as in the last line")
+    return faults
 
 
 @pytest.mark.parametrize("stage", MODULES_BY_STAGE)

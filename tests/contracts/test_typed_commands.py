@@ -37,13 +37,13 @@ PLACEHOLDER = "ADDRESS"
 
 def typed_commands_of(text: str) -> list[str]:
     """Return the commands of a page that a reader can type after `make core`, in their order."""
-    found: list[tuple[int, str]] = [(match.start(), match[1]) for match in ROW.finditer(text)]
+    commands: list[tuple[int, str]] = [(match.start(), match[1]) for match in ROW.finditer(text)]
     for block in FENCE.finditer(text):
         for line in block[1].replace("\\\n", " ").split("\n"):
             command = line.partition(" # ")[0].strip()
             if command.startswith(PROGRAMS) and not MARK.search(line):
-                found.append((block.start() + block[0].index(line.strip() or "\n"), command))
-    return [command for _, command in sorted(found)]
+                commands.append((block.start() + block[0].index(line.strip() or "\n"), command))
+    return [command for _, command in sorted(commands)]
 
 
 def all_commands() -> list[str]:

@@ -1,4 +1,4 @@
-"""Wings are found by listing `analysis/`; each folder can be deleted, and the rest installs, lints
+"""Wings are found by listing `analysis/`. Each folder can be deleted, and the rest installs, lints
 and works.
 """
 
@@ -149,7 +149,7 @@ def test_a_folder_of_byte_code_is_ignored_and_python_files_without_a_wing_file_a
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "error"),
     [
         ("WING = Wing(", "SyntaxError"),
         ("import absent_package\n", "ModuleNotFoundError: No module named 'absent_package'"),
@@ -158,7 +158,7 @@ def test_a_folder_of_byte_code_is_ignored_and_python_files_without_a_wing_file_a
     ],
 )
 def test_a_broken_wing_file_is_one_sentence_with_its_folder(
-    analysis: Path, source: str, found: str, capsys: pytest.CaptureFixture[str]
+    analysis: Path, source: str, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_wing(analysis, "broken", source)
     for arguments in (["--help"], ["plan"]):
@@ -166,7 +166,7 @@ def test_a_broken_wing_file_is_one_sentence_with_its_folder(
         answer = capsys.readouterr()
         assert answer.out == ""
         assert answer.err.startswith(
-            f"aiayn: {analysis / 'broken' / 'wing.py'}: cannot be read: {found}"
+            f"aiayn: {analysis / 'broken' / 'wing.py'}: cannot be read: {error}"
         )
         assert answer.err.count("\n") == 1
 
@@ -229,7 +229,7 @@ class Copy:
                 path.rename(self.folder / path.parent.name / name)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of the environment in the copy; it must end well."""
+        """Run a command of the environment in the copy. It must end well."""
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -361,8 +361,3 @@ def test_a_core_that_imports_a_wing_is_not_whole(copy: Copy) -> None:
     copy.install()
     with pytest.raises(AssertionError, match="mypy"):
         copy.require_types_and_tables({NAMES[0]})
-
-
-def test_a_wing_registers_only_what_the_struct_names() -> None:
-    with pytest.raises(TypeError, match="Unexpected keyword argument 'verb'"):
-        Wing(summary="", verb={})  # type: ignore[call-arg]

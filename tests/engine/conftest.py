@@ -93,7 +93,7 @@ def segmented(data: BinarizedCorpus) -> SegmentedText:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> TrainRecord:
-    """Return the record of an uninterrupted training; its folder is not to be changed."""
+    """Return the record of an uninterrupted training. Its folder is not to be changed."""
     return make_training(tmp_path_factory.getbasetemp())
 
 

@@ -30,7 +30,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Let it happen after that update, before anything is saved; what was saved earlier is
+        """Let it happen after that update, before anything is saved. What was saved earlier is
         written by then.
         """
         import fairseq.trainer

@@ -1,19 +1,17 @@
 """Counts what an update of the paper's systems asks of a pretended GPU, at real sizes and without
 numbers, and prints that as one JSON object.
 
-python -m tests.engine.pretended_counts steps       kernels, waits, bytes of an update; with planted bugs
-python -m tests.engine.pretended_counts capture     what of an update a CUDA graph could hold
+python -m tests.engine.pretended_counts steps       kernels, waits and bytes of an update
 python -m tests.engine.pretended_counts kernels     writes workflow/aiayn/plan/kernels.csv anew
 """
 
 import argparse
 import contextlib
 import csv
-import functools
 import itertools
 import logging
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,19 +19,16 @@ from unittest import mock
 import msgspec
 import torch
 
-from aiayn.model import attention, transformer
 from aiayn.spec.system import read_system
 from aiayn.train import compat, plugin
 from aiayn.train.device import prepare_device
 from aiayn.train.fairseq_args import DataBin, train_flags
-from aiayn.train.gradients import FlatGradients
-from aiayn.train.optimiser import AiaynAdam
 from aiayn.train.ranks import Rank, any_rank_stopped, rank_flags
 from aiayn.train.request import StopFlag
 from aiayn.train.task import AiaynTranslationTask
 from aiayn.train.trainer import AiaynTrainer
 from tests.engine import pretended_node
-from tests.engine.pretended_node import GPU, CaptureError, Pretending
+from tests.engine.pretended_node import GPU, Pretending
 
 __all__ = ["plugin"]
 
@@ -90,7 +85,7 @@ def make_sample(seed: int, num_tokens: int = TOKENS_PER_RANK) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def made_trainer(system: str, num_ranks: int) -> Iterator[Any]:
-    """Yield fairseq's trainer of a paper's system, on rank 0 of ranks that do not exist; its weights
+    """Yield fairseq's trainer of a paper's system, on rank 0 of ranks that do not exist. Its weights
     have no numbers.
     """
     from fairseq import tasks
@@ -134,7 +129,7 @@ def count_steps(
     num_tokens: int = TOKENS_PER_RANK,
 ) -> Iterator[tuple[StepCounts, dict[str, Any]]]:
     """Yield the counts of one update of a batch a rank, in each precision, with the vote that
-    follows it; and its products by type, waits by place, and peak of bytes.
+    follows it, and its products by type, waits by place, and peak of bytes.
     """
     rank = Rank(rank=0, world_size=num_ranks, job="1", local_rank=0)
     with (
@@ -178,93 +173,15 @@ def count_all_steps() -> list[StepCounts]:
     return counts
 
 
-BUGS = ("the loss counts its tokens", "the mask is made on the CPU", "cuDNN computes attention")
-
-
-def plant(bug: str) -> contextlib.AbstractContextManager[Any]:
-    """Return a context that plants a bug in the product, invisible to tests on a CPU."""
-    if bug == "the loss counts its tokens":
-        loss = transformer.label_smoothed_nll
-
-        def uncounted(*args: Any, num_tokens: int, **named: Any) -> Any:
-            return loss(*args, **named)
-
-        return mock.patch.object(transformer, "label_smoothed_nll", uncounted)
-    if bug == "the mask is made on the CPU":
-        mask = attention.additive_mask
-        return mock.patch.object(
-            transformer, "additive_mask", lambda padding, dtype: mask(padding.cpu(), dtype)
-        )
-    return mock.patch("aiayn.train.device.refuse_cudnn")
-
-
 def run_steps() -> dict[str, Any]:
-    """Return the counts of all steps, more about base in bf16, and its counts with each bug."""
-    results: dict[str, Any] = {"counts": count_all_steps(), "with_bug": {}}
+    """Return the counts of all steps, and more about base in bf16."""
+    results: dict[str, Any] = {"counts": count_all_steps()}
     ((_, results["one rank"]),) = count_steps("base", 1, ("bf16",))
     ((_, results["8 ranks"]),) = count_steps("base", 8, ("bf16",))
     ((results["large"], results["25,000 tokens"]),) = count_steps(
         "base", 1, ("bf16",), TOKENS_OF_ALL
     )
-    for bug in BUGS:
-        torch.backends.cuda.enable_cudnn_sdp(True)  # torch's default
-        with plant(bug):
-            try:
-                ((results["with_bug"][bug], _),) = count_steps("base", 1, ("bf16",))
-            except RuntimeError as error:
-                results["with_bug"][bug] = str(error)
     return results
-
-
-# The parts of an update, in their order.
-PARTS: tuple[tuple[str, Any, str], ...] = (
-    ("a batch is copied", AiaynTrainer, "_prepare_sample"),
-    ("forward and backward", AiaynTranslationTask, "train_step"),
-    ("sum of gradients", FlatGradients, "all_reduce_grads"),
-    ("norm of gradients", AiaynAdam, "clip_grad_norm"),
-    ("Adam", AiaynTranslationTask, "optimizer_step"),
-)
-
-
-def capture_update(num_ranks: int, num_tokens: tuple[int, int]) -> dict[str, str]:
-    """Return, by part of base's update in bf16, why a CUDA graph that was captured on a batch cannot
-    hold the next update; '' if it can. The two batches have these numbers of tokens.
-    """
-    captures: dict[str, Any] = {}
-    errors: dict[str, str] = {}
-
-    def captured(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            try:
-                with GPU.captured(captures.get(part)) as capture:
-                    result = function(*args, **kwargs)
-            except CaptureError as error:
-                errors[part] = str(error)
-            captures.setdefault(part, capture)
-            return result
-
-        return run
-
-    with Pretending(), made_trainer("base", num_ranks) as trainer, contextlib.ExitStack() as stack:
-        trainer.task.cfg.precision = "bf16"
-        trainer.train_step([make_sample(0)])  # makes Adam's moments
-        for part, owner, name in PARTS:
-            function = captured(part, getattr(owner, name))
-            stack.enter_context(mock.patch.object(owner, name, function))
-        for seed, size in enumerate(num_tokens):
-            trainer.train_step([make_sample(seed, size)])
-    return {part: errors.get(part, "") for part in captures}
-
-
-def run_capture() -> dict[str, Any]:
-    """Return what prevents a CUDA graph of each part of an update, with equal and other shapes."""
-    equal, other = (TOKENS_PER_RANK,) * 2, (TOKENS_PER_RANK, 3_000)
-    return {
-        "1 rank, equal shapes": capture_update(1, equal),
-        "8 ranks, equal shapes": capture_update(8, equal),
-        "1 rank, other shapes": capture_update(1, other),
-    }
 
 
 def write_csv(path: Path, counts: list[StepCounts]) -> None:
@@ -281,15 +198,12 @@ def read_csv(path: Path) -> list[StepCounts]:
         return msgspec.convert(list(csv.DictReader(file)), list[StepCounts], strict=False)
 
 
-COUNTS = {"steps": run_steps, "capture": run_capture}
-
-
 def main() -> None:
     """Run what the command line names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=(*COUNTS, "kernels"))
+    parser.add_argument("what", choices=("steps", "kernels"))
     what = parser.parse_args().what
     logging.disable(logging.INFO)
     torch.set_num_threads(1)
@@ -299,7 +213,7 @@ def main() -> None:
     if what == "kernels":
         write_csv(CSV_PATH, count_all_steps())
     else:
-        print(msgspec.json.encode(COUNTS[what]()).decode())
+        print(msgspec.json.encode(run_steps()).decode())
 
 
 if __name__ == "__main__":

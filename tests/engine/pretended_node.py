@@ -44,7 +44,6 @@ import torch
 import torch.distributed
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten
 
 TORCH_VERSION = "2.13.0"  # whose tables `allow_cuda` knows; the version in constraints.txt
 CUDA_INDEX = 1  # of c10::DeviceType
@@ -154,7 +153,7 @@ CURRENT = ThreadDevice()
 
 
 def _enter_thread(_: int, device: int) -> int:
-    """Set the device of one of autograd's threads; `device` is a c10::Device of two bytes."""
+    """Set the device of one of autograd's threads. `device` is a c10::Device of two bytes."""
     CURRENT.index = device >> 8 & 0x7F
     return 0
 
@@ -175,7 +174,7 @@ def set_device(device: Any) -> None:
 
 
 def index_of(device: Any) -> int:
-    """Return the index of a device; `cuda` is the current device of this thread."""
+    """Return the index of a device. `cuda` is the current device of this thread."""
     if device is None:
         return CURRENT.index
     if isinstance(device, int):
@@ -215,7 +214,7 @@ class GpuStorage:
 
 
 class GpuTensor(Tensor):
-    """A tensor that reports a device of CUDA; `inner` has its shape, or its numbers."""
+    """A tensor that reports a device of CUDA. `inner` has its shape, or its numbers."""
 
     @staticmethod
     def __new__(cls, inner: Tensor, index: int) -> "GpuTensor":
@@ -275,48 +274,6 @@ class Counts:
         self.products: collections.Counter[str] = collections.Counter()  # by the type of operands
 
 
-class Capture:
-    """The operators between the begin and the end of a CUDA graph, and what such a graph forbids.
-
-    A graph repeats the same kernels on the same shapes with the same numbers of the host: compared
-    with `earlier`, an operator, shape or number that differs is an obstacle, as is a wait or a copy
-    from the host.
-    """
-
-    def __init__(self, earlier: "Capture | None" = None) -> None:
-        self.earlier = earlier
-        self.operators: list[tuple[str, Any, Any]] = []
-        self.obstacles: dict[str, str] = {}  # a place in the code by kind
-
-    def note(self, func: Any, args: Any, kwargs: Any) -> None:
-        """Note an operator."""
-        flat = tree_flatten((args, kwargs))[0]
-        shapes = [tuple(value.shape) for value in flat if isinstance(value, Tensor)]
-        numbers = [value for value in flat if isinstance(value, int | float)]
-        position = len(self.operators)
-        self.operators.append((func.name(), shapes, numbers))
-        if self.earlier is None:
-            return
-        if position >= len(self.earlier.operators):
-            self.refuse("another operator")
-            return
-        name, earlier_shapes, earlier_numbers = self.earlier.operators[position]
-        if name != func.name():
-            self.refuse("another operator")
-        elif shapes != earlier_shapes:
-            self.refuse("a new shape")
-        elif numbers != earlier_numbers:
-            self.refuse("another number of the host")
-
-    def refuse(self, kind: str) -> None:
-        """Note an obstacle, with the place of the first of its kind."""
-        self.obstacles.setdefault(kind, place_in_code())
-
-
-class CaptureError(RuntimeError):
-    """A CUDA graph cannot hold what was captured."""
-
-
 class Gpu:
     """The device of this process: it runs every operator on what its tensors hold, and counts what
     that is on a GPU.
@@ -330,7 +287,6 @@ class Gpu:
         self.late: list[tuple[Tensor, Tensor]] = []
         self.counts = Counts()
         self.finished: list[Counts] = []
-        self.capture: Capture | None = None
         self.num_bytes = self.peak_bytes = 0
         self._blocks: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()
         self.forget()
@@ -352,21 +308,6 @@ class Gpu:
         finally:
             self.counts = outer
 
-    @contextlib.contextmanager
-    def captured(self, earlier: Capture | None = None) -> Iterator[Capture]:
-        """Compare the block with what a CUDA graph can hold.
-
-        Raises:
-            CaptureError: at the end of the block, with each kind of obstacle.
-        """
-        self.capture = capture = Capture(earlier)
-        try:
-            yield capture
-        finally:
-            self.capture = None
-        if capture.obstacles:
-            raise CaptureError("; ".join(f"{k} ({p})" for k, p in capture.obstacles.items()))
-
     def block_of(self, inner: Tensor) -> Block:
         """Return the memory of a tensor, which its views share."""
         storage = inner.untyped_storage()
@@ -381,8 +322,6 @@ class Gpu:
             buffer.copy_(value)
         self.late.clear()
         self.counts.waits[f"{place_in_code()} ({reason})"] += 1
-        if self.capture is not None:
-            self.capture.refuse(f"a wait, {reason}")
 
     def empty_cache(self) -> None:
         """Give freed memory back to the driver, which waits for all kernels."""
@@ -423,10 +362,7 @@ class Gpu:
             self._note_copy_from_host(operator, tensors[-1], is_async)
         else:
             _require_one_device(func, tensors)
-            num = num_kernels(func, args)
-            self.counts.num_kernels += num
-            if self.capture is not None and num:
-                self.capture.note(func, args, kwargs)
+            self.counts.num_kernels += num_kernels(func, args)
         if operator in PRODUCTS:
             self._count_product(func, tensors)
         index = on_gpu[0].get_device() if device is None and on_gpu else index_of(device)
@@ -460,15 +396,13 @@ class Gpu:
             self.counts.num_kernels += 1
             return
         self.counts.num_copies += 1
-        if self.capture is not None:
-            self.capture.refuse("a copy from the host")
         if not (is_async and is_pinned(source)):
             self.wait("copy from the host")
 
     def _compute(
         self, func: Any, args: Any, kwargs: dict[str, Any], on_gpu: list[GpuTensor], index: int
     ) -> Any:
-        """Compute an operator on the inner tensors; what it changes in place stays the same tensor."""
+        """Compute an operator on the inner tensors. What it changes in place stays the same tensor."""
         inner_device = torch.device("cpu" if self.has_numbers else "meta")
         outer_by_inner = {id(tensor.inner): tensor for tensor in on_gpu}
 
@@ -506,7 +440,7 @@ GPU = Gpu()
 
 
 def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    """Apply a function to a value, or to each of a list; torch's own trees take half of a run."""
+    """Apply a function to a value, or to each of a list. torch's own trees take half of a run."""
     if isinstance(value, list | tuple):
         return type(value)(_mapped(function, part) for part in value)
     return function(value)
@@ -628,7 +562,7 @@ def attend(
     scale: float | None = None,
     **options: Any,
 ) -> Tensor:
-    """Compute an attention as torch's build for CUDA does; a build for CPUs would take plain
+    """Compute an attention as torch's build for CUDA does. A build for CPUs would take plain
     products of matrices.
     """
     if not isinstance(query, GpuTensor):
@@ -671,21 +605,17 @@ def _prepare_mask(mask: Tensor, query: Tensor, kernel: int) -> Tensor:
     return mask
 
 
-def pretend_torch_cuda(
-    name: str = "NVIDIA H100 80GB HBM3", capability: tuple[int, int] = (9, 0)
-) -> None:
-    """Let torch.cuda's functions answer as on a node of GPUs with this name, for the rest of this
-    process.
-    """
+def pretend_torch_cuda() -> None:
+    """Let torch.cuda's functions answer as on a node of H100, for the rest of this process."""
 
     def properties(device: Any = None) -> SimpleNamespace:
         index = index_of(device)
         if not 0 <= index < GPUS_PER_NODE:
             raise AssertionError("Invalid device id")
         return SimpleNamespace(
-            name=name,
-            major=capability[0],
-            minor=capability[1],
+            name="NVIDIA H100 80GB HBM3",
+            major=9,
+            minor=0,
             total_memory=85_520_809_984,
             uuid=f"GPU-{index}",
             multi_processor_count=132,
@@ -715,7 +645,7 @@ def pretend_torch_cuda(
         "is_current_stream_capturing": False,
         "memory_summary": "",
         "_is_in_bad_fork": False,
-        "get_arch_list": [f"sm_{capability[0]}{capability[1]}"],
+        "get_arch_list": ["sm_90"],
     }
     functions: dict[str, Any] = {
         answered: functools.partial(_answer, answer) for answered, answer in constants.items()
@@ -727,7 +657,7 @@ def pretend_torch_cuda(
         "_maybe_exchange_device": exchange,
         "get_device_properties": properties,
         "get_device_name": lambda device=None: properties(device).name,
-        "get_device_capability": lambda device=None: (properties(device).major, capability[1]),
+        "get_device_capability": lambda device=None: (9, 0),
         "empty_cache": GPU.empty_cache,
         "synchronize": lambda *_: GPU.wait("torch.cuda.synchronize"),
         "memory_allocated": lambda *_: GPU.num_bytes,
@@ -759,7 +689,7 @@ _move = torch.nn.Module.to
 
 
 def _move_with_ties(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
-    """Move a module; a parameter with two names stays shared, as on a real GPU, where only the
+    """Move a module. A parameter with two names stays shared, as on a real GPU, where only the
     data is replaced.
     """
     places = collections.defaultdict(list)
@@ -774,7 +704,7 @@ def _move_with_ties(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch
 
 
 class Node:
-    """The process group that this process asked torch for; `pretend_nccl` records it here."""
+    """The process group that this process asked torch for. `pretend_nccl` records it here."""
 
     def __init__(self) -> None:
         self.number = 0  # of the node
@@ -836,7 +766,7 @@ class Node:
 NODE = Node()
 
 
-def pretend_nccl(number: int = 0) -> None:
+def pretend_nccl(number: int) -> None:
     """Let torch.distributed of this process, on the node of this number, form groups of NCCL.
 
     Torch's fake group is used if the ranks exchange no numbers: then no other rank needs to run.

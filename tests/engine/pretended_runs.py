@@ -70,7 +70,7 @@ RUN_SECONDS = 200.0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A training of some ranks; `control` names what is left out of it."""
+    """A training of some ranks. `control` names what is left out of it."""
 
     folder: str
     binarized_path: str
@@ -159,7 +159,6 @@ class Observer:
                     "copies": counts.num_copies,
                     "emptied": counts.num_emptied,
                     "products": dict(counts.products),
-                    "places": dict(counts.waits),
                 }
             )
         model = {name: _inner(tensor) for name, tensor in self.model.items()}
@@ -202,12 +201,12 @@ def _number(value: Any) -> float:
 # it needs more of what is saved than fp32.
 STOPPED_RUNS = ((2, "fp32"), (2, "bf16"), (8, "fp32"), (8, "bf16"), (16, "bf16"))
 NODE_RUNS = ((1, "fp32"), *STOPPED_RUNS, (16, "fp32"))
-CONTROLS = ("random state", "schedule", "moments", "position", "late copies")
+CONTROLS = ("random state", "schedule", "moments", "position")
 
 
 @contextlib.contextmanager
 def left_out(control: str) -> Iterator[None]:
-    """Leave something out of what a training saves or restores in the block; '' for nothing."""
+    """Leave something out of what a training restores in the block, or nothing for ''."""
     begin = [0]  # the update that this process began at
     load, seed, rate = Trainer.load_checkpoint, Trainer._set_seed, Equation3.step_update
 
@@ -234,7 +233,6 @@ def left_out(control: str) -> Iterator[None]:
         "schedule": (Equation3, "step_update", rate_from_begin),
         "moments": (AiaynAdam, "load_state_dict", lambda *_, **__: None),
         "position": (EpochBatchIterator, "load_state_dict", restore_epoch_only),
-        "late copies": (torch.cuda, "synchronize", lambda *_: None),
     }
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(Trainer, "load_checkpoint", load_and_note))
@@ -346,7 +344,6 @@ def run_node(folder: Path, binarized_path: Path) -> dict[str, Any]:
             namespaces = stack.enter_context(linked_namespaces())
         except OSError:
             namespaces = ()
-        results["has_namespaces"] = bool(namespaces)
         base = Run(
             folder=str(folder),
             binarized_path=str(binarized_path),
@@ -361,7 +358,7 @@ def run_node(folder: Path, binarized_path: Path) -> dict[str, Any]:
             name = f"{num_ranks}{precision}"
             p_drop = 0.1 if precision == "bf16" else 0.0
             whole = variant(f"{name}whole", num_ranks=num_ranks, precision=precision, p_drop=p_drop)
-            result: dict[str, Any] = {"whole": train_ranks(whole), "record": read_done(whole)}
+            result: dict[str, Any] = {"whole": train_ranks(whole)}
             if precision == "fp32":
                 on_cpu = msgspec.structs.replace(
                     whole, folder=str(folder / f"{name}cpu"), device="cpu"
@@ -386,18 +383,11 @@ def run_node(folder: Path, binarized_path: Path) -> dict[str, Any]:
 def run_controls(stopped: Run) -> dict[str, str]:
     """Resume a stopped training without one part of its state each, and return what it ends with."""
     ends = {}
-    for control in ("", *CONTROLS):
+    for control in CONTROLS:
         resumed = msgspec.structs.replace(
             stopped, folder=f"{stopped.folder}{control}", stopped_at=0, control=control
         )
-        if control == "late copies":  # the bug is in the training that saves
-            saving = msgspec.structs.replace(resumed, stopped_at=STOPPED_AT)
-            train_ranks(saving)
-            resumed = msgspec.structs.replace(resumed, control="")
-        elif control:
-            shutil.copytree(stopped.folder, resumed.folder)
-        else:
-            continue
+        shutil.copytree(stopped.folder, resumed.folder)
         (first, *_) = train_ranks(resumed)
         ends[control] = first.get("error") or first["model_sha256"]
     return ends
@@ -427,7 +417,7 @@ def run_evaluation(folder: Path, binarized_path: Path) -> dict[str, Any]:
 
 
 def evaluate(model_path: Path, data: DataBin, device: str) -> dict[str, Any]:
-    """Translate the test set and measure the development set; count the attentions of both, and
+    """Translate the test set and measure the development set. Count the attentions of both, and
     those that cuDNN could compute.
     """
     torch.backends.cuda.enable_cudnn_sdp(True)  # torch's default

@@ -35,7 +35,7 @@ def save_untrained(training: TrainingSpec, data: BinarizedCorpus, into: Path) ->
 
 
 def save_random(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -> Path:
-    """Write a checkpoint and return its path; a bias of 0 or a gain of 1 would hide what an export
+    """Write a checkpoint and return its path. A bias of 0 or a gain of 1 would hide what an export
     loses.
     """
     save_untrained(training, data, folder / "untrained.pt")

@@ -166,7 +166,7 @@ def search_by_generator(
     model: Any, dictionary: Any, decoding: DecodingSpec, sources: list[Tensor]
 ) -> list[Reference]:
     """Return the best hypothesis of each source by fairseq's generator, which limits a length by
-    its batch's longest source; so a batch has sources of one length.
+    its batch's longest source. So a batch has sources of one length.
     """
     generator = SequenceGenerator(
         [_WholePrefix(model)],
@@ -177,7 +177,7 @@ def search_by_generator(
         max_len_a=decoding.max_length_per_source_token,
         max_len_b=decoding.max_extra_tokens,
     )
-    found: dict[int, Reference] = {}
+    reference_by_index: dict[int, Reference] = {}
     by_length = sorted(range(len(sources)), key=lambda index: len(sources[index]))
     for length, group in itertools.groupby(by_length, key=lambda index: len(sources[index])):
         indices = list(group)
@@ -189,12 +189,12 @@ def search_by_generator(
             with torch.no_grad():
                 beams = generator.generate([], {"net_input": net_input})
             for index, (best, *_) in zip(batch, beams, strict=True):
-                found[index] = Reference(
+                reference_by_index[index] = Reference(
                     best["tokens"][:-1].tolist(),
                     float(best["positional_scores"].sum()),
                     float(best["score"]),
                 )
-    return [found[index] for index in range(len(sources))]
+    return [reference_by_index[index] for index in range(len(sources))]
 
 
 def unequal(ours: list[Any], references: list[Reference]) -> list[str]:
@@ -202,17 +202,17 @@ def unequal(ours: list[Any], references: list[Reference]) -> list[str]:
     score or log-probability that does.
     """
     lines = []
-    for index, (one, other) in enumerate(zip(ours, references, strict=True)):
-        is_near = abs(one.score - other.score) <= LARGEST_DIFFERENCE
+    for index, (one, reference) in enumerate(zip(ours, references, strict=True)):
+        is_near = abs(one.score - reference.score) <= LARGEST_DIFFERENCE
         is_same_score = np.allclose(
             (one.score, one.log_probability_nats),
-            (other.score, other.log_probability_nats),
+            (reference.score, reference.log_probability_nats),
             rtol=LARGEST_DIFFERENCE,
             atol=LARGEST_DIFFERENCE,
         )
-        if one.symbols != other.symbols or not is_same_score:
+        if one.symbols != reference.symbols or not is_same_score:
             lines.append(
                 f"{'tie' if is_near else 'differs'}: line {index + 1}, {one.score:.7f} for"
-                f" {other.score:.7f}, {one.symbols} for {other.symbols}"
+                f" {reference.score:.7f}, {one.symbols} for {reference.symbols}"
             )
     return lines

@@ -52,7 +52,7 @@ MOST_STARTS = 40  # of drivers: a person starts the command again after each ref
 
 
 class _Killed(BaseException):
-    """Unwinds an actor after its schedule; nothing of it is looked at any more."""
+    """Unwinds an actor after its schedule. Nothing of it is looked at any more."""
 
 
 class _Actor:
@@ -101,7 +101,7 @@ class _Job(msgspec.Struct):
 
 
 class Simulation:
-    """One schedule; `freezes` lets machines stand still, as one cut off from its file system does."""
+    """One schedule. `freezes` lets machines stand still, as one cut off from its file system does."""
 
     def __init__(self, folder: Path, seed: int, lock_kind: Locks, *, freezes: bool = False) -> None:
         self.random = random.Random(seed)
@@ -144,7 +144,7 @@ class Simulation:
             raise _Killed
 
     def spawn(self, host: str, work: Callable[[], None], parent: _Actor | None = None) -> _Actor:
-        """Start an actor on a host; it first runs when its turn comes."""
+        """Start an actor on a host. It first runs when its turn comes."""
         actor = _Actor(host, parent)
 
         def run() -> None:
@@ -453,7 +453,7 @@ class Simulation:
 
 
 class _SimulatedSlurm(Launcher):
-    name, title, asked = "slurm", "Slurm", "squeue"
+    name, title, queue_command = "slurm", "Slurm", "squeue"
     is_remote, has_code_copies, poll_seconds = True, False, 15.0
 
     def __init__(self, simulation: Simulation) -> None:
@@ -480,7 +480,7 @@ class _SimulatedSlurm(Launcher):
 
 
 class _SimulatedRank(RankTraining):
-    """Rank 0 with its own control code; its training only counts updates and saves."""
+    """Rank 0 with its own control code. Its training only counts updates and saves."""
 
     def __init__(self, simulation: Simulation, rank: Rank, stop: StopFlag) -> None:
         super().__init__(simulation.request, rank, RankGroup(rank, ["n"], None), stop, "cpu")

@@ -24,6 +24,7 @@ def test_sums_are_made_in_double_precision() -> None:
 
 
 def test_tied_matrices_stay_tied_and_equal_ones_stay_apart() -> None:
+    # A lost tie would enlarge the file, and an invented one would change the model.
     first, second = (
         {"encoder": tied, "decoder": tied, "other": tied.clone()}
         for tied in (torch.ones(2), torch.full((2,), 3.0))
@@ -34,16 +35,17 @@ def test_tied_matrices_stay_tied_and_equal_ones_stay_apart() -> None:
 
 
 def test_different_models_are_refused() -> None:
-    for other in (
+    for tensors in (
         {"w": torch.zeros(3)},
         {"v": torch.zeros(2)},
         {"w": torch.zeros(2), "v": torch.zeros(1)},
     ):
         with pytest.raises(CheckpointError, match="the checkpoints belong to different models"):
-            average_tensors([{"w": torch.zeros(2)}, other])
+            average_tensors([{"w": torch.zeros(2)}, tensors])
 
 
 def test_averaging_one_checkpoint_changes_nothing(finished: TrainRecord, tmp_path: Path) -> None:
+    # The development set is measured on `last1`, a single checkpoint.
     record = average_checkpoints(finished, last=1, record_path=tmp_path / "last1.json")
     assert record.tensors_sha256 == finished.tensors_sha256
     assert (record.average, record.averaged_updates, record.run) == ("last1", [40], finished.run)

@@ -84,7 +84,7 @@ def search(
     source_BS = torch.nn.utils.rnn.pad_sequence(
         batch, batch_first=True, padding_value=DICTIONARY.pad(), padding_side="left"
     )
-    found = BatchSearch(
+    hypotheses = BatchSearch(
         steps_of(model),
         source_BS,
         list(map(len, batch)),
@@ -92,7 +92,7 @@ def search(
         padding=DICTIONARY.pad(),
         end=DICTIONARY.eos(),
     ).run()
-    by_index = dict(zip(order, found, strict=True))
+    by_index = dict(zip(order, hypotheses, strict=True))
     return [by_index[index] for index in range(len(sources))]
 
 
@@ -118,7 +118,7 @@ SEARCHES = (
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_shape_of_our_transformer_decodes_as_with_the_reference(name: str) -> None:
-    """A shape changes the model's steps alone; the next test has every stop with every beam."""
+    """A shape changes the model's steps alone. The next test has every stop with every beam."""
     lengths = set()
     for seed, beam_size, stop, alpha in SEARCHES:
         model, form = random_model(seed, **SHAPES[name]), LENGTH_PENALTY_FORMS[seed % 2]
@@ -127,9 +127,9 @@ def test_every_shape_of_our_transformer_decodes_as_with_the_reference(name: str)
         )
         sources = make_sources(seed=seed)
         assert type(steps_of(model)) is TransformerSteps
-        found = search(model, sources, decoding)
-        assert unequal(found, search_by_reference(model, DICTIONARY, decoding, sources)) == []
-        lengths |= {len(one.symbols) for one in found}
+        hypotheses = search(model, sources, decoding)
+        assert unequal(hypotheses, search_by_reference(model, DICTIONARY, decoding, sources)) == []
+        lengths |= {len(one.symbols) for one in hypotheses}
     assert len(lengths) > 1
 
 
@@ -142,8 +142,8 @@ def test_every_beam_size_finds_what_the_reference_finds(beam_size: int, stop: st
     model = random_model(1, task=task, d_model=16)
     decoding = searched_as(stop=stop, beam_size=beam_size, length_penalty_form="gnmt")
     sources = make_sources([2 + index % 9 for index in range(27)], len(dictionary), 1)
-    found = search(model, sources, decoding, len(dictionary))
-    assert unequal(found, search_by_reference(model, dictionary, decoding, sources)) == []
+    hypotheses = search(model, sources, decoding, len(dictionary))
+    assert unequal(hypotheses, search_by_reference(model, dictionary, decoding, sources)) == []
 
 
 @functools.cache
@@ -173,29 +173,30 @@ def test_every_architecture_of_fairseqs_decodes_as_with_the_reference(name: str)
     assert type(steps_of(model)) is expected
     for beam_size, stop in ((1, "fairseq"), (4, "tensor2tensor"), (2, "fairseq")):
         decoding = searched_as(stop=stop, beam_size=beam_size, length_penalty_form="gnmt")
-        found = search(model, sources, decoding, len(dictionary))
-        assert unequal(found, search_by_reference(model, dictionary, decoding, sources)) == []
+        hypotheses = search(model, sources, decoding, len(dictionary))
+        assert unequal(hypotheses, search_by_reference(model, dictionary, decoding, sources)) == []
 
 
 @every_stop
 @pytest.mark.parametrize("name", ["base", "fairseq_transformer", "lstm", "fconv"])
 def test_what_else_is_in_a_batch_changes_nothing(name: str, stop: str) -> None:
+    # Otherwise BLEU would depend on the size of batches.
     model, dictionary = build(name)
     sources, decoding = make_sources((1, 3, 7, 12, 40), len(dictionary)), searched_as(stop=stop)
     together = search(model, sources, decoding, len(dictionary))
-    for source, found in zip(sources, together, strict=True):
+    for source, hypothesis in zip(sources, together, strict=True):
         (alone,) = search(model, [source], decoding, len(dictionary))
-        assert alone.symbols == found.symbols
-        assert alone.score == pytest.approx(found.score, abs=1e-5)
+        assert alone.symbols == hypothesis.symbols
+        assert alone.score == pytest.approx(hypothesis.score, abs=1e-5)
 
 
 @every_stop
 def test_how_often_the_device_is_asked_and_when_sentences_leave_changes_nothing(
     stop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each step, as on a CPU; every third step, as on a GPU; and with caches that must grow."""
+    """Each step, as on a CPU, every third step, as on a GPU, and with caches that must grow."""
     model, sources = random_model(3), make_sources()
-    found = search(model, sources, searched_as(stop=stop))
+    hypotheses = search(model, sources, searched_as(stop=stop))
     for steps_between_looks, leaving_fraction, capacity in (
         (3, 1 / 16, 32),
         (1, 0.0, 2),
@@ -205,7 +206,7 @@ def test_how_often_the_device_is_asked_and_when_sentences_leave_changes_nothing(
         monkeypatch.setattr(beam_search, "STEPS_BETWEEN_LOOKS", {"cpu": steps_between_looks})
         monkeypatch.setattr(beam_search, "LEAVING_FRACTION", leaving_fraction)
         monkeypatch.setattr(decoder_steps, "FIRST_CAPACITY", capacity)
-        assert unequal(search(model, sources, searched_as(stop=stop)), found) == []
+        assert unequal(search(model, sources, searched_as(stop=stop)), hypotheses) == []
 
 
 @every_stop
@@ -267,8 +268,8 @@ def search_table(steps: TableSteps, decoding: DecodingSpec) -> Any:
     padding, end = DICTIONARY.pad(), DICTIONARY.eos()
     source_BS = torch.tensor([[4, end]])
     search = BatchSearch(cast(Any, steps), source_BS, [2], decoding, padding=padding, end=end)
-    (found,) = search.run()
-    return found
+    (hypothesis,) = search.run()
+    return hypothesis
 
 
 def best_of_everything(steps: TableSteps, decoding: DecodingSpec) -> tuple[float, list[int]]:
@@ -284,7 +285,7 @@ def best_of_everything(steps: TableSteps, decoding: DecodingSpec) -> tuple[float
 
 
 def test_the_penalty_by_hand() -> None:
-    """7 tokens: (12 / 6)^1 = 2, and 2^0.6 = 1.5157; alpha 0 means no penalty; 1 token costs
+    """7 tokens: (12 / 6)^1 = 2, and 2^0.6 = 1.5157. alpha 0 means no penalty. 1 token costs
     nothing.
     """
 
@@ -310,13 +311,13 @@ def test_a_beam_that_covers_everything_finds_the_best_of_everything(form: str, s
     )
     for seed in range(8):
         score, symbols = best_of_everything(TableSteps(seed), decoding)
-        found = search_table(TableSteps(seed), decoding)
-        assert (found.symbols, found.score) == (symbols, pytest.approx(score, abs=1e-5))
+        hypothesis = search_table(TableSteps(seed), decoding)
+        assert (hypothesis.symbols, hypothesis.score) == (symbols, pytest.approx(score, abs=1e-5))
 
 
 @every_stop
 def test_no_search_goes_beyond_the_models_positions(stop: str) -> None:
-    """4 positions hold the start and 3 words; longer sentences would have better scores."""
+    """4 positions hold the start and 3 words. Longer sentences would have better scores."""
     steps = TableSteps(1)
     decoding = searched_as(stop=stop, length_penalty_alpha=5.0, max_extra_tokens=50)
     assert len(search_table(steps, decoding).symbols) > 3
@@ -365,14 +366,15 @@ def test_a_model_of_which_nothing_is_a_number_is_named(
     model = random_model(1)
     with torch.no_grad():
         model.decoder.layers[0].fc1.weight.fill_(math.nan)
-    found = search(model, make_sources((2, 4)), searched_as(stop=stop))
-    assert found == [None, None]
+    hypotheses = search(model, make_sources((2, 4)), searched_as(stop=stop))
+    assert hypotheses == [None, None]
     translator = SimpleNamespace(checkpoint_path=tmp_path / "last5.pt")
     with pytest.raises(CheckpointError, match=r"last5\.pt: its outputs for line 3 are not numbers"):
         Translator._hypothesis(translator, None, 2)  # type: ignore[arg-type]
 
 
 def test_a_batch_holds_no_more_tokens_than_it_may_whatever_the_lengths() -> None:
+    # One long line among short ones would exhaust a GPU's memory.
     from aiayn.decode.decode import _batches
 
     lengths = [1 + index * index % 97 for index in range(300)] + [900]

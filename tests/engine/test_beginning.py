@@ -39,7 +39,7 @@ def longer(run_folder: Path, data: BinarizedCorpus, earlier: TrainRecord) -> Tra
 def test_it_ends_with_the_same_tensors_and_its_record_says_where_it_began(
     tmp_path: Path, run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:
-    """The shorter training ends in the middle of epoch 2; 13 updates are an epoch."""
+    """The shorter training ends in the middle of epoch 2. 13 updates are an epoch."""
     earlier = shorter(tmp_path, data, updates=20)
     record = train(longer(run_folder, data, earlier))
     assert record.beginning == Beginning(

@@ -1,5 +1,5 @@
-"""What readers say of the paper's model and no other test shows: its heads, masks, feed-forward
-network and dropout.
+"""What readers say of the paper's model and no other test shows: its heads, masks and
+recurrence.
 """
 
 import pytest
@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from aiayn.model.attention import MultiHeadAttention
-from aiayn.train.fairseq_model import AiaynTransformer
-from tests.engine.models import make_batch, make_model
+from tests.engine.models import make_model
 
 
 def make_attention(*, has_biases: bool = True) -> MultiHeadAttention:
@@ -22,14 +21,6 @@ def make_attention(*, has_biases: bool = True) -> MultiHeadAttention:
 def random_tokens(num_tokens: int, seed: int) -> Tensor:
     """Return (1, T, 6)."""
     return torch.randn(1, num_tokens, 6, generator=torch.Generator().manual_seed(seed))
-
-
-def logits_of(model: AiaynTransformer) -> Tensor:
-    """Return the logits of a fixed batch."""
-    batch = make_batch()
-    logits, _ = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
-    assert isinstance(logits, Tensor)
-    return logits
 
 
 def part_of(projection: nn.Linear, rows: slice) -> nn.Linear:
@@ -60,15 +51,15 @@ def test_multi_head_attention_is_the_concatenation_of_its_heads(has_biases: bool
         heads.append(
             (q @ k.T / 2**0.5).softmax(dim=-1) @ part_of(attention.v_proj, values)(memory[0])
         )
-    found, _ = attention(query, memory)
-    torch.testing.assert_close(found[0], attention.out_proj(torch.cat(heads, dim=1)))
+    output, _ = attention(query, memory)
+    torch.testing.assert_close(output[0], attention.out_proj(torch.cat(heads, dim=1)))
     assert not torch.allclose(
-        found[0], attention.out_proj(torch.cat([heads[1], heads[0], heads[2]], dim=1))
+        output[0], attention.out_proj(torch.cat([heads[1], heads[0], heads[2]], dim=1))
     )
 
 
 def test_a_mask_of_minus_1e9_hides_what_one_of_minus_infinity_hides() -> None:
-    """exp(-1e9) is 0 in any float; only where nothing may be seen do they differ: even weights, or
+    """exp(-1e9) is 0 in any float. Only where nothing may be seen do they differ: even weights, or
     not a number.
     """
     attention, x = make_attention(), random_tokens(4, 1)
@@ -82,38 +73,6 @@ def test_a_mask_of_minus_1e9_hides_what_one_of_minus_infinity_hides() -> None:
     nothing = torch.zeros(1, 2)
     assert (nothing - 1e9).softmax(dim=-1).tolist() == [[0.5, 0.5]]
     assert (nothing - torch.inf).softmax(dim=-1).isnan().all()
-
-
-def test_the_feed_forward_network_is_equation_2_for_each_token_by_itself() -> None:
-    """max(0, x W_1 + b_1) W_2 + b_2, with other weights in another layer."""
-    first, second = make_model().encoder.layers
-    x = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(1))
-    expected = (x @ first.fc1.weight.T + first.fc1.bias).clamp(
-        min=0
-    ) @ first.fc2.weight.T + first.fc2.bias
-    torch.testing.assert_close(first._feed_forward(x), expected)
-    torch.testing.assert_close(first._feed_forward(x[:, 1:2]), expected[:, 1:2])
-    assert not torch.allclose(second._feed_forward(x), expected)
-
-
-def test_dropout_stands_where_section_5_4_puts_it() -> None:
-    """With 2 + 2 layers: 2 sums of embeddings and positions, 2 x 2 sub-layers of the encoder, 2 x 3
-    of the decoder.
-    """
-    shapes: list[tuple[int, ...]] = []
-
-    def note(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        shapes.append(tuple(inputs[0].shape))
-
-    model = make_model(p_drop=0.1).train()
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.register_forward_hook(note)
-    logits_of(model)
-    source, target = make_batch()["src_tokens"].shape, make_batch()["prev_output_tokens"].shape
-    assert shapes.count((*source, 8)) == 1 + 2 * 2
-    assert shapes.count((*target, 8)) == 1 + 2 * 3
-    assert len(shapes) == 2 + 2 * 2 + 2 * 3
 
 
 def recurrences(model: nn.Module) -> list[str]:

@@ -20,6 +20,7 @@ from aiayn.train.request import StopFlag
 
 
 def test_what_fairseq_puts_into_checkpoints_is_loaded_with_weights_only() -> None:
+    # Without `weights_only` a foreign checkpoint could run any code.
     state = {
         "args": argparse.Namespace(arch="transformer"),
         "loss": np.float64(1.5),

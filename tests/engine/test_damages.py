@@ -56,7 +56,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def commands(folder: Path, written: Path | None = None) -> Iterator[list[str]]:
-    """Yield each stage's command; with `written` its record is written there instead."""
+    """Yield each stage's command. With `written` its record is written there instead."""
 
     def record(verb: str) -> Path:
         return folder / verb / "record.json"
@@ -74,12 +74,16 @@ def redirected(command: list[str], written: Path | None) -> list[str]:
     """Return a command that writes its record below a folder."""
     if written is None:
         return command
-    place = command.index("--record") + 1
-    return [*command[:place], str(written / command[0] / "record.json"), *command[place + 1 :]]
+    position = command.index("--record") + 1
+    return [
+        *command[:position],
+        str(written / command[0] / "record.json"),
+        *command[position + 1 :],
+    ]
 
 
 def product_path(folder: Path, name: str) -> Path:
-    """Return the path of a product; `model` is the last checkpoint of the training."""
+    """Return the path of a product. `model` is the last checkpoint of the training."""
     if name == "model":
         return next(iter(sorted(folder.glob("runs/*/checkpoints/model_*.pt"))))
     return folder / name

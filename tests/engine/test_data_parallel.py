@@ -65,13 +65,13 @@ def batches(run_folder: Path) -> list[tuple[str, ...]]:
     pattern = (
         r'train_inner \| .*"wpb": "(\d+)", "bsz": "(\d+)", "num_updates": "\d+", "lr": "([^"]+)"'
     )
-    return [found.groups() for found in re.finditer(pattern, log_text(run_folder))]
+    return [match.groups() for match in re.finditer(pattern, log_text(run_folder))]
 
 
 def test_two_ranks_make_the_updates_of_one(
     undisturbed: TrainRecord, finished_by_two_batches: TrainRecord
 ) -> None:
-    """The same sentences in each update; dropout is drawn otherwise, so that the tensors differ."""
+    """The same sentences in each update. Dropout is drawn otherwise, so that the tensors differ."""
     assert undisturbed.hardware.num_ranks == 2
     assert finished_by_two_batches.hardware.num_ranks == 1
     assert (undisturbed.tokens, undisturbed.updates) == (finished_by_two_batches.tokens, 40)
@@ -106,7 +106,7 @@ def one_rank(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) ->
 def test_more_ranks_than_batches_share_each_batch(
     num_ranks: int, tmp_path: Path, data: BinarizedCorpus, one_rank: TrainRecord
 ) -> None:
-    """Every update has the same sentences as with one rank, and prints the same; an epoch has
+    """Every update has the same sentences as with one rank, and prints the same. An epoch has
     13 updates.
 
     An update of three sentences gives the fourth rank none. The weights differ only by the
@@ -188,7 +188,7 @@ def test_on_all_ranks_a_request_to_end_outweighs_a_time_limit(
 
 @pytest.mark.slow
 def test_a_rank_that_fails_is_named_by_rank_0(tmp_path: Path, data: BinarizedCorpus) -> None:
-    """Rank 0 itself sees a closed connection; what was wrong, the rank has noted before it ended."""
+    """Rank 0 itself sees a closed connection. What was wrong, the rank has noted before it ended."""
     request = make_request(tmp_path / "failed", data, num_ranks=2, **TWO_BATCHES)
     statuses = train_ranks(request, {1: Fault(update=3, message="out of memory")})
     assert [os.waitstatus_to_exitcode(status) for status in statuses] == [1, 1]
@@ -205,7 +205,7 @@ def test_a_rank_that_fails_is_named_by_rank_0(tmp_path: Path, data: BinarizedCor
 def test_stopped_in_a_local_job_and_resumed_they_end_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, undisturbed: TrainRecord
 ) -> None:
-    """Only rank 0 gets the signal, at update 13; both ranks end there."""
+    """Only rank 0 gets the signal, at update 13. Both ranks end there."""
     request = make_request(run_folder, data, num_ranks=2, **TWO_BATCHES)
     with (
         hooked(SignalRank0(update=13)),
@@ -281,7 +281,7 @@ def test_the_node_check_makes_the_first_reduction_and_reports_its_error(
 def test_no_rank_waits_in_the_check_for_rank_0_to_read_its_checkpoint(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Gigabytes, from a file system that may be slow; the check's time-out is for sound devices."""
+    """Gigabytes, from a file system that may be slow. The check's time-out is for sound devices."""
     looked_path = run_folder / "looked"
 
     def look_slowly(folder: Path) -> tuple[Path | None, list[Path]]:

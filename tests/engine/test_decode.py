@@ -1,8 +1,6 @@
 """Decoding gives one hypothesis a line, whatever the line holds."""
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,44 +39,20 @@ def translator(average: CheckpointRecord, data: BinarizedCorpus) -> Translator:
     return Translator(Path(average.path), Path(data.folder), DECODING, device="cpu")
 
 
-def flags_of_fairseq(average: CheckpointRecord, data: BinarizedCorpus) -> list[str]:
-    """Return the arguments of fairseq's own commands that translate."""
-    return [str(data.folder), "--user-dir", str(USER_FOLDER), "--cpu", "--path", str(average.path)]
-
-
-def test_fairseqs_generate_says_in_this_process_what_to_use_instead(
+def test_fairseqs_generate_says_what_to_use_instead(
     average: CheckpointRecord, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The default of fairseq's parser, which is not among the models that we import.
     unused = SimpleNamespace(add_args=lambda parser: None)
     monkeypatch.setitem(ARCH_MODEL_REGISTRY, "wav2vec2", unused)
-    monkeypatch.setattr(sys, "argv", ["fairseq-generate", *flags_of_fairseq(average, data)])
+    flags = [str(data.folder), "--user-dir", str(USER_FOLDER), "--cpu", "--path", str(average.path)]
+    monkeypatch.setattr(sys, "argv", ["fairseq-generate", *flags])
     with pytest.raises(UsageError, match="do not translate with aiayn_transformer; use `aiayn"):
         generate.cli_main()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["generate", "interactive"])
-def test_fairseqs_own_commands_say_what_to_use_instead(
-    command: str, average: CheckpointRecord, data: BinarizedCorpus
-) -> None:
-    """Both ask the model the question that the test above asks, in a process of their own."""
-    flags = flags_of_fairseq(average, data)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    refused = subprocess.run(
-        [sys.executable, "-m", f"fairseq_cli.{command}", *flags],
-        input="",
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
-    assert refused.returncode != 0
-    assert "do not translate with aiayn_transformer; use `aiayn decode`" in refused.stderr
-
-
 def test_the_search_is_changed_without_loading_the_model_again(translator: Translator) -> None:
-    """Beam 1 finds what is likeliest symbol by symbol; back with the first search, its hypotheses
+    """Beam 1 finds what is likeliest symbol by symbol. With the first search again, its hypotheses
     come back.
     """
     sources = load_source_lines(translator.task, "test")
@@ -91,6 +65,7 @@ def test_the_search_is_changed_without_loading_the_model_again(translator: Trans
 
 
 def test_the_signature_names_every_option_of_the_search() -> None:
+    # Two searches of one signature could not be told apart in a table.
     assert DECODING.signature == "beam:4|lenpen:len|alpha:0.6|stop:fairseq|maxlen:1x+10"
     changes = {
         "beam_size": 5,
@@ -120,8 +95,8 @@ ODD_LINES = [
 def test_there_is_one_hypothesis_a_line_whatever_it_holds(
     average: CheckpointRecord, data: BinarizedCorpus
 ) -> None:
-    """Nothing, 1,500 tokens, unknown characters; and the other lines of its batch do not change
-    a line's translation.
+    """Nothing, 1,500 tokens, unknown characters. A line's translation does not depend on the other
+    lines of its batch.
     """
     short = msgspec.structs.replace(DECODING, max_length_per_source_token=0.0)
     translator = Translator(Path(average.path), Path(data.folder), short, device="cpu")
@@ -139,6 +114,7 @@ def test_no_lines_give_no_hypotheses(translator: Translator) -> None:
 
 
 def test_a_line_above_the_models_positions_is_cut_and_keeps_its_end(translator: Translator) -> None:
+    # Otherwise a single line would end the translation of a whole file.
     source = translator.number(ODD_LINES[2])
     assert len(source) == 1501
     cut = torch.cat([source[:1023], source[-1:]])
@@ -146,8 +122,8 @@ def test_a_line_above_the_models_positions_is_cut_and_keeps_its_end(translator: 
 
 
 def test_a_hypothesis_is_limited_by_its_own_line(translator: Translator) -> None:
-    """At most 10 more tokens than the line has with its end, however long the other lines are; this
-    model never ends.
+    """At most 10 more tokens than the line has with its end, however long the other lines are.
+    This model never ends.
     """
     short, long = (translator.number("\u2581the " * num_pieces) for num_pieces in (2, 30))
     hypotheses = translator.translate([short, long])
@@ -190,6 +166,7 @@ def other_data_bin(
 def test_a_data_bin_of_a_larger_vocabulary_is_refused(
     tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus
 ) -> None:
+    # Its numbers would name embeddings that the model does not have.
     folder = other_data_bin(tmp_path / "other", data, num_symbols_changed=0, num_symbols_more=3)
     size = data.vocabulary_size_by_language["en"]
     message = (
@@ -205,19 +182,17 @@ def test_a_data_bin_of_as_many_other_symbols_is_refused(
 ) -> None:
     """It would decode, and every word would be wrong."""
     folder = other_data_bin(tmp_path / "other", data, num_symbols_changed=1, num_symbols_more=0)
-    with pytest.raises(
-        CheckpointError, match=r"as many as the data-bin has, but the dictionaries in .* trained on"
-    ):
+    message = r"as many as the data-bin has, but the dictionaries in .* trained on"
+    with pytest.raises(CheckpointError, match=message):
         Translator(Path(average.path), folder, DECODING, device="cpu")
-    with pytest.raises(
-        CheckpointError, match=r"as many as the data-bin has, but the dictionaries in .* trained on"
-    ):
+    with pytest.raises(CheckpointError, match=message):
         perplexity(Path(average.path), folder, "test", device="cpu")
 
 
 def test_a_checkpoint_of_fairseqs_own_is_taken_without_its_dictionaries_digest(
     tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus
 ) -> None:
+    # Checkpoints that fairseq's own training wrote have no digest.
     state = torch.load(average.path, weights_only=True)
     state["extra_state"] = {}
     torch.save(state, tmp_path / "foreign.pt")

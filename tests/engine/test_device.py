@@ -54,7 +54,7 @@ def request_of_gpus(gpus_per_node: int, device: str = "auto") -> TrainingRequest
 def see_gpus(
     monkeypatch: pytest.MonkeyPatch, num_gpus: int, *, by_nvml: int, error: Exception | None = None
 ) -> None:
-    """Let torch see `num_gpus` GPUs after CUDA's initialisation, or fail then; before that it
+    """Let torch see `num_gpus` GPUs after CUDA's initialisation, or fail then. Before that it
     counts what NVML
     tells.
     """
@@ -121,7 +121,7 @@ def test_a_rank_asks_its_own_gpu_for_the_precision(
     precision: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also a GPU that hardware.yaml does not know; rank 3's GPU may be another than rank 0's."""
+    """Also a GPU that hardware.yaml does not know. Rank 3's GPU may be another than rank 0's."""
     monkeypatch.setattr(
         torch.cuda, "get_device_name", lambda index: name if index == 3 else "NVIDIA H100"
     )
@@ -147,7 +147,7 @@ def test_a_rank_asks_its_own_gpu_for_the_precision(
 def test_a_rank_alone_among_8_gpus_starts_no_process_for_each(
     monkeypatch: pytest.MonkeyPatch, is_told: bool, num_started: int
 ) -> None:
-    """By fairseq's own decision; without our flag it starts 8, each with a whole batch."""
+    """By fairseq's own decision. Without our flag it starts 8, each with a whole batch."""
     for name in list(os.environ):
         if name.startswith(("SLURM_", "MASTER_")) or name in ("RANK", "WORLD_SIZE"):
             monkeypatch.delenv(name)
@@ -170,7 +170,7 @@ def test_a_rank_alone_among_8_gpus_starts_no_process_for_each(
 
 @pytest.fixture
 def in_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let a job believe that it is rank 0 of a Slurm job on the node n1; what it sets in the
+    """Let a job believe that it is rank 0 of a Slurm job on the node n1. What it sets in the
     environment goes.
     """
     environment = SimpleNamespace(
@@ -267,6 +267,7 @@ def test_a_record_names_the_machines_cpu(finished: TrainRecord) -> None:
 
 
 def test_cudnn_computes_no_attention_on_a_gpu() -> None:
+    # On H100 cuDNN plans 40 to 400 ms for nearly every batch.
     torch.backends.cuda.enable_cudnn_sdp(True)
     prepare_device("cpu")
     assert torch.backends.cuda.cudnn_sdp_enabled()
@@ -278,6 +279,7 @@ def test_cudnn_computes_no_attention_on_a_gpu() -> None:
 def test_the_allocator_of_a_gpu_grows_its_blocks_unless_the_user_chose(
     name: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Batches of many sizes leave gaps that only blocks that grow can use.
     for each in GPU_ALLOCATOR_NAMES:
         monkeypatch.delenv(each, raising=False)
     if name is not None:
@@ -310,7 +312,7 @@ pickle.load(sys.stdin.buffer)()
 
 
 def test_torch_finds_the_allocators_setting_when_a_job_imports_it(tmp_path: Path) -> None:
-    """torch reads it once; a job's process ends here where it would import torch."""
+    """torch reads it once. A job's process ends here where it would import torch."""
     names = ("JOB_ID", "NTASKS", "GLOBALID", "LOCALID", "JOB_NUM_NODES", "NODEID")
     job = {f"SUBMITIT_LOCAL_{name}": "0" for name in names}
     environment = {key: text for key, text in os.environ.items() if key not in GPU_ALLOCATOR_NAMES}

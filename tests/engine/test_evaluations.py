@@ -68,7 +68,7 @@ def evaluated(
     tmp_path_factory: pytest.TempPathFactory, finished: TrainRecord, data: BinarizedCorpus
 ) -> Iterator[Path]:
     """Return a folder in which the evaluations of the finished training, as the demo's base, are
-    made; the tiny corpus is known by its name.
+    made. The tiny corpus is known by its name.
     """
     folder, here = tmp_path_factory.mktemp("evaluated"), Path.cwd()
     with pytest.MonkeyPatch.context() as patch:
@@ -232,6 +232,7 @@ def test_what_is_missing_torn_or_changed_is_made_again() -> None:
 def test_a_copy_without_checkpoints_and_runs_is_kept_as_long_as_nothing_reads_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    # As on a laptop, to which only results are copied.
     train = read_record(TRAIN, TrainRecord)
     content = TRAIN.read_bytes().replace(str(train.run_folder).encode(), b"/nowhere")
     for path in AVERAGES:

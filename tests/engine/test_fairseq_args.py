@@ -82,6 +82,7 @@ def test_the_papers_base_is_trained_as_section_5_says() -> None:
 
 @pytest.mark.parametrize(("device", "num_loaders"), [("cuda", "2"), ("cpu", "0")])
 def test_each_rank_on_gpus_has_loaders_of_its_own(device: str, num_loaders: str) -> None:
+    # Without loaders a GPU waits for each batch to be read.
     for num_ranks in (1, 8):
         flags = train_flags(
             replace(TRAINING, batches_per_update=8),
@@ -95,6 +96,7 @@ def test_each_rank_on_gpus_has_loaders_of_its_own(device: str, num_loaders: str)
 
 
 def test_one_rank_makes_the_same_update_out_of_more_batches() -> None:
+    # The number of GPUs must not change the tokens of the paper's update.
     training = read_system("base", "paper").training
     for num_ranks, batches_each in ((1, "8"), (2, "4"), (8, "1")):
         flags = train_flags(
@@ -113,15 +115,9 @@ def test_one_rank_makes_the_same_update_out_of_more_batches() -> None:
     )
 
 
-def flags_of(
-    system: str, scale: str = "multi30k", *, is_joint: bool = True, **changes: object
-) -> list[str]:
-    """Return the flags of a system's model."""
-    return model_flags(replace(read_system(system, scale).training, **changes), is_joint=is_joint)
-
-
 def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
-    flags = flags_of("revisit_tiny")
+    training = read_system("revisit_tiny", "multi30k").training
+    flags = model_flags(training, is_joint=True)
     assert value_of(flags, "--arch") == "transformer"
     assert (value_of(flags, "--encoder-layers"), value_of(flags, "--decoder-ffn-embed-dim")) == (
         "4",
@@ -130,20 +126,14 @@ def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
     assert (value_of(flags, "--dropout"), value_of(flags, "--activation-dropout")) == ("0.3", "0.0")
     assert "--share-all-embeddings" in flags
     assert {"--encoder-normalize-before", "--encoder-learned-pos"} & set(flags) == set()
-    changed = flags_of("revisit_tiny", norm_order="pre", positions="learned", is_joint=False)
+    changed = model_flags(replace(training, norm_order="pre", positions="learned"), is_joint=False)
     assert {
         "--encoder-normalize-before",
         "--decoder-normalize-before",
         "--decoder-learned-pos",
     } <= set(changed)
     assert "--share-decoder-input-output-embed" in changed
-    optimiser = train_flags(
-        read_system("revisit_tiny", "multi30k").training,
-        DATA,
-        seed=1,
-        save_folder="r",
-        device="cpu",
-    )
+    optimiser = train_flags(training, DATA, seed=1, save_folder="r", device="cpu")
     assert (value_of(optimiser, "--optimizer"), value_of(optimiser, "--adam-betas")) == (
         "adam",
         "(0.9, 0.98)",
@@ -159,6 +149,7 @@ def test_a_constant_rate_has_no_warm_up() -> None:
 
 
 def test_patience_needs_checkpoints_by_epochs() -> None:
+    # fairseq counts patience in validations, which are epochs only then.
     refuse_untrainable("tiny", replace(TRAINING, save_interval_updates=None, patience_epochs=2))
     with pytest.raises(ConfigError, match="patience_epochs 2 with save_interval_updates 10"):
         refuse_untrainable("tiny", replace(TRAINING, patience_epochs=2))
@@ -172,6 +163,7 @@ def test_a_data_bin_is_joint_if_its_dictionaries_are_one(data: BinarizedCorpus) 
 
 
 def test_a_run_logs_a_hundred_lines_but_at_least_one_a_hundred_updates() -> None:
+    # A week's log stays readable, and a short training still shows how it goes.
     assert [log_interval(replace(TRAINING, updates=n)) for n in (40, 5_000, 100_000)] == [
         1,
         50,
@@ -190,7 +182,7 @@ def test_the_finished_training_is_of_the_size_that_cost_predicts(
 def test_the_finished_training_counted_every_target_token(
     finished: TrainRecord, data: BinarizedCorpus
 ) -> None:
-    """Whole epochs have the data-bin's tokens; of the last, which is cut, the log tells how many an
+    """Whole epochs have the data-bin's tokens. Of the last, which is cut, the log tells how many an
     update had.
     """
     log = log_text(Path(finished.run_folder))

@@ -1,10 +1,6 @@
-"""An update's batches, joined for GPUs: the groups are the cheapest, and the gradient is the same.
-
-`python -m tests.engine.test_grouping` measures the padded places by number of groups.
-"""
+"""An update's batches, joined for GPUs: the groups are the cheapest, and the gradient is the same."""
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +11,6 @@ from fairseq.trainer import Trainer
 from torch import Tensor
 
 from aiayn.train import joining
-from aiayn.train.compat import batch_by_size
 from aiayn.train.grouping import BatchShape, GroupLimits, choose_groups, count_places, group_limits
 from aiayn.train.task import AiaynTranslationConfig, AiaynTranslationTask
 from aiayn.train.trainer import AiaynTrainer
@@ -62,6 +57,7 @@ def test_no_other_groups_of_neighbours_cost_less(seed: int) -> None:
 
 
 def test_a_card_with_less_memory_has_smaller_groups() -> None:
+    # Groups that fit an H100 would not fit a card of 16 GB.
     large = group_limits(precision="bf16", memory_bytes=H100_BYTES, **BASE)
     small = group_limits(precision="bf16", memory_bytes=16 << 30, **BASE)
     assert large.max_places > 100_000
@@ -152,84 +148,3 @@ def test_an_update_with_a_dummy_batch_stays_as_it_is(
     else:
         assert [batch["nsentences"] for batch in batches] == [6]
     assert trainer.task.num_updates_by_groups == ({} if num_dummies else {1: 1})
-
-
-def draw_updates(
-    *, num_pairs: int = 400_000, max_tokens: int = 3_250, num_batches: int = 8, seed: int = 1
-) -> Iterator[list[BatchShape]]:
-    """Yield the batches of an epoch's updates, cut and shuffled as fairseq does it.
-
-    Lengths are like WMT14's: targets log-normal with a median of 24 subwords and a mean of 29,
-    sources 8 % shorter on average.
-    """
-    rng = np.random.default_rng(seed)
-    target = np.clip(rng.lognormal(np.log(24), 0.6, num_pairs), 2, 250).astype(int)
-    source = np.clip(target * rng.lognormal(-0.1, 0.2, num_pairs), 2, 250).astype(int)
-    order = rng.permutation(num_pairs)
-    order = order[np.argsort(target[order], kind="stable")]
-    order = order[np.argsort(source[order], kind="stable")]
-    lengths = np.maximum(source, target)
-    batches = batch_by_size(
-        order,
-        lambda index: int(lengths[index]),
-        num_tokens_vec=lengths[order],
-        max_tokens=max_tokens,
-        required_batch_size_multiple=8,
-    )
-    shapes = [BatchShape(len(b), int(source[b].max()), int(target[b].max())) for b in batches]
-    rng.shuffle(shapes)
-    for first in range(0, len(shapes) - num_batches + 1, num_batches):
-        yield [BatchShape(*shape) for shape in shapes[first : first + num_batches]]
-
-
-def measure_places(num_groups: int, **changes: Any) -> float:
-    """Return the places of updates with batches joined to `num_groups` groups, relative to
-    separate batches.
-    """
-    joined = separate = 0
-    for shapes in draw_updates(**changes):
-        ordered = sorted(shapes, key=lambda shape: shape.source_length + shape.target_length)
-        places = []
-        for ends in itertools.combinations(range(1, len(ordered)), num_groups - 1):
-            bounds = itertools.pairwise([0, *ends, len(ordered)])
-            places.append(sum(count_places(ordered[begin:end]) for begin, end in bounds))
-        joined += min(places)
-        separate += count_separate(shapes)
-    return joined / separate
-
-
-def count_separate(shapes: list[BatchShape]) -> int:
-    """Return the places of batches that are not joined."""
-    return sum(count_places([shape]) for shape in shapes)
-
-
-def test_on_lengths_like_wmt14s_few_groups_need_little_more_padding() -> None:
-    places = [measure_places(num_groups, num_pairs=40_000) for num_groups in (1, 2, 3, 4, 8)]
-    assert places == sorted(places, reverse=True)
-    assert places[0] > 2
-    assert places[3] < 1.3
-    assert places[4] == 1
-
-
-def main() -> None:
-    """Print padded places by number of groups, and what base's batches are joined to."""
-    for num_groups in range(1, 9):
-        print(f"{num_groups} groups: {measure_places(num_groups):.2f} times the padded places")
-    for precision in ("fp32", "tf32", "bf16"):
-        limits = group_limits(precision=precision, memory_bytes=H100_BYTES, **BASE)
-        counts: dict[int, int] = {}
-        joined = separate = 0
-        for shapes in draw_updates():
-            groups = choose_groups(shapes, limits)
-            counts[len(groups)] = counts.get(len(groups), 0) + 1
-            for group in groups:
-                joined += count_places([shapes[index] for index in group])
-            separate += count_separate(shapes)
-        print(
-            f"base, {precision}: updates by groups {dict(sorted(counts.items()))},"
-            f" {joined / separate:.2f} times the padded places"
-        )
-
-
-if __name__ == "__main__":
-    main()

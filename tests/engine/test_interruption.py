@@ -40,24 +40,13 @@ LONGEST_WAIT_SECONDS = 60.0
 def arguments(folder: Path, data: BinarizedCorpus) -> list[str]:
     """Return the arguments of `aiayn train` for a run below a folder."""
     binarized_path = Path(data.folder).parent / "record.json"
-    names = [
-        "--scale",
-        "demo",
-        "--corpus",
-        data.corpus,
-        "--system",
-        "tiny",
-        "--seed",
-        "1",
-        "--num-models",
-        "3",
-    ]
-    places = ["--binarized", str(binarized_path), "--runs-folder", str(folder / "runs")]
-    return ["train", *names, *places, "--record", str(folder / "seed1.json")]
+    flags = f"--scale demo --corpus {data.corpus} --system tiny --seed 1 --num-models 3"
+    paths = ["--binarized", str(binarized_path), "--runs-folder", str(folder / "runs")]
+    return ["train", *flags.split(), *paths, "--record", str(folder / "seed1.json")]
 
 
 def start_driver(folder: Path, data: BinarizedCorpus) -> "subprocess.Popen[str]":
-    """Start `aiayn train` in a process group of its own, its job made to wait at update 12; return
+    """Start `aiayn train` in a process group of its own, its job made to wait at update 12. Return
     when it is there.
     """
     hooks = msgspec.json.encode([Wait(update=12, path=str(folder / "go"))]).decode()
@@ -149,6 +138,7 @@ def test_a_job_outlives_its_driver_and_the_next_one_waits_for_it(
 def test_two_drivers_at_once_train_once_and_both_get_the_record(
     run_folder: Path, data: BinarizedCorpus
 ) -> None:
+    # A person and snakemake may start the same training.
     request = make_request(run_folder, data, updates=4)
     drive = partial(aiayn.launch.driver.drive, request, launcher="debug")
     children = [
@@ -240,7 +230,7 @@ class ChangeFolder(Hook, frozen=True, kw_only=True):
 def test_a_job_in_another_working_directory_finds_its_inputs(
     tmp_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A prologue or a container may change it; what the record names is hashed before anything is
+    """A prologue or a container may change it. What the record names is hashed before anything is
     trained.
     """
     binarized_path = Path(data.folder).parent / "record.json"
@@ -267,6 +257,7 @@ def test_a_missing_input_is_reported_before_the_first_update(
 
 
 def test_cuda_without_a_gpu_is_noted_as_a_failure(run_folder: Path, data: BinarizedCorpus) -> None:
+    # A job that fell back to the CPU would run for weeks.
     import torch
 
     if torch.cuda.is_available():

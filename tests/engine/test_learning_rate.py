@@ -1,4 +1,4 @@
-"""Updates are Adam's, at equation (3)'s rate of their step; fairseq's own schedule is one update
+"""Updates are Adam's, at equation (3)'s rate of their step. fairseq's own schedule is one update
 late.
 """
 
@@ -64,13 +64,14 @@ def rates(
 
 def test_every_update_is_made_at_the_rate_of_its_step() -> None:
     cfg = Equation3Config(warmup_updates=WARMUP_STEPS, schedule_d_model=D_MODEL, lr=[1.0])
-    found = rates(lambda optimizer: Equation3(cfg, optimizer))
-    assert [rate - written_out(step) for step, rate in enumerate(found, start=1)] == [
+    rates_found = rates(lambda optimizer: Equation3(cfg, optimizer))
+    assert [rate - written_out(step) for step, rate in enumerate(rates_found, start=1)] == [
         0.0
     ] * NUM_STEPS
 
 
 def test_an_epochs_end_does_not_touch_the_rate() -> None:
+    # fairseq asks a schedule at the end of each epoch, too.
     cfg = Equation3Config(warmup_updates=WARMUP_STEPS, schedule_d_model=D_MODEL, lr=[1.0])
     schedule = Equation3(cfg, RateKeeper())
     assert schedule.step_update(99) == schedule.step(epoch=1, val_loss=5.0) == written_out(100)
@@ -87,7 +88,7 @@ def torchs_adam(parameters: list[torch.nn.Parameter]) -> torch.optim.Adam:
 
 
 def after_updates(adam: Callable[[list[torch.nn.Parameter]], Any]) -> dict[str, torch.Tensor]:
-    """Return a parameter and its moments after four updates; the moments are saved and loaded
+    """Return a parameter and its moments after four updates. The moments are saved and loaded
     before the third.
     """
     parameter = torch.nn.Parameter(torch.arange(1.0, 7.0))

@@ -1,7 +1,7 @@
 """TERM to every process of a training, as scancel and preemption send it, stops the training after
 it has saved.
 
-Only a GPU's batches are made by processes of their own; here a CPU's are, too.
+Only a GPU's batches are made by processes of their own. Here a CPU's are, too.
 """
 
 import contextlib
@@ -69,13 +69,13 @@ def train_in_group(request: TrainingRequest, hook: contextlib.AbstractContextMan
 
 def processes_of(group: int) -> list[str]:
     """Return the processes that a process leads and that have not ended."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             state, _, _, leader, *_ = path.read_text().rpartition(")")[2].split()
             if int(leader) == group and state != "Z":
-                found.append(path.parent.name)
-    return found
+                processes.append(path.parent.name)
+    return processes
 
 
 @pytest.mark.slow

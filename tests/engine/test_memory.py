@@ -60,6 +60,7 @@ def test_out_of_memory_in_the_second_half_of_an_update_ends_the_training(
 def test_another_error_keeps_its_words(
     run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None]
 ) -> None:
+    # Only a lack of memory is helped by a smaller batch.
     fail_at(
         {2}, RuntimeError("CUDA error: an illegal memory access was encountered"), in_training=True
     )

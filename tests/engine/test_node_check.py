@@ -31,9 +31,9 @@ ALONE = RankGroup(Rank(rank=0, world_size=1, job="7", local_rank=0), [HOST], Non
 
 
 def say_from_ranks(
-    folder: Path, work: Callable[[RankGroup], None], num_ranks: int = 2, killed: int | None = None
+    folder: Path, work: Callable[[RankGroup], None], killed: int | None = None
 ) -> list[str]:
-    """Return each rank's LaunchError, '' for none, of work done by forks of this process that
+    """Return the LaunchError, '' for none, of both ranks' work, done by forks of this process that
     joined by gloo.
 
     Whether a RuntimeError is another rank's loss; nothing of a rank that is to be killed.
@@ -47,7 +47,7 @@ def say_from_ranks(
             )  # a pool of threads that this process has had does not outlive a fork
             with joined_ranks(
                 RunFolder(folder),
-                Rank(rank=index, world_size=num_ranks, job="7", local_rank=index),
+                Rank(rank=index, world_size=2, job="7", local_rank=index),
                 "cpu",
             ) as group:
                 work(group)
@@ -59,9 +59,9 @@ def say_from_ranks(
         finally:
             (folder / f"said{index}").write_text(said, encoding="utf-8")
 
-    for child in [fork(partial(report, index)) for index in range(num_ranks)]:
+    for child in [fork(partial(report, index)) for index in range(2)]:
         os.waitpid(child, 0)
-    alive = [index for index in range(num_ranks) if index != killed]
+    alive = [index for index in range(2) if index != killed]
     return [(folder / f"said{index}").read_text(encoding="utf-8") for index in alive]
 
 
@@ -77,6 +77,7 @@ def planted(is_planted: bool, name: str, value: object) -> Iterator[Any]:
 
 
 def test_nothing_that_draws_random_numbers_is_moved() -> None:
+    # The check precedes a training whose tensors must not depend on it.
     torch_state, python_state, numpy_state = (
         torch.get_rng_state(),
         random.getstate(),
@@ -122,7 +123,7 @@ def test_a_device_that_fails_is_named_with_its_own_error() -> None:
 
 
 def test_two_ranks_on_one_gpu_are_told_the_lines_of_the_clusters_file() -> None:
-    """In NCCL's words; no node is blamed."""
+    """In NCCL's words. No node is blamed."""
     error = RuntimeError(
         "NCCL error: ncclInvalidUsage: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000"
     )
@@ -150,7 +151,7 @@ def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
-    """Rank 1 reports a sound device and never enters the all-reduce; rank 0 leaves it after the
+    """Rank 1 reports a sound device and never enters the all-reduce. Rank 0 leaves it after the
     time-out.
     """
 

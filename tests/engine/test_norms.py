@@ -7,15 +7,6 @@ from aiayn.model.norms import BatchNorm, make_norm
 from tests.engine.models import make_batch, make_model
 
 
-def test_layer_norm_by_hand() -> None:
-    """(1, 3): mean 2, variance 1 (biased), standard deviation sqrt(2) (unbiased)."""
-    x = torch.tensor([[[1.0, 3.0]]])
-    assert make_norm("layer", 2, 1e-6)(x)[0, 0].tolist() == pytest.approx([-1.0, 1.0], abs=1e-5)
-    assert make_norm("layer_std", 2, 1e-6)(x)[0, 0].tolist() == pytest.approx(
-        [-(0.5**0.5), 0.5**0.5], abs=1e-5
-    )
-
-
 def test_epsilon_stands_beside_the_variance_or_is_added_to_the_standard_deviation() -> None:
     x = torch.tensor([[[1.0, 3.0]]])
     assert float(make_norm("layer", 2, 3.0)(x)[0, 0, 1]) == pytest.approx(1 / (1 + 3) ** 0.5)
@@ -47,7 +38,7 @@ def test_post_norm_ends_in_a_norm_and_pre_norm_in_one_more() -> None:
 
 
 def test_dropout_is_on_sublayers_and_sums_alone_unless_asked_for() -> None:
-    """Section 5.4 names residual dropout; with it at 0 a model in training computes what it
+    """Section 5.4 names residual dropout. With it at 0 a model in training computes what it
     computes in evaluation.
     """
     batch = make_batch()
@@ -61,5 +52,5 @@ def test_dropout_is_on_sublayers_and_sums_alone_unless_asked_for() -> None:
         return not torch.equal(*two)
 
     assert not is_random()
-    for place in ("p_drop", "p_drop_attention", "p_drop_ffn"):
-        assert is_random(**{place: 0.5})
+    for option in ("p_drop", "p_drop_attention", "p_drop_ffn"):
+        assert is_random(**{option: 0.5})

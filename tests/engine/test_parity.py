@@ -252,6 +252,7 @@ def test_our_checkpoint_loads_in_plain_pytorch(
 
 
 def test_two_dictionaries_tie_the_targets_matrices_only() -> None:
+    # With two vocabularies the source cannot share the paper's one matrix.
     task = SimpleNamespace(
         source_dictionary=make_dictionary(30), target_dictionary=make_dictionary()
     )

@@ -1,4 +1,4 @@
-"""Perplexity is 2^nll_loss of fairseq's own validation; a model without queries attends evenly and
+"""Perplexity is 2^nll_loss of fairseq's own validation. A model without queries attends evenly and
 loses nothing.
 """
 
@@ -57,6 +57,7 @@ def test_it_equals_fairseqs_validation(
 def test_the_size_of_batches_does_not_matter(
     checkpoint_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Padding, of which larger batches have more, must not count.
     at_once = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
     monkeypatch.setattr(aiayn.decode.perplexity, "TOKENS_PER_BATCH", 100)
     in_parts = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
@@ -76,7 +77,7 @@ FAIRSEQS = {
 
 
 def random_model(folder: Path, data: BinarizedCorpus, *zeroed: str, **changes: Any) -> Path:
-    """Return a checkpoint of two layers with random parameters; those whose name has a word of
+    """Return a checkpoint of two layers with random parameters. Those whose name has a word of
     `zeroed` are 0.
     """
     training = msgspec.structs.replace(TRAINING, num_layers=2, **changes)
@@ -130,11 +131,11 @@ def test_the_entropy_is_of_each_sentence_alone_without_padding(
         entropies.append(
             -(weights_TS * weights_TS.log()).sum(dim=-1).detach() / math.log(num_source)
         )
-    found = measure(path, data).cross_attention_entropy
-    assert found is not None
+    entropy = measure(path, data).cross_attention_entropy
+    assert entropy is not None
     expected = float(torch.cat(entropies).mean())
     assert 0.1 < expected < 0.99
-    assert found[1][0] == pytest.approx(expected, rel=1e-5)
+    assert entropy[1][0] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +144,9 @@ def test_the_entropy_is_of_each_sentence_alone_without_padding(
 def test_a_model_without_heads_over_its_source_records_neither(
     changes: dict[str, Any], tmp_path: Path, data: BinarizedCorpus
 ) -> None:
-    found = measure(random_model(tmp_path, data, **changes), data)
-    assert (found.cross_attention_entropy, found.bits_lost_uniform) == (None, None)
-    assert found.num_tokens == data.num_tokens_by_split_by_language["tiny_test"]["de"]
+    record = measure(random_model(tmp_path, data, **changes), data)
+    assert (record.cross_attention_entropy, record.bits_lost_uniform) == (None, None)
+    assert record.num_tokens == data.num_tokens_by_split_by_language["tiny_test"]["de"]
 
 
 def test_the_target_lines_are_those_of_the_data_bin(

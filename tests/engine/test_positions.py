@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from aiayn.model.positions import count_positions, sinusoids
+from aiayn.model.positions import sinusoids
 from tests.engine.models import make_batch, make_model
 
 
@@ -18,11 +18,6 @@ def test_sinusoids_are_the_papers_formula(d_model: int) -> None:
             angle = position / 10000 ** (2 * pair / d_model)
             assert float(table[position, 2 * pair]) == pytest.approx(math.sin(angle), abs=1e-6)
             assert float(table[position, 2 * pair + 1]) == pytest.approx(math.cos(angle), abs=1e-6)
-
-
-def test_positions_are_counted_from_0_and_padding_is_not() -> None:
-    hidden = torch.tensor([[False, False, True], [True, False, False]])
-    assert count_positions(hidden).tolist() == [[0, 1, 1], [0, 0, 1]]
 
 
 def test_without_positions_the_order_of_words_would_not_matter() -> None:

@@ -1,7 +1,7 @@
 """Pastes each command of README.md into a shell, next to a small finished training of the demo, and
 those of docs/ that have the mark `needs the demo`.
 
-What would take long, or needs what a test lacks, is tried in part; the table below says how.
+What would take long, or needs what a test lacks, is tried in part. The table below says how.
 Words in capitals are placeholders for the reader's own values: `EXAMPLE_BY_WORD` has one where
 the finished
 training is one, and the rest are only parsed (`tests/contracts/test_readme.py`, which has the pages
@@ -54,10 +54,10 @@ def commands_of_the_readme() -> list[str]:
 
 
 def commands_that_need_the_demo() -> list[str]:
-    """Return the commands of docs/ that have this mark; one training is here, not two."""
+    """Return the commands of docs/ that have this mark. One training is here, not two."""
     marked = re.compile(r"^ *(aiayn .*?) +# needs the demo", re.MULTILINE)
-    found = [command for name in DOCS_NAMES for command in marked.findall(read(name))]
-    return [command for command in dict.fromkeys(found) if "seed2" not in command]
+    commands = [command for name in DOCS_NAMES for command in marked.findall(read(name))]
+    return [command for command in dict.fromkeys(commands) if "seed2" not in command]
 
 
 COMMANDS = list(dict.fromkeys([*commands_of_the_readme(), *commands_that_need_the_demo()]))

@@ -41,15 +41,15 @@ from tests.unit.test_launch import make_request
 ADDRESSES = pytest.mark.parametrize("address", [None, "127.0.0.2"], ids=["one node", "two nodes"])
 
 
-def join_with_a_child(folder: Path, job: str, address: str | None) -> list[str]:
+def join_with_a_child(folder: Path, address: str | None) -> list[str]:
     """Be rank 0, let a child be rank 1, and return the hosts that rank 0 knows."""
 
     def be_rank_1() -> None:
-        with joined_store(folder, 1, 2, job, address=address) as (store, hosts):
+        with joined_store(folder, 1, 2, "7", address=address) as (store, hosts):
             store.set("from 1", hosts[1])
 
     child = fork(be_rank_1)
-    with joined_store(folder, 0, 2, job, address=address) as (store, hosts):
+    with joined_store(folder, 0, 2, "7", address=address) as (store, hosts):
         assert exit_code(child) == 0
         assert store.get("from 1").decode() == hosts[1]
         return hosts
@@ -57,14 +57,14 @@ def join_with_a_child(folder: Path, job: str, address: str | None) -> list[str]:
 
 @ADDRESSES
 def test_ranks_join_and_know_each_others_hosts(tmp_path: Path, address: str | None) -> None:
-    assert join_with_a_child(tmp_path, "7", address) == [platform.node()] * 2
+    assert join_with_a_child(tmp_path, address) == [platform.node()] * 2
     assert list(tmp_path.iterdir()) == []
 
 
 def listening() -> set[tuple[str, int]]:
     """Return address and port of each TCP socket on which this process listens."""
     own = {os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
-    found = set()
+    addresses = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text(encoding="utf-8").splitlines()[1:]:
             _, local, _, state, *rest = line.split()
@@ -73,13 +73,14 @@ def listening() -> set[tuple[str, int]]:
                 groups = [
                     bytes.fromhex(number[at : at + 8])[::-1] for at in range(0, len(number), 8)
                 ]
-                found.add((str(ipaddress.ip_address(b"".join(groups))), int(port, 16)))
-    return found
+                addresses.add((str(ipaddress.ip_address(b"".join(groups))), int(port, 16)))
+    return addresses
 
 
 def test_on_one_node_no_port_is_open_and_only_the_user_enters_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Anybody on the node could connect to a port.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = listening()
     with joined_store(tmp_path / "run", 0, 1, "7"):
@@ -90,6 +91,7 @@ def test_on_one_node_no_port_is_open_and_only_the_user_enters_the_folder(
 
 
 def test_on_several_nodes_the_store_listens_at_the_address_of_its_node_only(tmp_path: Path) -> None:
+    # At all addresses it would listen on the campus network, too.
     before = listening()
     with joined_store(tmp_path, 0, 1, "7", address="127.0.0.2"):
         ((address, port),) = listening() - before
@@ -99,7 +101,7 @@ def test_on_several_nodes_the_store_listens_at_the_address_of_its_node_only(tmp_
 
 
 def read_invitation(folder: Path) -> Invitation:
-    """Return the invitation of job 7 as soon as it is there; only the user can read it."""
+    """Return the invitation of job 7 as soon as it is there. Only the user can read it."""
     path = folder / "7_0_store"
     while not path.exists():  # else this test does not end
         time.sleep(0.01)
@@ -157,7 +159,7 @@ def test_a_rank_does_not_join_another_job_or_a_job_that_has_ended(
     assert (tmp_path / "7_0_store").exists()
     assert left.open() is None
     with joined_store(tmp_path, 0, 1, "7", 1, address=address) as (other, _):  # restarted
-        assert join_with_a_child(tmp_path, "7", address) == [platform.node()] * 2
+        assert join_with_a_child(tmp_path, address) == [platform.node()] * 2
         assert not other.check(["aiayn/host/1"])
 
 
@@ -306,7 +308,7 @@ ELSEWHERE = started(1, 0, job="7", host="n2")
 def lock_on_n2(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> str:
-    """Return how the lock is found, after an attempt began on the host n2; heartbeats are looked at
+    """Return how the lock is found, after an attempt began on the host n2. Heartbeats are looked at
     for a moment.
     """
     RunFolder(tmp_path).append_event(ELSEWHERE)
@@ -324,7 +326,7 @@ def lock_on_n2(
 def test_a_second_attempt_is_refused_while_the_heartbeat_on_another_host_advances(
     tmp_path: Path,
 ) -> None:
-    """Slurm has lost sight of the node, and starts the job elsewhere; it must go on, so that no
+    """Slurm has lost sight of the node, and starts the job elsewhere. It must go on, so that no
     error is noted.
     """
     path, rank = (
@@ -377,7 +379,7 @@ def test_an_attempt_that_has_ended_or_was_here_is_not_watched(
 def test_a_heartbeat_that_fails_once_is_followed_by_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A network file system may refuse one write; without a heartbeat another job would take over."""
+    """A network file system may refuse one write. Without a heartbeat another job would take over."""
     path, touch = tmp_path / attempts.RANK_LOCK_NAME, os.utime
     has_failed = threading.Event()
 
@@ -397,7 +399,7 @@ def test_a_heartbeat_that_fails_once_is_followed_by_others(
 
 
 def start_in_child(folder: Path, starts: list[str | None], late_seconds: float = 0.0) -> int:
-    """Be rank 1 of a job in a fork; its exit code is 0 if it gets these starts, 2 on a LaunchError
+    """Be rank 1 of a job in a fork. Its exit code is 0 if it gets these starts, 2 on a LaunchError
     naming rank 0.
     """
 
@@ -422,6 +424,7 @@ RANK_0 = Rank(rank=0, world_size=2, job="7", local_rank=0)
 
 
 def test_rank_0_does_not_end_before_the_others_know_that_nothing_is_left(tmp_path: Path) -> None:
+    # The store ends with rank 0, and a rank that still asks it would fail.
     child = start_in_child(tmp_path, [None], late_seconds=0.5)
     with joined_ranks(RunFolder(tmp_path), RANK_0, "cpu") as group:
         began = time.monotonic()
@@ -433,7 +436,7 @@ def test_rank_0_does_not_end_before_the_others_know_that_nothing_is_left(tmp_pat
 def test_rank_0_invites_the_ranks_of_other_nodes_to_its_own_nodes_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which is 127.0.0.2 here; 127.0.0.1 would lead each node to itself."""
+    """Which is 127.0.0.2 here. 127.0.0.1 would lead each node to itself."""
     monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 5.0)
     folder = RunFolder(tmp_path)
     rank = Rank(rank=0, world_size=2, job="7", local_rank=0, node_address="127.0.0.2")
@@ -460,7 +463,7 @@ def test_a_rank_0_that_broadcasts_nothing_is_named(
 
 
 def test_a_system_error_of_nccl_is_of_this_node_unless_it_names_a_peer() -> None:
-    """NCCL says it of a missing interface or a small /dev/shm, too; the last connection error
+    """NCCL says it of a missing interface or a small /dev/shm, too. The last connection error
     follows.
     """
     local = (
@@ -479,6 +482,7 @@ def test_a_system_error_of_nccl_is_of_this_node_unless_it_names_a_peer() -> None
 
 
 def test_a_rank_records_its_own_error_and_not_the_loss_of_another(tmp_path: Path) -> None:
+    # The first error is the cause, and the lost connections follow from it.
     rank = Rank(rank=5, world_size=8, job="7", local_rank=5)
     with (
         pytest.raises(RuntimeError, match="closed"),

@@ -42,7 +42,7 @@ def stop_at(update: int, request: TrainingRequest) -> None:
 def test_killed_three_times_once_inside_a_write_it_ends_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:
-    """Killed at 7 before any checkpoint, at 25 (in epoch 2), and while 30's is written; 13 updates
+    """Killed at 7 before any checkpoint, at 25 (in epoch 2), and while 30's is written. 13 updates
     are an epoch.
 
     First driver and job die together, in one process; the last time only a local job, which its
@@ -69,7 +69,7 @@ def test_killed_three_times_once_inside_a_write_it_ends_with_the_same_tensors(
 def test_stopped_in_mid_epoch_it_ends_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, finished_by_two_batches: TrainRecord
 ) -> None:
-    """In epoch 2, by TERM; each update has two batches."""
+    """In epoch 2, by TERM. Each update has two batches."""
     request = make_request(run_folder, data, **TWO_BATCHES)
     stop_at(23, request)
     assert updates_kept(run_folder, "full") == [20, 23]
@@ -86,6 +86,7 @@ def test_stopped_in_mid_epoch_it_ends_with_the_same_tensors(
 def test_killed_after_the_last_save_it_makes_no_further_update(
     run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:
+    # A further update would change the tensors of a run that is complete.
     request = make_request(run_folder, data)
 
     def train_to_the_kill() -> None:
@@ -133,6 +134,7 @@ def impatient(
 def test_early_stopping_goes_on_counting_after_a_restart(
     run_folder: Path, data: BinarizedCorpus, impatient: TrainRecord
 ) -> None:
+    # A restart that forgot the count would train longer than an undisturbed run.
     request = make_request(run_folder, data, **BY_EPOCHS)
     stop_at(impatient.updates - 2, request)
     record = train(request)
@@ -157,6 +159,7 @@ def test_stopped_early_and_killed_it_makes_no_further_update(
 def test_resuming_on_another_kind_of_device_is_refused(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Its sums and random numbers differ, so the run would be of neither device.
     request = make_request(run_folder, data, updates=4)
     stop_at(2, request)
     events_path = run_folder / "attempts.jsonl"

@@ -26,7 +26,7 @@ def play(folder: Path, seed: int, kind: Locks) -> Simulation:
 
 
 def require_good_schedules(folder: Path, seeds: range, kind: Locks) -> None:
-    """Play schedules; each must end as done, without two writers or an unexpected error."""
+    """Play schedules. Each must end as done, without two writers or an unexpected error."""
     for seed in seeds:
         simulation = play(folder, seed, kind)
         errors = [event for event in simulation.events if event.startswith("ERROR")]

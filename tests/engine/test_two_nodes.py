@@ -50,7 +50,7 @@ def meet(folder: Path, index: int, node: str) -> None:
 
 @contextlib.contextmanager
 def linked_namespaces() -> Iterator[tuple[str, str]]:
-    """Yield two network namespaces; each has its loopback, a cable to the other, and both are on the
+    """Yield two network namespaces. Each has its loopback, a cable to the other, and both are on the
     campus network.
 
     Raises:
@@ -108,7 +108,7 @@ def test_ranks_of_two_nodes_meet_and_listen_on_their_own_network_only(
 
 @pytest.fixture
 def variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Return the environment of the test without variables of interfaces; it is restored."""
+    """Return the environment of the test without variables of interfaces. It is restored."""
     environment = {name: text for name, text in os.environ.items() if "SOCKET_IFNAME" not in name}
     monkeypatch.setattr(os, "environ", environment)
     return environment
@@ -152,7 +152,7 @@ def test_a_node_whose_name_is_unknown_here_is_named(monkeypatch: pytest.MonkeyPa
 def test_another_nodes_name_that_leads_to_this_machine_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A copied node may bear the other's name; its ranks would wait for minutes for each other."""
+    """A copied node may bear the other's name. Its ranks would wait for minutes for each other."""
     monkeypatch.setattr(platform, "node", lambda: "n1.campus")
 
     def address(node: int, *hosts: str) -> str | None:

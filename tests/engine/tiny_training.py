@@ -29,7 +29,7 @@ LEARNT = {"d_model": 32, "d_ff": 64, "d_k": 16, "d_v": 16, "warmup_steps": 50, "
 
 
 def make_request(run_folder: Path, data: BinarizedCorpus, **changes: Any) -> TrainingRequest:
-    """Return a request to train in a folder; `changes` go to fields of the request, or else of
+    """Return a request to train in a folder. `changes` go to fields of the request, or else of
     its training.
     """
     own = {
@@ -121,7 +121,7 @@ def log_text(run_folder: Path) -> str:
 
 
 def train_here(request: TrainingRequest, *, stopped_at: int = 0) -> Path:
-    """Train, or go on, in this process without a driver; TERM comes after update `stopped_at`.
+    """Train, or go on, in this process without a driver. TERM comes after update `stopped_at`.
 
     Return the newest full checkpoint.
     """

@@ -99,7 +99,7 @@ def build(folder: Path, python_version: str) -> None:
 
 
 def make_wheels(folder: Path, python_version: str) -> None:
-    """Download wheels for a Python on Linux x86-64; build those that there are none of, without a
+    """Download wheels for a Python on Linux x86-64. Build those that there are none of, without a
     compiler.
     """
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]

@@ -54,7 +54,7 @@ NOT_HERE = "no GPU"
 
 
 class Row(NamedTuple):
-    """A thing that was measured; `value` is None where it could not be, and `note` says why. `ok`
+    """A thing that was measured. `value` is None where it could not be, and `note` says why. `ok`
     is of the bound.
     """
 
@@ -272,7 +272,7 @@ def logged_losses(request: TrainingRequest) -> list[float]:
 
 
 def measure_precision(work: Work) -> Iterator[Row]:
-    """Yield the losses of 200 updates in each precision; the last of tf32 and bf16 are near fp32's."""
+    """Yield the losses of 200 updates in each precision. The last of tf32 and bf16 are near fp32's."""
     updates = 200 if work.is_cuda else 40
     exact = math.nan
     for precision in ("fp32", "tf32", "bf16") if work.is_cuda else ("fp32", "bf16"):
@@ -363,7 +363,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
     train_here(request)
     (model_path,) = list_checkpoints(Path(request.run_folder) / "checkpoints", "model")
     decoding = read_system("gpu_kit", scale).decoding
-    found: dict[str, list[Any]] = {}
+    hypotheses_by_label: dict[str, list[Any]] = {}
     for label, device, precision in (
         ("the CPU, fp32", "cpu", "fp32"),
         (f"{work.device}, fp32", work.device, "fp32"),
@@ -374,12 +374,14 @@ def measure_decode(work: Work) -> Iterator[Row]:
         with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
             for _ in range(1 if device == "cpu" else 2):  # the first warms up a GPU
                 begin = time.perf_counter()
-                found[label] = translator.translate(sources)
+                hypotheses_by_label[label] = translator.translate(sources)
                 seconds = time.perf_counter() - begin
         yield Row(f"sentences a second, {label}", round(len(sources) / seconds, 1), "1/s")
         same = sum(
             one.pieces == other.pieces
-            for one, other in zip(found[label], found["the CPU, fp32"], strict=True)
+            for one, other in zip(
+                hypotheses_by_label[label], hypotheses_by_label["the CPU, fp32"], strict=True
+            )
         )
         is_enough = (
             same >= 0.95 * len(sources) if precision == "fp32" else None
@@ -400,7 +402,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
                 Reference(
                     list(map(dictionary.index, one.pieces)), one.log_probability_nats, one.score
                 )
-                for one in found[label][: len(few)]
+                for one in hypotheses_by_label[label][: len(few)]
             ]
             others = unequal(ours, oracle)
             for line in others:
@@ -500,7 +502,7 @@ def measure_pipeline(
 
 def measure_node(work: Work) -> Iterator[Row]:
     """Yield what a trial of all GPUs finds, with a rank for each, as `aiayn preflight --train` submits
-    it; a rank is a fork of this process, which has not touched a GPU.
+    it. A rank is a fork of this process, which has not touched a GPU.
     """
     updates = 40 if work.is_cuda else 8
     changes = {

@@ -11,7 +11,7 @@ network.
 
 It needs Python 3.12 with torch 2.11 or newer, numpy, sacrebleu and sentencepiece, and brings the
 rest. Nothing is installed: wheels are unpacked into `site/` beside this file. Each part is a
-process of its own; what fails says why, and the next part goes on. Python's own library is enough
+process of its own. What fails says why, and the next part goes on. Python's own library is enough
 for this file.
 """
 

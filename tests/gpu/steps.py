@@ -68,7 +68,7 @@ def make_model(training: TrainingSpec, vocabulary_size: int) -> AiaynTransformer
 def make_step(
     compute: Callable[[], Tensor], optimiser: torch.optim.Optimizer, batch: Batch, precision: str
 ) -> Callable[[], Tensor]:
-    """Return what makes one optimiser step of a summed loss and returns that; nobody reads it in
+    """Return what makes one optimiser step of a summed loss and returns that. Nobody reads it in
     the step.
     """
     target = batch[2]
@@ -173,7 +173,7 @@ def measure_sides(
     device: str,
     num_steps: int,
 ) -> Iterator[Side]:
-    """Alternate the steps of both sides and yield what each took; a side that runs out of memory is
+    """Alternate the steps of both sides and yield what each took. A side that runs out of memory is
     left out.
     """
     training = read_system(system, scale).training

@@ -1,4 +1,4 @@
-"""The kit is made, fits, and runs from a copy on a CPU; a part that fails does not end the others."""
+"""The kit is made, fits, and runs from a copy on a CPU. A part that fails does not end the others."""
 
 import platform
 import re

@@ -4,10 +4,9 @@
 
 Each TOML file of this folder lists the mutants of some rooms: `name`, `file`, the text `old` in it,
 the text `new` that replaces it, and the `tests` that must fail then. The tests first run on an
-unchanged copy of the tree, where all must pass; then each mutant is made in its own copy. A mutant
-without tests is listed, but not made: no test is known to notice it. The exit code is 1 if a mutant
-survives, if `old` does not occur in the file exactly once, or if a test does not exist or fails
-without a mutant.
+unchanged copy of the tree, where all must pass. Then each mutant is made in its own copy. The exit
+code is 1 if a mutant survives, if `old` does not occur in the file exactly once, or if a test does
+not exist or fails without a mutant.
 """
 
 import argparse
@@ -20,6 +19,7 @@ import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -30,32 +30,32 @@ PASSED, FAILED = 0, 1  # exit codes of pytest; others mean that it could not run
 
 
 class Mutant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A change to a file, and tests; at least 1 of them must fail, if any is known that does."""
+    """A change to a file, and tests, of which at least one must fail."""
 
     name: str
     file: str
     old: str
     new: str
-    tests: list[str]
+    tests: Annotated[list[str], msgspec.Meta(min_length=1)]  # pytest without a name would run all
 
 
 class MutantError(Exception):
     """A list of mutants does not fit the code."""
 
 
-def read_mutants(folder: Path = FOLDER) -> list[Mutant]:
-    """Return the mutants of all lists of a folder.
+def read_mutants() -> list[Mutant]:
+    """Return the mutants of all lists of this folder.
 
     Raises:
         MutantError: if two mutants have the same name.
     """
     mutants: list[Mutant] = []
-    for path in sorted(folder.glob("*.toml")):
+    for path in sorted(FOLDER.glob("*.toml")):
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         mutants += msgspec.convert(content["mutant"], list[Mutant])
     names = [mutant.name for mutant in mutants]
     if doubles := {name for name in names if names.count(name) > 1}:
-        raise MutantError(f"{folder}: two mutants are named {sorted(doubles)[0]!r}; rename one")
+        raise MutantError(f"{FOLDER}: two mutants are named {sorted(doubles)[0]!r}; rename one")
     return mutants
 
 
@@ -91,7 +91,7 @@ def copy_tree(into: Path) -> None:
 
 
 def run_tests(tests: Sequence[str], tree: Path) -> tuple[int, str]:
-    """Return pytest's exit code for some tests of a copy of the tree, and what it printed; FAILED
+    """Return pytest's exit code for some tests of a copy of the tree, and what it printed. FAILED
     at the time limit.
     """
     environment = os.environ | {
@@ -136,13 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [mutant.name for mutant in mutants]
     if unknown := [name for name in args.only or () if name not in names]:
         parser.error(f"--only {unknown[0]}: no such mutant; there are: {', '.join(names)}")
-    chosen = [mutant for mutant in mutants if mutant.name in (args.only or names)]
-    mutants = [mutant for mutant in chosen if mutant.tests]  # pytest without a name would run all
-    for mutant in chosen:
-        if not mutant.tests:
-            print(f"{mutant.name:40} not made: no test is named that notices it")
-    if not mutants:
-        return 0
+    mutants = [mutant for mutant in mutants if mutant.name in (args.only or names)]
     code, printed = judge(None, sorted({test for mutant in mutants for test in mutant.tests}))
     if code != PASSED:
         print(

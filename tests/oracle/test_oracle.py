@@ -5,7 +5,8 @@ The last tests compare the BLEU of four Python libraries with our definitions an
 docs/tables.md.
 
 fairseq-score takes some bigrams for others (see `aiayn.scoring.words`). Its lines are met to
-0.01 BLEU, and to the digit once its hashes are put in place of the words; so nothing else differs.
+0.01 BLEU, and to the digit once its hashes are put in place of the words. So nothing else
+differs.
 """
 
 import csv
@@ -58,7 +59,6 @@ TEXT_NAMES = {"raw": "plain text", "tok": "Moses tokens"}
 PAPERS_METRIC = "bleu_tok_compound_split"
 LARGEST_ROUNDING = 0.00005  # BLEU; torchmetrics and torchtext compute in float32
 TABLES_PAGE = FOLDER.parents[1] / "docs" / "tables.md"
-UNSMOOTHED = BLEU(tokenize="none", smooth_method="none", force=True)
 Lines = list[str]
 
 
@@ -196,7 +196,7 @@ def hashes_by_order(indices: list[list[int]]) -> list[list[tuple[int, int]]]:
 
 
 def disagreements(row: tuple[str, str, str, str]) -> list[str]:
-    """What of a printed line is not ours; fairseq-score's is met to 0.01, and to the digit with its
+    """What of a printed line is not ours. fairseq-score's is met to 0.01, and to the digit with its
     hashes.
     """
     *place, output = row
@@ -206,22 +206,22 @@ def disagreements(row: tuple[str, str, str, str]) -> list[str]:
         line = printed_line(ours, procedure)
         return [] if line == output else [f"{line}, printed {output}"]
     theirs = hashed_score_of_row(testset, hypotheses, procedure)
-    found = (
+    messages = (
         []
         if printed_line(theirs, procedure) == output
         else [f"{printed_line(theirs, procedure)}, printed {output}"]
     )
     if not math.isclose(ours.score, theirs.score, rel_tol=0, abs_tol=0.01):
-        found.append(f"BLEU {ours.score}, with libbleu's hashes {theirs.score}")
+        messages.append(f"BLEU {ours.score}, with libbleu's hashes {theirs.score}")
     if not np.allclose(
         ours.precisions, theirs.precisions, rtol=0, atol=PRECISION_TOLERANCE_PERCENT
     ):
-        found.append(f"precisions {ours.precisions}, with libbleu's hashes {theirs.precisions}")
+        messages.append(f"precisions {ours.precisions}, with libbleu's hashes {theirs.precisions}")
     if (ours.bp, ours.sys_len, ours.ref_len) != (theirs.bp, theirs.sys_len, theirs.ref_len):
-        found.append(
+        messages.append(
             f"brevity penalty {ours.bp} of {ours.sys_len}, {ours.ref_len} words: printed {output}"
         )
-    return found
+    return messages
 
 
 QUICK_FRENCH_PROCEDURES = ("tokenizer | multi-bleu", "tokenizer | fairseq-score")
@@ -238,7 +238,7 @@ def rows_with_marks() -> list[Any]:
 
 
 def lines_with_other_tokens(ours: Lines, theirs: Lines) -> list[tuple[Lines, Lines]]:
-    """Return both sides' tokens where they differ; tokenizer.perl may leave surplus blanks."""
+    """Return both sides' tokens where they differ. tokenizer.perl may leave surplus blanks."""
     tokens = [
         (our_line.split(" "), their_line.split())
         for our_line, their_line in zip(ours, theirs, strict=True)
@@ -339,56 +339,13 @@ def test_the_page_shows_which_bleu_the_libraries_compute() -> None:
 
 
 def test_a_hundredth_of_a_point_more_is_not_called_equal() -> None:
-    place = ("evaluate", TESTSETS[0], "heavy", "raw")
+    key = ("evaluate", TESTSETS[0], "heavy", "raw")
     names = ("library", "reference", "hypotheses", "text")
-    (row,) = [row for row in library_rows() if tuple(row[name] for name in names) == place]
+    (row,) = [row for row in library_rows() if tuple(row[name] for name in names) == key]
     rows = [dict(row), row]
     assert range_of_differences(rows, "bleu_sacre_13a") == "equal"
     rows[0]["output"] = str(float(rows[0]["output"]) + 0.0001)
     assert range_of_differences(rows, "bleu_sacre_13a") == "+0.000 to +0.010"
-
-
-def files_with_marks() -> list[Any]:
-    """Return each test set with each of its hypotheses. All but German's `heavy` are slow tests."""
-    files = []
-    for testset in TESTSETS:
-        for column in COLUMNS[2:]:
-            is_quick = (testset, column) == (TESTSETS[0], "heavy")
-            marks = [] if is_quick else [pytest.mark.slow]
-            files.append(pytest.param(testset, column, marks=marks, id=f"{testset}.{column}"))
-    return files
-
-
-@pytest.mark.parametrize("kind", TEXT_NAMES)
-@pytest.mark.parametrize(("testset", "hypotheses"), files_with_marks())
-def test_nltk_counts_an_ngram_of_every_order_in_short_lines_and_nothing_else_differs(
-    testset: str, hypotheses: str, kind: str
-) -> None:
-    """German's `heavy`, which has most short lines, guards what the slow ones run."""
-    place = ("nltk", testset, hypotheses, kind)
-    (row,) = [
-        row
-        for row in library_rows()
-        if (row["library"], row["reference"], row["hypotheses"], row["text"]) == place
-    ]
-    sides = [text(testset, column) for column in (hypotheses, "reference")]
-    lines = [side.lines if kind == "raw" else side.tokenized("raw") for side in sides]
-    scored = [
-        UNSMOOTHED.sentence_score(hypothesis, [reference])
-        for hypothesis, reference in zip(*lines, strict=True)
-    ]
-    sums = [
-        np.sum([line.counts for line in scored], axis=0).tolist(),
-        np.sum([line.totals for line in scored], axis=0).tolist(),
-        sum(line.sys_len for line in scored),
-        sum(line.ref_len for line in scored),
-    ]
-    theirs = 100 * float(row["output"])
-    assert BLEU.compute_bleu(*sums, smooth_method="none").score - theirs > 0.001
-    # At least one n-gram of the hypothesis in each order.
-    sums[1] = np.sum(np.maximum([line.totals for line in scored], 1), axis=0).tolist()
-    score = BLEU.compute_bleu(*sums, smooth_method="none").score
-    assert score == pytest.approx(theirs, abs=1e-9)
 
 
 def test_every_library_call_has_a_row_for_each_file() -> None:

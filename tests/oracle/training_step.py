@@ -38,7 +38,7 @@ NORM_EPSILON = 1e-6  # tensor2tensor v1.0.4; the paper gives no value
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a training in the paper's symbols; `end_symbol` is </s>."""
+    """The settings of a training in the paper's symbols. `end_symbol` is </s>."""
 
     num_layers: int
     d_model: int
@@ -61,7 +61,7 @@ def train(
 ) -> None:
     """Update the weights in place `num_updates` times, each time with all sentence pairs.
 
-    `masks_by_step` has masks of each pair for each update; without it there is no dropout.
+    `masks_by_step` has masks of each pair for each update. Without it there is no dropout.
     """
     adam = Adam(settings, weights)
     num_tokens = sum(len(target) for _, target in pairs)
@@ -73,7 +73,7 @@ def train(
 
 
 def learning_rate(settings: Settings, step: int) -> float:
-    """Return equation (3)'s rate of a step; the first step is 1."""
+    """Return equation (3)'s rate of a step. The first step is 1."""
     warmup = step * settings.warmup_steps**-1.5
     return float(settings.d_model**-0.5 * min(step**-0.5, warmup))
 
@@ -87,7 +87,7 @@ class Adam:
         self.second = {name: np.zeros_like(weight) for name, weight in weights.items()}
 
     def update(self, gradients: Arrays, step: int, rate: float) -> None:
-        """Update the weights in place; epsilon is added after the correction of bias."""
+        """Update the weights in place. Epsilon is added after the correction of bias."""
         beta_1, beta_2 = self.settings.adam_beta_1, self.settings.adam_beta_2
         for name, gradient in gradients.items():
             self.first[name] = beta_1 * self.first[name] + (1 - beta_1) * gradient
@@ -269,7 +269,7 @@ class Transformer:
     def attention(
         self, name: str, query_QM: Array, memory_KM: Array, *, is_causal: bool = False
     ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
-        """Return multi-head attention (section 3.2.2); each head computes equation (1).
+        """Return multi-head attention (section 3.2.2). Each head computes equation (1).
 
         `backward` returns the gradients in the queries' input and in the memory.
         """

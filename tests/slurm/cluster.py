@@ -4,8 +4,8 @@ loopback.
     python -m tests.slurm.cluster up [--folder F]      prints the lines that a shell needs: eval "$(...)"
     python -m tests.slurm.cluster down [--folder F]
 
-As root on Debian; packages that are missing are installed. Everything is below the one folder,
-except one line of /etc/hosts that names the nodes; `down` takes that away, too. `up` again does
+It runs as root on Debian, and installs packages that are missing. Everything is below the one folder,
+except one line of /etc/hosts that names the nodes. `down` takes that away, too. `up` again does
 what is left to do.
 """
 
@@ -132,9 +132,9 @@ class Cluster:
     def _unmount_all(self) -> None:
         """Take away what tests have mounted below the folder."""
         for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines():
-            place = line.split(" ")[1]
-            if place.startswith(f"{self.folder}/"):
-                subprocess.run(["umount", "--lazy", place], check=True)
+            mount_point = line.split(" ")[1]
+            if mount_point.startswith(f"{self.folder}/"):
+                subprocess.run(["umount", "--lazy", mount_point], check=True)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -194,7 +194,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def own_cluster(folder: Path = TESTS_FOLDER) -> Iterator[Cluster]:
-    """Bring up a cluster for this process, and down at the end; another process waits for that.
+    """Bring up a cluster for this process, and down at the end. Another process waits for that.
 
     A cluster that a killed process has left is brought down first.
     """

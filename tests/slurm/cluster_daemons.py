@@ -28,7 +28,7 @@ NUM_DATABASE_TRIES = (
 
 
 class Daemons:
-    """The daemons of one cluster; a node's slurmd goes by the node's name."""
+    """The daemons of one cluster. A node's slurmd goes by the node's name."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -94,7 +94,7 @@ class Daemons:
             raise ClusterError(f"{daemon} ended as it started\n{self._log_tail(daemon)}")
 
     def stop(self, daemon: str, number: signal.Signals = signal.SIGTERM) -> None:
-        """End a daemon; jobs go on without their slurmd."""
+        """End a daemon. Jobs go on without their slurmd."""
         process = self.process(daemon)
         if process is not None:
             end_process(process, number)
@@ -118,7 +118,7 @@ class Daemons:
             return client.connect_ex(("127.0.0.1", self.layout.port(daemon))) == 0
 
     def state_of(self, node: str) -> str:
-        """Return what slurmctld thinks of a node; `idle*` does not answer yet."""
+        """Return what slurmctld thinks of a node. `idle*` does not answer yet."""
         return self.output("sinfo", "-h", "-N", "-n", node, "-o", "%T").partition("\n")[0]
 
     def succeeds(self, *command: str) -> bool:
@@ -243,7 +243,7 @@ def own_environment(layout: Layout) -> dict[str, str]:
 
 
 def _command(name: str, *, except_folder: Path | None = None) -> str:
-    """Return a command's path, or its name alone if it is nowhere; system folders are no user's
+    """Return a command's path, or its name alone if it is nowhere. System folders are no user's
     everywhere.
     """
     folders = [*os.environ.get("PATH", "").split(os.pathsep), "/usr/sbin", "/sbin"]

@@ -26,7 +26,7 @@ DAEMON_NAMES = (
 
 
 class ClusterError(Exception):
-    """The cluster could not be brought up or down; the message says where to look."""
+    """The cluster could not be brought up or down. The message says where to look."""
 
 
 class ClusterUnavailableError(ClusterError):
@@ -91,7 +91,7 @@ def daemon_process(pid_path: Path) -> int | None:
 
 
 def end_process(process: int, number: signal.Signals = signal.SIGTERM) -> None:
-    """Signal a process and return when it is gone; KILL follows a signal that did nothing."""
+    """Signal a process and return when it is gone. KILL follows a signal that did nothing."""
     birth = birth_of(process)
 
     def is_gone() -> bool:

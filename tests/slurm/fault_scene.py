@@ -124,7 +124,7 @@ class Scene:
     def start(
         self, *launcher_flags: str, first_on_path: Path | None = None, is_elsewhere: bool = False
     ) -> Driver:
-        """Start a driver, by default of a Slurm job; commands of a folder may stand before Slurm's
+        """Start a driver, by default of a Slurm job. Commands of a folder may stand before Slurm's
         own.
 
         One that is elsewhere sees none of this machine's processes.
@@ -139,22 +139,10 @@ class Scene:
             *(ELSEWHERE if is_elsewhere else ()),
             *self._aiayn(),
             "train",
-            "--scale",
-            "demo",
-            "--corpus",
-            f"tiny_{self.name}",
-            "--system",
-            "tiny",
-            "--seed",
-            "1",
-            "--num-models",
-            "3",
-            "--binarized",
-            str(self._binarized_path()),
-            "--runs-folder",
-            str(self.runs_folder),
-            "--record",
-            str(record_path),
+            *f"--scale demo --corpus tiny_{self.name} --system tiny --seed 1 --num-models 3".split(),
+            *("--binarized", str(self._binarized_path())),
+            *("--runs-folder", str(self.runs_folder)),
+            *("--record", str(record_path)),
             *(launcher_flags or ("--launcher", "slurm", "--cluster", "tests")),
         ]
         with log_path.open("wb") as log:
@@ -216,8 +204,8 @@ class Scene:
     @property
     def run_folder(self) -> Path:
         """The run's folder, once there is one."""
-        found = [path for path in self.runs_folder.glob("*-seed1-*") if path.is_dir()]
-        return found[0] if found else self.runs_folder / "none"
+        folders = [path for path in self.runs_folder.glob("*-seed1-*") if path.is_dir()]
+        return folders[0] if folders else self.runs_folder / "none"
 
     @property
     def run(self) -> str:
@@ -226,7 +214,7 @@ class Scene:
 
     @property
     def logged_updates(self) -> list[int]:
-        """Every update that was trained and logged, in order; one that was lost and trained again
+        """Every update that was trained and logged, in order. One that was lost and trained again
         is there twice.
         """
         path = self.run_folder / LOG_NAME
@@ -290,10 +278,13 @@ class Scene:
 
     def rank_process(self, index: int) -> int:
         """Return the process of a rank."""
-        wanted = {f"SLURM_PROCID={index}".encode(), f"SLURM_JOB_NAME={self.run}".encode()}
+        rank_variables = {f"SLURM_PROCID={index}".encode(), f"SLURM_JOB_NAME={self.run}".encode()}
         for process in self.cluster.processes():
             variables = set(Path(f"/proc/{process}/environ").read_bytes().split(b"\0"))
-            if wanted <= variables and b"submitit" in Path(f"/proc/{process}/cmdline").read_bytes():
+            if (
+                rank_variables <= variables
+                and b"submitit" in Path(f"/proc/{process}/cmdline").read_bytes()
+            ):
                 return process
         raise AssertionError(f"{self.name}: no process of rank {index}")
 
@@ -319,7 +310,7 @@ class Scene:
             self.recovered_after = time.monotonic() - self.disturbed_at
 
     def wait_for(self, driver: Driver, seconds: float = LONGEST_WAIT_SECONDS) -> int:
-        """Return a driver's exit code; it must end within so many seconds."""
+        """Return a driver's exit code. It must end within so many seconds."""
         deadline = time.monotonic() + seconds
         while driver.process.poll() is None:
             self._watch()
@@ -338,12 +329,12 @@ class Scene:
         wait_until(is_done, LONGEST_WAIT_SECONDS, f"{self.name}: the end of the run")
 
     def must_end(self, driver: Driver, exit_code: int) -> None:
-        """Wait for a driver's end and require its exit code; only a run that is done may leave a
+        """Wait for a driver's end and require its exit code. Only a run that is done may leave a
         record.
         """
-        found = self.wait_for(driver)
-        assert found == exit_code, (
-            f"{self.name}: exit code {found}, expected {exit_code}:\n{driver.output}"
+        code = self.wait_for(driver)
+        assert code == exit_code, (
+            f"{self.name}: exit code {code}, expected {exit_code}:\n{driver.output}"
         )
         assert driver.record_path.exists() == (exit_code == EXIT_DONE)
 
@@ -391,7 +382,7 @@ class Scene:
         assert self.num_updates_lost == 0, self.logged_updates
 
     def require_tasks(self, num_nodes: int, num_tasks: int) -> list[str]:
-        """Require what accounting knows of the ranks' step of the only job; return the nodes'
+        """Require what accounting knows of the ranks' step of the only job. Return the nodes'
         names.
         """
         (job,) = self.jobs()

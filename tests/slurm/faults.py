@@ -57,7 +57,7 @@ Digests = tuple[str, str]
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one fault; `error` is None if all held that must, `compared_with` as in `Scene`."""
+    """What came of one fault. `error` is None if all held that must, `compared_with` as in `Scene`."""
 
     name: str
     what: str
@@ -90,7 +90,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether all held, and the training ended with the same tensors and state as the
         undisturbed one.
 
-        A scene of other tensors has compared them itself; one that must not begin has none.
+        A scene of other tensors has compared them itself. One that must not begin has none.
         """
         if self.error is not None or (self.digests is None) != (self.compared_with == "none"):
             return False
@@ -98,7 +98,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def all_faults() -> dict[str, Fault]:
-    """Return each fault by its name, in the order of the modules' text; `undisturbed` is the first."""
+    """Return each fault by its name, in the order of the modules' text. `undisturbed` is the first."""
     return {
         name: function
         for module in MODULES
@@ -189,7 +189,7 @@ def report_of(outcomes: Sequence[Outcome], slurm: str, start_seconds: float) -> 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Let all faults, or those named, happen; print and write the table."""
+    """Let all faults, or those named, happen. Print and write the table."""
     faults = all_faults()
     parser = argparse.ArgumentParser(
         prog="python -m tests.slurm.faults", description=__doc__.partition("\n")[0]

@@ -25,7 +25,7 @@ LONGEST_END_SECONDS = 60.0
 
 
 def thirty_drivers(scene: Scene) -> None:
-    """All wait at once, each small; their jobs outlive Ctrl-C, and one goes on."""
+    """All wait at once, each small. Their jobs outlive Ctrl-C, and one goes on."""
     scene.ask(poll_seconds=5.0)  # as a cluster's file has it: thirty ask the controller
     pipeline = make_training_pipeline(scene)
     with contextlib.ExitStack() as started:
@@ -45,7 +45,7 @@ def thirty_drivers(scene: Scene) -> None:
 
 
 def _wait_side_by_side(scene: Scene, pipeline: Pipeline, run: SnakemakeRun) -> str:
-    """Require one waiting job a driver, and small drivers; return what they take, as the table
+    """Require one waiting job a driver, and small drivers. Return what they take, as the table
     tells it.
     """
     _wait_for_words(pipeline, run, SEEDS, " PENDING")  # each has asked the queue
@@ -66,7 +66,7 @@ def _wait_side_by_side(scene: Scene, pipeline: Pipeline, run: SnakemakeRun) -> s
 
 
 def _interrupt(scene: Scene, pipeline: Pipeline, run: SnakemakeRun) -> None:
-    """Press Ctrl-C: all drivers end, their jobs stay; then cancel all but one."""
+    """Press Ctrl-C: all drivers end, their jobs stay. Then cancel all but one."""
     os.killpg(run.process.pid, signal.SIGINT)
     assert run.wait(LONGEST_END_SECONDS) != 0
     assert _drivers(scene) == []
@@ -112,13 +112,13 @@ def _run_name(scene: Scene, seed: int) -> str:
 def _drivers(scene: Scene) -> list[int]:
     """Return the process of each driver: Python's, not those of the shells around it."""
     settings = os.fsencode(scene.folder / "settings.json")
-    found = []
+    processes = []
     for path in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             command = (path / "cmdline").read_bytes().split(b"\0") if path.name.isdigit() else []
             if settings in command and b"train" in command:
-                found.append(int(path.name))
-    return found
+                processes.append(int(path.name))
+    return processes
 
 
 def _memory_mb(process: int, file: str, key: str) -> float:

@@ -1,4 +1,4 @@
-"""What may happen to the driver of a training; its job runs on and is attached to, never submitted
+"""What may happen to the driver of a training. Its job runs on and is attached to, never submitted
 twice.
 """
 

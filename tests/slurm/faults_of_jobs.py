@@ -115,7 +115,7 @@ def preempted_with_grace(scene: Scene) -> None:
 
 
 def requeued_by_hand(scene: Scene) -> None:
-    """`scontrol requeue`, as an administrator does; the driver stays with the job."""
+    """`scontrol requeue`, as an administrator does. The driver stays with the job."""
     driver = scene.start_until(25)
     update = scene.logged_updates[-1]
     assert scene.cluster.daemons.succeeds("scontrol", "requeue", *scene.live_jobs())
@@ -164,7 +164,7 @@ def last_time_limit(scene: Scene) -> None:
 
 
 def node_lost(scene: Scene) -> None:
-    """All of a node's processes are gone at once; Slurm starts the job on the other one."""
+    """All of a node's processes are gone at once. Slurm starts the job on the other one."""
     driver = scene.start_until(25)
     (job,) = scene.live_jobs()
     node = scene.cluster.daemons.output(

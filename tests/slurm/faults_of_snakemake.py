@@ -1,4 +1,4 @@
-"""What may happen to the snakemake that drives a training and waits for a CPU job; both are
+"""What may happen to the snakemake that drives a training and waits for a CPU job. Both are
 Slurm's.
 """
 
@@ -68,7 +68,7 @@ def snakemake_killed(scene: Scene) -> None:
 
 
 def _begin(scene: Scene, seconds_per_update: float = 0.5) -> tuple[Pipeline, SnakemakeRun, str]:
-    """Start snakemake; return when the training and the CPU job are at work, with the training's
+    """Start snakemake. Return when the training and the CPU job are at work, with the training's
     Slurm job.
     """
     scene.seconds_per_update = seconds_per_update

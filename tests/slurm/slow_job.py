@@ -1,4 +1,4 @@
-"""A training that takes its time between updates, so that something can happen to it; its tensors
+"""A training that takes its time between updates, so that something can happen to it. Its tensors
 are the same.
 
 It also tells in its output which interface its ranks have used.
@@ -34,7 +34,7 @@ class SlowJob(TrainingJob):
         self.has_locks = has_locks
 
     def _train(self, stop: StopFlag) -> None:
-        """Train slowly; the imports come after the signals are taken over, as in any job."""
+        """Train slowly. The imports come after the signals are taken over, as in any job."""
         with (
             _slowed(self.seconds_per_update),
             with_loaders(self.num_loaders),

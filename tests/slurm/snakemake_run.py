@@ -32,11 +32,10 @@ class SnakemakeRun:
 
     process: "subprocess.Popen[bytes]"
     log_path: Path
-    begin_seconds: float
 
     @classmethod
     def start(cls, pipeline: Pipeline, *arguments: str, **variables: str) -> "SnakemakeRun":
-        """Start it in the pipeline's checkout; the variables are the fake's."""
+        """Start it in the pipeline's checkout. The variables are the fake's."""
         log_path = pipeline.fake_folder / f"snakemake-{time.time_ns()}.log"
         # Files that are asked for stand first: --configfile would take them for more of its own.
         command = [
@@ -59,7 +58,7 @@ class SnakemakeRun:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return cls(process, log_path, time.monotonic())
+        return cls(process, log_path)
 
     @property
     def output(self) -> str:
@@ -82,7 +81,7 @@ class SnakemakeRun:
         return next(job for job, of_rule in self.rule_by_job.items() if of_rule == rule)
 
     def wait(self, seconds: float = LONGEST_RUN_SECONDS) -> int:
-        """Return its exit code; it must end within so many seconds."""
+        """Return its exit code. It must end within so many seconds."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired as error:

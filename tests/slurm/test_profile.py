@@ -49,7 +49,7 @@ def test_it_outlives_its_daemons_and_makes_jobs_of_cpu_rules_alone(
     """While the first job runs accounting and controller are away, until snakemake has missed both
     for a while.
 
-    Without the controller the executor asks accounting, whatever the profile says; without that it
+    Without the controller the executor asks accounting, whatever the profile says. Without that it
     asks on and on.
     """
     daemons, jobs_before = on_cluster.daemons, states_by_job(on_cluster)

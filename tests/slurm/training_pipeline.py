@@ -1,4 +1,4 @@
-"""A pipeline whose trainings are real ones of a scene, by the rule's own drivers; all else that it
+"""A pipeline whose trainings are real ones of a scene, by the rule's own drivers. All else that it
 calls is a fake.
 """
 

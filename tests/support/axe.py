@@ -38,7 +38,7 @@ POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule of axe-core that a page breaks, at `num_places` places; `html` is the first of them.
+    """A rule of axe-core that a page breaks, at `num_places` places. `html` is the first of them.
 
     `impact` is minor, moderate, serious or critical.
     """
@@ -70,6 +70,11 @@ def find_faults(
     if isinstance(violations, str):
         raise RuntimeError(f"{page_path}: axe-core: {violations}")
     return [
-        Finding(found["id"], found["impact"], len(found["nodes"]), found["nodes"][0]["html"])
-        for found in violations
+        Finding(
+            violation["id"],
+            violation["impact"],
+            len(violation["nodes"]),
+            violation["nodes"][0]["html"],
+        )
+        for violation in violations
     ]

@@ -1,4 +1,4 @@
-"""Opens a page in headless Chromium, without a driver: as a picture, as PDF, or as its final DOM."""
+"""Opens a page in headless Chromium, without a driver, and returns its final DOM."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ class BrowserUnavailableError(Exception):
 
 
 def require_chromium() -> str:
-    """Return the command of a Chromium; as root on Debian install one if there is none.
+    """Return the command of a Chromium. As root on Debian install one if there is none.
 
     Raises:
         BrowserUnavailableError: if there is none, with the reason.
@@ -43,27 +43,9 @@ def require_chromium() -> str:
     return PACKAGE
 
 
-def write_picture(
-    page_path: Path, picture_path: Path, *, width: int, height: int, scheme: str
-) -> None:
-    """Write a page's first `height` pixels as PNG, `width` pixels wide, in the scheme `light` or
-    `dark`.
-    """
-    _visit(page_path, width, height, scheme, f"--screenshot={picture_path}")
-
-
-def write_pdf(page_path: Path, pdf_path: Path) -> None:
-    """Write a page as it is printed."""
-    _visit(page_path, 1400, 900, "light", f"--print-to-pdf={pdf_path}", "--no-pdf-header-footer")
-
-
 def final_dom(page_path: Path, *, width: int, scheme: str) -> str:
     """Return a page's DOM as HTML after its scripts have ended."""
     budget = f"--virtual-time-budget={SCRIPT_MILLISECONDS}"
-    return _visit(page_path, width, 900, scheme, budget, "--dump-dom")
-
-
-def _visit(page_path: Path, width: int, height: int, scheme: str, *actions: str) -> str:
     command = [
         require_chromium(),
         "--headless",
@@ -71,9 +53,10 @@ def _visit(page_path: Path, width: int, height: int, scheme: str, *actions: str)
         "--disable-gpu",
         "--disable-dev-shm-usage",  # small in containers
         "--hide-scrollbars",
-        f"--window-size={width},{height}",
+        f"--window-size={width},900",
         f"--blink-settings=preferredColorScheme={SETTING_BY_SCHEME[scheme]}",
-        *actions,
+        budget,
+        "--dump-dom",
         page_path.resolve().as_uri(),
     ]
     with tempfile.TemporaryDirectory(prefix="chromium-") as profile_folder:

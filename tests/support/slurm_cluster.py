@@ -1,4 +1,4 @@
-"""One Slurm for all tests that ask for it; where there can be none they are skipped, with the reason."""
+"""One Slurm for all tests that ask for it. Where there can be none they are skipped, with the reason."""
 
 import os
 from collections.abc import Iterator

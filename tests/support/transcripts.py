@@ -5,7 +5,7 @@ For a new transcript write the lines of its commands into a file, run `make gold
 came below them. A command that fails is followed by its errors and its exit code. The commands of a
 file run one after the other in a new folder, with links to workflow/ and paper_tables/, on a
 machine without GPUs whose core does 10^11 operations a second, one hour after noon of 2026. `$
-scene NAME` makes what tests/scenes.py has of this name; other commands are the shell's (a
+scene NAME` makes what tests/scenes.py has of this name. Other commands are the shell's (a
 here-document ends with END), and prepare what a verb is to find. `$ read FILE EDIT` reads a file of
 a config folder after an edit of sed's, and shows why it is refused.
 """
@@ -70,7 +70,7 @@ def read_printed(path: Path) -> None:
 def read_config(name: str, edit: str = "", other: str = "") -> str:
     """Return `read`, or why a file of a config folder or of `published` is refused.
 
-    It is read as it is, or after an edit of sed's; with `other` that file is read, while the edited
+    It is read as it is, or after an edit of sed's. With `other` that file is read, while the edited
     one is as edited.
     """
     path, asked = Path(name), Path(other or name)
@@ -105,7 +105,7 @@ def read_config(name: str, edit: str = "", other: str = "") -> str:
 
 def run_command(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     """Run a verb in this process, make a scene, read a config, seal an edited record, or call the
-    shell; return the exit code.
+    shell. Return the exit code.
     """
     program, _, rest = command.partition(" ")
     if program == "scene":

@@ -41,10 +41,10 @@ def tar_bytes(content_by_name: Members, mode: str = "w:gz") -> bytes:
     return packed.getvalue()
 
 
-def zip_bytes(content_by_name: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def zip_bytes(content_by_name: Mapping[str, bytes]) -> bytes:
     """Return a zip of these members."""
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", method) as archive:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in content_by_name.items():
             archive.writestr(name, content)
     return packed.getvalue()
@@ -74,8 +74,8 @@ def joined(folder: Path, packed: Packed) -> dict[str, bytes]:
     """Append an archive's sides to two empty files, and return what the files hold after it."""
     path = folder / f"archive.{packed.archive_format}"
     path.write_bytes(packed.content)
-    with (folder / "en").open("wb") as en, (folder / "other").open("wb") as other:
-        into = dict(zip(packed.members, (en, other), strict=True))
+    with (folder / "en").open("wb") as en, (folder / "other").open("wb") as other_side:
+        into = dict(zip(packed.members, (en, other_side), strict=True))
         num_lines = append_archive(
             path,
             packed.members,
@@ -156,7 +156,6 @@ def damaged_text(changes: Members) -> bytes:
 
 
 LONG = {name: os.urandom(3000).hex().encode() + b"\n" for name in TEXT}
-ZEROS = b"a" * 1023 + b"\n"
 TORN = "PATH: torn, or not an archive of its format"
 BAD_ARCHIVES = [
     Packed(tar_bytes(LONG)[:3000], TORN),

@@ -74,7 +74,7 @@ def test_a_lost_attempt_ends_at_the_time_of_its_last_log_line(tmp_path: Path) ->
 
 
 def test_an_attempt_that_nccls_watchdog_aborted_says_so(tmp_path: Path) -> None:
-    """The words of torch's watchdog are in the log of any rank; SIGABRT leaves no other record."""
+    """The words of torch's watchdog are in the log of any rank. SIGABRT leaves no other record."""
     folder = RunFolder(tmp_path)
     folder.job_files_path.mkdir()
     for attempt, line in enumerate(
@@ -103,11 +103,6 @@ def test_a_lost_attempt_never_ends_before_it_began(tmp_path: Path) -> None:
     assert [event.time for event in read_events(tmp_path)] == [NOON] * 4
 
 
-def test_an_end_without_a_start_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="no attempt is open, cannot end one as 'done'"):
-        RunFolder(tmp_path).end_attempt(update=1, outcome="done", reason="")
-
-
 def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
     RunFolder(tmp_path).append_event(started(1, 0))
     write_log(tmp_path, [*(f"line {number}" for number in range(100)), "x" * 1000])
@@ -119,7 +114,7 @@ def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
 
 
 def test_seconds_are_summed_over_attempts() -> None:
-    """60 s on 8 GPUs and 30 s on 4: 90 s of wall, 600 GPU seconds; the hour between them counts for
+    """60 s on 8 GPUs and 30 s on 4: 90 s of wall, 600 GPU seconds. The hour between them counts for
     nothing.
     """
     events: list[Event] = [
@@ -139,7 +134,7 @@ def test_seconds_are_summed_over_attempts() -> None:
 def test_a_run_is_done_once_its_folder_holds_its_record_though_a_network_file_system_still_calls_that_absent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its client remembers that a path was not there; the folder it reads anew."""
+    """Its client remembers that a path was not there. The folder it reads anew."""
     assert not RunFolder(tmp_path / "no such run").is_done()
     assert not RunFolder(tmp_path).is_done()
     (tmp_path / DONE_NAME).touch()
@@ -150,17 +145,3 @@ def test_a_run_is_done_once_its_folder_holds_its_record_though_a_network_file_sy
     monkeypatch.setattr(os, "stat", remember)
     assert not (tmp_path / DONE_NAME).exists()
     assert RunFolder(tmp_path).is_done()
-
-
-def test_the_newest_checkpoint_is_found_by_its_name(tmp_path: Path) -> None:
-    assert RunFolder(tmp_path).newest_update() == 0
-    (tmp_path / "checkpoints").mkdir()
-    for name in (
-        "full_00000090.pt",
-        "full_00000100.pt",
-        "full_00000200.torn",
-        "model_00000300.pt",
-        "full_x.pt",
-    ):
-        (tmp_path / "checkpoints" / name).touch()
-    assert RunFolder(tmp_path).newest_update() == 100

@@ -22,7 +22,6 @@ from aiayn.data.text.binarize import (
     binarize_corpus,
     data_bin_digest,
     data_bin_files,
-    index_dtype,
     read_dictionary,
     require_recorded_data_bin,
 )
@@ -33,7 +32,6 @@ from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, RawCorpus, read_record
 from aiayn.spec.system import CorpusSpec, SubwordSpec
-from tests.encoded_lines import encoded_side
 from tests.small_corpus import SMALL
 
 SPEC = msgspec.structs.replace(SMALL, test_testset="test_a", further_testsets=["test_b"])
@@ -90,7 +88,7 @@ def record(tmp_path: Path) -> BinarizedCorpus:
 
 
 def test_a_joint_dictionary_counts_both_sides_of_training(record: BinarizedCorpus) -> None:
-    """In training c occurs 3 times, a and b 2 times, x once; `new` never does."""
+    """In training c occurs 3 times, a and b 2 times, x once. `new` never does."""
     folder = Path(record.folder)
     assert list(read_lines(folder / "dict.en.txt")) == ["c 3", "a 2", "b 2", "x 1"]
     assert (folder / "dict.de.txt").read_bytes() == (folder / "dict.en.txt").read_bytes()
@@ -121,11 +119,6 @@ def test_test_sets_become_fairseqs_splits(record: BinarizedCorpus) -> None:
         for language in ("en", "de")
         for suffix in ("bin", "idx")
     }
-
-
-def test_indices_grow_to_four_bytes_where_fairseqs_do() -> None:
-    assert index_dtype(65_499).itemsize == 2
-    assert index_dtype(65_500).itemsize == 4
 
 
 def sentences(num_lines: int, rng: random.Random) -> list[str]:
@@ -254,7 +247,7 @@ def test_neither_processes_nor_chunks_nor_blocks_matter(
 def test_memory_does_not_grow_with_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten times the text, 2.4 MB of numbers more; block sizes are set far below that."""
+    """Ten times the text, 2.4 MB of numbers more. Block sizes are set far below that."""
     monkeypatch.setattr(binarize, "_BYTES_PER_BLOCK", 4096)
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 500)
     monkeypatch.setattr(aiayn.data.text.lines, "_BLOCK_BYTES", 4096)
@@ -266,27 +259,6 @@ def test_memory_does_not_grow_with_the_corpus(
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
-
-
-class Witness(WordEncoder):
-    """An encoder that counts the words that it splits."""
-
-    def __init__(self) -> None:
-        """Begin without a note."""
-        super().__init__()
-        self.counts: Counter[str] = Counter()
-
-    def pieces(self, line: str) -> str:
-        """Note the word, and split it."""
-        self.counts[line] += 1
-        return super().pieces(line)
-
-
-def test_words_are_split_once() -> None:
-    witness = Witness()
-    side = encoded_side(witness, ["a w0", "a w1", "a w0"])
-    assert witness.counts == {"a": 1, "w0": 1, "w1": 1}
-    assert [side.symbols[number] for number in side.numbers][:3] == ["a", "w0", "</s>"]
 
 
 def test_the_digest_can_be_made_by_hand(tmp_path: Path) -> None:
@@ -323,6 +295,7 @@ def test_a_data_bin_of_another_vocabulary_or_text_is_refused(
 def test_binarizing_again_replaces_the_folder_whole(
     record: BinarizedCorpus, tmp_path: Path
 ) -> None:
+    # Files of the earlier vocabulary beside new ones would be trained on.
     folder = Path(record.folder)
     (folder / "left.over").touch()
     again = binarized(tmp_path, LINES_BY_NAME | {"train.en": ["z", "z", "z"]})

@@ -1,4 +1,4 @@
-"""Chunks hold every line once, in step; results come in order; whatever ends the work ends it
+"""Chunks hold every line once, in step. Results come in order. Whatever ends the work ends it
 whole.
 """
 
@@ -64,18 +64,18 @@ def test_chunks_hold_every_line_once_and_in_step(
         [str(number) for number in range(1, 8)],
     ]
     paths = write_sides(tmp_path, *(("\n".join(side) + ending).encode() for side in sides))
-    found = list(map_chunks(sides_of, paths, num_processes=1, what="look"))
-    assert [len(target) for _, target in found] == [
+    chunks_of_lines = list(map_chunks(sides_of, paths, num_processes=1, what="look"))
+    assert [len(target) for _, target in chunks_of_lines] == [
         min(lines_per_chunk, 7 - first) for first in range(0, 7, lines_per_chunk)
     ]
-    assert [line for source, _ in found for line in source] == sides[0]
-    assert [line for _, target in found for line in target] == sides[1]
+    assert [line for source, _ in chunks_of_lines for line in source] == sides[0]
+    assert [line for _, target in chunks_of_lines for line in target] == sides[1]
 
 
 def test_results_are_in_the_order_of_the_text(tmp_path: Path) -> None:
     paths = write_sides(tmp_path, b"".join(b"%d\n" % number for number in range(20)), b"\n" * 20)
-    found = map_chunks(slower_at_first, paths, num_processes=2, what="look")
-    assert [line for lines in found for line in lines] == [str(number) for number in range(20)]
+    results = map_chunks(slower_at_first, paths, num_processes=2, what="look")
+    assert [line for lines in results for line in lines] == [str(number) for number in range(20)]
 
 
 def test_a_line_that_is_not_utf_8_is_named_by_its_number_in_the_file(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_signal_ends_all_processes_at_once(tmp_path: Path, number: signal.Signals) -> None:
-    """Send SIGINT to the parent only; after Ctrl-C, its processes also get it, and ignore it."""
+    """Send SIGINT to the parent only. After Ctrl-C, its processes also get it, and ignore it."""
     (tmp_path / "slow_work.py").write_text(SLOW_WORK)
     (tmp_path / "train.en").write_bytes(b"a\n" * 9)
     parent = subprocess.Popen(

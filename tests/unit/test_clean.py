@@ -1,4 +1,4 @@
-"""Each reason to drop a pair, by pairs that a reader can count; every route of a recipe; and text
+"""Each reason to drop a pair, by pairs that a reader can count, every route of a recipe, and text
 that is not right.
 """
 
@@ -72,7 +72,7 @@ def raw_of_pairs(folder: Path, pairs: list[tuple[str, str]]) -> RawCorpus:
 
 @pytest.fixture
 def record_path(tmp_path: Path) -> Path:
-    """Return where the cleaned record goes; the raw text is in its grandparent folder."""
+    """Return where the cleaned record goes. The raw text is in its grandparent folder."""
     return tmp_path / "clean" / "record.json"
 
 
@@ -123,13 +123,13 @@ def test_neither_chunks_nor_processes_change_the_output(
     whole = clean_corpus(SPEC, raw, record_path=tmp_path / "whole" / "record.json")
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", lines_per_chunk)
     monkeypatch.setattr(chunks, "LINES_PER_PROCESS", 1)
-    other = clean_corpus(SPEC, raw, record_path=record_path, num_processes=num_processes)
-    assert other.num_dropped_by_reason == whole.num_dropped_by_reason
+    chunked = clean_corpus(SPEC, raw, record_path=record_path, num_processes=num_processes)
+    assert chunked.num_dropped_by_reason == whole.num_dropped_by_reason
     assert (
-        other.num_dropped_by_reason["duplicate"] == 6
+        chunked.num_dropped_by_reason["duplicate"] == 6
     )  # the list has 1 duplicate, and its repetition adds 5
     for split, pair in whole.pair_by_split.items():
-        assert other.pair_by_split[split].sha256_by_language == pair.sha256_by_language
+        assert chunked.pair_by_split[split].sha256_by_language == pair.sha256_by_language
     assert sorted(path.name for path in record_path.parent.iterdir()) == [
         "dev.de",
         "dev.en",

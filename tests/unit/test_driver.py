@@ -47,7 +47,7 @@ class Happenings:
     def nothing(self) -> None: ...
 
     def squeue(self, state: str, reason: str = "None", job: str = "7") -> None:
-        """Show another state of a job; '' forgets it."""
+        """Show another state of a job. '' forgets it."""
         self.slurm.set_state(job, state, reason, "" if state == "PENDING" else "n1")
 
     def begin(self, job: str = "7", *saved: str) -> None:
@@ -149,8 +149,8 @@ def test_a_driver_does_with_a_job_as_its_queue_and_its_run_say(
     assert driven.slurm.num_submitted() == is_by_slurm * len(set(case.jobs) - {"5"})
     assert sum("release" in call for call in driven.slurm.calls("scontrol")) == case.released
     for pattern in case.logged:
-        found = [message for message in caplog.messages if re.search(pattern, message)]
-        assert len(found) == 1, pattern
+        messages = [message for message in caplog.messages if re.search(pattern, message)]
+        assert len(messages) == 1, pattern
     if case.outcome:
         newest = driven.request.folder.newest_update()
         assert (driven.last_end.outcome, driven.last_end.update) == (case.outcome, newest)

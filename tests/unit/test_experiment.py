@@ -141,7 +141,7 @@ def test_another_test_set_than_the_published_numbers_is_refused(tmp_path: Path) 
 
 
 def test_a_finished_run_that_kept_too_few_checkpoints_is_refused(tmp_path: Path) -> None:
-    """Base's tables average five; a damaged record is left to the stage that reads it."""
+    """Base's tables average five. A damaged record is left to the stage that reads it."""
     site = make_site(tmp_path)
     site.experiment.require_kept(site.results_folder)  # nothing was trained
     train = write_training(site, "demo_en_de", "base", 1)

@@ -127,7 +127,7 @@ def test_a_gpu_makes_the_papers_scale_feasible(
 
 
 def test_hours_are_operations_over_speed(request_: TrainingRequest) -> None:
-    """Twice the cores, half the hours; a spec on the CPU does not look at GPUs."""
+    """Twice the cores, half the hours. A spec on the CPU does not look at GPUs."""
     two = msgspec.structs.replace(request_, threads_per_rank=2)
     assert hours_of(request_) == pytest.approx(2 * hours_of(two))
 

@@ -1,4 +1,4 @@
-"""Text comes whole, verified and aligned, from a shipped file, a folder or a server; whatever goes
+"""Text comes whole, verified and aligned, from a shipped file, a folder or a server. Whatever goes
 wrong is named.
 """
 
@@ -124,11 +124,11 @@ def test_a_wrong_sha256_names_both_and_leaves_the_earlier_text(
 ) -> None:
     fetch_corpus(parallel_spec(), mirror=mirror_folder.as_uri(), record_path=record_path)
     record_path.write_text("the record")
-    other = pack(b"other\ntext\n")
-    (mirror_folder / "small/raw/test.de.gz").write_bytes(other)
+    wrong_text = pack(b"other\ntext\n")
+    (mirror_folder / "small/raw/test.de.gz").write_bytes(wrong_text)
     expected = sha256(pack(CONTENT_BY_LANGUAGE["de"]))
     with pytest.raises(
-        FetchError, match=rf"raw/test\.de\.gz: sha256 {sha256(other)}, expected {expected}"
+        FetchError, match=rf"raw/test\.de\.gz: sha256 {sha256(wrong_text)}, expected {expected}"
     ):
         fetch_corpus(parallel_spec(), mirror=mirror_folder.as_uri(), record_path=record_path)
     assert (record_path.parent / "test.de").read_bytes() == CONTENT_BY_LANGUAGE["de"]

@@ -105,9 +105,9 @@ def test_a_whole_name_wins_over_longer_ones(results: Path) -> None:
 
 
 def test_all_that_translating_needs_comes_along(results: Path) -> None:
-    found = find_finished(results, "demo_en_de-big", None)
-    assert (found.data, found.segmented) == (DATA, None)
-    assert found.decoding == read_system("big", "demo").decoding
+    finished = find_finished(results, "demo_en_de-big", None)
+    assert (finished.data, finished.segmented) == (DATA, None)
+    assert finished.decoding == read_system("big", "demo").decoding
     write_record(SEGMENTED, corpus_record(results, "demo", "segment", "demo_en_de"))
     assert find_finished(results, "demo_en_de-big", None).segmented == SEGMENTED
 

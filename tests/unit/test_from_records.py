@@ -1,4 +1,4 @@
-"""Tables made only from records equal the pipeline's tables; faulty records are named."""
+"""Tables made only from records equal the pipeline's tables. Faulty records are named."""
 
 import csv
 import gzip
@@ -49,22 +49,25 @@ def training_path(site: Site, system: str, seed: int) -> Path:
 
 def dev_translations(site: Site, system: str) -> Path:
     """Return the text of a system's translations of dev with seed 1."""
-    wanted = (system, "dev", 1)
+    key = (system, "dev", 1)
     evaluations = site.experiment.evaluations
-    evaluation = next(e for e in evaluations if (e.system, e.role, e.seed) == wanted)
+    evaluation = next(e for e in evaluations if (e.system, e.role, e.seed) == key)
     return evaluation_record(site.results_folder, "demo", "decode", evaluation).with_suffix(".txt")
 
 
 def test_records_of_two_machines_make_one_table(site: Site, tmp_path: Path) -> None:
     whole = make(site, site.results_folder)[1]
     expected = {name: table(whole, name) for name in ("table2", "table3")}
-    other = tmp_path / "other" / "demo"  # without a sheet: the other folder's lists its trainings
+    other_folder = (
+        tmp_path / "other" / "demo"
+    )  # without a sheet: the other folder's lists its trainings
     for verb in ("train", "decode", "score", "perplexity"):
-        (other / verb / "demo_en_de").mkdir(parents=True)
+        (other_folder / verb / "demo_en_de").mkdir(parents=True)
         shutil.move(
-            site.results_folder / "demo" / verb / "demo_en_de" / "base", other / verb / "demo_en_de"
+            site.results_folder / "demo" / verb / "demo_en_de" / "base",
+            other_folder / verb / "demo_en_de",
         )
-    _, output = make(site, site.results_folder, other.parent)
+    _, output = make(site, site.results_folder, other_folder.parent)
     assert {name: table(output, name) for name in expected} == expected
 
 
@@ -97,9 +100,9 @@ def test_results_of_an_earlier_version_take_the_sheet_of_their_scale(
 
 
 def test_two_runs_of_one_training_are_refused(site: Site, tmp_path: Path) -> None:
-    other = train_record(tmp_path / "other", "demo", "demo_en_de", "base", 1)
+    other_path = train_record(tmp_path / "other", "demo", "demo_en_de", "base", 1)
     train = read_record(training_path(site, "base", 1), TrainRecord)
-    write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed1-ffffffff"), other)
+    write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed1-ffffffff"), other_path)
     with pytest.raises(
         RecordError, match=r"seed1-ffffffff, but .*results has run demo_en_de-base-seed1-0a1b2c3d"
     ):
@@ -134,8 +137,10 @@ def test_translations_that_are_absent_or_torn_are_named(site: Site, fault: str) 
 
 def test_seeds_trained_otherwise_are_named_and_not_averaged(site: Site) -> None:
     path = training_path(site, "big", 2)
-    other = msgspec.json.encode(msgspec.structs.replace(BASE_TRAINING, updates=77)).decode()
-    write_record(msgspec.structs.replace(read_record(path, TrainRecord), training_json=other), path)
+    other_spec = msgspec.json.encode(msgspec.structs.replace(BASE_TRAINING, updates=77)).decode()
+    write_record(
+        msgspec.structs.replace(read_record(path, TrainRecord), training_json=other_spec), path
+    )
     made, output = make(site, site.results_folder)
     (fault,) = made.faults
     assert (fault.path, "trained under another spec" in fault.message) == (path, True)

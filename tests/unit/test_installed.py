@@ -24,7 +24,7 @@ REQUIREMENTS = [
 
 @pytest.fixture
 def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Take this for an installed package, called in a folder without a workflow; return its copy."""
+    """Take this for an installed package, called in a folder without a workflow. Return its copy."""
     packed = tmp_path / "packed"
     (packed / "workflow" / "config").mkdir(parents=True)
     (packed / "workflow" / "config" / "paper.yaml").write_text("scale: paper\n")

@@ -149,9 +149,9 @@ def test_every_flipped_bit_of_a_record_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     write_sealed(msgspec.json.encode({"record": "Hypotheses", "run": "x"}).decode(), path)
     content = path.read_bytes()
-    for place in range(len(content) * 8):
+    for bit in range(len(content) * 8):
         flipped = bytearray(content)
-        flipped[place // 8] ^= 1 << place % 8
+        flipped[bit // 8] ^= 1 << bit % 8
         path.write_bytes(flipped)
         with pytest.raises(RecordError):
             read_record(path, Hypotheses)

@@ -159,9 +159,6 @@ class TestPrologue:
         assert run_bash(run_folder, lines).returncode == 0
         assert prologue_failure(run_folder / "submitit", "7") == ""
 
-    def test_without_a_prologue_there_is_nothing(self, run_folder: Path) -> None:
-        assert prologue_lines(cluster_with(), run_folder) == []
-
     def test_a_note_that_cannot_be_written_does_not_hide_the_line(self, run_folder: Path) -> None:
         (run_folder / "submitit").rmdir()
         ended = run_bash(run_folder, ["false"])
@@ -212,7 +209,7 @@ def run_job(driven: DrivenRun, job: str) -> int:
 def test_what_a_driver_does_after_a_prologue(
     prologue: list[str], begun: bool, state: str, error: str, driven: DrivenRun
 ) -> None:
-    """A broken one ends the rule at once, with what it printed; the note of another job counts for
+    """A broken one ends the rule at once, with what it printed. The note of another job counts for
     nothing.
     """
     (driven.folder / "submitit").mkdir()
@@ -273,7 +270,7 @@ def test_the_golden_file_of_a_container(
 def test_the_jobs_copy_of_the_code_reaches_python_in_a_container(
     run_folder: Path, slurm: FakeSlurm, tmp_path: Path
 ) -> None:
-    """The whole file by bash; a stand-in for srun runs its command, one for Apptainer shows what it
+    """The whole file by bash. A stand-in for srun runs its command, one for Apptainer shows what it
     was given.
     """
     srun = '#!/bin/sh\nwhile [ "$1" != apptainer ]; do echo "$1"; shift; done\nexec "$@"\n'

@@ -52,12 +52,12 @@ STAGES: dict[str, tuple[Stage, type[Record]]] = {
 
 
 def record_path_of(stage: str, folder: Path) -> Path:
-    """Return where a stage writes its record; `binarized` of the tests says it itself."""
+    """Return where a stage writes its record. `binarized` of the tests says it itself."""
     return folder / "record.json" if stage == "clean" else folder / "binarize" / "record.json"
 
 
 def run_stage(stage: str, folder: Path, lines: dict[str, list[str]], kill_at: int = 0) -> int:
-    """Run a stage and write its record, killed before an operation if `kill_at` is not 0; return
+    """Run a stage and write its record, killed before an operation if `kill_at` is not 0. Return
     the number of operations.
     """
     num_calls = 0

@@ -39,7 +39,7 @@ def folder(tmp_path: Path, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def unlocking(slurm: FakeSlurm) -> None:
-    """Put a stand-in first on PATH that does what `snakemake --unlock` does; a test below has the
+    """Put a stand-in first on PATH that does what `snakemake --unlock` does. A test below has the
     real one.
     """
     lines = "rm -r .snakemake/locks && echo Unlocked working directory."

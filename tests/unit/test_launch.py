@@ -164,7 +164,7 @@ def test_a_job_that_cannot_ask_whether_it_was_preempted_ends(
 def test_a_job_whose_time_is_up_is_requeued_as_often_as_is_allowed_and_else_ends_as_it_is(
     tmp_path: Path, slurm: FakeSlurm, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It has saved; where it cannot be requeued, its driver submits the next."""
+    """It has saved. Where it cannot be requeued, its driver submits the next."""
     request = msgspec.structs.replace(make_request(tmp_path), max_num_jobs=3)
     continue_later(request, "9", 2)
     continue_later(request, "9", 3)

@@ -1,4 +1,4 @@
-"""The file that sbatch gets, to the byte, and what is kept from it; sbatch itself is a stand-in
+"""The file that sbatch gets, to the byte, and what is kept from it. sbatch itself is a stand-in
 here.
 """
 
@@ -131,7 +131,7 @@ def test_what_is_submitted_is_what_was_printed(
 def test_variables_that_would_overrule_the_file_are_hidden_from_sbatch(
     tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A driver may run in a job itself; and sbatch believes SBATCH_JOB_NAME more than the file,
+    """A driver may run in a job itself. And sbatch believes SBATCH_JOB_NAME more than the file,
     even for a dry run.
     """
     foreign = {

@@ -1,13 +1,9 @@
-"""Rounding happens here and once; every number of ours says what it is of."""
+"""A difference is rounded with its sign, and every number of ours says what it is of."""
 
-import ast
-import re
 from pathlib import Path
 
 import msgspec
 
-from paper_tables.frame import Frame
-from paper_tables.layout import Table
 from paper_tables.rounding import BITS, BLEU, rounded
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.verdicts import lay_out_replications
@@ -20,12 +16,6 @@ from tests.records_factory import (
     write_training,
 )
 
-ROOT = Path(__file__).parents[2]
-
-
-def table2(frame: Frame) -> Table:
-    return lay_out_table2(frame)
-
 
 def test_a_difference_has_its_sign_and_no_negative_zero() -> None:
     values = (0.3, -0.3, -0.001)
@@ -34,40 +24,11 @@ def test_a_difference_has_its_sign_and_no_negative_zero() -> None:
     assert rounded(-0.0001, BITS) == "0.000"
 
 
-def test_a_quantity_has_its_own_digits() -> None:
-    text_by_unit = {
-        "bleu_sacre_13a": "27.35",
-        "bits_per_subword": "27.346",
-        "wall_seconds": "27",
-        "p": "27",
-        4: "27.3460",
-    }
-    assert {unit: rounded(27.346, unit) for unit in text_by_unit} == text_by_unit
-    assert rounded(65_123_456, "num_parameters") == "65.1"
-    assert rounded(3.26e18, "training_flops") == "3.3e18"
-
-
-def test_only_one_module_of_tables_rounds() -> None:
-    """A format with decimals or digits elsewhere would round a second time, or by another rule."""
-    files = [*ROOT.glob("paper_tables/*.py"), *ROOT.glob("paper_tables/[!m]*/*.py")]
-    files += ROOT.glob("analysis/*/tables/*.py")
-    found = []
-    for path in files:
-        if path.name in ("rounding.py", "figure.py"):  # figures have formats of their own
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            spec = node.format_spec if isinstance(node, ast.FormattedValue) else None
-            if spec is not None and re.search(r"\.", ast.unparse(spec)):
-                found.append(f"{path}:{node.lineno}")
-    assert len(files) > 25
-    assert found == []
-
-
 def test_a_gpu_that_is_not_in_hardware_yaml_gives_no_cost(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site, hardware=msgspec.structs.replace(EIGHT_P100, gpu="X-9000"))
     assert (
-        row_of(table2(frame_of(site)), "Transformer (base")["flops_en_de_ours"]
+        row_of(lay_out_table2(frame_of(site)), "Transformer (base")["flops_en_de_ours"]
         == f"\u2013 {DAGGER} [d]"
     )
 
@@ -91,7 +52,7 @@ def test_a_definition_that_was_not_measured_is_a_dash(tmp_path: Path) -> None:
     write_training(site, "demo_en_de", "base", 1)
     for evaluation in site.experiment.evaluations:
         write_scores(site, evaluation, {"bleu_sacre_13a": 71.25})
-    row = row_of(table2(frame_of(site)), "Transformer (base")
+    row = row_of(lay_out_table2(frame_of(site)), "Transformer (base")
     assert (row["bleu_en_de_ours"], row["bleu_en_de_ours_sacre"]) == (
         f"\u2013 {DAGGER}",
         f"71.25 (n=1) {DAGGER}",

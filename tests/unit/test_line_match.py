@@ -107,7 +107,7 @@ def test_a_shift_is_refused_with_a_command_that_moves_the_lines_back(
     command = f"{shift.command} < {tmp_path / 'hyp.de'}"
     moved = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     in_place = [
-        line == other for line, other in zip(moved.stdout.split("\n"), VARIED, strict=False)
+        line == expected for line, expected in zip(moved.stdout.split("\n"), VARIED, strict=False)
     ]
     assert in_place.count(False) <= abs(offset)
 

@@ -43,7 +43,7 @@ def test_without_locks_rank_0_is_known_by_its_heartbeat(run_folder: Path) -> Non
 
 
 def test_with_locks_a_heartbeat_alone_does_not_count(run_folder: Path) -> None:
-    """Any process may touch the file; no process holds its lock."""
+    """Any process may touch the file. No process holds its lock."""
     with beating(run_folder):
         assert not RunFolder(run_folder).is_being_trained()
 
@@ -84,6 +84,7 @@ def test_without_locks_a_run_starts_again_unless_it_is_being_trained(
 def test_a_lock_call_that_fails_is_not_a_held_lock(
     error_number: int, answer: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # An NFS without lockd answers every call with an error.
     def lockf(*_: object) -> None:
         if error_number:
             raise OSError(error_number, os.strerror(error_number))
@@ -97,7 +98,7 @@ def test_a_lock_call_that_fails_is_not_a_held_lock(
 
 
 def start_rank_zero(folder: Path, work: Callable[[], None]) -> int:
-    """Be rank 0 in a fork without locks; its exit code is 0 if it trained, 5 if it was refused."""
+    """Be rank 0 in a fork without locks. Its exit code is 0 if it trained, 5 if it was refused."""
 
     def be_rank_zero() -> int:
         from aiayn.train import rank_lock

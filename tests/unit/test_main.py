@@ -45,14 +45,14 @@ def end_unread(arguments: Sequence[str], *, unbuffered: str = "") -> tuple[int, 
 def test_a_reader_that_has_left_ends_the_command_without_a_word(
     arguments: tuple[str, ...], unbuffered: str
 ) -> None:
-    """As `| head` does; 141 is what a shell says of a program that SIGPIPE ended. Unbuffered it is
+    """As `| head` does. 141 is what a shell says of a program that SIGPIPE ended. Unbuffered it is
     seen at once.
     """
     assert end_unread(arguments, unbuffered=unbuffered) == (EXIT_UNREAD, "")
 
 
 def test_a_verbs_help_that_nobody_reads_ends_without_a_word() -> None:
-    """argparse prints it and ends the program; unbuffered, newer Pythons forgive themselves what
+    """argparse prints it and ends the program. Unbuffered, newer Pythons forgive themselves what
     breaks there.
     """
     assert end_unread(("train", "--help")) == (EXIT_UNREAD, "")

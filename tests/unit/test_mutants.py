@@ -1,4 +1,4 @@
-"""`make mutants` says which changes to the product no test notices; its lists fit the present code."""
+"""`make mutants` says which changes to the product no test notices. Its lists fit the present code."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import run
-from tests.mutants.run import CHECKOUT, Mutant, MutantError, main, mutate, read_mutants
+from tests.mutants.run import CHECKOUT, Mutant, main, read_mutants
 
 SCHEDULE = "workflow/aiayn/schedule.py"
 
@@ -15,10 +15,10 @@ def make_mutant(
     name: str = "slower",
     old: str = "warmup_steps**-1.5",
     new: str = "warmup_steps**-1.25",
-    tests: tuple[str, ...] = ("tests/unit/test_schedule.py",),
 ) -> Mutant:
     """Return a mutant of equation (3)."""
-    return Mutant(name=name, file=SCHEDULE, old=old, new=new, tests=list(tests))
+    tests = ["tests/unit/test_schedule.py"]
+    return Mutant(name=name, file=SCHEDULE, old=old, new=new, tests=tests)
 
 
 def is_of_deleted_wing(mutant: Mutant) -> bool:
@@ -44,20 +44,6 @@ def test_every_mutant_fits_the_present_code_and_names_tests_that_exist(mutant: M
         assert f"def {function.partition('[')[0]}" in (CHECKOUT / file).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("old", "count"), [("no such text", 0), ("warmup_steps", 3)])
-def test_an_old_text_that_does_not_stand_there_once_is_named(
-    old: str, count: int, tmp_path: Path
-) -> None:
-    (tmp_path / "workflow" / "aiayn").mkdir(parents=True)
-    (tmp_path / SCHEDULE).write_text(
-        (CHECKOUT / SCHEDULE).read_text(encoding="utf-8"), encoding="utf-8"
-    )
-    with pytest.raises(
-        MutantError, match=f"slower: {SCHEDULE} has {count} times '{old}', expected 1"
-    ):
-        mutate(make_mutant(old=old), tmp_path)
-
-
 def test_killed_survived_and_unfit_mutants_are_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,15 +52,17 @@ def test_killed_survived_and_unfit_mutants_are_reported(
     mutants = [
         make_mutant("slower"),
         make_mutant("equal", new="warmup_steps**-1.50"),
-        make_mutant("unfit", old="no such text"),
+        make_mutant("absent", old="no such text"),
+        make_mutant("ambiguous", old="warmup_steps"),
     ]
     monkeypatch.setattr(run, "read_mutants", lambda: mutants)
     assert main([]) == 1
-    slower, equal, unfit, total = capsys.readouterr().out.splitlines()
+    slower, equal, *unfit, total = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"slower +killed \(\d+ s\)", slower)
     assert re.fullmatch(r"equal +SURVIVED \(\d+ s\)", equal)
-    assert re.fullmatch(r"unfit +not made: unfit: .* \(\d+ s\)", unfit)
-    assert total == "1 of 3 mutants killed"
+    assert "absent: workflow/aiayn/schedule.py has 0 times 'no such text', expected 1" in unfit[0]
+    assert "ambiguous: workflow/aiayn/schedule.py has 3 times 'warmup_steps'" in unfit[1]
+    assert total == "1 of 4 mutants killed"
 
 
 def test_the_exit_code_is_0_if_every_mutant_is_killed(
@@ -83,27 +71,6 @@ def test_the_exit_code_is_0_if_every_mutant_is_killed(
     monkeypatch.setattr(run, "judge", lambda mutant, tests: (int(mutant is not None), ""))
     monkeypatch.setattr(run, "read_mutants", lambda: [make_mutant()])
     assert main([]) == 0
-    assert "1 of 1 mutants killed" in capsys.readouterr().out
-
-
-def test_a_mutant_without_tests_is_listed_and_runs_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    judged: list[list[str]] = []
-
-    def judge(mutant: Mutant | None, tests: list[str]) -> tuple[int, str]:
-        judged.append(tests)
-        return int(mutant is not None), ""
-
-    monkeypatch.setattr(run, "judge", judge)
-    monkeypatch.setattr(run, "read_mutants", lambda: [make_mutant("unnoticed", tests=())])
-    assert main([]) == 0
-    assert judged == []
-    assert "not made: no test is named that notices it" in capsys.readouterr().out
-    two = [make_mutant("unnoticed", tests=()), make_mutant()]
-    monkeypatch.setattr(run, "read_mutants", lambda: two)
-    assert main([]) == 0
-    assert judged == [["tests/unit/test_schedule.py"]] * 2
     assert "1 of 1 mutants killed" in capsys.readouterr().out
 
 

@@ -50,6 +50,7 @@ def test_a_corpus_has_the_pairs_that_its_file_says(
 
 
 def test_an_archive_with_a_member_twice_is_refused(tmp_path: Path) -> None:
+    # Which of the two is read would depend on the reader.
     with tarfile.open(tmp_path / "text.tar", "w") as archive:
         for name in ("a/train.en", "./a/train.en"):
             archive.addfile(tarfile.TarInfo(name), io.BytesIO())
@@ -130,6 +131,7 @@ def test_an_attempt_that_ended_before_it_began_counts_no_time() -> None:
 
 
 def test_only_regular_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
+    # A pipe or a device could be read for ever.
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(FileError, match="a pipe, a socket or a device"):
@@ -150,6 +152,7 @@ def test_only_regular_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_yaml_is_bounded(text: str, problem: str, tmp_path: Path) -> None:
+    # Ten lines of anchors can stand for billions of values.
     path = tmp_path / "config.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(AiaynError, match=problem):

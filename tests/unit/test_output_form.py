@@ -1,5 +1,5 @@
 """`aiayn score` refuses each form of text that would decide the score, and its command restores the
-lines; plain sentences are scored, however bad they are.
+lines. Plain sentences are scored, however bad they are.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A folder with an archive is read like the same folder unpacked; damaged archives are refused."""
+"""A folder with an archive is read like the same folder unpacked. Damaged archives are refused."""
 
 import json
 import lzma
@@ -43,13 +43,13 @@ def archived(loose: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def walked(folder: Path, *, follows_links: bool = False) -> list[tuple[str, list[str], list[str]]]:
+def walked(folder: Path) -> list[tuple[str, list[str], list[str]]]:
     def refuse(error: OSError) -> None:
         raise error
 
     return [
         (parent.relative_to(folder).as_posix(), folders, files)
-        for parent, folders, files in packed.walk(folder, refuse, follows_links=follows_links)
+        for parent, folders, files in packed.walk(folder, refuse, follows_links=False)
     ]
 
 
@@ -107,6 +107,7 @@ def test_a_replaced_archive_is_read_anew(archived: Path, tmp_path: Path) -> None
 def test_the_same_files_give_the_same_archive_whatever_their_times_and_order(
     loose: Path, archived: Path, tmp_path: Path
 ) -> None:
+    # A pack that is made again must not differ in git.
     paths = sorted(path for path in loose.rglob("*") if path.is_file())
     for path in paths:
         os.utime(path, (1e9, 1e9))
@@ -134,6 +135,7 @@ def test_a_damaged_file_of_an_archive_is_refused(archived: Path) -> None:
 
 
 def test_a_fork_reads_through_a_file_of_its_own(archived: Path) -> None:
+    # Processes that share a position in the file would read each other's bytes.
     path = archived / "runs" / "two" / "attempts.jsonl"
     assert json.loads(packed.read_bytes(path)) == {"a": 2}
     assert packed._open_archive.cache_info().currsize > 0

@@ -64,8 +64,8 @@ def killed_while(work: Callable[[], contextlib.AbstractContextManager[Path]]) ->
     child = os.fork()
     if child == 0:
         try:
-            with work() as place:
-                (place / "half" if place.is_dir() else place).write_bytes(b"ha")
+            with work() as partial:
+                (partial / "half" if partial.is_dir() else partial).write_bytes(b"ha")
                 os.kill(os.getpid(), signal.SIGKILL)
         finally:
             os._exit(1)
@@ -80,9 +80,9 @@ def test_what_a_killed_process_left_goes_at_the_next_start(
     killed_while(lambda: replace(tmp_path / "other.json"))
     (left,) = tmp_path.glob(".record.json.*.partial")
     (of_another_output,) = tmp_path.glob(".other.json.*.partial")
-    with replace(tmp_path / "record.json") as place:
+    with replace(tmp_path / "record.json") as partial:
         assert not left.exists()
-        (place / "text" if place.is_dir() else place).write_bytes(b"whole")
+        (partial / "text" if partial.is_dir() else partial).write_bytes(b"whole")
     assert [path for path in tmp_path.iterdir() if path.name.endswith(".partial")] == [
         of_another_output
     ]

@@ -91,10 +91,6 @@ def test_a_run_that_stopped_early_or_never_learned_does_not_count() -> None:
     )
 
 
-def test_mlperf_has_no_loss() -> None:
-    assert seed_noise(MLPERF).pooled("bits_dev") is None
-
-
 def test_the_sentence_names_both_sources() -> None:
     sentence = noise_sentence()
     for words in (

@@ -97,13 +97,6 @@ def test_every_measured_cell_of_a_transformer_is_joined_and_every_join_was_print
     assert len(read_cells()) == len(joined) == 9 + 53
 
 
-def test_sizes_are_printed_in_millions_and_nothing_else_is() -> None:
-    assert {join.metric for join in read_cells() if join.printed_unit == 1_000_000} == {
-        "num_parameters"
-    }
-    assert {join.printed_unit for join in read_cells() if join.metric != "num_parameters"} == {1}
-
-
 @pytest.mark.parametrize(
     ("language_pair", "system"), [("en-fr", "big"), ("en-de", "bas"), ("en-cs", "base")]
 )

@@ -79,6 +79,7 @@ def test_the_rendered_tables_are_the_golden_ones(
 
 
 def test_if_a_mark_holds_for_part_of_a_row_each_number_is_marked() -> None:
+    # A mark of the row would speak of its other numbers, too.
     columns = tuple(Column(name, name, side="ours") for name in ("one", "two", "three"))
     rows = []
     for name, *texts in (
@@ -141,7 +142,7 @@ def test_formats_for_people_have_names_and_the_csv_has_keys() -> None:
 
 
 def test_the_best_value_is_found_by_number_not_by_text() -> None:
-    """9.999 and 10.001 are both shown as 10.00; only the larger is the best."""
+    """9.999 and 10.001 are both shown as 10.00. Only the larger is the best."""
     columns = (Column("row", "row", side="label"), Column("x", "x", side="ours", better="higher"))
     rows = []
     for value in (9.999, 10.001):

@@ -3,7 +3,7 @@
 import lzma
 from pathlib import Path
 
-from aiayn.runs.log import last_lines, read_log_tail, read_validations
+from aiayn.runs.log import last_lines, read_validations
 
 
 def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
@@ -20,15 +20,6 @@ def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
         ]
     assert [line.split(" ")[0] for line in last_lines(path, 2)] == ["499", "torn"]
     assert last_lines(tmp_path / "no such log", 2) == []
-
-
-def test_a_torn_last_line_has_no_statistics(tmp_path: Path) -> None:
-    path = tmp_path / "train.log"
-    whole = '2026-01-01 12:00:10 | INFO | train_inner | {"num_updates": "20", "loss": "3.9"}\n'
-    path.write_text(whole + whole.replace("20", "30")[:-9], encoding="utf-8")
-    tail = read_log_tail(path)
-    assert tail is not None
-    assert (tail.update, tail.loss_bits) == (20, 3.9)
 
 
 def test_validations_come_by_update_the_later_counts_and_what_is_no_number_is_passed_over(

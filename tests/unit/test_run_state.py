@@ -1,4 +1,4 @@
-"""How a run stands is decided from what is known of it; what cannot be known is said to be unknown."""
+"""How a run stands is decided from what is known of it. What cannot be known is said to be unknown."""
 
 from typing import Any
 
@@ -31,7 +31,11 @@ NOTHING = Evidence(
     last_activity=None,
 )  # fmt: skip
 SILENT = msgspec.structs.replace(
-    NOTHING, asked="squeue", events=EVENTS["on n1"], jobs=JOBS["early"], last_activity=at(59)
+    NOTHING,
+    queue_command="squeue",
+    events=EVENTS["on n1"],
+    jobs=JOBS["early"],
+    last_activity=at(59),
 )
 FORGOTTEN = msgspec.structs.replace(SILENT, queued=[])
 YOUNG = msgspec.structs.replace(FORGOTTEN, events=[], jobs=JOBS["youngest"], has_driver=True)

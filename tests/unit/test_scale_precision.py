@@ -11,17 +11,12 @@ import pytest
 import aiayn.plan.machine
 from aiayn.__main__ import build_parser
 from aiayn.errors import ConfigError
-from aiayn.experiment import read_experiment
 from aiayn.plan.feasibility import check_feasible, check_precision
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import (
-    CONFIG_FOLDER,
     Overrides,
     TrainingSpec,
-    overridden,
-    read_scale,
     read_system,
-    run_name,
 )
 from aiayn.spec.training import Precision
 from aiayn.train.request import TrainingRequest
@@ -34,47 +29,10 @@ from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 from tests.unit.test_feasibility import DATA
 from tests.unit.test_launch import make_request
 
-SCALES = ("demo", "multi30k", "paper", "variants", "toy_en_es")
-NOTHING, BF16 = Overrides(), Overrides(precision="bf16")
+BF16 = Overrides(precision="bf16")
 
 
-def run_of(system: str, overrides: Overrides = NOTHING) -> str:
-    """Return the name of a run of the paper's scale, with a data-bin and a stage version that never
-    change.
-    """
-    training = overridden(read_system(system, "paper"), overrides).training
-    return run_name(
-        corpus="wmt14_en_de",
-        system=system,
-        seed=1,
-        training=training,
-        data_digest="0" * 16,
-        stage_version=1,
-    )
-
-
-def test_without_a_precision_every_run_keeps_the_name_that_it_had_before_there_was_the_key() -> (
-    None
-):
-    """The names of 0.3.0, so that its trainings are found."""
-    assert run_of("base") == "wmt14_en_de-base-seed1-eba6b64a"
-    assert run_of("big") == "wmt14_en_de-big-seed1-d3ccabea"
-    assert run_of("table3_c_n2") == "wmt14_en_de-table3_c_n2-seed1-210b6b8a"
-
-
-@pytest.mark.parametrize("name", SCALES)
-def test_every_config_names_the_key_and_leaves_each_system_its_own(name: str) -> None:
-    path = CONFIG_FOLDER / f"{name}.yaml"
-    assert "\nprecision: null  #" in path.read_text(encoding="utf-8")
-    scale = read_scale(path)
-    assert scale.overrides == Overrides()
-    systems = read_experiment(scale).system_by_name
-    assert systems == {system: read_system(system, scale.scale) for system in systems}
-
-
-@pytest.mark.parametrize(
-    "overrides", [Overrides(), Overrides(updates=7), BF16, Overrides(updates=7, precision="tf32")]
-)
+@pytest.mark.parametrize("overrides", [Overrides(), BF16, Overrides(updates=7, precision="tf32")])
 def test_train_understands_the_flags_that_rule_train_gives(overrides: Overrides) -> None:
     flags = overrides.flags(read_system("base", "demo").training)
     train = ["--scale", "demo", "--corpus", "demo_en_de", "--system", "base", "--seed", "1"]
@@ -95,7 +53,7 @@ def request_of(precision: Precision, folder: Path, device: str = "auto") -> Trai
 
 
 @pytest.mark.parametrize(
-    ("place", "precision", "device"),
+    ("devices", "precision", "device"),
     [
         ([], "fp32", ""),
         ([], "bf16", ""),
@@ -111,14 +69,14 @@ def request_of(precision: Precision, folder: Path, device: str = "auto") -> Trai
     ],
 )
 def test_a_precision_that_the_devices_here_or_of_the_cluster_have_not_is_refused_before_anything_is_submitted(
-    place: list[str] | ClusterSpec,
+    devices: list[str] | ClusterSpec,
     precision: Precision,
     device: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = place if isinstance(place, ClusterSpec) else None
-    monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: place)
+    cluster = devices if isinstance(devices, ClusterSpec) else None
+    monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: devices)
     words = rf"^base: precision is {precision}, which a {device} does not have.*take fp32"
     with pytest.raises(ConfigError, match=words) if device else contextlib.nullcontext():
         check_precision(request_of(precision, tmp_path), cluster)
@@ -149,20 +107,20 @@ def tables_of(site: Site) -> list[Table]:
 
 def notes_of(tables: list[Table], words: str) -> dict[str, list[str]]:
     """Return the notes that have these words, by table."""
-    found: dict[str, list[str]] = {}
+    notes_by_table: dict[str, list[str]] = {}
     for table in tables:
         for note in table.notes:
             if words in note.text:
-                found.setdefault(table.name, []).append(note.text)
-    return found
+                notes_by_table.setdefault(table.name, []).append(note.text)
+    return notes_by_table
 
 
 def test_tables_say_which_systems_were_trained_in_another_precision(tmp_path: Path) -> None:
     site = make_site(tmp_path, precision="bf16")
     write_everything(site, hardware=EIGHT_P100)
-    found = notes_of(tables_of(site), "Trained in bf16")
-    assert set(found) == {"table2", "table3", "verdicts"}
-    assert found["table3"][0].startswith(
+    notes_by_table = notes_of(tables_of(site), "Trained in bf16")
+    assert set(notes_by_table) == {"table2", "table3", "verdicts"}
+    assert notes_by_table["table3"][0].startswith(
         "Trained in bf16, unlike in the paper: base, 2 layers, big."
     )
     plain = make_site(tmp_path / "plain")

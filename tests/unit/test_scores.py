@@ -1,4 +1,4 @@
-"""Records become one tidy frame; a number of another run, or a repeated number, does not enter."""
+"""Records become one tidy frame. A number of another run, or a repeated number, does not enter."""
 
 from pathlib import Path
 
@@ -74,6 +74,7 @@ def test_a_score_and_a_perplexity_are_a_line_each(site: Site) -> None:
 
 
 def test_a_score_of_an_earlier_run_is_refused_and_left_out_so_far(site: Site) -> None:
+    # The training was repeated, and its evaluation was not yet.
     write_training(site, "demo_en_de", "base", 1)
     write_scores(
         site,

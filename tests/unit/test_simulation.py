@@ -66,27 +66,27 @@ def rates(
 def test_on_the_margin_neither_error_is_more_frequent_than_stated(
     sds: tuple[float, ...], num_seeds: int, side: int
 ) -> None:
-    found, by_pooled_sd = rates(side * MARGIN_BLEU, sds, num_seeds)
-    for outcomes in (found, by_pooled_sd):
+    by_rule, by_pooled_sd = rates(side * MARGIN_BLEU, sds, num_seeds)
+    for outcomes in (by_rule, by_pooled_sd):
         assert outcomes[Outcome.REPRODUCED] <= allowed(ALPHA)
         assert outcomes[Outcome.NOT_REPRODUCED] <= allowed(ALPHA / 2)
     three_errors = 3 * math.sqrt(ALPHA * (1 - ALPHA) / NUM_TRIALS)
     assert by_pooled_sd[Outcome.REPRODUCED] >= ALPHA - three_errors  # and no rarer
-    assert 0 < found[Outcome.REPRODUCED] <= by_pooled_sd[Outcome.REPRODUCED]
+    assert 0 < by_rule[Outcome.REPRODUCED] <= by_pooled_sd[Outcome.REPRODUCED]
 
 
 @pytest.mark.parametrize("shape", ["uniform", "laplace"])
 def test_other_shapes_of_noise_keep_the_rate_of_a_wrong_reproduced(shape: str) -> None:
-    found, _ = rates(MARGIN_BLEU, POOLED, 5, shape)
-    assert found[Outcome.REPRODUCED] <= allowed(ALPHA)
+    by_rule, _ = rates(MARGIN_BLEU, POOLED, 5, shape)
+    assert by_rule[Outcome.REPRODUCED] <= allowed(ALPHA)
 
 
 def test_without_a_difference_it_is_never_not_reproduced_and_more_seeds_reproduce_it_more_often() -> (
     None
 ):
-    found = [rates(0, ALONE, num_seeds)[0] for num_seeds in (3, 5, 10)]
-    assert [outcomes[Outcome.NOT_REPRODUCED] for outcomes in found] == [0, 0, 0]
-    powers = [outcomes[Outcome.REPRODUCED] for outcomes in found]
+    rates_by_seeds = [rates(0, ALONE, num_seeds)[0] for num_seeds in (3, 5, 10)]
+    assert [outcomes[Outcome.NOT_REPRODUCED] for outcomes in rates_by_seeds] == [0, 0, 0]
+    powers = [outcomes[Outcome.REPRODUCED] for outcomes in rates_by_seeds]
     assert powers == sorted(powers)
     assert powers[0] == pytest.approx(0.49, abs=0.06)
     assert powers[2] > 0.99
@@ -98,9 +98,9 @@ NOISY = (0.4, 0.1, 0.1, 0.1)
 
 
 def test_a_noisy_system_among_calm_systems_keeps_the_rates_unlike_by_the_pooled_sd() -> None:
-    found, by_pooled_sd = rates(MARGIN_BLEU, NOISY, 3)
-    assert found[Outcome.REPRODUCED] <= allowed(ALPHA)
-    assert found[Outcome.NOT_REPRODUCED] <= allowed(ALPHA / 2)
+    by_rule, by_pooled_sd = rates(MARGIN_BLEU, NOISY, 3)
+    assert by_rule[Outcome.REPRODUCED] <= allowed(ALPHA)
+    assert by_rule[Outcome.NOT_REPRODUCED] <= allowed(ALPHA / 2)
     assert by_pooled_sd[Outcome.REPRODUCED] == pytest.approx(0.18, abs=0.04)
     assert by_pooled_sd[Outcome.NOT_REPRODUCED] == pytest.approx(0.15, abs=0.04)
 
@@ -112,6 +112,6 @@ def test_a_noisy_system_among_calm_systems_keeps_the_rates_unlike_by_the_pooled_
 def test_the_power_without_a_difference_is_as_printed(
     sds: tuple[float, ...], power: float, power_by_pooled_sd: float
 ) -> None:
-    found, by_pooled_sd = rates(0, sds, 3)
-    assert found[Outcome.REPRODUCED] == pytest.approx(power, abs=0.05)
+    by_rule, by_pooled_sd = rates(0, sds, 3)
+    assert by_rule[Outcome.REPRODUCED] == pytest.approx(power, abs=0.05)
     assert by_pooled_sd[Outcome.REPRODUCED] == pytest.approx(power_by_pooled_sd, abs=0.05)

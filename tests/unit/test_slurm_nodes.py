@@ -37,7 +37,7 @@ def install_sinfo(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) ->
 def test_the_cpus_of_a_node_are_shared_among_its_ranks(
     partition: str | None, cpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Eight ranks: 16 CPUs on the default partition, at least 64 on gpu; 4 without an answer."""
+    """Eight ranks: 16 CPUs on the default partition, at least 64 on gpu, 4 without an answer."""
     install_sinfo(tmp_path / "bin", monkeypatch, f"printf '{SINFO}'")
     cluster = with_node_cpus(changed(cpus_per_rank="node", partition=partition))
     assert cluster.threads_per_rank == cpus

@@ -1,4 +1,4 @@
-"""What is read of Slurm's queue, and what is not taken for an answer; Slurm's commands are
+"""What is read of Slurm's queue, and what is not taken for an answer. Slurm's commands are
 stand-ins here.
 """
 
@@ -76,6 +76,7 @@ def test_an_error_has_squeues_words(slurm: FakeSlurm, printed: str) -> None:
 
 
 def test_a_cut_answer_is_none_and_an_empty_one_is_an_answer(slurm: FakeSlurm) -> None:
+    # In a cut answer jobs that run would look as if they had ended.
     assert QUEUE.find("run") == []
     slurm.set_queue("9|RUNNING|run|")
     with pytest.raises(SlurmError, match=r"cut: '9.RUNNING.run.'"):
@@ -106,6 +107,7 @@ def test_what_a_user_hides_from_squeue_is_not_hidden_here(
 
 
 def test_a_name_is_cancelled_for_this_user_alone(slurm: FakeSlurm) -> None:
+    # For an administrator, scancel would reach all users' jobs of that name.
     QUEUE.cancel("run")
     assert slurm.calls("scancel") == [f"--user={os.geteuid()} --name=run"]
     slurm.set_flag("down")
@@ -114,6 +116,7 @@ def test_a_name_is_cancelled_for_this_user_alone(slurm: FakeSlurm) -> None:
 
 
 def test_another_copys_job_of_the_same_name_is_not_this_runs(tmp_path: Path) -> None:
+    # Two checkouts of a user have runs of the same names.
     here = QueuedJob(job="7", state="running", name="run", script=f"{tmp_path}/run/submitit/a.sh")
     assert here.trains_in(tmp_path / "run")
     assert not here.trains_in(tmp_path / "other" / "run")

@@ -1,4 +1,4 @@
-"""Systems, corpora and scales as they are read; how each wrong value is refused is in the
+"""Systems, corpora and scales as they are read. How each wrong value is refused is in the
 transcripts `refused_*`.
 """
 
@@ -82,6 +82,7 @@ def test_a_comment_or_another_spelling_of_a_number_changes_no_digest(config_fold
 
 
 def test_the_name_of_a_run_changes_with_what_decides_its_tensors(config_folder: Path) -> None:
+    # A new name trains anew, so nothing else may change it.
     training = training_of(config_folder)
 
     def name(

@@ -99,6 +99,7 @@ def test_a_training_that_never_began_is_missing(runs: Path) -> None:
 def test_of_two_runs_of_a_training_the_newer_one_counts_unless_the_older_is_alive(
     runs: Path, slurm: FakeSlurm
 ) -> None:
+    # A changed config leaves the folder of the earlier run.
     key = ("demo_en_de", "base", 1)
     training = read_system("base", "demo").training
     older = make_run(
@@ -118,6 +119,7 @@ def test_of_two_runs_of_a_training_the_newer_one_counts_unless_the_older_is_aliv
 
 
 def test_local_runs_ask_no_queue(runs: Path, slurm: FakeSlurm) -> None:
+    # squeue may take seconds, or be absent.
     folder = make_run(runs, "a", events=[started(1, 0)], jobs=[submitted("local", "1")])
     assert (status_of(folder).state, slurm.calls("squeue")) == ("lost", [])
 
@@ -230,6 +232,7 @@ def test_a_driver_before_its_job_is_a_run_that_starts(runs: Path) -> None:
 def test_asking_for_a_lock_does_not_try_to_take_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Taken even for a moment, it would keep a rank 0 from starting.
     def take(*_: object) -> None:
         raise AssertionError("a rank 0 that wants it at this moment would be refused")
 

@@ -40,7 +40,9 @@ def written(folder: Path, text: str, name: str = "bread.yaml") -> Path:
 
 def test_each_key_has_its_line(tmp_path: Path) -> None:
     document = read_document(written(tmp_path, f"name: bread\n{DOUGH}rests:\n  - 30\n  - 60\n"))
-    lines = {path: place.rpartition(":")[2] for path, place in document.location_by_path.items()}
+    lines = {
+        path: location.rpartition(":")[2] for path, location in document.location_by_path.items()
+    }
     assert lines == {
         "": "1",
         "name": "1",

@@ -1,4 +1,4 @@
-"""Pieces are learnt the same each time, hold no white space, and are sentencepiece's; a sample has
+"""Pieces are learnt the same each time, hold no white space, and are sentencepiece's. A sample has
 each line alike.
 """
 
@@ -233,7 +233,7 @@ def test_a_sample_has_its_size_and_the_order_of_the_text(
 
 
 def test_each_line_is_drawn_as_often_as_any_other(paths: list[Path]) -> None:
-    """2,000 samples of 3 from 10: 600 times each, with a standard deviation of 20; 5 of these are
+    """2,000 samples of 3 from 10: 600 times each, with a standard deviation of 20. Five of these are
     allowed.
     """
     rng = np.random.default_rng(1)

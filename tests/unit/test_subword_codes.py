@@ -75,7 +75,7 @@ def real_codes(real_lines: dict[str, list[str]]) -> str:
 def test_codes_of_real_text_are_the_commands(
     real_lines: dict[str, list[str]], real_codes: str, tmp_path: Path
 ) -> None:
-    """Ours are counted English first; the order does not matter."""
+    """Ours are counted English first. The order does not matter."""
     subword = SubwordSpec(vocabulary_size=NUM_MERGES, joint=True, method="subword_nmt")
     record = segment_corpus(
         msgspec.structs.replace(SPEC, subword=subword),
@@ -146,7 +146,7 @@ def test_each_language_has_its_own_codes_where_they_are_separate(
 def test_more_merges_than_the_text_yields_are_refused(
     lines: list[str], most: int, tmp_path: Path
 ) -> None:
-    """A pair must occur twice to be merged; words of a single character have no pairs."""
+    """A pair must occur twice to be merged. Words of a single character have no pairs."""
     text = write_train(tmp_path / "text", {"en": lines, "de": ["x"]})
     expected = (
         r"train\.en and .*train\.de: subword\.vocabulary_size is 20 merges; expected at"

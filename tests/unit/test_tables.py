@@ -1,4 +1,4 @@
-"""The verb: everything is written, or, so far, beside what Snakemake declared; a missing record is
+"""The verb: everything is written, or, so far, beside what Snakemake declared. A missing record is
 named.
 """
 
@@ -118,6 +118,7 @@ def test_a_scale_without_results_is_no_success(
 
 
 def test_a_resolved_device_does_not_make_a_training_outdated(tmp_path: Path) -> None:
+    # `auto` in a system's file is `cpu` or `cuda` in the record.
     site = make_site(
         tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1]
     )

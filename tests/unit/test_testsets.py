@@ -147,9 +147,9 @@ def test_another_number_of_lines_is_refused(cache: Path, monkeypatch: pytest.Mon
 
 
 def test_a_test_set_that_sacrebleu_does_not_have_is_refused() -> None:
-    other = PublicTestset(sacrebleu_name="wmt15/full", num_lines=2)
+    testset = PublicTestset(sacrebleu_name="wmt15/full", num_lines=2)
     with pytest.raises(ConfigError, match="sacreBLEU has no 'wmt15/full' of sgm files for en-de"):
-        read(published=other)
+        read(published=testset)
 
 
 def test_references_of_the_papers_test_sets_are_read_as_fetch_reads_them(

@@ -1,4 +1,4 @@
-"""Lines end at LF only, with any other characters in them; bad files are named."""
+"""Lines end at LF only, with any other characters in them. Bad files are named."""
 
 import gzip
 from pathlib import Path

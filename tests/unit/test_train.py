@@ -30,13 +30,13 @@ def test_after_a_failure_the_next_start_tries_again_and_after_the_end_none_does(
 
 
 def test_a_job_that_misses_the_first_signal_gets_another(driven: DrivenRun) -> None:
-    """Jobs begin with seconds of imports; a signal that is lost then must not leave the driver
+    """Jobs begin with seconds of imports. A signal that is lost then must not leave the driver
     waiting for ever.
     """
     signalled_at: list[float] = []
 
     class DeafProcess:
-        """What submitit's job has of its own; it notes the signals that it gets."""
+        """What submitit's job has of its own. It notes the signals that it gets."""
 
         def poll(self) -> None:
             """It lives."""

@@ -30,19 +30,10 @@ def data_path(tmp_path: Path) -> Path:
 
 def train(data_path: Path, system: str, *more: str) -> int:
     """Call the verb for a system of the demo."""
-    arguments = [
-        "train",
-        "--scale",
-        "demo",
-        "--corpus",
-        "demo_en_de",
-        "--system",
-        system,
-        "--seed",
-        "1",
-    ]
-    places = ["--binarized", str(data_path), "--record", str(data_path.parent / "seed1.json")]
-    return main([*arguments, *places, "--runs-folder", str(data_path.parent / "runs"), *more])
+    flags = f"--scale demo --corpus demo_en_de --system {system} --seed 1"
+    paths = ["--binarized", str(data_path), "--record", str(data_path.parent / "seed1.json")]
+    paths += ["--runs-folder", str(data_path.parent / "runs")]
+    return main(["train", *flags.split(), *paths, *more])
 
 
 def test_updates_replace_the_systems_own_and_make_another_run(
@@ -79,7 +70,7 @@ def test_a_cluster_decides_how_many_ranks_and_threads_there_are(
 def test_a_finished_run_is_handed_over_where_it_could_not_be_trained(
     data_path: Path, requests: list[TrainingRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its record is copied on a laptop too; with --fresh it is to be trained."""
+    """Its record is copied on a laptop too. With --fresh it is to be trained."""
     checked: list[str] = []
     monkeypatch.setattr(
         aiayn.cli.train, "check_feasible", lambda request, *_, **__: checked.append(request.run)
@@ -97,18 +88,11 @@ def test_the_file_for_sbatch_is_printed_before_the_data_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments = ["train", "--dry-run", "--launcher", "slurm", "--cluster", "cpu", "--scale", "demo"]
-    names = [
-        "--corpus",
-        "demo_en_de",
-        "--system",
-        "base",
-        "--seed",
-        "1",
-        "--runs-folder",
-        str(tmp_path / "runs"),
-    ]
-    assert main([*arguments, *names]) == 0
+    flags = (
+        "--dry-run --launcher slurm --cluster cpu --scale demo --corpus demo_en_de --system base"
+        " --seed 1"
+    )
+    assert main(["train", *flags.split(), "--runs-folder", str(tmp_path / "runs")]) == 0
     printed = capsys.readouterr().out
     assert "#SBATCH --job-name=demo_en_de-base-seed1-DIGEST\n" in printed
     assert (
@@ -121,7 +105,7 @@ def test_the_file_for_sbatch_is_printed_before_the_data_is_made(
 def test_more_ranks_than_an_update_has_batches_share_them_and_others_are_refused(
     data_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The demo's updates have one batch; the paper's of eight."""
+    """The demo's updates have one batch, the paper's eight."""
     assert train(data_path, "base", "--num-ranks", "8") == 0
     assert requests[0].num_ranks == 8
     assert train(data_path, "base", "--scale", "paper", "--num-ranks", "3") == 1

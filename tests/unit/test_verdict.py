@@ -50,11 +50,11 @@ def test_a_verdict_is_the_one_worked_out_by_hand(case: dict[str, Any]) -> None:
     )
     verdict = judge(case["printed"], values, pooled)
     for field, expected in case["expected"].items():
-        found = getattr(verdict, field)
+        value = getattr(verdict, field)
         if isinstance(expected, float | list):
-            assert found == pytest.approx(expected, abs=0.0001), field
+            assert value == pytest.approx(expected, abs=0.0001), field
         else:
-            assert getattr(found, "name", found) == expected, field
+            assert getattr(value, "name", value) == expected, field
     assert [field for field in case.get("absent", []) if getattr(verdict, field) is not None] == []
 
 
@@ -118,7 +118,7 @@ def test_each_verdict_is_what_its_p_value_says(hundredths: int) -> None:
 
 
 def test_three_seeds_never_reproduce_from_the_largest_reproducible_sd_on() -> None:
-    """By hand: 0.5 x 3^0.5 / 2.920, t(0.95, 2 df) = 2.920; with 8 df, t = 1.860."""
+    """By hand: 0.5 x 3^0.5 / 2.920, t(0.95, 2 df) = 2.920. With 8 df, t = 1.860."""
     largest = largest_reproducible_sd(3, 2)
     assert largest == pytest.approx(0.2966, abs=0.0001)
     assert largest_reproducible_sd(3, 8) == pytest.approx(0.4657, abs=0.0001)

@@ -102,6 +102,7 @@ def test_a_line_is_printed_after_30_seconds_and_at_each_tenth(
 def test_many_trainings_share_a_line_at_most_every_ten_minutes(
     progress: WorkflowProgress, tmp_path: Path
 ) -> None:
+    # Thirty trainings with a line each would fill a log.
     for seed in range(2, 13):
         progress.filter(begins(seed, corpus="demo_en_de", system="big", seed=seed))
     begin, shown = progress._begin, []
@@ -153,6 +154,7 @@ def test_after_ctrl_c_the_last_lines_say_what_was_saved(tmp_path: Path) -> None:
 def test_a_locked_folder_is_explained_without_the_advice_to_unlock(
     progress: WorkflowProgress,
 ) -> None:
+    # The lock may be of a snakemake that is at work.
     locked = record(
         "LockException:\nError: Directory cannot be locked. ... the --unlock argument.", 40
     )

@@ -23,7 +23,7 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
 
 @pytest.fixture(scope="session")
 def finished_demo(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    """Return a copy in which the whole demo has run once; tests edit it for a dry run and put it
+    """Return a copy in which the whole demo has run once. Tests edit it for a dry run and put it
     back.
     """
     finished = make_pipeline(tmp_path_factory.mktemp("finished"))

@@ -1,9 +1,9 @@
 """Stands in for the command `aiayn`: notes its arguments and writes what the rule declares, in
 milliseconds.
 
-FAKE_AIAYN_FOLDER: where `calls.jsonl` is appended to; records that lie ready below `ready/` are
+FAKE_AIAYN_FOLDER: where `calls.jsonl` is appended to. Records that lie ready below `ready/` are
 written as they are.
-FAKE_AIAYN_FAILS: a part of a record's path; the call that writes it fails as a run does, with exit
+FAKE_AIAYN_FAILS: a part of a record's path. The call that writes it fails as a run does, with exit
 code 3.
 FAKE_AIAYN_WAITS: the same for calls that wait until `go` is in the folder.
 """

@@ -1,7 +1,7 @@
 """A server on the loopback with the manners of a busy public one: slow, refusing, breaking off,
 forgetful, corrupt.
 
-What it does to the next requests of a path is a list of faults, used up one by one; after the last
+What it does to the next requests of a path is a list of faults, used up one by one. After the last
 it behaves.
 """
 
@@ -100,7 +100,9 @@ def _answer(
 ) -> None:
     asked_range = handler.headers.get("Range", "")
     content = served.content_by_path.get(handler.path)
-    begin = int(found[1]) if (found := re.fullmatch(r"bytes=(\d+)-", asked_range)) else 0
+    begin = (
+        int(range_match[1]) if (range_match := re.fullmatch(r"bytes=(\d+)-", asked_range)) else 0
+    )
     if content is None:
         status, headers, body = 404, {}, b""
     elif fault == "busy":

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from aiayn.spec.corpus import ArchiveSource
-from aiayn.spec.system import CONFIG_FOLDER, CorpusSpec, read_corpus
+from aiayn.spec.system import CONFIG_FOLDER, CorpusSpec
 from tests.workflow.loopback_server import LoopbackServer
 
 # Of each archive: pairs, of which the last are the odd ones below.
@@ -219,8 +219,3 @@ def write_recipe(recipe: Mapping[str, Any], config_folder: Path) -> str:
         yaml.safe_dump(dict(recipe), sort_keys=False), encoding="utf-8", newline="\n"
     )
     return name
-
-
-def real_recipe(name: str) -> CorpusSpec:
-    """Return one of the shipped recipes."""
-    return read_corpus(name)

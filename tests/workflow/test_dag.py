@@ -81,7 +81,7 @@ def with_config(pipeline: Pipeline, *arguments: str) -> Pipeline:
 
 @pytest.fixture(scope="module")
 def dry_run_of(untouched: Pipeline) -> Callable[[str], str]:
-    """Return what a dry run of a scale prints; each is made once."""
+    """Return what a dry run of a scale prints. Each is made once."""
 
     @functools.cache
     def dry_run(scale: str) -> str:

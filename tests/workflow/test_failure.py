@@ -44,7 +44,7 @@ def test_one_failed_run_leaves_the_rest_made_and_is_all_that_is_repeated(
 
 @pytest.fixture
 def half_trained(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
-    """Return a pipeline whose fake writes true records of the shipped demo; one run has failed, one
+    """Return a pipeline whose fake writes true records of the shipped demo. One run has failed, one
     is running.
     """
     monkeypatch.chdir(pipeline.checkout)

@@ -1,7 +1,7 @@
 """Whole recipes, fetched from a server that is slow, busy, breaks off and serves one corrupt file
 first.
 
-The archives are small and of the real ones' layout; the recipes inherit the real ones
+The archives are small and of the real ones' layout. The recipes inherit the real ones
 (small_recipes.py).
 """
 
@@ -24,7 +24,6 @@ from tests.workflow.small_recipes import (
     NUM_LINES_BY_ARCHIVE,
     member_bytes,
     member_lines,
-    real_recipe,
     serve_recipes,
     small_recipe,
     write_recipe,
@@ -43,7 +42,7 @@ def server(
     record_waits(monkeypatch)
     with loopback_server() as served:
         serve_recipes(
-            served, map(real_recipe, ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google"))
+            served, map(read_corpus, ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google"))
         )
         yield served
 
@@ -55,7 +54,7 @@ def _empty_sacrebleu_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def write_small(name: str, server: LoopbackServer, config_folder: Path) -> str:
     """Write the small recipe of a real one into a config folder and return its name."""
-    return write_recipe(small_recipe(real_recipe(name), server, vocabulary_size=500), config_folder)
+    return write_recipe(small_recipe(read_corpus(name), server, vocabulary_size=500), config_folder)
 
 
 def small_corpus(name: str, server: LoopbackServer, tmp_path: Path) -> CorpusSpec:
@@ -163,16 +162,17 @@ def test_another_number_of_pairs_than_was_published_is_refused(
         corpus.source.archive_by_name["europarl_v7"], num_lines=num_published
     )
     archives = corpus.source.archive_by_name | {"europarl_v7": europarl}
-    other = msgspec.structs.replace(
+    changed = msgspec.structs.replace(
         corpus, source=msgspec.structs.replace(corpus.source, archive_by_name=archives)
     )
     with pytest.raises(CorpusError, match=rf"europarl-v7\.tgz: {seen}"):
-        fetch_fails(other, server, tmp_path)
+        fetch_fails(changed, server, tmp_path)
 
 
 def test_what_does_not_fit_on_the_disk_is_not_begun(
     server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A disk that is full after hours of downloads would leave nothing.
     corpus = small_corpus("wmt14_en_de", server, tmp_path)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(

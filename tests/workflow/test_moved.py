@@ -62,7 +62,7 @@ def make_demo(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the demo's folder. It is gone; `kept` beside it is what is copied."""
+    """Return the demo's folder. It is gone. `kept` beside it is what is copied."""
     folder, here = tmp_path_factory.mktemp("cluster") / "first", Path.cwd()
     folder.mkdir()
     os.chdir(folder)
@@ -99,7 +99,7 @@ def printed_by(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def files_of_the_doctor(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, str]:
-    """Return what the doctor read, by its kind; two updates may have causes and symptoms (exit code
+    """Return what the doctor read, by its kind. Two updates may have causes and symptoms (exit code
     1).
     """
     capsys.readouterr()
@@ -136,10 +136,10 @@ def test_status_tells_of_the_run_and_where_its_log_is(capsys: pytest.CaptureFixt
 
 @pytest.mark.usefixtures("there")
 def test_where_follows_a_cell_to_its_run(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(printed_by(capsys, "where", CELL, "--configfile", "short.yaml", "--json"))
-    (source,) = found["sources"]
+    answer = json.loads(printed_by(capsys, "where", CELL, "--configfile", "short.yaml", "--json"))
+    (source,) = answer["sources"]
     assert source["run"].startswith(RUN)
-    assert found["missing"] == []
+    assert answer["missing"] == []
 
 
 def test_the_doctor_reads_log_data_and_translations(
@@ -176,29 +176,13 @@ def test_a_training_that_is_done_is_not_made_again(
     there: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its name holds digests, of the data among them: they belong to the first place."""
-    command = [
-        "--binarized",
-        DATA.format("binarize"),
-        "--updates",
-        "2",
-        "--record",
-        "again/seed1.json",
-    ]
+    flags = (
+        f"--scale demo --corpus {CORPUS} --system {SYSTEM} --seed 1 --updates 2"
+        f" --binarized {DATA.format('binarize')} --record again/seed1.json"
+    )
     attempts_path = next(there.glob("runs/*/attempts.jsonl"))
     before = attempts_path.read_bytes()
-    printed_by(
-        capsys,
-        "train",
-        "--scale",
-        "demo",
-        "--corpus",
-        CORPUS,
-        "--system",
-        SYSTEM,
-        "--seed",
-        "1",
-        *command,
-    )
+    printed_by(capsys, "train", *flags.split())
     assert attempts_path.read_bytes() == before
     again = read_record(there / "again" / "seed1.json", TrainRecord)
     assert again.log_path.resolve() == attempts_path.with_name("train.log")
@@ -217,8 +201,8 @@ def test_from_another_folder_results_and_runs_are_named(
         Path(path).is_relative_to(tmp_path) and Path(path).exists() for path in files.values()
     ), files
     flags += ["--configfile", str(moved / "short.yaml"), "--config", f"runs_folder={runs}"]
-    found = json.loads(printed_by(capsys, "where", CELL, "--json", *flags))
-    assert (len(found["sources"]), found["missing"]) == (1, [])
+    answer = json.loads(printed_by(capsys, "where", CELL, "--json", *flags))
+    assert (len(answer["sources"]), answer["missing"]) == (1, [])
 
 
 def test_a_run_that_was_not_copied_is_named_with_the_flag_that_says_where_it_is(

@@ -9,7 +9,7 @@ from tests.pipeline_copy import Pipeline
 
 
 def planned_jobs(snakefile: str, pipeline: Pipeline, *arguments: str) -> list[tuple[str, str]]:
-    """Return (rule, number of jobs) of a dry run of the demo; the target's own rule is left out."""
+    """Return (rule, number of jobs) of a dry run of the demo. The target's own rule is left out."""
     ended = pipeline.run("--snakefile", snakefile, "--dry-run", *arguments)
     assert ended.returncode == 0, ended.stdout
     jobs = re.findall(r"^(\w+) +(\d+)$", ended.stdout, re.MULTILINE)

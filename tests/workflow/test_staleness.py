@@ -91,7 +91,8 @@ def test_every_rule_of_a_stage_carries_its_version() -> None:
 
 
 def test_where_and_how_it_runs_repeats_nothing(finished_demo: Pipeline) -> None:
-    place = (
+    # Results that were begun on one machine are finished on another.
+    values = (
         "runs_folder=/else where",
         "allow_long_runs=true",
         "mirror=file:///nowhere",
@@ -99,7 +100,7 @@ def test_where_and_how_it_runs_repeats_nothing(finished_demo: Pipeline) -> None:
     )
     machine = ("--profile", "profiles/local", "--set-threads", "train=2", "evaluations=2")
     launcher = ("--set-resources", "train:launcher=debug")
-    assert finished_demo.planned(*machine, *launcher, "--config", *place) == set()
+    assert finished_demo.planned(*machine, *launcher, "--config", *values) == set()
 
 
 def test_one_seed_more_makes_only_that_seed(finished_demo: Pipeline) -> None:

@@ -52,7 +52,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_same_tables(made: Path, pipeline: Path) -> None:
-    """Check that every file of ours that was rendered from logs is the pipeline's; page and
+    """Check that every file of ours that was rendered from logs is the pipeline's. Page and
     README.md are not.
     """
     names = [

@@ -2,7 +2,7 @@
 wrong that may.
 
 The archives are small and of the real ones' layout, served by a server that is slow, busy, breaks
-off and gives one corrupt file first; the recipes inherit the real ones and override addresses,
+off and gives one corrupt file first. The recipes inherit the real ones and override addresses,
 sizes, sums and the vocabulary's size (small_recipes.py). Nothing else is replaced: the commands are
 the real ones.
 """
@@ -24,7 +24,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from sacremoses import MosesTokenizer
 
 from aiayn.spec.corpus import ArchiveSource
-from aiayn.spec.system import CONFIG_FOLDER
+from aiayn.spec.system import CONFIG_FOLDER, read_corpus
 from tests.pipeline_copy import NOTHING_TO_DO, Pipeline, copy_checkout
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 from tests.workflow.small_recipes import (
@@ -32,7 +32,6 @@ from tests.workflow.small_recipes import (
     ODD_PAIRS,
     TESTSETS,
     member_lines,
-    real_recipe,
     serve_recipes,
     small_recipe,
     write_recipe,
@@ -129,7 +128,7 @@ def make_data(
 def served() -> Iterator[LoopbackServer]:
     """Serve all recipes, slowly, with faults."""
     with loopback_server() as server:
-        serve_recipes(server, map(real_recipe, RECIPES))
+        serve_recipes(server, map(read_corpus, RECIPES))
         server.seconds_per_block = 0.001
         server.faults_by_path.update({path: list(faults) for path, faults in FAULTS.items()})
         yield server
@@ -140,7 +139,7 @@ def paper(served: LoopbackServer, tmp_path_factory: pytest.TempPathFactory) -> R
     """Make the data of paper.yaml."""
     pipeline = real_pipeline(tmp_path_factory.mktemp("acceptance"))
     for recipe in RECIPES:
-        small = small_recipe(real_recipe(recipe), served, VOCABULARY_SIZE)
+        small = small_recipe(read_corpus(recipe), served, VOCABULARY_SIZE)
         write_recipe(small, pipeline.checkout / "workflow" / "config")
     finished = make_data(pipeline, served, "wmt14_en_de")
     assert finished.returncode == 0, finished.stdout
@@ -167,7 +166,7 @@ def kept_lines(recipe: str, language: str) -> list[str]:
     """Return one side of training as it must be, archive after archive, without the odd pairs that
     are dropped.
     """
-    source = real_recipe(recipe).source
+    source = read_corpus(recipe).source
     assert isinstance(source, ArchiveSource)
     dropped = {name for names in DROPPED_BY_REASON[recipe].values() for name in names}
     kept = []
@@ -184,7 +183,7 @@ def kept_lines(recipe: str, language: str) -> list[str]:
 
 
 def pieces_in(data_bin: Path, split: str, language_pair: str, language: str) -> list[list[str]]:
-    """Return the pieces of each line of a data-bin, read by fairseq; `</s>` must end each."""
+    """Return the pieces of each line of a data-bin, read by fairseq. `</s>` must end each."""
     dictionary = Dictionary.load(str(data_bin / f"dict.{language}.txt"))
     lines = MMapIndexedDataset(str(data_bin / f"{split}.{language_pair}.{language}"))
     assert all(line[-1] == dictionary.eos() for line in lines)
@@ -195,7 +194,7 @@ def texts_in(run: Run, recipe: str, split: str, language: str) -> list[str]:
     """Return the lines of text that a data-bin's numbers stand for: sentencepiece's own decoding,
     or `@@ ` removed.
     """
-    language_pair = real_recipe(recipe).language_pair
+    language_pair = read_corpus(recipe).language_pair
     data_bin = run.record_path("binarize", recipe).parent / run.record("binarize", recipe)["folder"]
     lines = pieces_in(data_bin, split, language_pair, language)
     if recipe == GOOGLE:
@@ -221,7 +220,7 @@ def moses_tokens(lines: Sequence[str], language: str) -> list[str]:
 def test_the_numbers_of_the_data_bin_are_the_published_text_character_by_character(
     paper: Run, recipe: str
 ) -> None:
-    language_pair = real_recipe(recipe).language_pair
+    language_pair = read_corpus(recipe).language_pair
     for language in language_pair.split("-"):
         assert texts_in(paper, recipe, "train", language) == kept_lines(recipe, language)
         for split, testset in (("valid", "newstest2013"), ("test", "newstest2014")):
@@ -244,7 +243,7 @@ def test_pairs_are_counted_and_dropped_for_the_recipes_reasons(
     recipe: str, request: pytest.FixtureRequest
 ) -> None:
     run = run_of(recipe, request)
-    source = real_recipe(recipe).source
+    source = read_corpus(recipe).source
     assert isinstance(source, ArchiveSource)
     fetched = run.record("fetch", recipe)
     assert {name: seen["num_lines"] for name, seen in fetched["archive_by_name"].items()} == {

@@ -93,6 +93,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if not path.exists():
                 continue
             num_needed = self.num_models(run.corpus, run.system)
+            # Averages of 20 checkpoints cannot be made of a run that kept 5.
             try:
                 num_kept = len(read_record(path, TrainRecord).models)
             except RecordError:
@@ -114,6 +115,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The corpus of the tables by language pair: the first that is not a replication's."""
         corpus_by_pair: dict[str, str] = {}
         for row in self.rows:
+            # A replication repeats someone else's corpus, which the paper's tables must not use.
             if REPLICATIONS not in row.asked_by:
                 corpus_by_pair.setdefault(self.corpora[row.corpus].language_pair, row.corpus)
         return corpus_by_pair
@@ -125,6 +127,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         path = results_folder / self.scale.scale / SHEET_NAME
         earlier = read_sheet(path) if path.exists() else []
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Snakemake may be called with other selections later. The rows of all of them are kept.
         with replace_on_success(path) as partial_path:
             partial_path.write_text(sheet_text(join_sheets(self.rows, earlier)), encoding="utf-8")
 
@@ -140,6 +143,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             "score": self.evaluations,
             "perplexity": [e for e in self.evaluations if e.has_perplexity],
         }
+        # The list is one file for each training, which keeps the DAG small.
         if is_declared:
             evaluations_by_verb = {}
             records += [evaluations_record(results_folder, scale, *key) for key in self.trainings]
@@ -170,6 +174,7 @@ def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Ex
     """
     experiment = expand(scale, scale.read_rows(config_folder), config_folder)
     corpus_by_pair = experiment.corpus_by_pair
+    # Two corpora in one column of a table would be compared as if they were one.
     for row in experiment.rows:
         expected = corpus_by_pair.get(experiment.corpora[row.corpus].language_pair, row.corpus)
         if row.corpus != expected and REPLICATIONS not in row.asked_by:
@@ -293,6 +298,7 @@ def _parse_evaluations(row: SheetRow, corpus: CorpusSpec) -> Iterator[tuple[str,
                 f" {', '.join(corpus.testsets)}"
             )
         testset = corpus.testset_of(name) if is_role else name
+        # The role decides which tables read the evaluation, and no path depends on it.
         role = name if is_role else "further"
         if mark:
             role = "alpha"

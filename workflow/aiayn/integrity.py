@@ -45,6 +45,7 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
     packs: list[Path] = []
     unread: list[OSError] = []
     for parent, names, files in walk(root, unread.append, follows_links=False):
+        # Snakemake's own folder has thousands of files that no record describes.
         names[:] = [name for name in names if not name.startswith(".")]
         packs += [parent] if is_pack(parent) else []
         paths += [parent / name for name in files if name.endswith(".json") and name[0] != "."]
@@ -72,6 +73,7 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
                 if file in done or not file.is_relative_to(root):
                     continue
                 done.add(file)
+                # Each file is read once, although several records may state its digest.
                 problem = _problem(file, sha256)
                 if problem == NO_FILE and any(path.is_relative_to(pack) for pack in packs):
                     counts["files left out of the pack"] += 1

@@ -86,6 +86,7 @@ def _find_archive(path: Path) -> _PackedPath | None:
     """Return the nearest archive above the path, or in the path itself, and the path's name in the
     archive. Return None if there is no archive.
     """
+    # The nearest archive counts: a pack may be inside a folder of packs.
     for folder in (path, *path.parents):
         archive_path = folder / ARCHIVE_NAME
         try:
@@ -306,6 +307,7 @@ def write_archive(folder: Path, paths: Iterable[Path], archive_path: Path) -> No
     """Write files below a folder to a zip. The same files give the same bytes: files are sorted by
     name, and times, owners and permissions are not stored.
     """
+    # Equal bytes on each machine, because a pack is in git.
     with zipfile.ZipFile(archive_path, "w") as archive:
         for path in sorted(paths):
             information = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _ZIP_TIME)

@@ -39,6 +39,7 @@ def install_command(extra: str) -> str:
     """
     if IS_CHECKOUT:
         return f"`make {'core' if extra == 'figures' else 'install'}` in the checkout"
+    # fairseq comes last, because its setup.py imports torch.
     names = []
     fairseq = ""
     for line in importlib.metadata.requires("aiayn") or []:

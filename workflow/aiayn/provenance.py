@@ -101,6 +101,7 @@ def gather_provenance(
     With `stage`, the number of that stage is recorded.
     """
     versions = {}
+    # A laptop that only renders tables lacks most of these packages.
     for package in RECORDED_PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
@@ -211,6 +212,7 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
         old_folder.mkdir()
         yield new_folder
         _write_to_disk(new_folder)
+        # From here until the new record is written, the stage counts as not done.
         record_path.unlink(missing_ok=True)
         for output_path in sorted(new_folder.iterdir()):
             final_path = record_path.parent / output_path.name

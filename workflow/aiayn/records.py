@@ -403,6 +403,7 @@ _CHECKSUM_LINE = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n\}\n\Z')
 
 def seal(content: bytes) -> bytes:
     """Return a record's JSON indented, with the SHA-256 of its lines as the last value."""
+    # The checksum is part of the file, so that a record stays one file when it is copied.
     lines = msgspec.json.format(content, indent=1).removesuffix(b"\n}")
     return lines + b',\n "checksum": "%s"\n}\n' % hashlib.sha256(lines).hexdigest().encode()
 
@@ -418,6 +419,7 @@ def read_sealed(path: Path) -> tuple[bytes, bool]:
     content = read_bounded(path, _MAX_BYTES)
     match = _CHECKSUM_LINE.search(content)
     if match is None:
+        # A program that sorts keys or indents anew moves the checksum from its last line.
         if b'"checksum":' in content:
             raise RecordError(
                 f"{path}: rewritten by another program, its checksum is not its last line; restore"
@@ -462,6 +464,7 @@ def read_record(path: Path, record_type: type[_AnyRecord], flag: str = "here") -
         raise RecordError(f"{path}: no such record; {advice}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, FileError) as error:
         problem = f"not {expected}: {error}; delete it and rerun the stage that writes it"
+        # The likeliest mistake on a command line: the record of a neighbouring stage.
         found_type = TYPE_BY_NAME.get(name_of_type(content), record_type)
         if found_type is not record_type and record_type in VERB_BY_TYPE:
             problem = f"this is the record of {VERB_BY_TYPE[found_type]}; {flag} takes the record"
@@ -544,6 +547,7 @@ def require_fitting(record_by_flag: Mapping[str, Record], corpus: str = "") -> N
         corpus_of_record = getattr(record, "corpus", "")
         known_by_flag[flag] = corpus_of_record or getattr(record, "run", "").partition("-")[0]
         for other in record_by_flag.values():
+            # Two records of one corpus may be of different versions of its text.
             for path, sha256 in recorded_files(other).items():
                 if record.provenance.input_sha256_by_path.get(path, sha256) != sha256:
                     raise CorpusError(
@@ -568,6 +572,7 @@ def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
     folders = [train.run_folder]
     for parent in (Path(), *path.absolute().parents):
         folders.append(parent / runs_folder / train.run)
+    # Results and runs may have been copied to another machine since.
     folder = next(filter(is_dir, folders), train.run_folder)
 
     def moved(file: Path) -> Path:

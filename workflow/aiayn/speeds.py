@@ -81,6 +81,7 @@ def published_range(
     Only code without hand-fused layers is used, in the same precision, with between half and twice
     as many tokens per GPU. Return None if such a speed was not published.
     """
+    # Names differ from source to source, so cards are compared by their row in hardware.yaml.
     hardware = _hardware()
     per_gpu = []
     for speed in comparable_speeds(precision):

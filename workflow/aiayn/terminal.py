@@ -83,6 +83,7 @@ def table(
     num_columns = len(rows[0]) if rows else 0
     alignments = ["right" if index in right else "left" for index in range(num_columns)]
     lines: list[str] = []
+    # Wide gaps read better, narrow ones keep a wide table on its lines.
     for form in ("plain", CLOSE):
         text = tabulate(
             rows,
@@ -160,6 +161,7 @@ def sections(*parts: tuple[str, Sequence[str]]) -> str:
         "\n".join([*([heading] if heading else []), *lines]) for heading, lines in parts if lines
     ]
     text = "\n\n".join(texts) + "\n"
+    # Coloured last, because escape codes have no width and would spoil columns.
     for colour, answer in _ANSWER_BY_COLOUR.items():
         text = re.sub(answer, coloured(r"\g<0>", colour), text, flags=re.MULTILINE)
     return text

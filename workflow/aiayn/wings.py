@@ -130,6 +130,7 @@ def _read_wing(folder: Path) -> Wing:
     """Return the constant WING of a wing's file."""
     try:
         module = importlib.import_module(f"{PACKAGE}.{folder.name}.{FILE_NAME.removesuffix('.py')}")
+        # A struct does not check its own types when it is made, only when it is converted.
         return msgspec.convert(msgspec.to_builtins(module.WING), Wing)  # checks the types
     except Exception as error:
         raise ConfigError(

@@ -65,6 +65,7 @@ def check_space(
         for name, size in corpus.bytes_by_archive.items():
             if not (archives_folder / name).exists():
                 archives_bytes[name] = size
+    # Checkpoints that exist are not written again.
     runs_bytes = plan.runs_bytes
     for row in plan.trainings:
         for seed in row.seeds:
@@ -76,6 +77,7 @@ def check_space(
         Need("results", results_folder, max(0, results_bytes)),
         Need("archives", archives_folder, sum(archives_bytes.values())),
     ]
+    # Two folders on one disk share its free space, so their needs are added.
     needs_by_disk: dict[int, list[Need]] = defaultdict(list)
     refusals = []
     for need in needs:
@@ -128,6 +130,7 @@ def check_torch_build(plan_gpu: str) -> list[Check]:
     build = torch_builds.installed_build()
     if build is None:
         return []
+    # A login node may have no GPU, or a different one than the nodes.
     planned = torch_builds.CAPABILITY_BY_GPU.get(plan_gpu)
     reason = torch_builds.check_gpu(plan_gpu, planned, None, build)
     for name, capability_text, driver_text in query_gpus("name", "compute_cap", "driver_version"):
@@ -182,18 +185,19 @@ def check_packages(
             "packages", "FAIL", f"not installed: {', '.join(missing)}", "run `make install`"
         )
     num_pinned = 0
-    others = []
+    deviations = []
     for name, pinned in _PIN.findall(constraints_path.read_text(encoding="utf-8")):
         version = installed_version(name)
         if version is None:
             continue
         num_pinned += 1
         if version.partition("+")[0] != pinned:  # torch 2.13.0+cpu is 2.13.0
-            others.append(f"{name} {version} (pinned {pinned})")
-    if others:
+            deviations.append(f"{name} {version} (pinned {pinned})")
+    # A warning only: other versions train, but their numbers need not be equal.
+    if deviations:
         advice = "numbers may differ: run `make install`, or report the versions with the numbers"
         return Check(
-            "packages", "WARN", f"{len(others)} other versions: {', '.join(others)}", advice
+            "packages", "WARN", f"{len(deviations)} other versions: {', '.join(deviations)}", advice
         )
     return Check(
         "packages", "OK", f"{num_pinned} installed, all as {constraints_path.name} pins them"

@@ -41,6 +41,7 @@ def check_mirrors(
 ) -> list[Check]:
     """Return one check a corpus: FAIL if no source has a file that is missing here."""
     checks = []
+    # Some servers take seconds to answer, and a scale has dozens of files.
     with concurrent.futures.ThreadPoolExecutor(MAX_REQUESTS_AT_ONCE) as pool:
         for name, corpus in corpora.items():
             answers = list(pool.map(_find, needed_files(corpus, mirror, archives_folder)))
@@ -59,6 +60,7 @@ def _check_of(name: str, answers: Sequence[tuple[str, str]]) -> Check:
         )
         evidence = f"{len(absent)} of {len(answers)} files were not found: {'; '.join(absent)}"
         return Check(name, "FAIL", evidence, advice)
+    # One line for all files of a source: a list of 30 files would hide a missing one.
     counts = Counter(source for source, _ in answers)
     listed = ", ".join(f"{number} {source}" for source, number in counts.items())
     return Check(name, "OK", f"{len(answers)} files: {listed}")
@@ -115,6 +117,7 @@ def _find(file: NeededFile) -> tuple[str, str]:
             size, reason = _stated_bytes(url)
         else:
             size, reason = (path.stat().st_size, "") if path.is_file() else (None, "no such file")
+        # A page that says `not found` with status 200 has a different size.
         if None not in (num_bytes, size) and size != num_bytes:
             reason = f"{size} bytes, published {num_bytes}"
         if not reason:

@@ -54,6 +54,7 @@ def try_training(
     request = preflight_request(experiment, cluster)
     is_on_gpus = cluster.gpus_per_node > 0
     updates = UPDATES_ON_GPUS if is_on_gpus else UPDATES_ON_CPUS
+    # One checkpoint at the end: the trial measures updates, and not the disk.
     training = msgspec.structs.replace(
         request.training,
         updates=updates,
@@ -75,15 +76,16 @@ def try_training(
         command="aiayn preflight --train",
     )
     speed = predict_speed(training, vocabulary_size, plan.machine, system=request.system)
+    # A short job starts earlier, and a trial that hangs must end by itself.
     cluster = msgspec.structs.replace(cluster, time_limit_minutes=JOB_MINUTES, max_num_jobs=1)
     try:
         launcher = SlurmLauncher(request, cluster)
         job = launcher.submit(request, take_snapshot(folder.parent), job_type=TrialJob)
-        words = _wait(launcher, request, job, wait_minutes)
+        evidence = _wait(launcher, request, job, wait_minutes)
     except LaunchError as error:
         return [Check("trial", "FAIL", str(error), f"the logs are in {folder}")]
     result = msgspec.json.decode((folder / RESULT_NAME).read_bytes(), type=TrialResult)
-    return [Check("trial", "OK", words), *judge(result, training, speed.formula)]
+    return [Check("trial", "OK", evidence), *judge(result, training, speed.formula)]
 
 
 def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minutes: float) -> str:
@@ -97,7 +99,7 @@ def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minu
     node = ""
     try:
         while not result_path.exists():
-            queued = {one.job: one for one in launcher.find(request.run)}.get(job)
+            queued = {found.job: found for found in launcher.find(request.run)}.get(job)
             if queued is None or queued.state == "ended":
                 if result_path.exists():
                     break
@@ -114,6 +116,7 @@ def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minu
                         f" cancelled: {queued.words} {queued.advice}".rstrip()
                     )
             time.sleep(POLL_SECONDS)
+    # Ctrl-C, too: nobody would read the result of a job that goes on.
     except BaseException:
         launcher.cancel(request.run)
         raise
@@ -148,10 +151,11 @@ def judge(result: TrialResult, training: TrainingSpec, formula: Hours | None) ->
     return [*checks, Check("speed", "WARN", evidence, advice)]
 
 
-def _compare(name: str, what: str, difference: float, bound: float) -> Check:
+def _compare(name: str, comparison: str, difference: float, bound: float) -> Check:
     """Check that two trainings which should have equal parameters have equal parameters."""
     evidence = (
-        f"{what}: parameters differ by {difference:.2g} of their length, at most {bound:g} expected"
+        f"{comparison}: parameters differ by {difference:.2g} of their length, at most {bound:g}"
+        " expected"
     )
     if difference <= bound:
         return Check(name, "OK", evidence)
@@ -165,8 +169,10 @@ def make_data(
     and return its record.
     """
     spec = msgspec.structs.replace(corpus, name="made_up", further_testsets=[])
+    # The same random words at each trial, so that two trials can be compared.
     rng = np.random.default_rng(1)
     tokens = training.updates * training.max_tokens_per_batch * training.batches_per_update
+    # A fifth more than the updates need, because batches are not full.
     num_pairs = max(200, round(1.2 * tokens / WORDS_PER_SENTENCE))
     longest = min(2 * WORDS_PER_SENTENCE, training.max_tokens_per_batch // 2)
     folder.mkdir(parents=True, exist_ok=True)

@@ -98,6 +98,7 @@ def _row_of_system(frame: Frame, key: CellKey) -> list[dict[str, Any]]:
     cells = {"system": label(name), "seeds": seeds}
     for metric, column in COLUMN_BY_METRIC.items():
         number = frame.numbers[key, metric]
+        # A cost without a value is not zero: its training had no GPU, or its GPU has no price.
         if number.values:
             text = over_seeds(number.seed_values, metric)
             cells[column.name] = Cell(text, "ours", number.marks, numbers=(number,))

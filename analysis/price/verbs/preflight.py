@@ -130,6 +130,7 @@ def _gather_checks(args: Flags) -> list["Check"]:
         checks += check_slurm(cluster, text, args.profile)
     checks.append(preflight.check_packages(launcher))
     checks += preflight.check_torch_build(plan.machine.gpu)
+    # A job that must fail would wait in the queue for nothing.
     needed = [check for check in checks if check.name in TRIAL_NEEDS]
     if args.train and any(check.outcome == "FAIL" for check in needed):
         advice = "correct the failed checks first, then repeat it"

@@ -21,6 +21,7 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
     values = dict(read_scale_document(path).values)
     for change in changes:
         key, equals, text = change.partition("=")
+        # As snakemake reads `--config`: 1000 is a number, and true is not text.
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:

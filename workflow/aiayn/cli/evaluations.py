@@ -79,7 +79,7 @@ class Flags:
     threads: int = THREADS
 
 
-class EvaluationStage(NamedTuple):
+class _EvaluationStage(NamedTuple):
     """A stage of an evaluation: its record, with the inputs and the function that make it.
 
     `fits` says whether a record has the present settings.
@@ -102,6 +102,7 @@ class EvaluationStage(NamedTuple):
             record = read_record(self.path, self.record_type)
         except RecordError:
             return False
+        # A record of an earlier version does not state its number, which was the first one.
         version = record.provenance.stage_version or EVALUATION_VERSIONS[self.verb]
         if version != STAGE_VERSIONS[self.verb] or not self.fits(record):
             return False
@@ -109,6 +110,7 @@ class EvaluationStage(NamedTuple):
         if recorded:
             is_of_inputs = recorded == sorted(map(file_sha256, self.input_paths))
         else:
+            # As Snakemake decides, by times, because this record states no digest.
             newest = max(path.stat().st_mtime_ns for path in self.input_paths)
             is_of_inputs = self.path.stat().st_mtime_ns >= newest
         if not is_of_inputs or isinstance(record, CheckpointRecord):
@@ -128,6 +130,7 @@ def run(args: Flags) -> None:
     _check_names(args, train, evaluation_names)
     paths: list[Path] = []
     message_by_word: dict[str, str] = {}
+    # By average: its checkpoint is made and read once for all of its test sets.
     for average in dict.fromkeys(word.partition("/")[0] for word in evaluation_names):
         of_average = [word for word in evaluation_names if word.startswith(f"{average}/")]
         averaged = _average_stage(args, train, average)
@@ -159,14 +162,15 @@ def run(args: Flags) -> None:
     write_record(record, args.record)
 
 
-def _check_names(args: Flags, train: TrainRecord, words: Sequence[str]) -> None:
+def _check_names(args: Flags, train: TrainRecord, evaluation_names: Sequence[str]) -> None:
     """Require evaluations of the form average/test set, and a list at the place from which the
     paths of the records are derived.
     """
-    for word in words:
+    for word in evaluation_names:
         average, _, testset = word.partition("/")
         if num_averaged(average) < 1 or not testset or "/" in testset:
             raise UsageError(f"{word!r}: expected an average and a test set, as last5/demo_test")
+    # The folder of the scale follows from this path, so a wrong one would scatter records.
     expected = evaluations_record(Path(), args.scale, train.corpus, train.system, train.seed)
     if args.record.parts[-len(expected.parts) :] != expected.parts:
         raise UsageError(
@@ -175,12 +179,12 @@ def _check_names(args: Flags, train: TrainRecord, words: Sequence[str]) -> None:
         )
 
 
-def _average_stage(args: Flags, train: TrainRecord, average: str) -> EvaluationStage:
+def _average_stage(args: Flags, train: TrainRecord, average: str) -> _EvaluationStage:
     last = num_averaged(average)
     updates = [model.update for model in train.models[-last:]]
     training = (train.corpus, train.system, train.seed)
     path = average_record(args.record.parents[4], args.scale, *training, average)
-    return EvaluationStage(
+    return _EvaluationStage(
         "average",
         path,
         CheckpointRecord,
@@ -191,8 +195,8 @@ def _average_stage(args: Flags, train: TrainRecord, average: str) -> EvaluationS
 
 
 def _stages(
-    args: Flags, train: TrainRecord, word: str, averaged: EvaluationStage
-) -> Iterator[EvaluationStage]:
+    args: Flags, train: TrainRecord, word: str, averaged: _EvaluationStage
+) -> Iterator[_EvaluationStage]:
     """Yield the stages of an evaluation after the average, in order."""
     average, _, testset = word.partition("/")
     evaluation = Evaluation(
@@ -214,7 +218,7 @@ def _stages(
         decoding = read_system(train.system, args.scale).decoding
         signature = searched_as(decoding, testset).signature
         path = record_path(verb="decode")
-        yield EvaluationStage(
+        yield _EvaluationStage(
             "decode",
             path,
             Hypotheses,
@@ -224,7 +228,7 @@ def _stages(
         )
     if word in (args.perplexity or ()):
         path = record_path(verb="perplexity")
-        yield EvaluationStage(
+        yield _EvaluationStage(
             "perplexity",
             path,
             PerplexityRecord,
@@ -234,13 +238,13 @@ def _stages(
     if word in args.decode:
         inputs = (record_path(verb="decode"), args.raw)
         path = record_path(verb="score")
-        yield EvaluationStage(
+        yield _EvaluationStage(
             "score", path, ScoreRecords, inputs, partial(score_run, *inputs, path)
         )
 
 
 def _is_average_due(
-    train: TrainRecord, averaged: EvaluationStage, stages: Iterable[EvaluationStage]
+    train: TrainRecord, averaged: _EvaluationStage, stages: Iterable[_EvaluationStage]
 ) -> bool:
     """Return whether an average must be made: it is out of date, its checkpoint is absent, or the
     checkpoint is torn and must be read.
@@ -251,6 +255,7 @@ def _is_average_due(
     if not averaged.is_current():
         return True
     record = read_record(averaged.path, CheckpointRecord)
+    # With the run at hand a lost average is made again, so that the list stays whole.
     if train.run_folder.is_dir() and not record.path.exists():
         return True
     if all(stage.verb == "score" or stage.is_current() for stage in stages):
@@ -260,7 +265,7 @@ def _is_average_due(
     return checkpoint_problem(record.path, record.tensors_sha256) != ""
 
 
-def _make(stage: EvaluationStage, word: str) -> None:
+def _make(stage: _EvaluationStage, word: str) -> None:
     logger.info(f"{word}: {stage.verb}")
     if stage.verb != "score":  # which needs no engine
         with engine_import():

@@ -49,6 +49,7 @@ class VerbParser(argparse.ArgumentParser):
         sentence = message.removeprefix("argument ")
         advice = f"see `{self.prog} --help`"
         arguments = re.findall(r"\S+", message.partition(": ")[2])
+        # argparse has no codes for its errors, so they are told apart by its sentences.
         if message.startswith("the following arguments are required"):
             actions = {title: action for action in self._actions for title in _titles(action)}
             missing = [title.rstrip(",") for title in arguments]
@@ -88,12 +89,14 @@ def add_flags(parser: argparse.ArgumentParser, flags: type) -> None:
     """Add the flags that a class declares to a parser."""
     section: argparse._ActionsContainer = parser
     group_by_word: dict[str, argparse._ActionsContainer] = {}
+    # Annotations keep the order of the class, which is the order in --help.
     for name, hint in get_type_hints(flags).items():
         declared = dict(getattr(flags, name))
         heading, word = declared.pop("heading", ""), declared.pop("excludes", "")
         is_positional = declared.pop("is_positional", False)
         keywords = _keywords_of_type(hint, is_positional or "default" in declared) | declared
         title = name if is_positional else f"--{name.replace('_', '-')}"
+        # A heading holds for the flags after it, up to the next heading.
         if heading:
             section = parser.add_argument_group(heading)
         if word and word not in group_by_word:

@@ -37,6 +37,7 @@ def run(args: Flags) -> None:
 
 def _rows(kind: str) -> Iterator[tuple[str, str, str]]:
     pattern = {"systems": "systems/*/*.yaml", "corpora": "corpora/*.yaml", "scales": "*.yaml"}[kind]
+    # Read and not only listed: a file that cannot be read must not look usable.
     for path in sorted(CONFIG_FOLDER.glob(pattern)):
         if kind == "systems" and path.parent.name in SCALES:
             system = read_system(path.stem, path.parent.name)

@@ -118,6 +118,7 @@ def print_output_scores(
             file=sys.stderr,
         )
 
+    # Tokens may be scored as they are, but only if both sides are tokens.
     if args.as_given:
         check_as_given([output.lines, references])
     if not args.no_warning:
@@ -138,6 +139,7 @@ def print_output_scores(
         hypotheses_sha256=output.sha256,
         testset=args.testset or Path(args.references or output.path).name,
     )
+    # A search or an unchecked form changes the score, so the signature must show it.
     added = f"|{search}" if search else ""
     added += "|form:unchecked" if args.no_warning else ""
     signed = [

@@ -170,6 +170,7 @@ def run(args: Flags) -> None:
     if data is None or args.record is None:
         check_precision(request, cluster)
         launcher = make_launcher(args.launcher, request, cluster)
+        # The folder of the code is computed, but not written: a dry run changes nothing.
         print(launcher.preview(request, snapshot_folder(args.runs_folder)), end="")
         return
     if args.begin_from is not None:

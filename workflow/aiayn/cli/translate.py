@@ -61,6 +61,7 @@ def run(args: Flags) -> None:
         )
     if sys.stdin.isatty():
         print("one sentence a line; Ctrl-D ends", file=sys.stderr)
+    # A person waits for each line. A file is faster in batches.
     for lines in blocks_of(_read_input(), 1 if sys.stdin.isatty() else LINES_AT_ONCE):
         for hypothesis in translator.translate([translator.number(split(line)) for line in lines]):
             text = join(" ".join(hypothesis.pieces))

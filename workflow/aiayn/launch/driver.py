@@ -158,7 +158,11 @@ class _Driver:
     """The driver of one training, which holds the driver's lock of its run."""
 
     def __init__(
-        self, request: TrainingRequest, launcher: Launcher, interruption: Interruption, clock: Clock
+        self,
+        request: TrainingRequest,
+        launcher: Launcher,
+        interruption: Interruption,
+        clock: Clock,
     ) -> None:
         self._request, self._launcher, self._interruption, self._clock = (
             request,
@@ -293,8 +297,8 @@ class _Driver:
             job = self._attach(alive[-1])
         elif self._launcher.is_remote and not has_ended and self._is_alive_outside_queue(jobs):
             self._log_change(
-                f"a job that {self._launcher.asked} does not know trains this run; waiting for"
-                " its end"
+                f"a job that {self._launcher.queue_command} does not know trains this run;"
+                " waiting for its end"
             )
             while self._is_alive_outside_queue(self._ask_queue()):
                 self._pause(self._launcher.poll_seconds)
@@ -320,7 +324,7 @@ class _Driver:
             except QueueError as error:
                 if self._folder.is_done():
                     return []
-                queue_command = self._launcher.asked
+                queue_command = self._launcher.queue_command
                 if not self._launcher.is_here():
                     raise LaunchError(
                         f"{self._request.run}: no {queue_command} on PATH: this machine has no"
@@ -430,7 +434,7 @@ class _Driver:
                 self._wait_for_files()
                 return self._launcher.outcome(job, ended[-1])
             self._log_change(
-                f"{self._launcher.asked} no longer knows job {job}; looking for a heartbeat"
+                f"{self._launcher.queue_command} no longer knows job {job}; looking for a heartbeat"
             )
             # A job that has not begun may still be loading its libraries, without any heartbeat.
             may_begin = not self._folder.has_attempt(job)
@@ -469,7 +473,7 @@ class _Driver:
         events = folder.events()
         jobs = folder.jobs()
         is_of_queue = bool(jobs) and jobs[-1].launcher == self._launcher.name
-        queue_command = self._launcher.asked if is_of_queue else ""
+        queue_command = self._launcher.queue_command if is_of_queue else ""
         jobs_of_run = [job for job in queued if job.trains_in(folder.path)]
         evidence = gather_evidence(
             folder, events, jobs, queue_command, jobs_of_run, has_driver=False

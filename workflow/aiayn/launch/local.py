@@ -29,7 +29,7 @@ class LocalLauncher(Launcher):
     """Processes of this machine, found by submitit's job or by rank 0's lock."""
 
     name = title = "local"
-    asked = "this machine"
+    queue_command = "this machine"
     is_remote = False
     has_code_copies = True
     poll_seconds = STEP_SECONDS

@@ -57,6 +57,7 @@ def make_request(
         data_digest=data.digest if data else "",
         stage_version=STAGE_VERSIONS["train"],
     )
+    # A dry run shows a request before any data exists. The digest of the data is then unknown.
     if data is None:
         run = f"{run.rpartition('-')[0]}-DIGEST"
         pair = read_corpus(corpus)
@@ -98,6 +99,7 @@ def check_evaluations(request: TrainingRequest, data: BinarizedCorpus, scale: st
     languages = (data.source_language, data.target_language)
     max_tokens = request.training.max_tokens_per_batch
     for split, limit in (("train", min(MAX_POSITIONS, max_tokens)), ("valid", MAX_POSITIONS)):
+        # Known before the first update: fairseq would find it at the first validation, hours later.
         lengths = pair_lengths(data.folder, split, languages)
         used = lengths[lengths <= limit]
         num_left_out = lengths.size - used.size
@@ -124,6 +126,7 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
     size = data.vocabulary_size_by_language[data.source_language]
     target_size = data.vocabulary_size_by_language[data.target_language]
     parameters = num_parameters(request.training, size, request.data.is_joint, target_size)
+    # A run that resumes has most of its files already.
     held_bytes = sum(path.stat().st_size for path in request.folder.checkpoints_path.glob("*.pt"))
     return max(0, run_disk_bytes(parameters, request.num_models) - held_bytes)
 
@@ -144,6 +147,7 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
         machine = machine_here(
             hardware, request.num_ranks, request.threads_per_rank, uses_gpus=uses_gpus
         )
+    # An unknown card may have any precision. The job asks the card itself.
     elif cluster.gpus_per_node and hardware.find_name(cluster.gpu_type or "") is None:
         return None
     else:
@@ -198,6 +202,7 @@ def check_feasible(
     if hours < 2:
         in_words = f"{hours * 60:.1f} minutes"
     logger.info(f"{request.run}: about {in_words} predicted, {basis}")
+    # The formula knows the cores' speed, but nobody trains the paper's scale on CPUs.
     is_hopeless = scale == "paper" and not machine.gpu
     if cluster is None and (hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
         raise LaunchError(

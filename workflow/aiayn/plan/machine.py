@@ -94,6 +94,7 @@ def machine_of_gpus(
     it.
     """
     key = hardware.find_name(name)
+    # Nothing is assumed about a card that is not in the file, so such a plan has no hours.
     figures: dict[str, Any] = {"rate_by_precision": {}}
     if key is not None:
         spec = hardware.gpu_by_name[key]
@@ -103,6 +104,7 @@ def machine_of_gpus(
             "dollars_per_hour": spec.dollars_per_hour,
             "watts": spec.watts,
         }
+        # The link of the file connects the GPUs of a node. Between nodes the network counts.
         if spec.link_bytes_per_second is not None and num_nodes == 1:
             figures["link"] = spec.link_bytes_per_second
     return Machine(
@@ -139,6 +141,7 @@ def machine_of_cluster(
     number = num_gpus or num_of_cluster or NUM_PAPER_GPUS
     if number != num_of_cluster:
         source += f"; {number} GPUs in place of its {num_of_cluster or 'CPU cores'}"
+        # Nodes are requested whole.
         num_nodes = math.ceil(number / (cluster.gpus_per_node or NUM_PAPER_GPUS))
     name = gpu or cluster.gpu_type or default_gpu
     return machine_of_gpus(name, number, num_nodes, hardware, source, cluster)
@@ -152,6 +155,7 @@ def machine_here(
     if not names:
         num_cores = min(num_ranks * threads_per_rank, os.cpu_count() or 1)
         return machine_of_cores(num_cores, num_ranks, 1, "this machine")
+    # All GPUs of a machine are taken to be of one kind.
     machine = machine_of_gpus(names[0], min(num_ranks, len(names)), 1, hardware, "this machine")
     return msgspec.structs.replace(machine, gpu=names[0])
 
@@ -167,6 +171,7 @@ def machine_of_cores(
 
     bf16 is assumed to be as fast as fp32.
     """
+    # Measured at each plan: the name of a CPU does not tell its speed.
     rate = _assume(cpu_flops_per_second_per_core(), "a core of this machine, measured just now")
     return Machine(
         gpu="",

@@ -112,8 +112,8 @@ class _Cancellation:
         alive = self._alive_jobs(queue)
         if alive is None:
             raise StateError(
-                f"{self._run}: {queue.asked} does not answer; nothing was done, repeat the command"
-                " when it does"
+                f"{self._run}: {queue.queue_command} does not answer; nothing was done, repeat the"
+                " command when it does"
             )
         own_jobs = tuple(job.job for job in alive if job.trains_in(self._folder.path))
         # Cancelling by name would end the other copy's job as well.
@@ -137,7 +137,7 @@ class _Cancellation:
         """
         if self._status.host != platform.node():
             queue_words = (
-                f"{self._queue.asked} does not know of its job, but rank 0 is running: "
+                f"{self._queue.queue_command} does not know of its job, but rank 0 is running: "
                 if self._queue
                 else ""
             )
@@ -163,6 +163,7 @@ class _Cancellation:
 
 def _comes_true(condition: Callable[[], bool], seconds: float, poll_seconds: float) -> bool:
     """Return whether a condition becomes true within `seconds`."""
+    # Monotonic, because the clock of a machine may be set while a job ends.
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

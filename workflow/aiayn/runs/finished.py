@@ -67,6 +67,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
     for path in paths:
         train = read_record(path, TrainRecord)
         trained[train.run] = path, train
+    # Models of packs count as runs that finished elsewhere.
     shipped_paths = SHIPPED_FOLDER.glob(str(model_folder(Path(), "*", "*") / EXPORT_RECORD_NAME))
     shipped = {path.parent.name: path.parent for path in shipped_paths}
     name = next(reversed(trained), "the newest") if run is None else run

@@ -133,6 +133,7 @@ def _read_bits(log_path: Path, marker: bytes, update_key: str, bits_key: str) ->
     found_path = find_packed(log_path)
     if found_path is None:
         return {}
+    # A copied log may be cut. What comes before the cut is still true.
     with open_unpacked(found_path) as lines, contextlib.suppress(*UNPACK_ERRORS):
         for line in lines:
             _, is_marked, statistics = line.partition(marker)

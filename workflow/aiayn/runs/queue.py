@@ -67,12 +67,12 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobQueue(Protocol):
-    """What runs need of a queue. Messages use `title`, the name of the queue, and `asked`, the
-    command that lists it.
+    """What runs need of a queue. Messages use `title`, the name of the queue, and `queue_command`,
+    the command that lists it.
     """
 
     title: str
-    asked: str
+    queue_command: str
 
     def is_here(self) -> bool:
         """Return whether this machine has the queue's commands."""

@@ -170,7 +170,12 @@ def _status_of(
             " the runs folder"
         )
     evidence = gather_evidence(
-        folder, events, jobs, queue.asked if queue else "", queued, has_driver=bool(has_driver)
+        folder,
+        events,
+        jobs,
+        queue.queue_command if queue else "",
+        queued,
+        has_driver=bool(has_driver),
     )
     state: State
     state, reason = ("done", "") if done else judge_state(evidence)
@@ -213,7 +218,7 @@ def _place(evidence: "Evidence", state: State) -> dict[str, Any]:
         shown = next((job for job in alive if job.node), alive[0])
         return {"job": shown.job, "host": shown.node, "time_left": shown.time_left}
     if starting := evidence.newer_job:
-        return {"job": starting.job, "host": "" if evidence.asked else starting.host}
+        return {"job": starting.job, "host": "" if evidence.queue_command else starting.host}
     newest = next(
         (event for event in reversed(evidence.events) if isinstance(event, Started)), None
     )
@@ -260,8 +265,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run that is not done: its own files, its locks, and the queue that has its
     newest job.
 
-    `asked` is the command that lists that queue, '' where no queue has the job. `queued` are the
-    jobs of the run's name, oldest first, None if the queue did not answer. `has_rank` and
+    `queue_command` is the command that lists that queue, '' where no queue has the job. `queued`
+    are the jobs of the run's name, oldest first, None if the queue did not answer. `has_rank` and
     `has_driver`: a process holds rank 0's lock, the driver's. `last_activity` is when rank 0 last
     touched its lock or wrote to its log (UTC, by the file system's clock). `has_locks` is False on
     a file system without locks, where no lock seems to be held. `rank_error` is the error of a rank
@@ -277,7 +282,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     now: str
     last_activity: str | None
-    asked: str = ""
+    queue_command: str = ""
     has_locks: bool = True
     rank_error: str = ""
     is_beating: bool | None = None
@@ -329,7 +334,7 @@ def gather_evidence(
     folder: RunFolder,
     events: list[Event],
     jobs: list[SubmittedJob],
-    asked: str,
+    queue_command: str,
     queued: list[QueuedJob] | None,
     *,
     has_driver: bool,
@@ -348,7 +353,7 @@ def gather_evidence(
     return Evidence(
         events=events,
         jobs=jobs,
-        asked=asked,
+        queue_command=queue_command,
         queued=queued,
         has_rank=bool(has_rank),
         has_driver=has_driver,
@@ -369,7 +374,7 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
     A queue that does not answer does not mean that a job has ended. Ended jobs are shown for a
     while. A controller that is killed forgets the jobs of its last seconds, which continue.
     """
-    queue_command = evidence.asked
+    queue_command = evidence.queue_command
     job = evidence.jobs[-1].job if evidence.jobs else ""
     last = evidence.events[-1] if evidence.events else None
     is_silent, is_new = evidence.queued is None, evidence.newer_job is not None
@@ -445,6 +450,7 @@ def _judge_alive(evidence: Evidence, shown: QueuedJob) -> tuple[State, str]:
     if evidence.has_rank:  # of a job that the queue lost and started again, or of an earlier job
         return (
             "running",
-            f"though {evidence.asked} shows job {evidence.jobs[-1].job} as waiting: {reason}",
+            f"though {evidence.queue_command} shows job {evidence.jobs[-1].job} as waiting:"
+            f" {reason}",
         )
     return "queued", reason

@@ -30,6 +30,7 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
         return f"{runs_folder}: no runs yet\n"
     statuses = sorted(statuses, key=_order)
     rows: list[Sequence[str]] = [HEADER]
+    # The corpus is most of a run's name. As a heading it leaves room for the other columns.
     for corpus, of_corpus in groupby(statuses, key=_corpus):
         rows += [
             (corpus, *[""] * (len(HEADER) - 1)),
@@ -67,6 +68,7 @@ def render_status(status: RunStatus) -> str:
     update = f"{_count(status.update)} of {_count(status.updates)}"
     hours = f"{status.gpu_hours:.2f} GPU-hours, {status.wall_hours:.2f} hours of wall time"
     pairs = [("update", f"{update}, saved {_count(status.saved_update)}")]
+    # A line is left out if its value is not known: a run that has not begun has no loss.
     if status.loss_bits is not None:
         pairs.append(("loss", f"{status.loss_bits:.3f} bits (label-smoothed, base 2)"))
     if status.target_tokens_per_second:
@@ -110,6 +112,7 @@ def format_duration(seconds: float | None) -> str:
     if seconds is None:
         return UNKNOWN
     whole = round(seconds)
+    # Two units are enough to plan a day, and they keep the column narrow.
     for unit, (below, length, below_length) in {
         "d": ("h", 86400, 3600),
         "h": ("m", 3600, 60),
@@ -142,6 +145,7 @@ def _corpus(status: RunStatus) -> str:
 def _short_name(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
     """Return a run's name without its digest. The digest is kept if two runs differ only in it."""
     short = status.run.rpartition("-")[0] if training_of(status.run) else status.run
+    # Two runs of one training differ only in the digest after an edit of the spec.
     num_alike = sum(other.run.startswith(f"{short}-") for other in statuses)
     return short if num_alike == 1 else status.run
 

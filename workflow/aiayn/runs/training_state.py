@@ -47,6 +47,7 @@ def unrecorded_statuses(
         if key not in newest or _age_key(status) >= _age_key(newest[key]):
             newest[key] = status
     status_by_key = {}
+    # A training of the sheet that has no run is a state of its own, not an error.
     for key, training in training_by_key.items():
         status = newest.get(key, RunStatus(state="missing", run="", reason="not begun"))
         reason = status.reason

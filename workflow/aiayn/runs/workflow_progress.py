@@ -29,7 +29,7 @@ LOCKED = "Directory cannot be locked"
 _BAR = re.compile(r"(\d+%)\|.*\[[^<]*<([\d:]+)")
 
 
-class RunningJob(msgspec.Struct, kw_only=True):
+class _RunningJob(msgspec.Struct, kw_only=True):
     """A job of snakemake that has begun."""
 
     rule: str
@@ -57,7 +57,7 @@ class WorkflowProgress:
         self._runs_folder = runs_folder
         self._stream = stream
         self._shows_all = True
-        self._job_by_number: dict[int, RunningJob] = {}
+        self._job_by_number: dict[int, _RunningJob] = {}
         self._steps = "no step done yet"
         self._begin = self._last_line = time.monotonic()
         self._last_tenths: list[int] = []
@@ -110,7 +110,7 @@ class WorkflowProgress:
             tenths.append(tenth)
         return lines, tenths
 
-    def _look_at_training(self, job: RunningJob, now: float) -> tuple[str, int]:
+    def _look_at_training(self, job: _RunningJob, now: float) -> tuple[str, int]:
         folder = self._run_folder(job)
         tail = read_log_tail(folder.log_path) if folder else None
         updates = read_max_update(folder.log_path) if folder else None
@@ -131,7 +131,7 @@ class WorkflowProgress:
         event = values.get("event")
         text = str(values["msg"])
         if event == "job_info" and values["rule_name"] != "all":
-            self._job_by_number[values["jobid"]] = RunningJob(
+            self._job_by_number[values["jobid"]] = _RunningJob(
                 rule=values["rule_name"],
                 wildcards=dict(values["wildcards"] or {}),
                 log=str(next(iter(values["log"] or []), "")),
@@ -169,7 +169,7 @@ class WorkflowProgress:
             self._stream.write(text)
             self._stream.flush()
 
-    def _run_folder(self, job: RunningJob) -> RunFolder | None:
+    def _run_folder(self, job: _RunningJob) -> RunFolder | None:
         """Return the newest run of a training's corpus, system and seed."""
         name = "{corpus}-{system}-seed{seed}-*".format(**job.wildcards)
         paths = sorted(self._runs_folder.glob(name), key=lambda path: path.stat().st_mtime)

@@ -137,6 +137,7 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     check(
         "gpu_type", spec.gpu_type is None or spec.gpus_per_node > 0, "null, as gpus_per_node is 0"
     )
+    # An option that we set ourselves would be given twice.
     for key, ours in (("sbatch_lines", _NO_SBATCH_LINES), ("srun_options", _NO_SRUN_OPTIONS)):
         for option in getattr(spec, key):
             name = option.replace("_", "-")  # Slurm understands an abbreviation, too

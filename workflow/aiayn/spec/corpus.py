@@ -233,6 +233,7 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
     """Call `check(key, is_right, value, expected)` for every rule on a corpus's values."""
     splits = {"train"}
     names_by_key = {"dev_testset": [corpus.dev_testset], "test_testset": [corpus.test_testset]}
+    # fairseq's data-bin has one split of each name, so two test sets may not share one.
     for key, names in {**names_by_key, "further_testsets": corpus.further_testsets}.items():
         for name in names:
             check(key, name not in splits, name, "a name that no other split of the corpus has")
@@ -246,6 +247,7 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         expected = "null: subword_nmt learns from the counts of all words"
         is_sampled = num_lines is None or corpus.subword.method == "sentencepiece"
         check("subword.sample_lines", is_sampled, num_lines, expected)
+    # The types allow any split and language. Which of them exist depends on other keys.
     if isinstance(corpus.source, ParallelSource):
         for split in ("train", *corpus.testsets):
             languages = sorted(corpus.source.file_by_split.get(split, {}))
@@ -272,6 +274,7 @@ def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedChec
         members = sorted(archive.member_by_language)
         expected = f"a member of each language: {languages}"
         check(f"{key}.member_by_language", members == languages, members, expected)
+        # A place without a base URL has no address.
         for archive_format, packed in archive.file_by_format.items():
             for public_path in packed.path_by_place:
                 file_key = f"{key}.file_by_format.{archive_format}.path_by_place.{public_path}"

@@ -82,6 +82,7 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
         words = re.findall(r"[a-z0-9]+", product_name.lower())
         if "mig" in words:
             return None
+        # `RTX 4090` is one card, although `RTX` and `4090` are two words.
         words += [first + second for first, second in itertools.pairwise(words)]
         return next((name for name in self.gpu_by_name if name.lower() in words), None)
 

@@ -88,6 +88,7 @@ def read_sheet(path: Path) -> list[SheetRow]:
         hint = did_you_mean(path.stem, sheets, f"sheets there: {', '.join(sheets) or 'none'}")
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{path}: cannot be read as a sheet ({reason}); {hint}") from error
+    # A wrong column is named first: the check below would only say that the line differs.
     for name in lines[0].split("\t") if lines else []:
         if name not in COLUMNS:
             hint = did_you_mean(name, COLUMNS, f"known columns: {', '.join(COLUMNS)}")
@@ -159,6 +160,7 @@ def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
     Raises:
         ConfigError: if the sheet does not contain a selected row or seed.
     """
+    # A selection that matches nothing is a mistake, and not an empty experiment.
     selected: set[TrainingKey] = set()
     for word in only.split():
         name, _, seeds_text = word.partition(":")
@@ -188,6 +190,7 @@ def _with_trainings(rows: Iterable[SheetRow], trainings: set[TrainingKey]) -> li
     such a seed is left out.
     """
     kept_rows = []
+    # A row keeps its other columns: what asked for it does not depend on the seeds.
     for row in rows:
         listed = [training.seed for training in list_trainings([row]) if training in trainings]
         if listed:

@@ -160,6 +160,7 @@ def overlay(base: Document, top: Document) -> Document:
     def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         merged = dict(below)
         for key, value in above.items():
+            # Lists are replaced as a whole, because nobody can say which items were meant to stay.
             both_mappings = isinstance(value, dict) and isinstance(below.get(key), dict)
             merged[key] = merge(below[key], value) if both_mappings else value
         return merged
@@ -226,10 +227,12 @@ def _explain(
     if missing := _MISSING_FIELD.search(message):
         where = f" under {path!r}" if path else ""
         return f"{location}: missing key {missing['key']!r}{where}; add it"
+    # A misspelt word of a fixed set: the nearest word is the likely one.
     choices = _choices(type_)
     if choices and isinstance(value, str):
         hint = did_you_mean(value, choices, f"expected one of: {', '.join(choices)}")
         return f"{location}: {path}: {value!r}; {hint}"
+    # YAML 1.1 reads 1e-9 as text, because it has no point.
     spells_number = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
     advice = "correct it"
     if spells_number:

@@ -282,6 +282,7 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
     if path.exists():
         return read_document(path)
     existing = []
+    # Other YAML files are next to the scales, such as hardware.yaml.
     for other in sorted(config_folder.glob("[!.]*.yaml")):
         if "\nscale:" in f"\n{other.read_text(encoding='utf-8')}":
             is_below = other.is_relative_to(Path.cwd())

@@ -159,6 +159,7 @@ def _check_schedule(training: TrainingSpec, check: Check) -> None:
 
 def _check_architecture(training: TrainingSpec, check: Check) -> None:
     """Refuse values that an architecture does not support."""
+    # A value that fairseq ignores would be in the run's name, but not in its tensors.
     if training.architecture == "fairseq_transformer":
         for key, value in _FAIRSEQ_TRANSFORMER.items():
             check(

@@ -83,7 +83,8 @@ class SlurmError(QueueError):
 class SlurmQueue:
     """The user's jobs in Slurm's queue."""
 
-    title, asked = "Slurm", "squeue"
+    title = "Slurm"
+    queue_command = "squeue"
 
     def is_here(self) -> bool:
         """Return whether this machine has Slurm's commands."""
