@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aiayn.errors import RecordError, UsageError
 from aiayn.facts.join import join_logs
-from aiayn.facts.listing import LeftOut, list_folder, reason_not_read
+from aiayn.facts.listing import OTHER_FILES, list_folder, reason_not_read
 from aiayn.facts.reader import read_log
 from aiayn.facts.trainings import JoinedLogs, Training
 from aiayn.facts.types import Fact, LogFile, Value
@@ -56,7 +56,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
     # What was searched is in the records of `decode`, because our runs have no log of it.
     scale_folder = results_folder / claim.target.scale
     evaluated = f"{train.corpus}/{train.system}/seed{train.seed}"
-    case = _case_of_logs(claim, _logs_of_run(train), ())
+    case = _case_of_logs(claim, _logs_of_run(train))
     for path, record in _decoded(scale_folder, evaluated, train, claim):
         facts = _facts_of_record(path, record, scale_folder)
         values = claim.target.values_of_role(claim.role_of(record.testset))
@@ -151,7 +151,8 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
     """
     listing = list_folder(folder)
     files = [read_log(folder / path, str(folder / path)) for path in listing.log_paths]
-    case = _case_of_logs(claim, files, listing.left_out)
+    unread = [file for file in listing.unread if file.path != OTHER_FILES]
+    case = _case_of_logs(claim, [*files, *unread])
     if case.training is None and not case.generations:
         shown = [sentence.removesuffix(".") for sentence in case.not_read[:MAX_NOTES]]
         details = f" ({'; '.join(shown)})" if shown else ""
@@ -162,13 +163,12 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
     return case
 
 
-def _case_of_logs(claim: Claim, files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Case:
+def _case_of_logs(claim: Claim, files: Sequence[LogFile]) -> Case:
     """Return a case with what the judge finds in logs."""
     # The claim is the only target, also at a smaller scale.
     logs = judge_logs(join_logs(files), [claim.target], Path(), is_claimed=True)
     training = training_in(claim.name, logs)
-    reasons = [*map(reason_not_read, files), *(left.why for left in left_out if not left.is_count)]
-    unread = [f"Not read: {reason}." for reason in reasons if reason]
+    unread = [f"Not read: {reason}." for reason in map(reason_not_read, files) if reason]
     case = Case(claim=claim, training=training, not_read=unread)
     if training is not None:
         case.problems += training.problems

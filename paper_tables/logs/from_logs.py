@@ -14,7 +14,7 @@ import msgspec
 
 from aiayn.errors import RecordError
 from aiayn.facts.join import join_logs
-from aiayn.facts.listing import LeftOut, Listing, list_folder, not_read, reason_not_read
+from aiayn.facts.listing import Listing, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
 from aiayn.facts.trainings import JoinedLogs, Training
 from aiayn.facts.types import LogFile
@@ -66,20 +66,21 @@ def make_page_of_logs(
         RecordError: if a folder cannot be read.
         ConfigError: if a system or the hardware file cannot be read.
     """
-    root, files, left_out = _read_files(listing_by_folder)
-    _require_logs(listing_by_folder, files, left_out, recorded_by_scale)
+    root, files = _read_files(listing_by_folder)
+    _require_logs(listing_by_folder, files, recorded_by_scale)
+    num_logs = sum(len(listing.log_paths) for listing in listing_by_folder.values())
     logs = judge_logs(join_logs(files), read_targets(SCALES, config_folder), root)
     scale_by_name = _scale_by_name(logs.trainings, recorded_by_scale)
     # A record has a BLEU by definition and all attempts, so it counts and not the log.
     unrecorded = [training for training in logs.trainings if training.name not in scale_by_name]
     rows = rows_of(unrecorded)
-    table_of_logs = compact(lay_out_logs(logs, scale_by_name, left_out))
+    table_of_logs = compact(lay_out_logs(logs, scale_by_name))
     tables = []
     if unrecorded or not recorded_by_scale:
         frame = frame_of_logs(rows, read_hardware(config_folder / "hardware.yaml"))
         tables = [compact(lay_out_table2(frame)), compact(lay_out_table3(frame))]
     # The reader's own logs come first, unless they are so many that Table 2 would not be found.
-    first_tables = [table_of_logs] if unrecorded and len(files) <= FEW_LOGS else []
+    first_tables = [table_of_logs] if unrecorded and num_logs <= FEW_LOGS else []
     tables = [*tables, *([] if first_tables else [table_of_logs])]
     for table in (*first_tables, *tables):
         write_table(table, output_folder / "tables")
@@ -93,12 +94,12 @@ def make_page_of_logs(
         banners += [fault.text for fault in recorded.faults]
     num_trainings, num_generations = len(logs.trainings), len(logs.generations)
     facts.append(Statement(f"{num_trainings:,} trainings, {num_generations:,} translations."))
-    unread = tuple(not_read(files, left_out))
+    unread = tuple(not_read(files))
     if unread:
         facts.append(Statement(f"{len(unread):,} files or folders are not read.", "#logs"))
     page_text = render_page(
         f"{TITLE}, from logs: {', '.join(map(_name, listing_by_folder))}",
-        _sentence(logs, rows, scale_by_name),
+        _sentence(num_logs, logs, rows, scale_by_name),
         tables,
         (),
         Origin(made=utc_now(), commit=commit_label(), so_far=False),
@@ -113,7 +114,7 @@ def make_page_of_logs(
         pages=(output_folder / REPORT_NAME,),
         not_read=unread,
         tables=(*tables, *first_tables),
-        summary=f"{len(files):,} logs, {num_trainings:,} trainings, {num_averaged:,} of them in"
+        summary=f"{num_logs:,} logs, {num_trainings:,} trainings, {num_averaged:,} of them in"
         " tables",
     )
 
@@ -125,7 +126,6 @@ def _name(folder: Path) -> str:
 def _require_logs(
     listing_by_folder: Mapping[Path, Listing],
     files: Sequence[LogFile],
-    left_out: Sequence[LeftOut],
     recorded_by_scale: Mapping[str, RecordedResults],
 ) -> None:
     """Require that the folders have something of fairseq's, or records.
@@ -137,7 +137,6 @@ def _require_logs(
     if recorded_by_scale or any(file.sections for file in files):
         return
     seen = [reason_not_read(file) for file in files]
-    seen += [f"{left.what}, {left.why}" if left.is_count else left.why for left in left_out]
     kinds = "; ".join(list(dict.fromkeys(seen))[:MAX_NAMES]) or "no file at all"
     more = f"; and {len(seen) - MAX_NAMES:,} more" if len(seen) > MAX_NAMES else ""
     names = ", ".join(str(folder) for folder in listing_by_folder)
@@ -168,10 +167,9 @@ def _scale_by_name(
 
 def _read_files(
     listing_by_folder: Mapping[Path, Listing],
-) -> tuple[Path, list[LogFile], list[LeftOut]]:
-    """Return the root of the logs ('.' for several folders), each log, and what is not read."""
+) -> tuple[Path, list[LogFile]]:
+    """Return the root of the logs ('.' for several folders), and each file, also if not read."""
     is_single = len(listing_by_folder) == 1
-    left_out: list[LeftOut] = []
     files: list[LogFile] = []
     num_logs = sum(len(listing.log_paths) for listing in listing_by_folder.values())
     if num_logs > FEW_LOGS:
@@ -181,20 +179,20 @@ def _read_files(
         prefix = "" if is_single else f"{folder.as_posix()}/"
         for path in listing.log_paths:
             files.append(read_log(folder / path, f"{prefix}{path}"))
-        for left in listing.left_out:
-            left_out.append(msgspec.structs.replace(left, path=f"{prefix}{left.path}"))
-    return next(iter(listing_by_folder)) if is_single else Path(), files, left_out
+        for file in listing.unread:
+            files.append(msgspec.structs.replace(file, path=f"{prefix}{file.path}"))
+    return next(iter(listing_by_folder)) if is_single else Path(), files
 
 
 def judged_folder(folder: Path) -> JoinedLogs:
     """Return all logs below a folder, with their rows and problems."""
-    root, files, _ = _read_files({folder: list_folder(folder)})
+    root, files = _read_files({folder: list_folder(folder)})
     return judge_logs(join_logs(files), read_targets(SCALES), root)
 
 
-def _sentence(logs: JoinedLogs, rows: Rows, recorded: Collection[str]) -> str:
+def _sentence(num_logs: int, logs: JoinedLogs, rows: Rows, recorded: Collection[str]) -> str:
     """Return what was read and what it fills, in a sentence."""
-    num_logs, num_trainings = len(logs.file_by_path), len(logs.trainings)
+    num_trainings = len(logs.trainings)
     # Nothing of the logs is in a table of this page, so rows would only confuse.
     if len(recorded) == num_trainings and num_trainings:
         return f"{num_logs:,} logs of {num_trainings:,} trainings, whose records fill the tables."

@@ -5,7 +5,7 @@ they do not, and why.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aiayn.facts.listing import LeftOut, reason_not_read
+from aiayn.facts.listing import OTHER_FILES, reason_not_read
 from aiayn.facts.trainings import Generation, JoinedLogs, Problem, Training
 from aiayn.facts.types import show
 from aiayn.printed import PERPLEXITY_METRIC
@@ -19,13 +19,12 @@ MAX_DIFFERENCES = 6  # differences from a row that are listed
 def lay_out_logs(
     logs: JoinedLogs,
     scale_by_name: Mapping[str, str],
-    left_out: Sequence[LeftOut] = (),
 ) -> Table:
     """Return the table of all logs: the kind of each, its row or the nearest row, and which of its
     numbers the tables use, which they do not, and why.
 
-    Files that are not logs, and files that could not be read, come last. `scale_by_name` maps the
-    name of a log to a scale if the tables of the scale already contain that run from its records.
+    The number of files that are not logs comes last. `scale_by_name` maps the name of a log to a
+    scale if the tables of the scale already contain that run from its records.
     """
     columns = (
         Column("file", "File", side="label"),
@@ -38,9 +37,8 @@ def lay_out_logs(
     rows: list[tuple[str, list[dict[str, Any]]]] = []
     for file in logs.file_by_path.values():
         if problem := reason_not_read(file):
-            rows.append(
-                (file.path, _log_row(file.path, f"{file.num_lines:,} lines", "", "", problem))
-            )
+            size = f"{file.num_lines:,} lines" if file.num_lines else "not read"
+            rows.append((file.path, _log_row(file.path, size, "", "", problem)))
     for training in logs.trainings:
         name = training.name
         fills, unused = _numbers(training)
@@ -64,8 +62,7 @@ def lay_out_logs(
         output = averaging.value("output") or "no file"
         text = f"average of {len(averaging.averaged_paths)} checkpoints: {output}"
         rows.append((averaging.name, _log_row(averaging.name, text, "", "", "")))
-    listed = [row for _, row in sorted(rows, key=lambda entry: entry[0])]
-    listed += [_log_row(left.path, left.what, "", "", left.why) for left in left_out]
+    rows.sort(key=lambda row: (row[0].endswith(OTHER_FILES), row[0]))
     return Table(
         name="logs",
         title="Logs",
@@ -75,7 +72,7 @@ def lay_out_logs(
             " out."
         ),
         columns=columns,
-        cells=cell_frame(listed),
+        cells=cell_frame([cells for _, cells in rows]),
         first=("file", "row", "fills", "why_not"),
     )
 

@@ -130,7 +130,7 @@ def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
 
 
 def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
-    """Return allowed values in words: `0.1`, `3,003`, `0.5 to 1.05`. A list is shown by its first value."""
+    """Return allowed values in words: `0.1`, `3,003`, `0.5 to 1.05`. Of a list it is the first."""
     first = allowed.split(" or ", maxsplit=1)[0]
     if ".." in first:
         low, high = _ends(first, target)
