@@ -61,7 +61,7 @@ class Statement(NamedTuple):
     href: str = ""
 
 
-class _ShownTable(NamedTuple):
+class ShownTable(NamedTuple):
     """A table as a page shows it.
 
     `more` are the columns that are hidden until the reader switches them on. `words` are the
@@ -260,7 +260,7 @@ class _Origins:
         return index
 
 
-def show_table(table: Table, command: str) -> _ShownTable:
+def show_table(table: Table, command: str) -> ShownTable:
     """Return a table as a page shows it. A row with an aside is not shown: only its name appears
     below the table.
     """
@@ -280,7 +280,7 @@ def show_table(table: Table, command: str) -> _ShownTable:
     if len(names) <= NUM_FIRST_COLUMNS:
         first = names
     lead, rest = _split_caption(table.caption)
-    return _ShownTable(
+    return ShownTable(
         table=table,
         rows=rows,
         more=set(names) - set(first[:NUM_FIRST_COLUMNS]),

@@ -130,7 +130,7 @@ def lay_out_variants(frame: Frame) -> Table:
             " interval in twenty misses zero."
         ),
         columns=columns_of(fields),
-        cells=rows_of(fields, compared_with_base(frame, "variants"), "ours"),
+        cells=rows_of(fields, _compared_with_base(frame, "variants"), "ours"),
         notes=tuple(missing_notes(frame, "variants")),
     )
     return complete(frame, table)
@@ -173,13 +173,13 @@ def lay_out_architectures(frame: Frame) -> Table:
             " validations included, and compare on the same hardware only."
         ),
         columns=columns_of(fields),
-        cells=rows_of(fields, compared_with_base(frame, "architectures"), "ours"),
+        cells=rows_of(fields, _compared_with_base(frame, "architectures"), "ours"),
         notes=tuple(missing_notes(frame, "architectures")),
     )
     return complete(frame, table)
 
 
-def compared_with_base(frame: Frame, table: str) -> list[_ComparedVariant]:
+def _compared_with_base(frame: Frame, table: str) -> list[_ComparedVariant]:
     """Return base and then each system that the sheet lists for a table, or nothing without
     systems, or if base is not run.
     """
