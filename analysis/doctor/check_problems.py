@@ -11,16 +11,8 @@ from aiayn.facts.symbols import SYMBOL_RULES
 from aiayn.facts.trainings import Problem
 from aiayn.facts.types import Value, real
 from aiayn.paths import num_averaged
-from analysis.doctor.types import (
-    KNOWN_FINDINGS,
-    Answer,
-    Case,
-    Cost,
-    Finding,
-)
+from analysis.doctor.types import KNOWN_FINDINGS, Case, Checked, Cost, Finding
 
-NO_LOG = "no log of a training was given"
-NO_TRANSLATIONS = "no translations were given"
 MIN_RATIO, MAX_RATIO = 0.95, 1.05  # of the target tokens of a training to the system's
 RATE_QUANTITIES = ("warmup_steps", "schedule", "peak_learning_rate", "wrong_rates")
 # Published costs of these depend on the ratio to the system's value, others on the value itself.
@@ -50,61 +42,20 @@ FIX_OF_SETTING = "use the expected value, or state yours next to the number"
 FIX_OF_STATEMENT = "read the line; `aiayn tables --from-logs` sets the number apart by it"
 
 
-def check_training(case: Case) -> Answer:
-    """Report the problems of the training's log."""
-    return _answer(case, "training", NO_LOG if case.training is None else "")
+def check_problems(case: Case) -> Checked:
+    """Report what keeps the BLEU of a test set out: settings, and statements of a log."""
+    stated = [problem for problem in case.problems if concerns_bleu(problem) and problem.is_stated]
+    # Causes depend on the other problems: d_k follows from the number of heads.
+    names = {problem.quantity for problem in stated}
+    problems_by_cause: dict[str, list[Problem]] = {}
+    for problem in stated:
+        problems_by_cause.setdefault(cause_of(problem, names), []).append(problem)
+    return [_finding(case, cause, listed) for cause, listed in problems_by_cause.items()]
 
 
-def check_translation(case: Case) -> Answer:
-    """Report the problems of translations: average, search, test set, and statements of a log."""
-    return _answer(case, "translation", "" if case.translation_paths else NO_TRANSLATIONS)
-
-
-def _answer(case: Case, subject: str, missing: str) -> Answer:
-    """Return the outcome of a check. A quantity that is not stated was not checked."""
-    findings = _findings(case, subject)
-    unstated = unstated_quantities(case, subject)
-    if findings:
-        return Answer(findings=tuple(findings))
-    if missing or unstated:
-        return Answer(missing=missing or f"not stated: {shorten(unstated)}")
-    return Answer(seen="each fact is allowed")
-
-
-def number_of(problem: Problem) -> str:
-    """Return the number that is left out of the tables because of a problem, '' for the BLEU of a
-    test set.
-    """
-    return {"ppl": "the perplexity", "cost": "the training cost"}.get(problem.keeps_out[0], "")
-
-
-def unstated_quantities(case: Case, subject: str, number: str = "") -> list[str]:
-    """Return the quantities that a number depends on and that neither a log nor a record states."""
-    unstated = [problem for problem in case.problems.get(subject, ()) if not problem.is_stated]
-    return list(
-        dict.fromkeys(problem.quantity for problem in unstated if number_of(problem) == number)
-    )
-
-
-def shorten(names: Sequence[str], limit: int = 6) -> str:
-    """Return names with commas; those after the limit are counted."""
-    more = len(names) - limit
-    return ", ".join([*names[:limit], *([f"and {more} more"] if more > 0 else [])])
-
-
-def _findings(case: Case, subject: str) -> list[Finding]:
-    by_number: dict[str, list[Problem]] = {}
-    for problem in case.problems.get(subject, ()):
-        if problem.is_stated and problem.keeps_out:
-            by_number.setdefault(number_of(problem), []).append(problem)
-    findings = []
-    for number, problems in by_number.items():
-        names = {problem.quantity for problem in problems}
-        groups: dict[str, list[Problem]] = {}
-        for problem in problems:
-            groups.setdefault(cause_of(problem, names), []).append(problem)
-        findings += [_finding(case, number, *group) for group in groups.items()]
-    return findings
+def concerns_bleu(problem: Problem) -> bool:
+    """Return whether a problem keeps out more than a perplexity or a training cost."""
+    return not {"ppl", "cost"}.issuperset(problem.keeps_out)
 
 
 def cause_of(problem: Problem, names: Collection[str]) -> str:
@@ -122,28 +73,25 @@ def cause_of(problem: Problem, names: Collection[str]) -> str:
     return CAUSES_OF_VALUES.get((quantity, value), CAUSES.get(quantity, quantity))
 
 
-def _finding(case: Case, number: str, cause: str, listed: Sequence[Problem]) -> Finding:
+def _finding(case: Case, cause: str, listed: Sequence[Problem]) -> Finding:
+    # The setting comes before what follows from it, so that its value is the title.
     evidence = sorted(listed, key=_order_in_cause)
     first = evidence[0]
-    texts = KNOWN_FINDINGS.get(cause)
-    fix = FIX_OF_STATEMENT
-    if first.quantity.startswith(("train.", "generate.")):
-        fix = FIX_OF_SETTING
-    if first.quantity in SYMBOL_RULES:
+    title, fix = f"{first.label}, expected {first.expected}", FIX_OF_STATEMENT
+    if cause in KNOWN_FINDINGS:
+        title, fix = KNOWN_FINDINGS[cause].title, KNOWN_FINDINGS[cause].fix
+    # Flags take the number itself, as 26000, and not as a sentence shows it.
+    elif first.quantity in SYMBOL_RULES:
         value = first.expected.removeprefix("about ").replace(",", "")
         fix = SYMBOL_RULES[first.quantity].flags.format(value)
-    amount = None if number else amount_of(case, cause, listed)
-    cost = Cost(words=f"no BLEU of a test set: it concerns {number}") if number else None
+    elif first.quantity.startswith(("train.", "generate.")):
+        fix = FIX_OF_SETTING
+    amount = amount_of(case, cause, listed)
+    cost = None
     if cause == "updates" and amount is not None and MIN_RATIO <= amount <= MAX_RATIO:
         cost = Cost(words="none is expected: as many target tokens in updates of a different size")
     return Finding(
-        cause=cause,
-        title=texts.title if texts else f"{first.label}, expected {first.expected}",
-        fix=texts.fix if texts else fix,
-        evidence=tuple(evidence),
-        amount=amount,
-        cost=cost,
-        concerns=number,
+        cause=cause, title=title, fix=fix, evidence=tuple(evidence), amount=amount, cost=cost
     )
 
 
@@ -158,6 +106,7 @@ def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None
     the system's.
     """
     value = listed[0].value
+    # Costs of averages are published by the number of checkpoints.
     if cause == "average":
         return float(num_averaged(str(value))) or None
     if cause == "tokens_per_update":
@@ -168,7 +117,7 @@ def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None
     ratio = number / expected if expected else None
     if cause != "updates" or ratio is None:
         return ratio
-    # Fewer updates of more tokens each are not too few; as many updates of fewer tokens each are a
+    # Fewer updates of more tokens each are not too few. As many updates of fewer tokens each are a
     # small batch.
     both = ratio, ratio * (tokens_ratio(case) or 1.0)
     if max(both) < MIN_RATIO or min(both) > MAX_RATIO:
@@ -183,6 +132,7 @@ def tokens_ratio(case: Case) -> float | None:
     expected = expected_number(case, "tokens_per_update")
     if case.training is None or not expected:
         return None
+    # Printed tokens are what was trained on. The product of arguments includes padding.
     value_by_quantity = {fact.quantity: fact.value for fact in case.training.facts}
     tokens = real(value_by_quantity.get("target_tokens")) or real(
         value_by_quantity.get("tokens_per_update")
@@ -193,4 +143,5 @@ def tokens_ratio(case: Case) -> float | None:
 def expected_number(case: Case, quantity: str) -> float | None:
     """Return the system's value of a quantity, or None if it is not a number."""
     value = case.claim.target.values.get(quantity)
+    # Several allowed values have no ratio.
     return None if isinstance(value, tuple) else real(value)

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from aiayn.errors import RecordError, UsageError
-from aiayn.facts.jobs import join_jobs
-from aiayn.facts.listing import LeftOut, list_folder, not_read, reason_not_read
+from aiayn.facts.join import join_logs
+from aiayn.facts.listing import OTHER_FILES, list_folder, reason_not_read
 from aiayn.facts.reader import read_log
-from aiayn.facts.trainings import Jobs, Training
+from aiayn.facts.trainings import JoinedLogs, Training
 from aiayn.facts.types import Fact, LogFile, Value
-from aiayn.known_good.judge import OF_TRANSLATIONS, judge
-from aiayn.known_good.rows import judge_jobs
+from aiayn.known_good.judge import OF_GENERATIONS, judge
+from aiayn.known_good.rows import judge_logs
 from aiayn.packed import exists, find_packed, glob, modified_seconds
 from aiayn.paths import split_alpha
 from aiayn.records import (
@@ -53,13 +53,14 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
     Raises:
         RecordError: if a file is malformed, or was written by a different run.
     """
+    # What was searched is in the records of `decode`, because our runs have no log of it.
     scale_folder = results_folder / claim.target.scale
     evaluated = f"{train.corpus}/{train.system}/seed{train.seed}"
-    case = _case_of_logs(claim, _logs_of_run(train), ())
+    case = _case_of_logs(claim, _logs_of_run(train))
     for path, record in _decoded(scale_folder, evaluated, train, claim):
         facts = _facts_of_record(path, record, scale_folder)
         values = claim.target.values_of_role(claim.role_of(record.testset))
-        case.problems["translation"] += judge(facts, values, OF_TRANSLATIONS)
+        case.problems += judge(facts, values, OF_GENERATIONS)
         case.translation_paths.append(str(find_packed(record.path) or record.path))
     return case
 
@@ -69,6 +70,7 @@ def _logs_of_run(train: TrainRecord) -> list[LogFile]:
 
     The record says that the two runs are one training, with checkpoints in two folders.
     """
+    # The log may be in an archive of a pack.
     own_path = find_packed(train.log_path)
     files = [] if own_path is None else [read_log(own_path, str(own_path))]
     if train.beginning is None or not files:
@@ -77,6 +79,7 @@ def _logs_of_run(train: TrainRecord) -> list[LogFile]:
     path = find_packed(runs_folder / train.beginning.run / train.log_path.name)
     if path is not None:
         files.append(read_log(path, str(path)))
+    # One save folder for both lets the reader join them.
     for file in files:
         for section in file.sections:
             section.save_folder = f"/{train.run}"
@@ -98,6 +101,7 @@ def _decoded(
     records = []
     for path in glob(scale_folder, f"decode/{evaluated}/last*/*.json"):
         record = read_record(path, Hypotheses)
+        # Results may be older than the run, if its training was made again.
         if record.run != train.run:
             raise RecordError(
                 f"{path}: of run {record.run}, expected {train.run}; rerun `decode`, or name"
@@ -105,6 +109,7 @@ def _decoded(
             )
         if split_alpha(path.stem)[1] is None:
             records.append((path, record))
+    # Without the tables' average any other is a difference to report.
     averages = {(record.testset, record.average) for _, record in records}
     compared = []
     for path, record in records:
@@ -124,10 +129,12 @@ def _facts_of_record(path: Path, record: Hypotheses, scale_folder: Path) -> Iter
         "average": record.average,
         "num_scored": record.num_lines,
     }
+    # The limit is linear in the length, so two lengths show it, as in a log.
     if limit := _MAX_LENGTH.search(record.signature):
         for num_tokens in (20, 100):
             most = float(limit[1]) * num_tokens + int(limit[2])
             value_by_quantity[f"limit_of_{num_tokens}_tokens"] = most
+    # A run that was not scored yet still has a search to check.
     score_path = scale_folder / "score" / path.relative_to(scale_folder / "decode")
     if exists(score_path):
         value_by_quantity["bleu"] = read_record(score_path, ScoreRecords).scores[0].value
@@ -144,11 +151,11 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
     """
     listing = list_folder(folder)
     files = [read_log(folder / path, str(folder / path)) for path in listing.log_paths]
-    case = _case_of_logs(claim, files, listing.left_out)
-    if case.training is None and not case.translations:
-        reasons = [reason_not_read(file) for file in files if file.refusal is None]
-        shown = [*(note.removesuffix(".") for note in case.not_read), *filter(None, reasons)]
-        details = f" ({'; '.join(shown[:MAX_NOTES])})" if shown else ""
+    unread = [file for file in listing.unread if file.path != OTHER_FILES]
+    case = _case_of_logs(claim, [*files, *unread])
+    if case.training is None and not case.generations:
+        shown = [sentence.removesuffix(".") for sentence in case.not_read[:MAX_NOTES]]
+        details = f" ({'; '.join(shown)})" if shown else ""
         raise RecordError(
             f"{folder}: no log of a training and none of a translation; expected at least one of"
             f" these; name the folder that has them{details}"
@@ -156,48 +163,40 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
     return case
 
 
-def _case_of_logs(claim: Claim, files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Case:
+def _case_of_logs(claim: Claim, files: Sequence[LogFile]) -> Case:
     """Return a case with what the judge finds in logs."""
-    jobs = judge_jobs(join_jobs(files), [claim.target], Path(), is_claimed=True)
-    training = training_in(claim.name, jobs)
-    case = Case(claim=claim, training=training, not_read=list(_not_read(files, left_out)))
-    case.problems = {"training": [], "translation": []}
+    # The claim is the only target, also at a smaller scale.
+    logs = judge_logs(join_logs(files), [claim.target], Path(), is_claimed=True)
+    training = training_in(claim.name, logs)
+    unread = [f"Not read: {reason}." for reason in map(reason_not_read, files) if reason]
+    case = Case(claim=claim, training=training, not_read=unread)
     if training is not None:
-        case.problems["training"] = training.problems
-    for translation in jobs.translations:
+        case.problems += training.problems
+    for generation in logs.generations:
         # The problems of its training are already in the case.
-        for problem in translation.problems:
-            if problem.keeps_out in ((), OF_TRANSLATIONS):
-                case.problems["translation"].append(problem)
-        case.translations.append(translation)
-        case.translation_paths.append(translation.section.path)
+        for problem in generation.problems:
+            if problem.keeps_out in ((), OF_GENERATIONS):
+                case.problems.append(problem)
+        case.generations.append(generation)
+        case.translation_paths.append(generation.section.path)
     return case
 
 
-def _not_read(files: Sequence[LogFile], left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """Yield a sentence for each file that could not be read or that a different program wrote."""
-    for text in not_read(files, left_out):
-        yield f"Not read: {text}."
-    for file in files:
-        is_other = "another toolkit" in file.other_programs and not file.sections
-        if is_other and file.refusal is None:
-            yield f"Not read: {file.path}: a log of another toolkit than fairseq."
-
-
-def training_in(name: str, jobs: Jobs) -> Training | None:
+def training_in(name: str, logs: JoinedLogs) -> Training | None:
     """Return the only training of a folder. Return None if the folder does not contain a training
     or its log lacks all values.
 
     Raises:
         UsageError: if there are several.
     """
-    names = [training.name for training in jobs.trainings]
+    names = [training.name for training in logs.trainings]
     if len(names) > 1:
         raise UsageError(
             f"{name}: {len(names)} trainings ({', '.join(names[:4])}); give a folder of one run"
         )
     if not names:
         return None
-    training, last = jobs.trainings[0], jobs.trainings[0].last
+    training, last = logs.trainings[0], logs.trainings[0].last
+    # Lines that look like statistics, without anything else, are no training to judge.
     is_stated = last.arguments or training.validations or last.value("num_parameters")
     return training if is_stated else None

@@ -29,7 +29,7 @@ ALIKE = {"bleu_fairseq": "bleu_tok_moses"}  # both without compounds split
 Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)?)?$")]
 
 
-class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A published cost in BLEU. It applies to findings with `cause` equal to `what`, with `amount`
     between `at_least` and `at_most` ('': any size), on the listed `corpora`.
     """
@@ -53,6 +53,7 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         is_known = self.what == finding.cause and corpus in self.corpora.split()
         if not is_known or self.systems not in ("", kind):
             return False
+        # A cost without bounds counts for any size.
         if not self.at_least and not self.at_most:
             return True
         low, high = float(self.at_least or 0), float(self.at_most or math.inf)
@@ -63,13 +64,14 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """The bounds in BLEU, negative if the difference raises the score."""
         low = float(self.cost_low)
         high = None if self.cost_high == WHOLE_SCORE else float(self.cost_high)
+        # A gain is a negative cost, so that the bounds change places.
         if self.direction == "raises":
             low, high = -(high or 0.0), -low
         source = f"{self.evidence}; {self.source}"
         return Cost(low=low, high=high, certainty=self.certainty, source=source)
 
 
-def read_costs() -> list[PublishedCost]:
+def read_costs() -> list[_PublishedCost]:
     """Return every measured cost of a difference: the published costs and those planted in the
     demo.
 
@@ -77,7 +79,7 @@ def read_costs() -> list[PublishedCost]:
         TableError: if a file is malformed.
     """
     paths = (PUBLISHED_FOLDER / "costs.csv", Path(__file__).parent / "planted.csv")
-    return [cost for path in paths for _, cost in read_rows(path, PublishedCost)]
+    return [cost for path in paths for _, cost in read_rows(path, _PublishedCost)]
 
 
 def add_costs(diagnosis: Diagnosis) -> Diagnosis:
@@ -90,6 +92,7 @@ def add_costs(diagnosis: Diagnosis) -> Diagnosis:
     findings = []
     for finding in diagnosis.findings:
         cost = finding.cost
+        # A symptom has the cost of its cause, which must not be counted twice.
         if cost is None and not finding.is_symptom:
             cost = _published_cost(finding, diagnosis, costs)
         findings.append(msgspec.structs.replace(finding, cost=cost))
@@ -107,17 +110,15 @@ def is_incomparable(finding: Finding) -> bool:
 
 def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings by rank: findings that make the score incomparable, costs measured on
-    this run, published costs, unknown costs, findings that raise the score, symptoms, and findings
-    that do not concern the BLEU of a test set.
+    this run, published costs, unknown costs, findings that raise the score, and symptoms.
 
     Among costs of one kind the highest comes first, then the best known. The order of the checks
     decides between equals.
     """
 
-    def key(finding: Finding) -> tuple[bool, bool, bool, int, float, int]:
+    def key(finding: Finding) -> tuple[bool, bool, int, float, int]:
         cost = finding.cost or UNKNOWN_COST
         return (
-            bool(finding.concerns),
             finding.is_symptom,
             not is_incomparable(finding),
             _kind(cost),
@@ -129,6 +130,7 @@ def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _kind(cost: Cost) -> int:
+    # What raises the score does not explain why it is low.
     if cost.is_gain:
         return 3
     if not cost.source:
@@ -136,15 +138,18 @@ def _kind(cost: Cost) -> int:
     return 1 if cost.certainty else 0
 
 
-def _published_cost(finding: Finding, diagnosis: Diagnosis, costs: Sequence[PublishedCost]) -> Cost:
+def _published_cost(
+    finding: Finding, diagnosis: Diagnosis, costs: Sequence[_PublishedCost]
+) -> Cost:
     """Return the published cost of a finding. It ranges from the lowest to the highest of all
     published costs that apply to the finding, and has the lowest certainty among them.
     """
+    # Costs are published for base and big. Rows of Table 3 are variations of base.
     kind = "big" if diagnosis.system.startswith("big") else "base"
     published = [row.cost for row in costs if row.concerns(finding, diagnosis.corpus, kind)]
-    if finding.cause.startswith("definition "):
-        metric = finding.cause.removeprefix("definition ")
-        published += _definition_costs(metric, diagnosis.corpus)
+    if finding.cause == "definition":
+        published += _definition_costs(str(finding.evidence[0].value), diagnosis.corpus)
+    # A guess from a different corpus would be worse than none.
     if not published:
         return UNKNOWN_COST
     most = max(cost.most for cost in published)

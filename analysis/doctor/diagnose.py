@@ -7,23 +7,26 @@ paper's tables.
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from aiayn.facts.trainings import ANY
 from aiayn.known_good.targets import make_target
 from aiayn.printed import PAPER_SCALE, evaluations_of, is_asked_for
 from aiayn.records import read_train_record
 from aiayn.spec.system import Overrides, overridden, read_corpus, read_system
-from analysis.doctor import check_problems, check_training, check_translation
+from analysis.doctor.check_problems import check_problems, concerns_bleu
+from analysis.doctor.check_training import check_divergence, check_start
+from analysis.doctor.check_translation import check_definition, check_lengths
 from analysis.doctor.collect import collect_folder, collect_run
 from analysis.doctor.costs import add_costs
-from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Claim, Diagnosis
+from analysis.doctor.types import Case, Checked, Claim, Diagnosis, Finding
 
-# Each check is a function `check_<key>` in one of these modules.
-_FUNCTIONS = vars(check_training) | vars(check_translation) | vars(check_problems)
-CHECKS: dict[str, Callable[[Case], Answer]] = {
-    name: _FUNCTIONS[f"check_{name}"] for name in WORDS_BY_CHECK
-}
+# Their order decides between findings of equal cost.
+CHECKS: tuple[Callable[[Case], Checked], ...] = (
+    check_problems,
+    check_divergence,
+    check_start,
+    check_lengths,
+    check_definition,
+)
 
 
 def diagnose_run(
@@ -33,6 +36,7 @@ def diagnose_run(
     its system's own values.
     """
     train = read_train_record(path, runs_folder)
+    # The folder of a record has the name of its scale.
     scale = path.relative_to(results_folder).parts[0]
     claim = make_claim(train.run, scale, train.system, train.corpus, overrides)
     case = collect_run(results_folder, train, claim)
@@ -51,9 +55,11 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
     Raises:
         ConfigError: if the scale, system or corpus does not exist.
     """
+    # The system's own file counts, and not the spec in the record, which may have the fault.
     spec = overridden(read_system(system, scale), overrides)
     corpus = read_corpus(corpus_name)
     pair = corpus.language_pair
+    # A system that the paper does not print has no average to compare with.
     evaluations = evaluations_of(pair, system) if is_asked_for(pair, system) else []
     claim = Claim(
         name,
@@ -78,9 +84,17 @@ def diagnose(case: Case, no_log: str = "none") -> Diagnosis:
     until `costs` ranks them. If there is no log, `no_log` replaces its path in the texts.
     """
     claim = case.claim
-    outcomes = tuple(
-        msgspec.structs.replace(check(case), check=name) for name, check in CHECKS.items()
-    )
+    findings: list[Finding] = []
+    unchecked = []
+    for check in CHECKS:
+        answer = check(case)
+        if isinstance(answer, str):
+            unchecked.append(answer)
+        else:
+            findings += answer
+    notes = [*case.not_read, *notes_of(case)]
+    if unchecked:
+        notes.append(f"Not checked: {'; '.join(unchecked)}.")
     return Diagnosis(
         name=claim.name,
         scale=claim.target.scale,
@@ -90,39 +104,24 @@ def diagnose(case: Case, no_log: str = "none") -> Diagnosis:
             "log": case.log_path or no_log,
             "translations": ", ".join(dict.fromkeys(case.translation_paths)) or "none",
         },
-        findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
-        outcomes=outcomes,
-        notes=notes_of(case),
+        findings=tuple(findings),
+        notes=tuple(dict.fromkeys(notes)),
         not_judged=not_judged(case),
     )
 
 
-def notes_of(case: Case) -> tuple[str, ...]:
-    """Return a sentence for each file that was not read, for each note of the judge, and for each
-    other number without stated conditions.
+def notes_of(case: Case) -> list[str]:
+    """Return a sentence for each note of the judge, and for each problem of a perplexity or a
+    training cost only.
     """
-    notes = list(case.not_read)
-    unstated: dict[str, list[str]] = {}
-    for problems in case.problems.values():
-        for problem in problems:
-            if not problem.keeps_out:
-                notes.append(f"Note: {problem.text}.")
-            elif not problem.is_stated:
-                number = check_problems.number_of(problem)
-                unstated.setdefault(number, []).append(problem.quantity)
-    unstated.pop("", None)  # a BLEU's are a part of the answer
-    for number, quantities in unstated.items():
-        names = ", ".join(dict.fromkeys(quantities))
-        notes.append(f"Note: not stated, and needed by {number}: {names}.")
-    return tuple(dict.fromkeys(notes))
+    return [f"Note: {problem.text}." for problem in case.problems if not concerns_bleu(problem)]
 
 
 def not_judged(case: Case) -> tuple[str, ...]:
     """Return the quantities that a BLEU requires and that the evidence does not state."""
-    training = check_problems.unstated_quantities(case, "training")
-    if case.training is None:
-        training.insert(0, "the log of the training")
-    translations = check_problems.unstated_quantities(case, "translation")
-    if not case.translation_paths:
-        translations.insert(0, "a translation of the test set")
-    return (*training, *translations)
+    names = [] if case.training is not None else ["the log of the training"]
+    names += [] if case.translation_paths else ["a translation of the test set"]
+    for problem in case.problems:
+        if concerns_bleu(problem) and not problem.is_stated:
+            names.append(problem.quantity)
+    return tuple(dict.fromkeys(names))

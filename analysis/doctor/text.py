@@ -1,16 +1,15 @@
 """Renders a diagnosis for a terminal, at most 100 columns wide: findings with evidence, cost and
-fix, then every check.
+fix.
 """
 
 from collections.abc import Iterable, Iterator
 
 from aiayn.facts.types import show
 from aiayn.terminal import entries, sections, titled, wrapped
-from analysis.doctor.check_problems import shorten
-from analysis.doctor.types import WORDS_BY_CHECK, Answer, Cost, Diagnosis, Finding
+from analysis.doctor.types import Cost, Diagnosis, Finding
 
 LABEL = 11  # columns of the labels of a finding
-CHECK_COLUMN = 40
+MAX_NAMES = 6  # quantities that the headline lists
 NEXT_STEP = (
     "Whether the text of the translations decides their score: `aiayn score`. What a BLEU means"
     " next to the paper's, without any run: `aiayn explain --bleu 26.9 --system base`."
@@ -34,45 +33,31 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
             ("", list(_finding_lines(number, finding)))
             for number, finding in enumerate(diagnosis.findings, 1)
         ),
-        ("", ["Checks"]),
-        ("", [line for outcome in diagnosis.outcomes for line in _outcome_lines(outcome)]),
         ("", wrapped(NEXT_STEP)),
     )
 
 
 def headline(diagnosis: Diagnosis) -> str:
-    """Return in a sentence how many causes and symptoms were found, and what could not be
-    judged.
-    """
-    counts = {"cause": 0, "symptom": 0, "gain": 0, "other number": 0}
-    for finding in diagnosis.findings:
-        if finding.concerns:
-            counts["other number"] += 1
-        elif finding.is_symptom:
-            counts["symptom"] += 1
-        elif finding.cost is not None and finding.cost.is_gain:
-            counts["gain"] += 1
-        else:
-            counts["cause"] += 1
-    counted = ", ".join(
-        f"{number} {noun}{'s' * (number > 1)}" for noun, number in counts.items() if number
-    )
-    num_made = sum(not outcome.missing for outcome in diagnosis.outcomes)
-    checks = f"{num_made} of {len(diagnosis.outcomes)} checks could be made"
-    unknown = ""
-    if diagnosis.not_judged:
-        unknown = f"; not judged, as nothing states it: {shorten(diagnosis.not_judged)}"
-    if counted:
-        return f"Found: {counted}; {checks}{unknown}."
-    if diagnosis.not_judged:
-        return f"Nothing differs in what could be judged; {checks}{unknown}."
-    return f"No difference from the claim is found; {checks}."
+    """Return in a sentence how many differences were found, and what could not be judged."""
+    number, unstated = len(diagnosis.findings), diagnosis.not_judged
+    if not number and not unstated:
+        return "No difference from the claim is found."
+    text = "Nothing differs in what could be judged"
+    if number:
+        text = f"Found: {number} difference{'s' if number > 1 else ''}"
+    if unstated:
+        names = list(unstated[:MAX_NAMES])
+        if len(unstated) > MAX_NAMES:
+            names.append(f"and {len(unstated) - MAX_NAMES} more")
+        text += f"; not judged, as nothing states it: {', '.join(names)}"
+    return f"{text}."
 
 
 def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
     yield from wrapped(f"{number}. {finding.title}", "", "   ")
     shown_place = ""
     for problem in finding.evidence:
+        # Several facts of one line have its place once.
         if problem.place != shown_place:
             shown_place = problem.place
             yield from _labelled("evidence", shown_place)
@@ -91,27 +76,18 @@ def words_of_cost(cost: Cost) -> str:
 
     A cost of unknown size is its words.
     """
+    # Such a cost is known in words only.
     if cost.low is None:
         return cost.words
     bounds = [cost.low, cost.high]
     if cost.is_gain:
+        # The sign is in the word `adds`, and the lower number comes first.
         bounds = [abs(cost.high or 0.0), abs(cost.low)]
     amount = " to ".join(
         dict.fromkeys("all" if bound is None else f"{bound:.1f}" for bound in bounds)
     )
     how_sure = "".join(f", {words}" for words in (cost.words, cost.certainty) if words)
     return f"{'adds ' if cost.is_gain else ''}{amount} BLEU{how_sure}: {cost.source}"
-
-
-def _outcome_lines(outcome: Answer) -> Iterator[str]:
-    subject = WORDS_BY_CHECK[outcome.check]
-    if outcome.findings:
-        mark, text = "FOUND", "; ".join(finding.title for finding in outcome.findings)
-    elif outcome.missing:
-        mark, text = "-", f"not checked: {outcome.missing}"
-    else:
-        mark, text = "ok", outcome.seen
-    yield from wrapped(f"{mark:<7}{subject:<{CHECK_COLUMN - 9}}{text}", "  ", " " * CHECK_COLUMN)
 
 
 def _labelled(label: str, text: str) -> Iterable[str]:

@@ -1,6 +1,4 @@
-"""Defines the types of the doctor (claim, evidence, outcome of a check, diagnosis), the list of
-checks, and the texts of findings.
-"""
+"""Defines the types of the doctor (claim, evidence, finding, diagnosis) and texts of findings."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from aiayn.facts.trainings import Problem, Target, Training, Translation
+from aiayn.facts.trainings import Generation, Problem, Target, Training
 from aiayn.printed import read_rows
 from aiayn.spec.system import CorpusSpec
 
@@ -40,15 +38,15 @@ class Case(msgspec.Struct, kw_only=True):
     """The evidence on a claim. None or an empty value means that this evidence is absent.
 
     `translations` come from logs only. `translation_paths` covers logs and records. `problems`
-    contains what the judge found in the `training` and in each translation. `not_read` has a
+    contains what the judge found in the training and in each translation. `not_read` has a
     sentence for each file that could not be read.
     """
 
     claim: Claim
     training: Training | None = None
-    translations: list[Translation] = []
+    generations: list[Generation] = []
     translation_paths: list[str] = []
-    problems: dict[str, list[Problem]] = {}
+    problems: list[Problem] = []
     not_read: list[str] = []
 
     @property
@@ -58,10 +56,10 @@ class Case(msgspec.Struct, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a fault in BLEU, positive if it lowers the score; without `low` the cost is not
-    known as a number, and without `high` the whole score may be lost.
+    """The cost of a fault in BLEU, positive if it lowers the score. Without `low` the cost is not
+    known as a number. Without `high` the whole score may be lost.
 
-    `certainty` is '' for a cost measured on this run; else how well the cost itself is known:
+    `certainty` is '' for a cost measured on this run. Otherwise it says how well the cost is known:
     `confirmed` (a second measurement, or the number's author), `measured` (the effect, its cause
     inferred), `suspected`, `planted`. An unknown cost has only `words`.
     """
@@ -92,8 +90,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     `cause` and `amount` use the vocabulary of published/costs.csv: a quantity, and its value or the
     ratio to the system's value. The cost comes from publications on the same corpus, or is computed
-    from the log. Because of the difference, the number `concerns` does not appear in the tables (''
-    means the BLEU of a test set).
+    from the log.
     """
 
     cause: str
@@ -102,7 +99,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: str
     amount: float | None = None
     cost: Cost | None = None
-    concerns: str = ""
 
     @property
     def is_symptom(self) -> bool:
@@ -110,24 +106,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return self.cause in ("lengths", "bleu")
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a check: its findings, or what was as expected (`seen`), or why the check
-    could not be made (`missing`). `diagnose` sets `check`.
-    """
-
-    check: str = ""
-    findings: tuple[Finding, ...] = ()
-    seen: str = ""
-    missing: str = ""
+# A check returns its findings, or a few words that say what it could not check, and why.
+Checked = Sequence[Finding] | str
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer: findings, ranked, and the outcome of every check in the order of the
-    checks.
+    """The whole answer, with its findings ranked.
 
-    `notes` are sentences on what is unusual or could not be read. `not_judged` lists required
-    quantities that neither a log nor a record states. If it is not empty, the answer cannot be "no
-    difference".
+    `notes` are sentences on what is unusual, could not be read or could not be checked.
+    `not_judged` lists required quantities that neither a log nor a record states. If it is not
+    empty, the answer cannot be "no difference".
     """
 
     name: str
@@ -136,57 +124,37 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     corpus: str
     files: dict[str, str]
     findings: tuple[Finding, ...]
-    outcomes: tuple[Answer, ...]
     notes: tuple[str, ...] = ()
     not_judged: tuple[str, ...] = ()
 
 
-# The checks with their subjects, in the order in which they are made.
-WORDS_BY_CHECK = {
-    "training": "facts of the training",
-    "divergence": "a training that holds",
-    "start": "a decoder that attends",
-    "translation": "facts of the translations",
-    "lengths": "length of translations",
-    "definition": "definition of the scores",
-}
-
-
-class KnownFinding(msgspec.Struct, frozen=True):
+class _KnownFinding(msgspec.Struct, frozen=True):
     """A row of findings.csv: the cause, as in published/costs.csv, and templates for title and
     fix.
     """
 
-    name: str
     cause: str
     title: str
     fix: str
 
 
 KNOWN_FINDINGS = {
-    known.name: known
-    for _, known in read_rows(Path(__file__).parent / "findings.csv", KnownFinding)
+    known.cause: known
+    for _, known in read_rows(Path(__file__).parent / "findings.csv", _KnownFinding)
 }
 
 
 def make_finding(
-    name: str, evidence: Sequence[Problem], *, cost: Cost | None = None, **values: Any
+    cause: str, evidence: Problem, *, cost: Cost | None = None, **values: Any
 ) -> Finding:
-    """Make the finding with this name in findings.csv. `values` fills the fields of its
+    """Make the finding with this cause in findings.csv. `values` fills the fields of its
     templates.
     """
-    texts = KNOWN_FINDINGS[name]
+    texts = KNOWN_FINDINGS[cause]
     return Finding(
-        cause=texts.cause.format(**values),
+        cause=cause,
         title=texts.title.format(**values),
         fix=texts.fix.format(**values),
-        evidence=tuple(evidence),
+        evidence=(evidence,),
         cost=cost,
     )
-
-
-def outcome_of(findings: Sequence[Finding], seen: Sequence[str], missing: str) -> Answer:
-    """Return the outcome of a check: its findings, else what was seen, else what is missing."""
-    if findings:
-        return Answer(findings=tuple(findings))
-    return Answer(seen="; ".join(seen)) if any(seen) else Answer(missing=missing)

@@ -33,7 +33,7 @@ CORPUS_NOTE = (
     " reference tokens, are compared."
 )
 COST_NOTE = "Cost: seconds of all starts x GPUs x sustained rate of the GPU that the log states."
-MAX_NOTES = 12  # of unusual facts; the table of logs has all
+MAX_NOTES = 12  # of unusual facts: the table of logs has all
 
 
 Rows = Sequence[tuple[Target, list[Training]]]  # a row is there once for each version
@@ -44,6 +44,7 @@ def frame_of_logs(rows: Rows, hardware: HardwareSpec) -> Frame:
     gpus = {training.gpu for _, trainings in rows for training in trainings}
     unknown = []
     for gpu in sorted(gpus - {""}):
+        # Without a rate the cell is empty, and the footnote says why.
         if hardware.find_gpu(gpu) is None:
             unknown.append(
                 f"{gpu}: not in hardware.yaml, so no cost; add its sustained rate there."
@@ -62,13 +63,14 @@ def frame_of_logs(rows: Rows, hardware: HardwareSpec) -> Frame:
 
 def _notes(rows: Rows) -> list[str]:
     """Return a footnote for each unusual fact of the shown numbers, with the rows that have it."""
+    # Most seeds have the same unusual facts, so each is told once.
     systems_by_text: dict[str, dict[str, None]] = {}
     for target, trainings in rows:
         problems: list[Problem] = []
         for training in trainings:
             problems += training.problems
-            for translation in training.translations:
-                problems += translation.problems if translation.value is not None else []
+            for generation in training.generations:
+                problems += generation.problems if generation.value is not None else []
         for note in problems:
             if not note.keeps_out:
                 text = f"{note.label}, usually {note.expected}: {note.why}"
@@ -87,6 +89,7 @@ def _lines_of_table2(rows: Rows, hardware: HardwareSpec) -> Iterator[Line]:
     """Yield the lines below each row of Table 2: the BLEU of a test set, and footnote 5's cost, GPU
     seconds x sustained rate.
     """
+    # A row of Table 2 may have two systems, such as big and big_enfr.
     names = dict.fromkeys((join.row, join.system) for join in read_cells() if join.table == 2)
     for name, system in names:
         for target, trainings in _ordered([row for row in rows if row[0].system == system]):
@@ -101,6 +104,7 @@ def _lines_of_table2(rows: Rows, hardware: HardwareSpec) -> Iterator[Line]:
 def _training_cost(target: Target, trainings: Sequence[Training], hardware: HardwareSpec) -> Number:
     costs = {}
     for training in trainings:
+        # A cost needs its own facts: a GPU with a rate, and the time of all starts.
         is_used = bool(training.gpu) and "cost" in training.filled
         gpu = hardware.find_gpu(training.gpu) if is_used else None
         seconds = training.gpu_seconds
@@ -111,6 +115,7 @@ def _training_cost(target: Target, trainings: Sequence[Training], hardware: Hard
 
 def _lines_of_table3(rows: Rows) -> Iterator[Line]:
     """Yield the lines below each row of Table 3: a dev set's BLEU, and the training's numbers."""
+    # Table 3 has En-De only.
     for target, trainings in _ordered([row for row in rows if row[0].language_pair == "en-de"]):
         numbers = {"bleu_dev": _bleu(target, trainings, "dev")}
         for column, metric in METRIC_BY_COLUMN.items():
@@ -127,6 +132,7 @@ def _line(
     rows: Rows,
     numbers: dict[str, tuple[Number, ...]],
 ) -> Line:
+    # The version tells two lines of a row apart. Otherwise it is in the table of logs.
     has_versions = [other for other, _ in rows].count(target) > 1
     version = f"; {trainings[0].version}" if has_versions else ""
     return Line(
@@ -149,6 +155,7 @@ def _bleu(target: Target, trainings: Sequence[Training], role: str) -> tuple[Num
     """
     numbers = []
     quantity = f"BLEU ({role})"
+    # Scores by different definitions are different numbers, and never in one mean.
     for (metric, settings), translation_by_name in scored(trainings, role).items():
         values = {name: member.value for name, member in translation_by_name.items()}
         numbers.append(_number(target, trainings, metric, quantity, values, settings))
@@ -171,6 +178,8 @@ def _number(
     for training in trainings:
         value = value_by_name.get(training.name)
         if value is not None:
+            # A training without a record has no run. The frame needs one for the list behind a
+            # number.
             status = RunStatus(state="finished", run=training.name)
             run = Run(
                 corpus="", system=system, seed=training.seed, hardware=training.gpu, status=status

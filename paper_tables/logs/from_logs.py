@@ -8,16 +8,17 @@ import logging
 import posixpath
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from aiayn.errors import RecordError
-from aiayn.facts.jobs import join_jobs
-from aiayn.facts.listing import LeftOut, Listing, list_folder, not_read, reason_not_read
+from aiayn.facts.join import join_logs
+from aiayn.facts.listing import Listing, list_folder, not_read, reason_not_read
 from aiayn.facts.reader import read_log
-from aiayn.facts.trainings import Jobs, Training
+from aiayn.facts.trainings import JoinedLogs, Training
 from aiayn.facts.types import LogFile
-from aiayn.known_good.rows import judge_jobs, rows_of
+from aiayn.known_good.rows import judge_logs, rows_of
 from aiayn.known_good.targets import read_targets
 from aiayn.provenance import commit_label, utc_now
 from aiayn.spec.hardware import read_hardware
@@ -28,15 +29,26 @@ from paper_tables.logs.tables import lay_out_logs
 from paper_tables.names import joined, name_of_key
 from paper_tables.render.report import TITLE, Origin, Statement, render_page
 from paper_tables.render.tables import REPORT_NAME, write_table, write_text
-from paper_tables.scale_results import RecordedResults
+from paper_tables.scale_results import RecordedResults, RecordFault
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 
 MAX_NAMES = 6  # rows or files that a sentence lists
-LOGS_PAGE_NAME = "logs.html"  # the page of the logs, if report.html is the page of a scale
 FEW_LOGS = 20  # are read in a second, and their table is short enough to come first
 logger = logging.getLogger(__name__)
 NO_VERDICT = "No verdict: a log's BLEU is of another definition than the printed one."
+
+
+class Made(NamedTuple):
+    """The pages in the order of reading, one sentence for each file that was not read, the tables,
+    one sentence on what was read, and the records that the tables leave out.
+    """
+
+    pages: tuple[Path, ...]
+    not_read: tuple[str, ...]
+    tables: tuple[Table, ...]
+    summary: str
+    faults: tuple[RecordFault, ...] = ()
 
 
 def make_page_of_logs(
@@ -44,62 +56,67 @@ def make_page_of_logs(
     recorded_by_scale: Mapping[str, RecordedResults],
     output_folder: Path,
     config_folder: Path,
-) -> tuple[Path, tuple[str, ...], list[Table], str]:
-    """Write tables/ and the page of the logs.
+) -> Made:
+    """Write tables/ and report.html of the logs.
 
     Tables 2 and 3 from logs show only trainings that have no records. The two tables are absent if
     all trainings have records.
-
-    Returns:
-        (path of the page, one sentence for each file that could not be read, the tables, one
-        sentence on what was read). The page is `logs.html` if all numbers come from the records of
-        one scale, because `report.html` is then the page of the scale.
 
     Raises:
         RecordError: if a folder cannot be read.
         ConfigError: if a system or the hardware file cannot be read.
     """
-    root, files, left_out = _read_files(listing_by_folder)
-    _require_logs(listing_by_folder, files, left_out, recorded_by_scale)
-    jobs = judge_jobs(join_jobs(files), read_targets(SCALES, config_folder), root)
-    scale_by_name = _scale_by_name(jobs.trainings, recorded_by_scale)
-    unrecorded = [training for training in jobs.trainings if training.name not in scale_by_name]
+    root, files = _read_files(listing_by_folder)
+    _require_logs(listing_by_folder, files, recorded_by_scale)
+    num_logs = sum(len(listing.log_paths) for listing in listing_by_folder.values())
+    logs = judge_logs(join_logs(files), read_targets(SCALES, config_folder), root)
+    scale_by_name = _scale_by_name(logs.trainings, recorded_by_scale)
+    # A record has a BLEU by definition and all attempts, so it counts and not the log.
+    unrecorded = [training for training in logs.trainings if training.name not in scale_by_name]
     rows = rows_of(unrecorded)
-    table_of_logs = compact(lay_out_logs(jobs, scale_by_name, left_out))
+    table_of_logs = compact(lay_out_logs(logs, scale_by_name))
     tables = []
     if unrecorded or not recorded_by_scale:
         frame = frame_of_logs(rows, read_hardware(config_folder / "hardware.yaml"))
         tables = [compact(lay_out_table2(frame)), compact(lay_out_table3(frame))]
-    for table in (*tables, table_of_logs):
+    # The reader's own logs come first, unless they are so many that Table 2 would not be found.
+    first_tables = [table_of_logs] if unrecorded and num_logs <= FEW_LOGS else []
+    tables = [*tables, *([] if first_tables else [table_of_logs])]
+    for table in (*first_tables, *tables):
         write_table(table, output_folder / "tables")
-    # Runs of one scale, and no number that comes from a log alone: the scale's page answers first.
-    is_first_page = len(recorded_by_scale) != 1 or bool(rows or jobs.others)
-    links = []
+    # The page of a scale has the numbers of our runs, so this page links to it.
+    facts = []
     banners = []
     for scale, recorded in recorded_by_scale.items():
-        page = f"{scale}/{REPORT_NAME}" if is_first_page else REPORT_NAME
         num_runs = len(recorded.results.train_by_key)
-        links.append(Statement(f"Scale {scale}: {num_runs:,} runs with records.", page))
+        text = f"Scale {scale}: {num_runs:,} runs with records."
+        facts.append(Statement(text, f"{scale}/{REPORT_NAME}"))
         banners += [fault.text for fault in recorded.faults]
-    unread = tuple(not_read(files, left_out))
-    num_averaged = sum(len(trainings) for _, trainings in rows)
-    page_path = output_folder / (REPORT_NAME if is_first_page else LOGS_PAGE_NAME)
-    begins_with_logs = bool(unrecorded) and len(files) <= FEW_LOGS
+    num_trainings, num_generations = len(logs.trainings), len(logs.generations)
+    facts.append(Statement(f"{num_trainings:,} trainings, {num_generations:,} translations."))
+    unread = tuple(not_read(files))
+    if unread:
+        facts.append(Statement(f"{len(unread):,} files or folders are not read.", "#logs"))
     page_text = render_page(
         f"{TITLE}, from logs: {', '.join(map(_name, listing_by_folder))}",
-        _sentence(jobs, rows, scale_by_name),
-        tables if begins_with_logs else [*tables, table_of_logs],
+        _sentence(num_logs, logs, rows, scale_by_name),
+        tables,
         (),
         Origin(made=utc_now(), commit=commit_label(), so_far=False),
         lead=[NO_VERDICT] if unrecorded else [],
         banners=banners,
-        first_tables=[table_of_logs] if begins_with_logs else [],
-        facts=[*links, *_facts(jobs, len(unread))],
+        first_tables=first_tables,
+        facts=facts,
     )
-    write_text(page_text, page_path)
-    num_logs, num_trainings = len(files), len(jobs.trainings)
-    summary = f"{num_logs:,} logs, {num_trainings:,} trainings, {num_averaged:,} of them in tables"
-    return page_path, unread, [*tables, table_of_logs], summary
+    write_text(page_text, output_folder / REPORT_NAME)
+    num_averaged = sum(len(trainings) for _, trainings in rows)
+    return Made(
+        pages=(output_folder / REPORT_NAME,),
+        not_read=unread,
+        tables=(*tables, *first_tables),
+        summary=f"{num_logs:,} logs, {num_trainings:,} trainings, {num_averaged:,} of them in"
+        " tables",
+    )
 
 
 def _name(folder: Path) -> str:
@@ -109,7 +126,6 @@ def _name(folder: Path) -> str:
 def _require_logs(
     listing_by_folder: Mapping[Path, Listing],
     files: Sequence[LogFile],
-    left_out: Sequence[LeftOut],
     recorded_by_scale: Mapping[str, RecordedResults],
 ) -> None:
     """Require that the folders have something of fairseq's, or records.
@@ -117,10 +133,10 @@ def _require_logs(
     Raises:
         RecordError: with the kinds of file that are there.
     """
+    # A page without a number would look like success.
     if recorded_by_scale or any(file.sections for file in files):
         return
     seen = [reason_not_read(file) for file in files]
-    seen += [f"{left.what}, {left.why}" if left.is_count else left.why for left in left_out]
     kinds = "; ".join(list(dict.fromkeys(seen))[:MAX_NAMES]) or "no file at all"
     more = f"; and {len(seen) - MAX_NAMES:,} more" if len(seen) > MAX_NAMES else ""
     names = ", ".join(str(folder) for folder in listing_by_folder)
@@ -141,6 +157,7 @@ def _scale_by_name(
             scale_by_run[train.run] = scale
     scale_by_name = {}
     for training in trainings:
+        # A log of ours has the same name in each run, so its folder tells which run it is.
         folder = posixpath.dirname(training.first.path)
         run = posixpath.basename(folder)  # a run's folder has its name
         if run in scale_by_run:
@@ -150,35 +167,37 @@ def _scale_by_name(
 
 def _read_files(
     listing_by_folder: Mapping[Path, Listing],
-) -> tuple[Path, list[LogFile], list[LeftOut]]:
-    """Return the root of the logs ('.' for several folders), each log, and what is not read."""
+) -> tuple[Path, list[LogFile]]:
+    """Return the root of the logs ('.' for several folders), and each file, also if not read."""
     is_single = len(listing_by_folder) == 1
-    left_out: list[LeftOut] = []
     files: list[LogFile] = []
     num_logs = sum(len(listing.log_paths) for listing in listing_by_folder.values())
     if num_logs > FEW_LOGS:
         logger.info(f"reading {num_logs:,} logs, some twenty a second")
     for folder, listing in listing_by_folder.items():
+        # Two folders may hold files of the same name.
         prefix = "" if is_single else f"{folder.as_posix()}/"
         for path in listing.log_paths:
             files.append(read_log(folder / path, f"{prefix}{path}"))
-        for left in listing.left_out:
-            left_out.append(msgspec.structs.replace(left, path=f"{prefix}{left.path}"))
-    return next(iter(listing_by_folder)) if is_single else Path(), files, left_out
+        for file in listing.unread:
+            files.append(msgspec.structs.replace(file, path=f"{prefix}{file.path}"))
+    return next(iter(listing_by_folder)) if is_single else Path(), files
 
 
-def judged_folder(folder: Path) -> Jobs:
-    """Return all jobs below a folder, with their rows and problems."""
-    root, files, _ = _read_files({folder: list_folder(folder)})
-    return judge_jobs(join_jobs(files), read_targets(SCALES), root)
+def judged_folder(folder: Path) -> JoinedLogs:
+    """Return all logs below a folder, with their rows and problems."""
+    root, files = _read_files({folder: list_folder(folder)})
+    return judge_logs(join_logs(files), read_targets(SCALES), root)
 
 
-def _sentence(jobs: Jobs, rows: Rows, recorded: Collection[str]) -> str:
+def _sentence(num_logs: int, logs: JoinedLogs, rows: Rows, recorded: Collection[str]) -> str:
     """Return what was read and what it fills, in a sentence."""
-    num_logs, num_trainings = len(jobs.file_by_path), len(jobs.trainings)
+    num_trainings = len(logs.trainings)
+    # Nothing of the logs is in a table of this page, so rows would only confuse.
     if len(recorded) == num_trainings and num_trainings:
         return f"{num_logs:,} logs of {num_trainings:,} trainings, whose records fill the tables."
     num_averaged = sum(len(trainings) for _, trainings in rows)
+    # A row is there once for each version.
     names = list(dict.fromkeys(name_of_key(target.system) for target, _ in rows))
     beginning = f"{num_logs:,} logs read: {num_averaged:,} of {num_trainings:,} trainings fill"
     if not names:
@@ -186,12 +205,3 @@ def _sentence(jobs: Jobs, rows: Rows, recorded: Collection[str]) -> str:
     if len(names) > MAX_NAMES:
         names[MAX_NAMES:] = [f"{len(names) - MAX_NAMES} more"]
     return f"{beginning} the {'row' if len(names) == 1 else 'rows'} {joined(names)}."
-
-
-def _facts(jobs: Jobs, num_not_read: int) -> list[Statement]:
-    """Return how many jobs were read, and how many files were not."""
-    num_trainings, num_translations = len(jobs.trainings), len(jobs.translations)
-    facts = [Statement(f"{num_trainings:,} trainings, {num_translations:,} translations.")]
-    if num_not_read:
-        facts.append(Statement(f"{num_not_read:,} files or folders are not read.", "#logs"))
-    return facts

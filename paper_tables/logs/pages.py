@@ -8,7 +8,6 @@ layout as the tables that the workflow makes. `from_logs` reads all other logs.
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from aiayn.facts.listing import Listing, list_folder
 from aiayn.packed import unpacked_name
@@ -16,38 +15,22 @@ from aiayn.provenance import commit_label, utc_now
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from paper_tables.layout import Table
-from paper_tables.logs.from_logs import make_page_of_logs
+from paper_tables.logs.from_logs import Made, make_page_of_logs
 from paper_tables.make_frame import make_frame
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
-from paper_tables.render.report import Origin, Statement, render_report
+from paper_tables.render.report import Origin, render_report
 from paper_tables.render.tables import REPORT_NAME, make_recorded_tables, write_text
 from paper_tables.scale_results import RecordedResults, RecordFault, gather_from_records
 
 logger = logging.getLogger(__name__)
 
 
-class Made(NamedTuple):
-    """The pages in the order of reading, the records left out of the tables, the files that were
-    not read, Table 2 of the logs or of each scale, and one sentence on what was read.
-    """
-
-    pages: tuple[Path, ...]
-    faults: tuple[RecordFault, ...]
-    not_read: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
-    summary: str = ""
-
-
 def make_tables_from_logs(
     folders: Sequence[Path], output_folder: Path, config_folder: Path = CONFIG_FOLDER
 ) -> Made:
-    """Write the tables of our runs to `<output_folder>/<scale>/`, and of other logs to
-    `<output_folder>/`.
-
-    If all numbers come from the records of a single scale, `report.html` in the output folder is
-    the page of the scale, and `logs.html` lists the logs. Otherwise `report.html` is the page of
-    the logs, and each scale has a `report.html` in its own folder.
+    """Write the page of the logs and the tables of other people's logs to `output_folder`, and page
+    and tables of our runs to `<output_folder>/<scale>/`.
 
     Raises:
         RecordError: if a folder does not exist, if the folders contain neither logs nor records, or
@@ -56,45 +39,42 @@ def make_tables_from_logs(
     """
     listing_by_folder = {folder: list_folder(folder) for folder in _without_nested(folders)}
     recorded_by_scale = _read_records(listing_by_folder.values(), config_folder)
-    page, not_read, tables_of_logs, summary = make_page_of_logs(
-        listing_by_folder, recorded_by_scale, output_folder, config_folder
-    )
-    pages = [page]
-    shown = [table for table in tables_of_logs if table.name == "table2"]
+    logs = make_page_of_logs(listing_by_folder, recorded_by_scale, output_folder, config_folder)
+    # The curves of a scale are drawn from the logs, because records have no curves.
+    log_path_by_run = _logs_of_runs(listing_by_folder)
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
+    pages: list[Path] = []
+    tables: list[Table] = []
+    faults: list[RecordFault] = []
+    summary = logs.summary
     for scale, recorded in recorded_by_scale.items():
         num_runs = len(recorded.results.train_by_key)
         logger.info(f"scale {scale}: making the tables of {num_runs:,} runs")
         folder = output_folder / scale
         frame = make_frame(recorded.results)
-        tables = make_recorded_tables(recorded, frame, folder)
-        shown += [table for table in tables if table.name == "table2"]
-        summary += f"; scale {scale}: {num_runs:,} runs with records"
-        log_path_by_run = _logs_of_runs(listing_by_folder)
+        tables_of_scale = make_recorded_tables(recorded, frame, folder)
         no_attention = None  # in records
         figures = draw_figures(folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention)
         banners = [fault.text for fault in recorded.faults]
-        if page.name == REPORT_NAME:
-            text = render_report(frame, tables, origin, figures, banners=banners)
-            write_text(text, folder / REPORT_NAME)
-            pages.append(folder / REPORT_NAME)
-            continue
-        links = [Statement("What each log fills: the list of logs.", page.name)]
-        # The files of the figures stay in the folder of the scale.
-        placed = None
-        if figures is not None:
-            folder_name = f"{scale}/{FIGURES_FOLDER}"
-            placed = [figure._replace(folder_name=folder_name) for figure in figures]
-        text = render_report(frame, tables, origin, placed, links=links, banners=banners)
-        write_text(text, output_folder / REPORT_NAME)
-        pages = [output_folder / REPORT_NAME, page]
-    faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
-    return Made(tuple(pages), tuple(faults), not_read, tuple(shown), summary)
+        text = render_report(frame, tables_of_scale, origin, figures, banners=banners)
+        write_text(text, folder / REPORT_NAME)
+        pages.append(folder / REPORT_NAME)
+        tables += tables_of_scale
+        faults += recorded.faults
+        summary += f"; scale {scale}: {num_runs:,} runs with records"
+    return Made(
+        pages=(*pages, *logs.pages),
+        not_read=logs.not_read,
+        tables=tuple(table for table in (*tables, *logs.tables) if table.name == "table2"),
+        summary=summary,
+        faults=tuple(faults),
+    )
 
 
 def _without_nested(folders: Sequence[Path]) -> list[Path]:
     """Return each folder once. Leave out folders that are inside another listed folder."""
     folder_by_place: dict[Path, Path] = {}
+    # The same folder may be given under two paths, which would count its trainings twice.
     for folder in folders:
         folder_by_place.setdefault(folder.resolve(), folder)
     distinct = []
@@ -107,6 +87,7 @@ def _without_nested(folders: Sequence[Path]) -> list[Path]:
 def _read_records(listings: Iterable[Listing], config_folder: Path) -> dict[str, RecordedResults]:
     """Return the results of each scale that has a `results/<scale>/` in the folders."""
     results_folders_by_scale: dict[str, list[Path]] = {}
+    # Results of one scale may lie in several folders, such as two machines.
     for listing in listings:
         for folder in listing.scale_folders:
             resolved = folder.resolve()

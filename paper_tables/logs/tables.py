@@ -5,8 +5,8 @@ they do not, and why.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aiayn.facts.listing import LeftOut, reason_not_read
-from aiayn.facts.trainings import Jobs, Problem, Training, Translation
+from aiayn.facts.listing import OTHER_FILES, reason_not_read
+from aiayn.facts.trainings import Generation, JoinedLogs, Problem, Training
 from aiayn.facts.types import show
 from aiayn.printed import PERPLEXITY_METRIC
 from paper_tables.layout import DASH, Column, Table, anchor_of, cell_frame, label, row_of
@@ -17,15 +17,14 @@ MAX_DIFFERENCES = 6  # differences from a row that are listed
 
 
 def lay_out_logs(
-    jobs: Jobs,
+    logs: JoinedLogs,
     scale_by_name: Mapping[str, str],
-    left_out: Sequence[LeftOut] = (),
 ) -> Table:
     """Return the table of all logs: the kind of each, its row or the nearest row, and which of its
     numbers the tables use, which they do not, and why.
 
-    Files that are not logs, and files that could not be read, come last. `scale_by_name` maps the
-    name of a log to a scale if the tables of the scale already contain that run from its records.
+    The number of files that are not logs comes last. `scale_by_name` maps the name of a log to a
+    scale if the tables of the scale already contain that run from its records.
     """
     columns = (
         Column("file", "File", side="label"),
@@ -34,20 +33,22 @@ def lay_out_logs(
         Column("fills", "Fills", side="label"),
         Column("why_not", "Set apart or not filled, and why", side="label"),
     )
+    # Rows are sorted by file at the end, so that each log is next to its neighbours in the folder.
     rows: list[tuple[str, list[dict[str, Any]]]] = []
-    for file in jobs.file_by_path.values():
+    for file in logs.file_by_path.values():
         if problem := reason_not_read(file):
-            rows.append(
-                (file.path, _log_row(file.path, f"{file.num_lines:,} lines", "", "", problem))
-            )
-    for training in jobs.trainings:
+            size = f"{file.num_lines:,} lines" if file.num_lines else "not read"
+            rows.append((file.path, _log_row(file.path, size, "", "", problem)))
+    for training in logs.trainings:
         name = training.name
         fills, unused = _numbers(training)
+        # The records of a run of ours fill the tables, and not its log.
         if name in scale_by_name:
             fills = f"the tables of scale {scale_by_name[name]}, by its records"
         why = _why(unused, training.problems)
         row = _log_row(name, _describe_training(training), _row_words(training), fills, why)
         rows.append((name, row))
+        # A copy has no numbers of its own, but a reader looks for each file.
         for copy in training.copies:
             text = f"{copy}: the same training as {name}: it counts once"
             rows.append((copy, _log_row(copy, "copy of a training", "", "", text)))
@@ -55,14 +56,13 @@ def lay_out_logs(
             if section.path != training.first.path:
                 text = f"a further start of {name}"
                 rows.append((section.path, _log_row(section.name, text, "", "", "")))
-    for translation in jobs.translations:
-        rows.append((translation.name, _translation_row(translation)))
-    for averaging in jobs.averagings:
+    for generation in logs.generations:
+        rows.append((generation.name, _generation_row(generation)))
+    for averaging in logs.averagings:
         output = averaging.value("output") or "no file"
         text = f"average of {len(averaging.averaged_paths)} checkpoints: {output}"
         rows.append((averaging.name, _log_row(averaging.name, text, "", "", "")))
-    listed = [row for _, row in sorted(rows, key=lambda entry: entry[0])]
-    listed += [_log_row(left.path, left.what, "", "", left.why) for left in left_out]
+    rows.sort(key=lambda row: (row[0].endswith(OTHER_FILES), row[0]))
     return Table(
         name="logs",
         title="Logs",
@@ -72,13 +72,14 @@ def lay_out_logs(
             " out."
         ),
         columns=columns,
-        cells=cell_frame(listed),
+        cells=cell_frame([cells for _, cells in rows]),
         first=("file", "row", "fills", "why_not"),
     )
 
 
 def _why(unused: Sequence[str], problems: Sequence[Problem]) -> str:
     """Return problems, each with its reason, and notes, without repetitions."""
+    # Problems come first, because they keep numbers out.
     reasons = [problem.text for problem in problems if problem.keeps_out]
     notes = [problem for problem in problems if not problem.keeps_out]
     texts = [*unused, *dict.fromkeys(reasons)]
@@ -101,27 +102,29 @@ def _log_row(name: str, kind: str, row: str, fills: str, why: str) -> list[dict[
     return row_of(cells, name, "ours" if fills else "printed", anchor=anchor_of(name))
 
 
-def _translation_row(translation: Translation) -> list[dict[str, Any]]:
-    section, training = translation.section, translation.training
+def _generation_row(generation: Generation) -> list[dict[str, Any]]:
+    section, training = generation.section, generation.training
     fills, unused = "", []
-    if translation.bleu is not None:
-        role = translation.role or "test set not stated"
-        score = f"{translation.metric} ({role}) {rounded(translation.bleu, BLEU)}"
-        if translation.value is not None:
+    if generation.bleu is not None:
+        # A BLEU without its definition and test set is no number.
+        role = generation.role or "test set not stated"
+        score = f"{generation.metric} ({role}) {rounded(generation.bleu, BLEU)}"
+        if generation.value is not None:
             fills = score
         else:
             unused = [f"{score} is set apart"]
     number = section.value("num_sentences") or section.num_hypotheses
     size = f"{show(number)} sentences" if number else "sentences not counted"
-    text = f"generation, {size}, {translation.model_path or 'model not named'}"
+    text = f"generation, {size}, {generation.model_path or 'model not named'}"
     row = training.name if training is not None else ""
-    return _log_row(translation.name, text, row, fills, _why(unused, translation.problems))
+    return _log_row(generation.name, text, row, fills, _why(unused, generation.problems))
 
 
 def _describe_training(training: Training) -> str:
     """Describe a training in one line."""
     parts = ["training", f"update {training.last.last_update:,}"]
     parts += [f"seed {training.seed}"] if training.seed is not None else []
+    # fairseq prints `training on 1 GPUs` on a CPU, too.
     num_gpus = training.last.value("num_gpus")
     if training.last.arguments.get("cpu") is True:
         parts.append("CPU")
@@ -137,6 +140,7 @@ def _row_words(training: Training) -> str:
     target = training.target
     if training.row is not None:
         return training.row.name
+    # Statistics that were pasted without a start line fit no row, however near.
     if not training.last.arguments:
         return "unknown: no hyper-parameters in the log"
     if target is None:
@@ -157,6 +161,7 @@ def _numbers(training: Training) -> tuple[str, list[str]]:
     for name, value in training.stated.items():
         unit = " million" if name == "num_parameters" else ""
         number = f"{name} {rounded(value, name)}{unit}"
+        # Each stated number is in one of the two columns, so that nothing is left out in silence.
         (fills if name in training.value_by_metric else unused).append(number)
     if PERPLEXITY_METRIC not in training.stated:
         unused.append(f"no {PERPLEXITY_METRIC}")

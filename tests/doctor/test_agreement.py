@@ -3,7 +3,6 @@ is compared with the row that the tables give it, or with the nearest.
 """
 
 import json
-import re
 import shutil
 import tomllib
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.facts.listing import list_folder
-from aiayn.facts.trainings import Jobs, Problem
+from aiayn.facts.trainings import JoinedLogs, Problem
 from aiayn.facts.types import show
 from aiayn.printed import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_SCALE
 from paper_tables.logs.from_logs import judged_folder
@@ -63,7 +62,7 @@ FOLDERS["slow"] = write_slow_training
 FOLDERS |= {f"changed {name or 'nothing'}": changer(name) for name in ("", *CHANGES)}
 
 
-def claim_of(judged: Jobs) -> list[str]:
+def claim_of(judged: JoinedLogs) -> list[str]:
     """Return the flags that claim the row of the tables, or the nearest."""
     target = judged.trainings[0].target if judged.trainings else None
     if target is None:
@@ -74,39 +73,37 @@ def claim_of(judged: Jobs) -> list[str]:
     return ["--scale", target.scale, "--system", target.system, "--corpus", corpus]
 
 
-def of_tables(judged: Jobs) -> Shown:
+def of_tables(judged: JoinedLogs) -> Shown:
     """Return the stated problems, the quantities that nothing states, and the notes."""
     problems: list[Problem] = []
-    for found in (*judged.trainings, *judged.translations):
+    for found in (*judged.trainings, *judged.generations):
         problems += found.problems
-    kept_out = [one for one in problems if one.keeps_out]
-    stated = set()
-    for one in kept_out:
-        if one.is_stated:
-            value = json.loads(msgspec.json.encode(one.value))  # NaN is null in JSON
-            stated.add((one.quantity, show(value), one.expected, one.line))
-    unstated = {one.quantity for one in kept_out if not one.is_stated}
-    return stated, unstated, {one.text for one in problems if not one.keeps_out}
+    stated, unstated, notes = set(), set(), set()
+    for problem in problems:
+        if {"ppl", "cost"}.issuperset(problem.keeps_out):
+            notes.add(problem.text)  # it keeps no BLEU out
+        elif problem.is_stated:
+            value = json.loads(msgspec.json.encode(problem.value))  # NaN is null in JSON
+            stated.add((problem.quantity, show(value), problem.expected, problem.line))
+        else:
+            unstated.add(problem.quantity)
+    return stated, unstated, notes
 
 
 def of_doctor(printed: str) -> Shown:
     """Return the same of a diagnosis in JSON."""
     diagnosis = json.loads(printed)
     stated = set()
-    for outcome in diagnosis["outcomes"]:
-        for finding in (
-            outcome["findings"] if outcome["check"] in ("training", "translation") else ()
-        ):
-            for one in finding["evidence"]:
-                stated.add((one["quantity"], show(one["value"]), one["expected"], one["line"]))
+    for finding in diagnosis["findings"]:
+        if finding["cause"] not in ("divergence", "start", "lengths", "definition"):
+            for problem in finding["evidence"]:
+                place = problem["expected"], problem["line"]
+                stated.add((problem["quantity"], show(problem["value"]), *place))
     unstated = {name for name in diagnosis["not_judged"] if " " not in name}
     notes = set()
     for sentence in diagnosis["notes"]:
-        text = sentence.removeprefix("Note: ").removesuffix(".")
-        if needed := re.fullmatch(r"not stated, and needed by [^:]+: (.*)", text):
-            unstated |= set(needed[1].split(", "))
-        elif sentence.startswith("Note: "):
-            notes.add(text)
+        if sentence.startswith("Note: "):
+            notes.add(sentence.removeprefix("Note: ").removesuffix("."))
     return stated, unstated, notes
 
 

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from aiayn.facts.trainings import Training, Translation
+from aiayn.facts.trainings import Generation, Training
 from aiayn.facts.types import Section
-from aiayn.known_good.judge import OF_TRANSLATIONS, judge
+from aiayn.known_good.judge import OF_GENERATIONS, judge
 from aiayn.spec.system import Overrides
 from analysis.doctor.costs import PAPER_CORPORA, add_costs
 from analysis.doctor.diagnose import diagnose, make_claim
@@ -31,15 +31,13 @@ def of_settings(settings: Settings, corpus: str) -> Diagnosis:
     )
     section = Section(path="thread", program="generate", line=1)
     section.state("bleu", 0.0)
-    translation = Translation(section=section, target=target, metric=settings.metric)
-    found = {
-        "training": judge(settings.training, target.values, ("train",)),
-        "translation": judge(settings.translation, target.values_of_role("test"), OF_TRANSLATIONS),
-    }
+    generation = Generation(section=section, target=target, metric=settings.metric)
+    found = judge(settings.training, target.values, ("train",))
+    found += judge(settings.generation, target.values_of_role("test"), OF_GENERATIONS)
     case = Case(
         claim=claim,
         training=training,
-        translations=[translation],
+        generations=[generation],
         translation_paths=["thread"],
         problems=found,
     )

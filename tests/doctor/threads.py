@@ -33,7 +33,7 @@ class Settings(NamedTuple):
 
     system: str
     training: tuple[Fact, ...]
-    translation: tuple[Fact, ...]
+    generation: tuple[Fact, ...]
     metric: str
 
 

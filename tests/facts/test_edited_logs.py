@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiayn.facts.trainings import Jobs, Target
+from aiayn.facts.trainings import JoinedLogs, Target
 from aiayn.known_good.targets import read_targets
 from tests.facts.attacks import ATTACKS, HERE, write_attack
 from tests.known_good.folders import filled, judge
@@ -46,7 +46,7 @@ def small_target(form: str) -> Target:
     return msgspec.structs.replace(paper, values=paper.values | sizes | CORPUS | length)
 
 
-def numbers_of(judged: Jobs) -> set[str]:
+def numbers_of(judged: JoinedLogs) -> set[str]:
     """Return all numbers that fill, whichever log they are of."""
     return {name for names in filled(judged).values() for name in names}
 

@@ -11,7 +11,7 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.facts.arguments import parse_arguments
 from aiayn.facts.reader import MAX_SAMPLES, read_log
-from aiayn.facts.templates import Templates, compile_template, read_templates
+from aiayn.facts.templates import compile_template, match_template, read_templates
 from aiayn.facts.types import MAX_MENTIONED, Section, Value
 from tests.logs.factory import BASE as ARGUMENTS
 from tests.logs.factory import Form, LogFormat, TrainingText, namespace, write
@@ -39,7 +39,7 @@ def test_every_version_and_format_states_the_same(
     assert (section.value("pairs_train"), section.value("pairs_valid")) == (4_500_966, 3000)
     assert (section.value("resumed_updates"), section.value("done_seconds")) == (0, 43_200.0)
     assert len(section.samples) == 8
-    assert section.num_mentioned == {}
+    assert section.mentioned == {}
 
 
 @pytest.mark.parametrize(("printed", "value"), [
@@ -70,18 +70,18 @@ def test_a_value_that_two_groups_state_differently_is_kept_twice() -> None:
 
 
 @pytest.mark.parametrize(("template", "message", "fields"), [
-    ("num. {n:int} of {m:int}", "num. 1,024 of 7", (("n", 1024), ("m", 7))),
+    ("num. {n:int} of {m:int}", "num. 1,024 of 7", {"n": 1024, "m": 7}),
     ("num. {n:int}", "num. 1,024 of 7", None), ("num. {n:int}", "num. many", None),
-    ("took {s:float} seconds", "took 1.5e-05 seconds", (("s", 1.5e-05),)),
+    ("took {s:float} seconds", "took 1.5e-05 seconds", {"s": 1.5e-05}),
     ("took {s:float} seconds", "took 1.5.2 seconds", None),
-    ("loaded {p:path} (epoch {:int})", "loaded a b.pt (epoch 3)", (("p", "a b.pt"),)),
-    ("{w:word} ends", "one two ends", None), ("a   b", "a b", ()), ("{{x}} {n:int}", "{x} 1", (("n", 1),)),
+    ("loaded {p:path} (epoch {:int})", "loaded a b.pt (epoch 3)", {"p": "a b.pt"}),
+    ("{w:word} ends", "one two ends", None), ("a   b", "a b", {}), ("{{x}} {n:int}", "{x} 1", {"n": 1}),
 ])  # fmt: skip
 def test_a_template_matches_a_whole_message_with_typed_fields(
-    template: str, message: str, fields: tuple[tuple[str, Value], ...] | None
+    template: str, message: str, fields: dict[str, Value] | None
 ) -> None:
-    match = Templates([(template, "read")]).match(message)
-    assert (None if match is None else match.fields) == fields
+    match = match_template(message, [compile_template(template, "read")])
+    assert match == (None if fields is None else ("read", fields))
 
 
 def test_every_template_has_a_known_kind_and_types() -> None:
@@ -99,7 +99,7 @@ def test_every_template_has_a_known_kind_and_types() -> None:
 def test_an_unknown_line_is_serious_or_not(line: str, is_serious: bool, tmp_path: Path) -> None:
     text = TrainingText().text().replace("\n", f"\n{line}\n", 1)
     section = section_of(tmp_path, text)
-    (quantity,) = section.num_mentioned
+    (quantity,) = section.mentioned
     fact = section.find(quantity)
     assert fact is not None
     assert (fact.line, quantity == "unknown_line") == (2, is_serious)
@@ -111,7 +111,7 @@ def test_what_repeats_is_a_summary(tmp_path: Path) -> None:
     section = section_of(tmp_path, text + noise)
     assert section.num_inner == 8000
     assert len(section.samples) < MAX_SAMPLES
-    assert section.num_mentioned == {"other_lines": 199}
+    assert section.mentioned.keys() == {"other_lines"}
     assert len(section.values("other_lines")) < MAX_MENTIONED
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.facts.trainings import Jobs
+from aiayn.facts.trainings import JoinedLogs
 from tests.known_good.folders import (
     AVERAGED,
     AVERAGING,
@@ -17,12 +17,12 @@ from tests.known_good.folders import (
     PLACE,
     WHOLE,
     filled,
+    generation,
     judge_base,
     judge_texts,
     noted,
     problems_of,
     training,
-    translation,
 )
 from tests.logs.factory import TrainingText, averaging_text
 
@@ -92,8 +92,7 @@ def test_1_a_number_of_five_thousand_digits_is_a_torn_line(tmp_path: Path) -> No
 
 def test_3_what_is_not_a_log_of_a_fairseq_training_is_not_judged(tmp_path: Path) -> None:
     judged = judge_texts(tmp_path, {"preprocess.log": PREPROCESS, "gluon.log": GLUON})
-    assert (judged.trainings, judged.translations) == ([], [])
-    assert judged.file_by_path["preprocess.log"].other_programs == ("preprocess",)
+    assert (judged.trainings, judged.generations) == ([], [])
 
 
 def test_3_the_output_of_preprocess_train_and_generate_is_one_job(tmp_path: Path) -> None:
@@ -129,7 +128,7 @@ def test_7_several_decodings_of_one_training_are_one_seed(tmp_path: Path) -> Non
     }
     judged = judge_base(tmp_path, **others)
     assert len(judged.trainings) == 1
-    assert [one.value for one in judged.translations] == [27.31, 27.05, 27.2]
+    assert [one.value for one in judged.generations] == [27.31, 27.05, 27.2]
 
 
 def test_8_train1_is_read_as_part_of_the_corpus(tmp_path: Path) -> None:
@@ -171,7 +170,7 @@ def test_10_an_average_of_others_is_not_the_last_five(
 ) -> None:
     averaging = averaging_text([f"{PLACE}/{name}" for name in inputs], AVERAGED)
     judged = judge_base(tmp_path, av=averaging)
-    (problem,) = translation(judged).problems
+    (problem,) = generation(judged).problems
     assert (problem.quantity, problem.value, problem.expected) == ("average", expected, "last5")
 
 
@@ -181,7 +180,7 @@ def test_10_updates_are_in_a_row_by_the_interval_of_saving(tmp_path: Path) -> No
     assert filled(judge_base(tmp_path, a=lines, av=averaging_text(paths, AVERAGED))) == ALL
     paths[1:2] = []
     judged = judge_base(tmp_path / "b", a=lines, av=averaging_text(paths, AVERAGED))
-    assert translation(judged).problems[0].value == "4 checkpoints up to checkpoint_20_100000.pt"
+    assert generation(judged).problems[0].value == "4 checkpoints up to checkpoint_20_100000.pt"
 
 
 @pytest.mark.parametrize(("path", "fills"), [
@@ -352,7 +351,7 @@ def test_39_a_checkpoint_that_is_decoded_before_the_training_ends(tmp_path: Path
     training_text = timed(BASE.text())
     early = dev.text().replace("2024-03-02 12:00:00", "2024-03-01 09:00:00")
     judged = judge_base(tmp_path / "a", a=training_text, g=early)
-    assert {one.quantity for one in translation(judged).problems} == {"decoded_after_training"}
+    assert {one.quantity for one in generation(judged).problems} == {"decoded_after_training"}
     late = judge_base(tmp_path / "b", a=training_text, g=dev.text())
     assert filled(late)["g.log"] == ["bleu"]
 
@@ -393,10 +392,10 @@ def three_seeds(**changes: object) -> dict[str, str]:
 def test_40_three_seeds_have_three_decodings(tmp_path: Path) -> None:
     texts = three_seeds()
     copied = judge_texts(tmp_path / "a", texts)
-    assert [one.value for one in copied.translations] == [None] * 3
+    assert [one.value for one in copied.generations] == [None] * 3
     for seed in (1, 2, 3):
         texts[f"g{seed}.log"] = texts[f"g{seed}.log"].replace("66501", f"6650{seed}")
-    assert [one.value for one in judge_texts(tmp_path / "b", texts).translations] == [27.31] * 3
+    assert [one.value for one in judge_texts(tmp_path / "b", texts).generations] == [27.31] * 3
 
 
 def test_40_two_seeds_with_the_same_losses_are_one(tmp_path: Path) -> None:
@@ -443,8 +442,8 @@ def test_47_seconds_and_gpus_concern_the_cost_only(tmp_path: Path) -> None:
 def test_50_interactive_is_not_a_translation_of_a_test_set(tmp_path: Path) -> None:
     dialogue = GENERATION.changed(buffer_size=1, path="model.pt").lines()[0]
     judged = judge_base(tmp_path, g=f"{dialogue}\nS-0\thello\nH-0\t-0.3\thallo\nP-0\t-0.3\n")
-    assert judged.translations == []
-    assert judged.file_by_path["g.log"].other_programs == ("interactive",)
+    assert judged.generations == []
+    assert judged.file_by_path["g.log"].sections == ()
 
 
 def test_51_old_scores_are_refused_by_their_form(tmp_path: Path) -> None:
@@ -463,7 +462,7 @@ def test_52_a_file_of_results_is_the_decoding_of_its_log(tmp_path: Path) -> None
     texts |= {"g.log": generation.text(), "results/generate-test.txt": text}
     judged = judge_texts(tmp_path / "b", texts)
     assert filled(judged) == ALL
-    assert len(judged.translations) == 1
+    assert len(judged.generations) == 1
 
 
 def test_two_scores_below_one_start_line_fill_nothing(tmp_path: Path) -> None:
@@ -471,10 +470,10 @@ def test_two_scores_below_one_start_line_fill_nothing(tmp_path: Path) -> None:
     last = text.splitlines()[-1]
     assert filled(judge_base(tmp_path / "a", g=f"{text}{last}\n")) == ALL
     judged = judge_base(tmp_path / "b", g=text + last.replace("27.31", "29.99") + "\n")
-    assert [one.value for one in judged.translations] == [None, None]
+    assert [one.value for one in judged.generations] == [None, None]
 
 
-def relative_folders(folder: Path) -> Jobs:
+def relative_folders(folder: Path) -> JoinedLogs:
     first = BASE.changed(save_dir="checkpoints")
     second = replace(BASE, final_nll_bits=2.5).changed(save_dir="checkpoints", seed=2)
     texts = {"one/a.log": first.text(), "two/b.log": second.text()}
@@ -489,6 +488,6 @@ def relative_folders(folder: Path) -> Jobs:
 
 def test_a_relative_save_folder_counts_within_the_logs_own_folder(tmp_path: Path) -> None:
     judged = relative_folders(tmp_path)
-    owners = {one.name: one.training for one in judged.translations}
+    owners = {one.name: one.training for one in judged.generations}
     names = {name: owner.name for name, owner in owners.items() if owner is not None}
     assert names == {"one/g.log": "one/a.log", "two/g.log": "two/b.log"}

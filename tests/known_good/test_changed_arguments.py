@@ -75,8 +75,8 @@ def problems_of(folder: Path, rule: Rule | None, value: object = None) -> set[st
         texts |= {"av.log": AVERAGING, "g.log": generation.text()}
     judged = judge_texts(folder, texts)
     if program == "generate":
-        (translation,) = [one for one in judged.translations if one.name == "g.log"]
-        return kept_out_by(translation)
+        (generation,) = [one for one in judged.generations if one.name == "g.log"]
+        return kept_out_by(generation)
     name = "ours/train.log" if is_ours else "a.log"
     (found,) = [one for one in judged.trainings if one.name == name]
     if found.row is None or found.row.system != "base":

@@ -171,5 +171,5 @@ def test_a_log_that_fairseq_wrote_has_no_problem_but_its_size(folder: Path) -> N
     assert len(judged.trainings) == 1
     for one in judged.trainings:
         assert kept_out_by(one) <= OF_SIZE
-    for translation in judged.translations:
-        assert kept_out_by(translation) <= OF_SIZE
+    for generation in judged.generations:
+        assert kept_out_by(generation) <= OF_SIZE

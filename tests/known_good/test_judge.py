@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.facts.jobs import join_jobs
+from aiayn.facts.join import join_logs
 from aiayn.facts.reader import read_log
 from aiayn.facts.types import Fact, Value
-from aiayn.known_good.judge import OF_TRANSLATIONS, find_row, judge
-from aiayn.known_good.rows import judge_jobs
+from aiayn.known_good.judge import OF_GENERATIONS, find_row, judge
+from aiayn.known_good.rows import judge_logs
 from aiayn.known_good.table import Rule, allowed_by, read_table, show_allowed
 from aiayn.known_good.targets import make_target, read_targets
 from aiayn.spec.system import read_system
@@ -64,13 +64,13 @@ def test_a_fact_is_a_problem_if_it_is_not_allowed_not_known_or_not_stated() -> N
 
 def test_a_problem_is_one_sentence_with_its_place() -> None:
     facts = [Fact("a", 1, "x.log", 3), Fact("b", 300, "x.log", 9)]
-    (problem,) = judge(facts, TARGET, OF_TRANSLATIONS, RULES)
+    (problem,) = judge(facts, TARGET, OF_GENERATIONS, RULES)
     assert problem.text == "x.log:9: b 300, expected 100 (why b)"
 
 
 def test_a_note_keeps_nothing_out() -> None:
     facts = [Fact("a", 1, "x.log", 3), Fact("b", 105, "x.log", 4), Fact("c", 5, "x.log", 5)]
-    found = judge(facts, TARGET, OF_TRANSLATIONS, RULES)
+    found = judge(facts, TARGET, OF_GENERATIONS, RULES)
     assert [(note.label, note.keeps_out) for note in found] == [("b 105", ()), ("c 5", ())]
 
 
@@ -129,10 +129,10 @@ def test_only_our_own_trainings_are_compared_with_smaller_scales(tmp_path: Path)
 
 def test_a_claimed_target_of_a_smaller_scale_is_compared_with_a_foreign_log(tmp_path: Path) -> None:
     folder = write(tmp_path, {"a.log": TrainingText().text()})
-    jobs = join_jobs([read_log(folder / "a.log", "a.log")])
+    logs = join_logs([read_log(folder / "a.log", "a.log")])
     demo = [target for target in read_targets(["demo"]) if target.system == "base"][:1]
-    assert judge_jobs(jobs, demo).trainings[0].target is None
-    (claimed,) = judge_jobs(jobs, demo, is_claimed=True).trainings
+    assert judge_logs(logs, demo).trainings[0].target is None
+    (claimed,) = judge_logs(logs, demo, is_claimed=True).trainings
     assert claimed.target is demo[0]
     assert "d_model" in kept_out_by(claimed)
 

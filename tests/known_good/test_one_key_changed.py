@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiayn.facts.trainings import Jobs
+from aiayn.facts.trainings import JoinedLogs
 from tests.known_good.folders import AVERAGED, AVERAGING, BASE, GENERATION, filled, judge, noted
 from tests.logs.factory import OURS, TrainingText, attempts, write
 
@@ -59,7 +59,7 @@ def texts_of(change: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def judge_changed(change: dict[str, Any], folder: Path) -> Jobs:
+def judge_changed(change: dict[str, Any], folder: Path) -> JoinedLogs:
     """Return the judged folder with a change."""
     return judge(write(folder, texts_of(change)))
 
@@ -76,8 +76,7 @@ def test_a_change_keeps_a_number_out_or_is_a_note(name: str, tmp_path: Path) -> 
     clean = judge_changed({}, tmp_path / "clean")
     judged = judge_changed(CHANGES[name], tmp_path / "changed")
     notes, earlier = (
-        set[str]().union(*map(noted, (*one.trainings, *one.translations)))
-        for one in (judged, clean)
+        set[str]().union(*map(noted, (*one.trainings, *one.generations))) for one in (judged, clean)
     )
     is_noted = bool(notes - earlier)
     assert (filled(judged) != filled(clean)) or is_noted or name in HARMLESS

@@ -8,9 +8,9 @@ import pytest
 
 from aiayn.facts.listing import list_folder
 from aiayn.facts.reader import read_log
-from aiayn.facts.trainings import Jobs
+from aiayn.facts.trainings import JoinedLogs
 from aiayn.facts.types import Section
-from tests.known_good.folders import judge, problems_of, training, translation
+from tests.known_good.folders import generation, judge, problems_of, training
 
 FOLDER = Path(__file__).parents[1] / "logs"
 NAMES = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".log", ".txt"))
@@ -21,7 +21,7 @@ def sections_of(name: str) -> tuple[Section, ...]:
 
 
 @pytest.fixture(scope="module")
-def judged() -> Jobs:
+def judged() -> JoinedLogs:
     return judge(FOLDER)
 
 
@@ -36,7 +36,7 @@ def test_every_fixture_is_read() -> None:
     assert all(sections_of(name) for name in NAMES)
 
 
-def test_statistics_pasted_into_a_thread_are_read_but_fill_nothing(judged: Jobs) -> None:
+def test_statistics_pasted_into_a_thread_are_read_but_fill_nothing(judged: JoinedLogs) -> None:
     (section,) = sections_of("fairseq06_pasted.log")
     assert curve_of(section) == [
         (1, 25_000, 3.5),
@@ -48,7 +48,7 @@ def test_statistics_pasted_into_a_thread_are_read_but_fill_nothing(judged: Jobs)
     assert problems_of(judged, "fairseq06_pasted.log") >= {"d_model", "done_seconds", "history"}
 
 
-def test_json_without_times_whose_validations_name_no_update(judged: Jobs) -> None:
+def test_json_without_times_whose_validations_name_no_update(judged: JoinedLogs) -> None:
     (section,) = sections_of("fairseq06_big_enfr.log")
     assert curve_of(section)[-1] == (4, 80_000, 2.0)
     assert section.value("num_gpus") == 128
@@ -65,7 +65,7 @@ def test_json_without_times_whose_validations_name_no_update(judged: Jobs) -> No
 
 
 def test_two_starts_wrapped_by_a_terminal_are_two_trainings_that_never_began(
-    judged: Jobs,
+    judged: JoinedLogs,
 ) -> None:
     sections = sections_of("fairseq09_wrapped.log")
     assert [section.line for section in sections] == [2, 10]
@@ -75,7 +75,7 @@ def test_two_starts_wrapped_by_a_terminal_are_two_trainings_that_never_began(
         assert found >= {"updates", "done_seconds"}
 
 
-def test_a_resumed_training_of_another_model_is_named_by_it(judged: Jobs) -> None:
+def test_a_resumed_training_of_another_model_is_named_by_it(judged: JoinedLogs) -> None:
     (section,) = sections_of("fairseq10_resumed.log")
     assert (section.value("resumed_updates"), section.last_update) == (50_000, 300_000)
     assert section.value("done_seconds") is None
@@ -86,7 +86,7 @@ def test_a_resumed_training_of_another_model_is_named_by_it(judged: Jobs) -> Non
     assert "done_seconds" in differing
 
 
-def test_a_complete_training_of_another_corpus_matches_no_row(judged: Jobs) -> None:
+def test_a_complete_training_of_another_corpus_matches_no_row(judged: JoinedLogs) -> None:
     (section,) = sections_of("fairseq12_iwslt.log")
     assert section.value("num_parameters") == 11_335_680
     assert str(section.value("gpu")).strip() == "GeForce RTX 2080 Ti"
@@ -98,21 +98,21 @@ def test_a_complete_training_of_another_corpus_matches_no_row(judged: Jobs) -> N
 
 
 def test_many_generations_in_one_file_are_apart_and_of_a_changed_model(
-    judged: Jobs,
+    judged: JoinedLogs,
 ) -> None:
-    found = [one for one in judged.translations if one.name.startswith("fairseq12_generations.log")]
+    found = [one for one in judged.generations if one.name.startswith("fairseq12_generations.log")]
     assert [one.bleu for one in found] == [33.0, 33.1, 33.2]
     for one in found:
         assert one.training is training(judged, "fairseq12_iwslt.log")
         assert "generate.model_overrides" in {problem.quantity for problem in one.problems}
 
 
-def test_results_files_are_generations_of_pieces(judged: Jobs) -> None:
+def test_results_files_are_generations_of_pieces(judged: JoinedLogs) -> None:
     unstated = {"generate-test.txt": {"training"}, "generate-cut.txt": {"training", "bleu"}}
     for name, expected in unstated.items():
         (section,) = sections_of(name)
         assert (section.num_hypotheses, section.num_marked > 0) == (8, True)
-        read = translation(judged, name)
+        read = generation(judged, name)
         assert read.metric == "bleu_as_given"
         assert {one.quantity for one in read.problems if not one.is_stated} >= expected
 

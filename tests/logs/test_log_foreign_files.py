@@ -62,9 +62,9 @@ def test_the_steps_of_two_jobs_that_wrote_to_the_same_relative_paths_are_not_mix
     first = BASE.text() + AVERAGING + GENERATION.text()
     judged = judge(write(tmp_path, {"a.out": first, "b.out": second}))
     assert filled(judged)["a.out"] == WHOLE
-    scored = [(one.bleu, one.value) for one in judged.translations]
+    scored = [(one.bleu, one.value) for one in judged.generations]
     assert scored == [(27.31, 27.31), (26.0, None)]
-    (problem,) = judged.translations[1].problems
+    (problem,) = judged.generations[1].problems
     assert problem.label == "average last2"
 
 

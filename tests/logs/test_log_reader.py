@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.facts.jobs import join_jobs
+from aiayn.facts.join import join_logs
 from aiayn.facts.reader import read_log
 from aiayn.facts.statistics import parse_statistics
 from aiayn.facts.trainings import Training
@@ -25,7 +25,7 @@ def read(tmp_path: Path, text: str) -> LogFile:
 def training_in(tmp_path: Path, text: str) -> Training:
     log_file = read(tmp_path, text)
     assert log_file.refusal is None
-    (training,) = join_jobs([log_file]).trainings
+    (training,) = join_logs([log_file]).trainings
     return training
 
 
@@ -44,7 +44,7 @@ def summary(training: Training) -> tuple[object, ...]:
         [(one.epoch, one.update, one.target_tokens) for one in training.epochs],
         [section.value(name) for name in names],
         section.arguments,
-        (section.num_mentioned, section.cut_line),
+        (section.mentioned, section.cut_line),
     )
 
 
@@ -58,10 +58,7 @@ def test_carriage_returns_colours_and_rank_labels_change_nothing(tmp_path: Path)
         assert summary(training_in(tmp_path, changed)) == expected
 
 
-def test_a_bar_that_is_rewritten_for_hours_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("aiayn.facts.text.MAX_LINE_BYTES", 10_000)
+def test_a_bar_that_is_rewritten_for_hours_is_one_line(tmp_path: Path) -> None:
     bar = "".join(
         f"\repoch 001:  {n:3d}/1000 [00:05<00:05, loss=8, num_updates={n}]" for n in range(1, 1000)
     )
@@ -105,7 +102,7 @@ def test_a_start_from_nothing_after_a_crash_forgets_what_came_before(tmp_path: P
 
 def test_the_same_training_twice_in_one_file_is_two(tmp_path: Path) -> None:
     text = TrainingText().text()
-    assert len(join_jobs([read(tmp_path, text * 2)]).trainings) == 2
+    assert len(join_logs([read(tmp_path, text * 2)]).trainings) == 2
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,22 +115,26 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("form", FORMS)
 def test_a_generation_is_read(tmp_path: Path, form: Form) -> None:
     text = replace(GenerationText(), form=form, num_printed=3).text()
-    # A terminal, or a paste into a thread, breaks the last line.
-    broken = text.replace(": BLEU4 = ", ":\nBLEU4 = ")
-    for printed in (text, broken):
-        section = generation_in(tmp_path, printed)
-        assert (section.num_hypotheses, section.num_marked) == (3, 0)
-        assert section.arguments["lenpen"] == 0.6
-        expected = {
-            "num_sentences": 3003,
-            "model_path": "checkpoints/base/averaged.pt",
-            "bleu": 27.31,
-            "bleu_name": "BLEU4",
-            "brevity_penalty": 1.0,
-            "hypothesis_tokens": 66501,
-            "reference_tokens": 64512,
-        }
-        assert {name: section.value(name) for name in expected} == expected
+    section = generation_in(tmp_path, text)
+    assert (section.num_hypotheses, section.num_marked) == (3, 0)
+    assert section.arguments["lenpen"] == 0.6
+    expected = {
+        "num_sentences": 3003,
+        "model_path": "checkpoints/base/averaged.pt",
+        "bleu": 27.31,
+        "bleu_name": "BLEU4",
+        "brevity_penalty": 1.0,
+        "hypothesis_tokens": 66501,
+        "reference_tokens": 64512,
+    }
+    assert {name: section.value(name) for name in expected} == expected
+
+
+def test_a_last_line_that_a_terminal_broke_is_an_unknown_line(tmp_path: Path) -> None:
+    text = GenerationText().text().replace(": BLEU4 = ", ":\nBLEU4 = ")
+    section = generation_in(tmp_path, text)
+    assert section.value("bleu") is None
+    assert "with beam=4" in str(section.values("unknown_line")[0])
 
 
 def test_sacrebleus_form_of_the_last_line_is_read(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def test_a_bleu_is_named_by_what_it_was_computed_on(
         tmp_path,
         {f"{name}.log": replace(GenerationText(), score=score).changed(**arguments).text()},
     )
-    (translation,) = judged_folder(tmp_path).translations
-    assert translation.metric == metric
+    (generation,) = judged_folder(tmp_path).generations
+    assert generation.metric == metric
 
 
 def test_our_runs_count_the_seconds_of_all_attempts(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the page of the shipped runs."""
     output = tmp_path_factory.mktemp("tables")
     assert make_tables_from_logs([PACK_FOLDER], output).faults == ()
-    return output / "report.html"
+    return output / PACK_FOLDER.name / "report.html"
 
 
 def serious(findings: list[Finding]) -> Iterator[Finding]:

@@ -101,7 +101,7 @@ def again(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Again:
 def test_the_figures_of_its_logs_are_drawn(measured: Path, tmp_path: Path) -> None:
     """tests/figures guards the figures of logs, and the page below those of runs."""
     make_tables_from_logs([measured], tmp_path)
-    assert list((tmp_path / "figures").glob("*.svg"))
+    assert list((tmp_path / measured.name / "figures").glob("*.svg"))
 
 
 def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(

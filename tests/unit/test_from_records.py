@@ -13,7 +13,8 @@ from aiayn.__main__ import main
 from aiayn.errors import RecordError
 from aiayn.paths import evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
-from paper_tables.logs.pages import Made, make_tables_from_logs
+from paper_tables.logs.from_logs import Made
+from paper_tables.logs.pages import make_tables_from_logs
 from tests.logs.factory import TrainingText
 from tests.records_factory import BASE_TRAINING, Site, make_site, run_of, write_left, write_training
 
@@ -215,7 +216,7 @@ def test_a_foreign_log_beside_runs_of_ours_has_tables_of_its_own(
     made = make_tables_from_logs(
         [site.results_folder, tmp_path / "others"], output
     )  # by the paper's own systems
-    assert made.pages == (output / "report.html", output / "demo" / "report.html")
+    assert made.pages == (output / "demo" / "report.html", output / "report.html")
     assert "logs: base" in (output / "tables" / "table3.md").read_text(encoding="utf-8")
     assert "logs: base" not in (output / "demo" / "tables" / "table3.md").read_text(
         encoding="utf-8"
@@ -230,5 +231,6 @@ def test_the_verb_takes_several_folders_and_names_what_is_left_out(
     folders = [str(site.results_folder), site.scale.runs_folder]
     assert main(["tables", "--from-logs", *folders, "--output", str(output)]) == 0
     printed = capsys.readouterr()
-    assert printed.out.endswith(f"{output / 'report.html'}\n{output / 'logs.html'}\n")
+    pages = f"{output / 'demo' / 'report.html'}\n{output / 'report.html'}\n"
+    assert printed.out.endswith(pages)
     assert "cannot be checked" in printed.err

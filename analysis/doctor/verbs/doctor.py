@@ -55,6 +55,7 @@ def run(args: Flags) -> None:
     """
     from analysis.doctor.text import headline, render_diagnosis
 
+    # WHAT may be the name of a run, or a folder that happens to be one.
     folder = Path(args.what) if args.what is not None and is_dir(Path(args.what)) else None
     if (
         folder is not None and args.system is None and is_file(folder / ATTEMPTS_NAME)
@@ -91,6 +92,7 @@ def _diagnose_run(args: Flags) -> "Diagnosis":
 def _diagnose_folder(args: Flags, folder: Path) -> "Diagnosis":
     from analysis.doctor.diagnose import diagnose_folder, make_claim
 
+    # Logs do not say what they should have been.
     if args.system is None or args.corpus is None:
         name = "--system" if args.system is None else "--corpus"
         raise UsageError(

@@ -66,7 +66,7 @@ for _side in ("encoder", "decoder"):
         f"{_side}_learned_pos": False,
     }
 _NESTED = ("encoder", "decoder", "quant_noise")
-_MAX_CHARACTERS = 200  # of a value; `data` may be a long list of shards
+_MAX_CHARACTERS = 200  # of a value: `data` may be a long list of shards
 _STRING = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
 # `<ChoiceEnum.ddp: 'ddp'>` and `???` are not Python, so they become strings.
 _NO_PYTHON = re.compile(rf"({_STRING})|<[^<>]*>|\?\?\?")
@@ -102,7 +102,8 @@ def is_open(text: str) -> bool:
 
 @functools.lru_cache(maxsize=64)  # each rank of fairseq 0.9 prints the same line
 def parse_arguments(text: str) -> Arguments:
-    """Return the program and its arguments. The program is '' if it is not fairseq's.
+    """Return the program and its arguments. The program is '' if it is neither fairseq-train nor
+    fairseq-generate.
 
     Raises:
         ValueError: if the text is not a whole Namespace or config.
@@ -112,12 +113,14 @@ def parse_arguments(text: str) -> Arguments:
         tree = ast.parse(python, mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         raise ValueError("the arguments are cut: no whole Namespace or config") from error
+    # The first group that states a key decides, as in fairseq's own Namespace of a config.
     entries = list(_flatten(tree))
     is_config = isinstance(tree, ast.Dict)
     values: dict[str, Value] = {}
     for _, key, value in entries:
         values.setdefault(key, value)
-    program = _program_of(values, is_config=is_config)
+    program = _program_of(values)
+    # Only fairseq-hydra-train has this architecture with a part of its arguments.
     if is_config and program == "train" and values.get("arch") == "transformer":
         is_printed = {key for group, key, _ in entries if group == "model"}
         is_whole = "encoder_normalize_before" in is_printed
@@ -126,6 +129,7 @@ def parse_arguments(text: str) -> Arguments:
             ("model", key, value) for key, value in missing.items() if key not in is_printed
         ]
     unused_groups = _OTHER_GROUPS.get(program, frozenset()) if is_config else frozenset()
+    # A key whose groups disagree is kept with both values, which the reader reports.
     pairs = {
         (key, str(value)): (key, value)
         for group, key, value in entries
@@ -139,6 +143,7 @@ def parse_arguments(text: str) -> Arguments:
 def _flatten(tree: ast.expr, group: str = "", inner: str = "") -> Iterator[tuple[str, str, Value]]:
     """Yield group, key and value of a config with its groups, or of a Namespace."""
     for key, value in _items(tree):
+        # A Namespace within a config is the group `model` of older architectures.
         if _is_group(value):
             nested = key if group and key in _NESTED else ""
             yield from _flatten(value, group or key, nested)
@@ -171,6 +176,7 @@ def _value(tree: ast.expr) -> Value:
     """
     if isinstance(tree, ast.List | ast.Tuple) and len(tree.elts) == 1:
         return _value(tree.elts[0])
+    # A negative number is an operator and a number in Python's grammar.
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
         number = _value(tree.operand)
         return -number if isinstance(number, int | float) else ast.unparse(tree)
@@ -180,6 +186,7 @@ def _value(tree: ast.expr) -> Value:
         return switches.get(tree.value, tree.value[:_MAX_CHARACTERS])
     if isinstance(tree, ast.Constant) and isinstance(tree.value, bool | int | float | None):
         return tree.value
+    # Without quotes these are names: hydra prints YAML's spellings.
     text = ast.unparse(tree)[:_MAX_CHARACTERS]
     return {
         "inf": float("inf"),
@@ -190,18 +197,12 @@ def _value(tree: ast.expr) -> Value:
     }.get(text, text)
 
 
-def _program_of(values: dict[str, Value], *, is_config: bool) -> str:
-    """Return the program that prints such arguments, or '' for a program that is not fairseq's."""
-    if "trainpref" in values and "destdir" in values:
-        return "preprocess"
-    if "inputs" in values and "output" in values:
-        return "average"
-    if "sys" in values and "ref" in values:
-        return "score"
+def _program_of(values: dict[str, Value]) -> str:
+    """Return `train`, `generate`, or '' for any other program."""
     if values.get("path") not in (None, ""):
-        if "beam" not in values:
-            return "validate"
+        # fairseq-interactive has the arguments of generate and a buffer. fairseq-validate has no
+        # beam.
         is_session = values.get("buffer_size") not in (None, 0)
-        return "interactive" if is_session else "generate"
+        return "generate" if "beam" in values and not is_session else ""
     is_training = bool({"criterion", "task", "lr_scheduler", "max_update"} & values.keys())
     return "train" if "arch" in values and is_training else ""

@@ -41,7 +41,7 @@ MIN_PROGRESS = (
 )
 NUM_NEAR = 5  # number of lines within epochs: their mean batch is compared with the epochs'
 CLOCK_SECONDS = 120.0  # fairseq's lines before and after the measured time
-# fairseq's prepare-wmt14en2de.sh without --icml17 reads WMT17's text; the number is its output.
+# fairseq's prepare-wmt14en2de.sh without --icml17 reads WMT17's text. The number is its output.
 WMT17_PAIRS = 3_961_179
 _YEAR = re.compile(r"wmt[_-]?(?:20)?(\d\d)(?!\d)", re.IGNORECASE)
 
@@ -55,6 +55,7 @@ def facts_of_training(training: Training) -> list[Fact]:
         # What one start states, each start has to state.
         missing = names - section.symbols.keys()
         facts += [section.fact(name, None) for name in sorted(missing) if section.arguments]
+    # What concerns all starts, and then what each start states by itself.
     for derive in (_history, _checkpoints, _end, _batches, _speed):
         facts += derive(training)
     for section in training.sections:
@@ -65,7 +66,7 @@ def facts_of_training(training: Training) -> list[Fact]:
 
 
 def facts_of_section(section: Section) -> Iterator[Fact]:
-    """Yield what is derived for a start of a training and for a translation alike."""
+    """Yield what is derived for a start of a training and for a generation alike."""
     yield from _code_of_user(section)
     yield from _conflicts(section)
     yield from _folders(section)
@@ -74,6 +75,8 @@ def facts_of_section(section: Section) -> Iterator[Fact]:
 def _code_of_user(section: Section) -> Iterator[Fact]:
     """Yield the folder of each `--user-dir`. The code in this folder may change fairseq."""
     for fact in section.facts:
+        # The log's own line is read as well: an argument of a config may be relative to another
+        # folder.
         is_stated = fact.quantity in ("user_dir", "train.user_dir", "generate.user_dir")
         if is_stated and fact.value:
             name = posixpath.basename(normal_path(fact.value))
@@ -82,6 +85,7 @@ def _code_of_user(section: Section) -> Iterator[Fact]:
 
 def _conflicts(section: Section) -> Iterator[Fact]:
     """Yield each line that contradicts the arguments or an earlier line about the same quantity."""
+    # A quantity without an argument is compared with the first line that states it.
     arguments = section.arguments
     expected: dict[str, Value] = {
         "model_name": arguments.get("arch"),
@@ -98,6 +102,7 @@ def _conflicts(section: Section) -> Iterator[Fact]:
         if fact.quantity not in expected:
             continue
         first, second = expected[fact.quantity], fact.value
+        # The same path may be printed with and without a leading `./`.
         if fact.quantity == "model_path" and first is not None:
             first, second = normal_path(first), normal_path(second)
         if first is None:
@@ -114,6 +119,7 @@ def _folders(section: Section) -> Iterator[Fact]:
     ]
     for fact in section.facts:
         if fact.quantity == "data_path" and section.arguments.get("data"):
+            # fairseq prints a folder in some lines and a file in the folder in others.
             path = normal_path(fact.value)
             places = (path, posixpath.dirname(path))
             if not any(is_same_place(folder, parent) for folder in folders for parent in places):
@@ -133,21 +139,27 @@ def _history(training: Training) -> list[Fact]:
         loaded = normal_path(section.value("loaded_path") or "")
         restored = str(section.arguments.get("restore_file") or LAST_CHECKPOINT)
         folder = posixpath.basename(posixpath.dirname(loaded))
+        # A folder that was moved keeps its name. A different name is the training's own if the log
+        # has reached this update already.
         is_own = bool(updates) and (folder == home or (updates or 0) <= reached)
         text = ""
+        # Old logs state nothing of checkpoints, but an epoch after the first has a history.
         if updates is None and section.first_epoch not in (None, 1):
             text = "not stated"
         elif (updates or 0) > reached:
             text = f"update {updates:,} of a log that is not here"
+        # A job that was requeued starts after the job that saved its checkpoint.
         elif section.first_time and section.first_time < begun:
             text = f"a start of {section.first_time} goes on with one of {begun}"
         elif loaded != "." and not is_own:
             text = f"the weights of {loaded}"
+        # --restore-file with a checkpoint of a different folder is a pretrained model.
         elif loaded == "." and restored != LAST_CHECKPOINT and not _is_in(restored, home):
             text = f"the weights of {restored}"
         if text:
             faults.append(section.fact("history", text, section.line_of("resumed_updates")))
         reached, begun = section.reach, section.first_time or begun
+    # fairseq prints the best loss of the whole history, also of logs that are not here.
     best = math.inf
     for validation in training.validations:
         best = min(best, validation.loss_bits or best)
@@ -158,6 +170,7 @@ def _history(training: Training) -> list[Fact]:
     if not faults and training.first.arguments:
         first = training.first
         faults = [first.fact("history", "whole", first.line_of("resumed_updates"))]
+    # Starts that read different data-bins are no one training, however their updates continue.
     folders = {
         normal_path(section.arguments.get("data"))
         for section in training.sections
@@ -175,6 +188,7 @@ def _checkpoints(training: Training) -> Iterator[Fact]:
     validation_by_update = {validation.update: validation for validation in training.validations}
     for section in training.sections:
         home = section.save_folder
+        # A line about a checkpoint states its path, update and score. They become separate facts.
         saved_by_line: dict[int, dict[str, Value]] = {}
         for fact in section.facts:
             if fact.quantity.startswith("saved_"):
@@ -189,6 +203,7 @@ def _checkpoints(training: Training) -> Iterator[Fact]:
             if in_name and update is not None and int(in_name[1]) != update:
                 yield section.fact("conflict", f"{name} is of update {update}", line)
             validation = validation_by_update.get(whole(update) or 0)
+            # The score is the best-checkpoint metric, rounded to fewer digits than the validation.
             is_number = re.fullmatch(r"-?\d+\.?\d*", str(score))
             if validation is None or not is_number:
                 continue  # None: nothing was validated
@@ -212,6 +227,7 @@ def _end(training: Training) -> Iterator[Fact]:
     if training.last.last_update:
         yield last.fact("updates", training.last.last_update, line)
     yield last.fact("missing_validations", len(_missing_validations(training)), line)
+    # With smoothing the two losses differ in each line. If all are equal, nothing was smoothed.
     smoothed = [
         validation
         for validation in training.validations
@@ -224,10 +240,12 @@ def _end(training: Training) -> Iterator[Fact]:
         yield last.fact("unsmoothed_loss", smoothed[-1].loss_bits, smoothed[-1].line)
     if final is not None:
         yield last.fact("final_nll_bits", final.nll_bits, final.line)
+        # A BLEU of --eval-bleu belongs to weights that are not averaged, so it is a note.
         if "bleu" in final.value_by_name:
             yield last.fact("validation_bleu", final.value_by_name["bleu"], final.line)
             if training.last.arguments.get("eval_bleu") is False:
                 yield last.fact("conflict", "a BLEU although eval_bleu is False", final.line)
+    # The dev set is the same in each validation, so the batches must be, too.
     sizes = [
         validation.target_tokens for validation in training.validations if validation.target_tokens
     ]
@@ -241,6 +259,7 @@ def _missing_validations(training: Training) -> list[int]:
     if arguments.get("disable_validation") is True or not training.validations:
         return []
     validated = {line.update for line in training.validations}
+    # fairseq validates at the ends of epochs and at both intervals of updates.
     begin = whole(arguments.get("validate_after_updates")) or 0
     due: set[int] = set()
     for key in ("validate_interval_updates", "save_interval_updates"):
@@ -270,13 +289,17 @@ def _corpus(section: Section) -> Iterator[Fact]:
         number = sum(whole(part.value) or 0 for part in parts.values())
         yield newest._replace(quantity="train_pairs", value=number)
         yield from _year(section, number, newest)
+    # The dev set has the name of --valid-subset, which is not always `valid`.
     dev = section.find(f"pairs_{section.dev_subset}")
     if dev is not None:
         yield dev._replace(quantity="dev_pairs")
+    # A joint dictionary is printed twice, with one size.
     sizes = section.values("num_types")
     if len(sizes) >= 2:
         number = len(set(sizes[:2]))
         yield section.fact("num_dictionaries", number, section.line_of("num_types"))
+    # fairseq takes several data-bins, separated by colons, one for each epoch in turn. `C:\` is a
+    # drive of Windows.
     data = str(section.arguments.get("data") or "").replace(":\\", "")
     if data:
         yield section.fact("num_data_folders", data.count(":") + 1)
@@ -284,6 +307,7 @@ def _corpus(section: Section) -> Iterator[Fact]:
 
 def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
     """Yield the year of WMT that paths state, or that a published number of pairs shows."""
+    # A folder that a user called after its year says which text it holds, such as wmt17_en_de.
     texts = [str(section.arguments.get("data") or ""), *map(str, section.values("data_path"))]
     years = {int(match[1]) for text in texts for match in _YEAR.finditer(text)}
     if number == WMT17_PAIRS:
@@ -297,6 +321,7 @@ def _batches(training: Training) -> Iterator[Fact]:
     last, ends = training.last, [epoch for epoch in training.epochs if epoch.target_tokens]
     if not ends:
         return
+    # An epoch's mean is weighted by its updates, because the last epoch may be short.
     updates = [max(1, after.update - before.update) for before, after in pairwise(ends)]
     updates = [max(1, ends[0].update), *updates]
     tokens, pairs, line = 0.0, 0.0, ends[-1].line
@@ -304,8 +329,10 @@ def _batches(training: Training) -> Iterator[Fact]:
         tokens += end.target_tokens * number
         pairs += end.value_by_name.get("bsz", 0.0) * number
     yield last.fact("target_tokens", tokens / sum(updates), line)
+    # The last epoch is left out, because --max-update may end it with unusual batches.
     sizes = [end.target_tokens for end in ends[:-1]] or [tokens]
     yield last.fact("spread_of_batches", max(sizes) / min(sizes), line)
+    # fairseq reads train, train1, ... as one corpus.
     names = [f"pairs_{name}" for name in ("train", "train1", "train2", "train3")]
     total = sum(whole(last.value(name)) or 0 for name in names)
     # If the log lacks the first epoch, the first entry covers more than one epoch.
@@ -324,9 +351,12 @@ def _samples(section: Section) -> Iterator[Fact]:
     for sample in section.samples:
         if sample.progress is None:
             continue
+        # A line within an epoch has the mean since the line before it, the end of the epoch that of
+        # all.
         epoch = section.epochs.get(math.ceil(sample.progress))
         if epoch and epoch.target_tokens and sample.target_tokens:
             sizes.append(sample.target_tokens / epoch.target_tokens)
+        # Updates between two lines over the share of an epoch that passed: the length of an epoch.
         passed = math.inf if before is None else sample.progress - (before.progress or 0.0)
         if before is not None and passed > MIN_PROGRESS:
             lengths.append((sample.update - before.update) / passed)
@@ -334,10 +364,12 @@ def _samples(section: Section) -> Iterator[Fact]:
             before = sample
     if section.samples:
         line = section.samples[-1].line
+        # A gradient norm of 0 means that an update changed nothing.
         num_still = sum(sample.value_by_name.get("gnorm") == 0 for sample in section.samples)
         yield section.fact("still_updates", num_still / len(section.samples), line)
         if lengths:
             yield section.fact("spread_of_epochs", max(lengths) / max(1e-9, min(lengths)), line)
+        # Single lines vary with the order of batches, so means of neighbours are compared.
         begins = range(len(sizes) - NUM_NEAR + 1)
         means = [statistics.fmean(sizes[begin : begin + NUM_NEAR]) for begin in begins]
         if means:
@@ -354,6 +386,7 @@ def _rates(section: Section) -> Iterator[Fact]:
     rates = [sample for sample in section.samples if "lr" in sample.value_by_name]
     if symbols.get("schedule") != "inverse_sqrt" or warmup is None or not peak or not rates:
         return
+    # fairseq's default is -1, which means 0 for inverse_sqrt with a warm-up.
     first = max(0.0, real(section.arguments.get("warmup_init_lr")) or 0.0)
     wrong = []
     for sample in rates:
@@ -386,6 +419,8 @@ def counted_parameters(section: Section) -> int | None:
     types = [whole(value) or 0 for value in section.values("num_types")[:2]]
     if symbols.get("architecture") != "transformer" or None in sizes.values() or len(types) < 2:
         return None
+    # The paper's spec with the sizes of the log, so that one function counts the parameters of
+    # both.
     tied = symbols.get("tied_embeddings")
     sizes |= {name: symbols.get(name) for name in ("norm_order", "positions")}
     training = msgspec.structs.replace(
@@ -413,6 +448,7 @@ def _twice(section: Section) -> int:
 
 def _parameters_once(section: Section, printed: int, counted: int | None) -> int:
     """Return the number of the model's parameters, each once."""
+    # Only fairseq 0.12.2, which prints a config, counts the second copy.
     if counted and section.form == "config":
         once = printed - _twice(section)
         if math.isclose(once, counted, rel_tol=0.005):
@@ -438,6 +474,7 @@ def _model_of_start(section: Section) -> Iterator[Fact]:
     d_model, d_ff = symbols.get("d_model"), symbols.get("d_ff")
     if d_model is None or d_ff is None or section.is_ours:
         return
+    # These are all matrices that a transformer of these sizes can print.
     types = set(section.values("num_types"))
     allowed = {f"Linear {d_model} x {size}" for size in (d_model, d_ff, f"{3 * d_model}", *types)}
     allowed |= {f"Linear {d_ff} x {d_model}", *(f"Embedding {size} x {d_model}" for size in types)}
@@ -446,6 +483,7 @@ def _model_of_start(section: Section) -> Iterator[Fact]:
         is_positions = is_learned and str(fact.value).startswith("Embedding")
         if fact.quantity == "matrix" and fact.value not in allowed and not is_positions:
             yield fact._replace(quantity="other_matrix")
+    # PyTorch prints equal layers as `(0-5): 6 x TransformerEncoderLayer`, or one by one.
     for side in ("encoder", "decoder"):
         number = sum(whole(value) or 0 for value in section.values(f"layer_{side}"))
         if number and number != symbols.get("num_layers"):
@@ -485,9 +523,11 @@ def _speed(training: Training) -> Iterator[Fact]:
     seconds = [_wall_seconds(section) for section in training.sections]
     if all(seconds):
         yield last.fact("wall_seconds", sum(seconds), last.last_line)
+    # fairseq pads the names of GPUs to one width.
     names = {str(gpu).strip() for section in training.sections for gpu in section.values("gpu")}
     if names:
         yield last.fact("gpu_kinds", len(names), last.line_of("gpu"))
+    # A training that has not finished an epoch still has a speed.
     printed = list(last.epochs.values()) or last.samples
     speeds = [line.value_by_name["wps"] for line in printed if line.value_by_name.get("wps")]
     if speeds:
@@ -498,6 +538,7 @@ def _wall_seconds(section: Section) -> float:
     """Return the seconds of a start: printed at its end, by its clock, or printed within it. Return
     0 if they are unknown.
     """
+    # `wall` counts from the start of the training, and is 0 in some versions after a resume.
     walls = [line.value_by_name.get("wall", 0.0) for line in section.epochs.values()]
     printed = section.real("done_seconds") or _clock_seconds(section)
     return printed or max(walls, default=0.0)

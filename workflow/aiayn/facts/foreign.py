@@ -6,7 +6,7 @@ from aiayn.facts.types import Refusal
 
 _NOT_READ = "this form is not read; give the number to `aiayn explain`"
 _FORMS = (
-    (r":::MLPv?\d|:::MLL", "a log of an MLPerf submission, whose task is a different one"),
+    (r"^:::ML", "a log of an MLPerf submission, whose task is a different one"),
     (r"\| epoch \d+ \| train loss |\| epoch \d+ \| \d+ updates \|", "a log of fairseq before 0.6"),
     (r"^\| BLEU4 = ", "a score of fairseq before 0.6"),
     (r"^\{'(?:loss|eval_loss|train_runtime)': [\d.]+", "a log of Hugging Face's Trainer"),

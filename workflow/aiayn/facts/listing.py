@@ -9,13 +9,13 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from aiayn.errors import RecordError
-from aiayn.facts.types import LogFile
+from aiayn.facts.types import LogFile, Refusal
 from aiayn.packed import UNPACK_ERRORS, is_dir, is_file, open_unpacked, unpacked_name, walk
 from aiayn.paths import is_scale_folder
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME
@@ -52,32 +52,18 @@ _LIKE_A_LOG = re.compile(
     rb" BLEU|averaging checkpoints: +\["
 )
 _NUM_BYTES_LOOKED_AT = 1 << 18
+OTHER_FILES = "(other files)"  # the path of the entry that counts them
 MAX_KINDS = 12  # suffixes that the count of other files lists
-
-
-class LeftOut(msgspec.Struct, frozen=True, order=True):
-    """A file or folder that is not read: its path below the folder, what it is, why, and the next
-    step.
-    """
-
-    path: str
-    what: str
-    why: str
-
-    @property
-    def is_count(self) -> bool:
-        """Whether this entry is a number of files instead of a single file."""
-        return self.path.rpartition("/")[2].startswith("(")
 
 
 class Listing(msgspec.Struct, frozen=True):
     """The content of a folder: paths of possible logs, the `results/<scale>/` folders, and what is
-    not read.
+    not read, with the reason. The last entry of `unread` counts the files that are no logs.
     """
 
     log_paths: list[str]
     scale_folders: list[Path]
-    left_out: list[LeftOut]
+    unread: list[LogFile]
 
 
 def list_folder(folder: Path) -> Listing:
@@ -104,7 +90,7 @@ class _Walk:
         self.folder = folder
         self.log_paths: list[str] = []
         self.scale_folders: list[Path] = []
-        self.left_out: list[LeftOut] = []
+        self.unread: list[LogFile] = []
         self._root = folder.resolve()
         self._linked: set[Path] = set()
         self._num_by_kind: Counter[str] = Counter()
@@ -113,9 +99,11 @@ class _Walk:
         """Walk, and return what was found."""
         stages = {*STAGE_VERSIONS, *(stage.verb for stage in present_stages())}
         for folder, names, files in walk(self.folder, self._unreadable, follows_links=True):
+            # The stages' folders hold records and texts, which are read elsewhere.
             if is_scale_folder(folder):
                 self.scale_folders.append(folder)
                 names[:] = [name for name in names if name not in stages]
+            # A run of ours is read as a whole, so its subfolders are not looked at.
             elif ATTEMPTS_NAME in files:
                 names.clear()
                 self._run_of_ours(folder, files)
@@ -131,21 +119,22 @@ class _Walk:
             names[:] = [name for name in shown if self._is_followed(folder / name)]
             for name in shown_files:
                 self._file(folder / name, is_ours=is_ours)
-        self._count_others()
-        return Listing(sorted(self.log_paths), self.scale_folders, sorted(self.left_out))
+        unread = sorted(self.unread, key=lambda file: file.path)
+        return Listing(sorted(self.log_paths), self.scale_folders, [*unread, *self._others()])
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
-    def _skip(self, path: Path, kind: str, why: str) -> None:
-        self.left_out.append(LeftOut(self._relative(path), kind, f"{self._relative(path)}: {why}"))
+    def _skip(self, path: Path, text: str, next_step: str) -> None:
+        refusal = Refusal(line=0, text=text, next_step=next_step)
+        self.unread.append(LogFile(path=self._relative(path), num_lines=0, refusal=refusal))
 
     def _unreadable(self, error: OSError) -> None:
         path = Path(os.fsdecode(error.filename))
-        why = f"this folder cannot be read ({error.strerror}); make it readable"
+        text = f"this folder cannot be read ({error.strerror})"
         if path == self.folder:
-            raise RecordError(f"{path}: {why}") from error
-        self._skip(path, "folder", why)
+            raise RecordError(f"{path}: {text}; make it readable") from error
+        self._skip(path, text, "make it readable")
 
     def _is_followed(self, path: Path) -> bool:
         """Return whether a folder is walked into: a link is, unless it leads to a folder that is
@@ -154,16 +143,15 @@ class _Walk:
         if not path.is_symlink():
             return True
         target = path.resolve()
+        # A link to a folder above would make the walk endless, and a second link would count logs
+        # twice.
         if (
             target in self._linked
             or self._root.is_relative_to(target)
             or target.is_relative_to(self._root)
         ):
-            self._skip(
-                path,
-                "link",
-                f"a link to {target}, which is read there or holds this folder: not followed",
-            )
+            text = f"a link to {target}, which is read there or holds this folder"
+            self._skip(path, text, "it is not followed")
             return False
         self._linked.add(target)
         return True
@@ -172,51 +160,53 @@ class _Walk:
         """Add a run's own log. Other logs in its folder are the launcher's, each of one attempt,
         and are not read.
         """
+        # The log may be packed, so names are compared without .gz and .xz.
         logs = [name for name in files if unpacked_name(name) == LOG_NAME]
         self.log_paths += [self._relative(folder / name) for name in logs]
         if not logs and folder != self.folder:
-            why = f"a run of ours without its {LOG_NAME}: not read; copy the run's folder again"
-            self._skip(folder, "run", why)
+            text = f"a run of ours without its {LOG_NAME}: not read"
+            self._skip(folder, text, "copy the run's folder again")
 
     def _file(self, path: Path, *, is_ours: bool) -> None:
         """Add a file to the logs, to the list of unread files, or to the count of other files."""
         suffix = path.suffix.lower()
         name = _ROTATED.sub(r"\1", unpacked_name(path.name.lower()))
         try:
+            # A file in an archive has no entry in the file system.
             is_regular = is_file(path) or stat.S_ISREG(path.stat().st_mode)
         except OSError as error:
             if path.is_symlink():
-                target = os.readlink(path)
-                why = f"a link to {target} ({error.strerror}): not read; copy the file there"
-                self._skip(path, "link", why)
+                text = f"a link to {os.readlink(path)} ({error.strerror}): not read"
+                self._skip(path, text, "copy the file there")
             else:
-                self._skip(path, "file", f"cannot be read ({error.strerror}); make it readable")
+                self._skip(path, f"cannot be read ({error.strerror})", "make it readable")
             return
         if not is_regular:
-            why = "no regular file but a pipe, a socket or a device: not read"
-            self._skip(path, "no regular file", why)
+            text = "no regular file but a pipe, a socket or a device: not read"
+            self._skip(path, text, "take it out of the folder")
         elif Path(name).suffix in LOG_SUFFIXES:
             self.log_paths.append(self._relative(path))
         elif is_ours:
             return  # records and tables, which are read as such
+        # A packed file may be a log, so it is listed instead of counted.
         elif {suffix, Path(name).suffix} & OTHER_PACKERS:
-            self._skip(
-                path, "packed", "packed: not looked into; unpack it, or pack it with gzip or xz"
-            )
+            self._skip(path, "packed: not looked into", "unpack it, or pack it with gzip or xz")
         elif Path(name).suffix not in QUOTING_SUFFIXES and _begins_like_a_log(path):
             self.log_paths.append(self._relative(path))
         else:
             self._num_by_kind[suffix] += 1
 
-    def _count_others(self) -> None:
+    def _others(self) -> Iterator[LogFile]:
+        """Yield an entry for all files that are no logs, if there are any. A folder may have
+        thousands, so they are counted by suffix.
+        """
         common = +self._num_by_kind
         if common:
             kinds = [f"{kind} ({num})" for kind, num in common.most_common(MAX_KINDS)]
-            why = (
-                "no logs by name or beginning (documents, code and hidden files are not looked"
-                f" into): {', '.join(kinds)}"
-            )
-            self.left_out.append(LeftOut("(other files)", f"{common.total():,} files", why))
+            text = f"{common.total():,} files are no logs by name or beginning"
+            looked = f"documents, code and hidden files are not looked into: {', '.join(kinds)}"
+            refusal = Refusal(line=0, text=text, next_step=looked)
+            yield LogFile(path=OTHER_FILES, num_lines=0, refusal=refusal)
 
 
 def _begins_like_a_log(path: Path) -> bool:
@@ -242,18 +232,13 @@ def reason_not_read(file: LogFile) -> str:
         return f"{file.path}: is empty; copy the log again"
     if file.sections:
         return ""
-    if not file.other_programs:
-        return f"{file.path}: not a log of fairseq"
-    names = [
-        name if name == "another toolkit" else f"fairseq-{name}" for name in file.other_programs
-    ]
-    return f"{file.path}: a log of {', '.join(names)}: no training and no translation with a score"
+    return f"{file.path}: not a log of fairseq-train or fairseq-generate"
 
 
-def not_read(files: Iterable[LogFile], left_out: Iterable[LeftOut]) -> list[str]:
+def not_read(files: Iterable[LogFile]) -> list[str]:
     """Return a sentence for each file or folder that could not be read. Files that were only
     counted do not get a sentence.
     """
     refused = [file for file in files if file.refusal is not None]
-    sentences = [reason_not_read(file) for file in sorted(refused, key=lambda file: file.path)]
-    return sentences + [left.why for left in left_out if not left.is_count]
+    refused = [file for file in refused if not file.path.endswith(OTHER_FILES)]
+    return [reason_not_read(file) for file in sorted(refused, key=lambda file: file.path)]

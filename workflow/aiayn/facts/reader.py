@@ -2,7 +2,7 @@
 project.
 
 The kind of a file is decided by its lines, never by its name. A start line prints a program's
-arguments and begins a section. Every other line is a statistic, a sentence of a translation, a part
+arguments and begins a section. Every other line is a statistic, a sentence of a generation, a part
 of the printed model, or a message, which templates.csv knows or does not know. Lines of statistics
 are checked as they come, and only a summary is kept, so that memory does not grow with the file.
 """
@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from aiayn.data.text.detokenise import PIECE_PATTERN
 from aiayn.facts.arguments import Arguments, is_open, parse_arguments
 from aiayn.facts.foreign import find_foreign_form
-from aiayn.facts.statistics import UPDATE, Statistics, is_whole, parse_statistics
+from aiayn.facts.statistics import Statistics, is_whole, parse_statistics
 from aiayn.facts.symbols import symbols_of_start
-from aiayn.facts.templates import read_templates
+from aiayn.facts.templates import match_template, read_templates
 from aiayn.facts.text import LogText
 from aiayn.facts.types import (
     LogFile,
@@ -32,7 +32,7 @@ MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
 MAX_SAMPLES = 128  # of a longer log every second, every fourth and so on is kept
 MAX_LINES_LOOKED_AT = 5000  # for the form of a log that is not fairseq's
-# fairseq's, hydra's and Python's default form of time, level and logger; `| ` up to 0.8.
+# fairseq's, hydra's and Python's default form of time, level and logger. Up to 0.8 it is `| `.
 _HEAD = re.compile(
     rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[,.]\d+)? \| (\w+) \| ([\w.]+) \| "
     rb"|\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.]\d+\]\[([\w.]+)\]\[(\w+)\] - "
@@ -49,7 +49,6 @@ _SCORE = re.compile(
     r" (?:syslen|hyp_len) ?= ?(?P<hypothesis_tokens>\d{1,15}),?"
     r" (?:reflen|ref_len) ?= ?(?P<reference_tokens>\d{1,15})\)\s*"
 )
-_BEFORE_SCORE = re.compile(rb"Generate \S+ with beam=\d+:\s*$")  # a terminal has broken the line
 _ENDS_WHOLE = re.compile(
     rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$"
 )
@@ -73,7 +72,6 @@ _SERIOUS_BARE = re.compile(
     re.IGNORECASE,
 )
 _LOUD = (b"WARNING", b"WARN", b"ERROR", b"CRITICAL", b"FATAL")
-_DIGITS = b"0123456789"
 TEMPLATES = read_templates()
 
 
@@ -85,20 +83,21 @@ def read_log(path: Path, name: str = "") -> LogFile:
     """
     text = LogText(path)
     reader = _Reader(name or path.name)
-    for block in text.blocks():
-        for number, line in block:
-            reader.read(number, line)
+    for number, line in text.lines():
+        if line.startswith(_MLPERF):
+            # MLPerf's fork of fairseq has a different task, and prints fairseq's lines as well.
+            refusal = find_foreign_form(number, line)
+            return LogFile(path=reader.path, num_lines=number, refusal=refusal)
+        reader.read(number, line)
     reader.finish(text.num_lines, text.cut_piece)
     refusal = text.fault or reader.refusal
     if refusal is None and not reader.sections:
         refusal = reader.foreign
-    has_content = text.fault is None and not reader.is_mlperf
     return LogFile(
         path=reader.path,
         num_lines=text.num_lines,
-        sections=tuple(reader.sections) if has_content else (),
+        sections=() if text.fault else tuple(reader.sections),
         refusal=refusal,
-        other_programs=tuple(reader.other_programs),
     )
 
 
@@ -110,30 +109,24 @@ class _Reader:
         self.sections: list[Section] = []
         self.refusal: Refusal | None = None
         self.foreign: Refusal | None = None
-        self.is_mlperf = False
-        self.other_programs: dict[str, None] = {}
         self._section: Section | None = None
-        self._known_shapes: set[bytes] = set()  # lines of statistics without their digits
-        self._harmless_shapes: set[bytes] = set()
         self._pending: list[bytes] = []  # the lines of arguments that are not yet closed
         self._pending_line = 0
         self._is_in_model = False
         self._is_other_program = False
         self._last_sentence = b""
-        self._before_score = b""
         self._num_looked_at = 0
-        self._number = 0
 
     def read(self, number: int, line: bytes) -> None:
         """Read a further line."""
-        self._number = number
         if self._pending:
             self._read_pending(number, line)
+        # Cheap tests come first, because most lines of a log are statistics or sentences.
         elif b"num_updates" in line or b'{"epoch"' in line:
             self._read_statistics(number, line)
-        elif line[1:2] == b"-" and _SENTENCE.match(line):
+        elif _SENTENCE.match(line):
             self._read_sentence(number, line)
-        elif line.translate(None, _DIGITS) not in self._harmless_shapes:
+        else:
             self._read_message(number, line)
 
     # Statistics
@@ -141,34 +134,31 @@ class _Reader:
     def _read_statistics(self, number: int, line: bytes) -> None:
         if self._is_other_program:
             return
-        shape = line.translate(None, _DIGITS)
-        statistics = None
-        if shape not in self._known_shapes:
-            statistics = parse_statistics(line)
-            is_like = _LIKE_STATISTICS.search(line) is not None
-            if statistics is None and (not is_like or self._section is None):
-                self._read_message(number, line)
-                return
+        statistics = parse_statistics(line)
+        # A user's own print may contain `num_updates`. It is a torn line only if it looks like
+        # fairseq's.
+        is_like = self._section is not None and _LIKE_STATISTICS.search(line) is not None
+        if statistics is None and not is_like:
+            self._read_message(number, line)
+            return
         section = self._of_program("train", number)
         section.last_line = number
-        if section.num_inner % 64 == 0 or section.first_update is None:
-            self._keep_time(section, line)
-        # Lines within an epoch are most of a log. Their form is checked once for each form.
-        if shape not in self._known_shapes:
-            if statistics is None or not is_whole(line):
-                section.mention("broken_lines", "a torn line of statistics", number, 1)
-                return
-            form = "json" if b'{"epoch"' in line else "simple"
-            section.log_format = section.log_format or form
-            if section.log_format != form:
-                text = f"a line of {form} in a log of {section.log_format}"
-                section.mention("conflict", text, number)
-            if statistics.kind != "inner":
-                self._keep_time(section, line)
-                _keep_statistics(section, replace(statistics, line=number))
-                return
-            self._known_shapes.add(shape)
-        _keep_inner(section, number, line)
+        _keep_time(section, number, line)
+        if statistics is None or not is_whole(line):
+            section.mention("broken_lines", "a torn line of statistics", number, 1)
+            return
+        # --log-format is one for a whole start, so a second form was pasted.
+        form = "json" if b'{"epoch"' in line else "simple"
+        section.log_format = section.log_format or form
+        if section.log_format != form:
+            text = f"a line of {form} in a log of {section.log_format}"
+            section.mention("conflict", text, number)
+        statistics = replace(statistics, line=number)
+        _check_perplexity(section, statistics)
+        if statistics.kind == "inner":
+            _keep_inner(section, statistics)
+        else:
+            _keep_statistics(section, statistics)
 
     # Translations
 
@@ -180,6 +170,7 @@ class _Reader:
         match = _SENTENCE.match(line)
         if match is None or match[1] != b"H" or match[2] == self._last_sentence:
             return  # other hypotheses of a sentence follow the best
+        # --nbest prints several hypotheses of a sentence. The first is the best.
         self._last_sentence = match[2]
         section.num_hypotheses += 1
         section.num_marked += _PIECE.search(line, match.end()) is not None
@@ -193,6 +184,7 @@ class _Reader:
             return
         section = self._of_program("generate", number)
         score = match.groupdict()
+        # A copy of the line is harmless. A second score is not.
         earlier = section.find("bleu")
         if earlier is not None and (earlier.value, section.value("precisions")) != (
             float(score["bleu"]),
@@ -209,8 +201,7 @@ class _Reader:
     # Messages
 
     def _read_message(self, number: int, line: bytes) -> None:
-        if self._before_score:
-            line, self._before_score = self._before_score + b" " + line.strip(), b""
+        # The printed model is the only text with indentation, and ends with a bracket.
         if self._is_in_model:
             if line.startswith((b" ", b"\t", b")")):
                 self._read_module(number, line)
@@ -220,26 +211,24 @@ class _Reader:
             self._pending, self._pending_line = [line], number
             self._close_pending(is_forced=False)
             return
-        if _BEFORE_SCORE.search(line):
-            self._before_score = line
-            return
         if b" with beam=" in line and b"Generate " in line and not self._is_other_program:
             self._read_score(number, line)
             return
-        if line.startswith(_MLPERF):
-            self._look_at_form(number, line)
+        # What follows the head is the message, which templates.csv describes.
         head = _HEAD.match(line)
         message = line[head.end() :] if head else line.removeprefix(b"| ")
         level = (head[2] or head[6] or head[7]) if head else b""
+        # This line begins an averaging, also if the arguments before it are missing.
         if b"averaging checkpoints:" in message:
             self._begin("average", number, None, b"")
         section = self._section
+        # Before any start the lines show which program wrote them.
         if section is None:
             self._look_at_form(number, line)
             return
         section.last_line = number
         if head:
-            self._keep_time(section, line)
+            _keep_time(section, number, line)
         if _MODEL_BEGIN.fullmatch(message) and section.program == "train":
             self._is_in_model = True
             section.state("printed_model", message[:-1].decode(), number)
@@ -256,32 +245,30 @@ class _Reader:
         is_tagged: bool,
     ) -> None:
         """State the facts of a message that a template matches, or keep it as unknown."""
-        match = TEMPLATES.match(message.decode("utf-8", errors="replace").strip())
+        text = message.decode("utf-8", errors="replace").strip()
+        match = match_template(text, TEMPLATES)
         if match is None:
-            if not message.strip():
-                return
-            pattern = _SERIOUS if is_tagged else _SERIOUS_BARE
-            is_serious = level in _LOUD or pattern.search(message) is not None
-            _unknown(section, number, line, is_serious=is_serious)
-        elif match.kind == "harmless" or not match.fields:
-            self._harmless_shapes.add(line.translate(None, _DIGITS))
-            if b"o existing checkpoint found" in message:
-                section.state("resumed_updates", 0, number)
-        else:
-            named = dict(match.fields)
-            if "num_examples" in named:
-                path = str(named["data_path"])
-                split = (
-                    named.get("split")
-                    or path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
-                )
-                section.state(f"pairs_{split}", named["num_examples"], number)
-                section.state("data_path", path, number)
-            else:
-                for quantity, value in named.items():
-                    section.state(quantity, value, number)
-            if "output" in named:
-                self._section = None
+            if text:
+                pattern = _SERIOUS if is_tagged else _SERIOUS_BARE
+                is_serious = level in _LOUD or pattern.search(message) is not None
+                _unknown(section, number, line, is_serious=is_serious)
+            return
+        kind, named = match
+        if kind == "harmless":
+            return
+        if "o existing checkpoint found" in text:
+            named = {"resumed_updates": 0}
+        # Old versions state the split only in the name of the file, such as train.en-de.en.
+        if "num_examples" in named:
+            path = str(named["data_path"])
+            in_path = path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+            split = named.get("split") or in_path
+            named = {f"pairs_{split}": named["num_examples"], "data_path": path}
+        for quantity, value in named.items():
+            section.state(quantity, value, number)
+        # The last line of an averaging. What follows belongs to the shell.
+        if "output" in named:
+            self._section = None
 
     def _read_module(self, number: int, line: bytes) -> None:
         """State the classes of the printed model, each once, and the sizes of its matrices."""
@@ -294,8 +281,10 @@ class _Reader:
                 _unknown(section, number, line, is_serious=True)
             return
         names = match[3].decode()
+        # A model has few classes and hundreds of modules.
         if names not in section.values("module"):
             section.state("module", names, number)
+        # Sizes are printed as `512, 2048` by embeddings, and with their names by linear layers.
         sizes = _SIZES.match(match[4])
         if names in ("Linear", "Embedding", "QuantLinear") and sizes:
             text = f"{names} {int(sizes[1])} x {int(sizes[2])}"
@@ -306,17 +295,14 @@ class _Reader:
 
     def _look_at_form(self, number: int, line: bytes) -> None:
         self._num_looked_at += 1
-        if line.startswith(_MLPERF) and not self.is_mlperf:
-            self.is_mlperf, self.foreign = True, find_foreign_form(number, line)
         if self.foreign is None and self._num_looked_at <= MAX_LINES_LOOKED_AT:
             self.foreign = find_foreign_form(number, line)
-        if self.is_mlperf:
-            self.refusal = self.foreign
 
     # Starts
 
     def _read_pending(self, number: int, line: bytes) -> None:
         """Go on with arguments that a terminal wrapped, unless a line of the log begins."""
+        # A line of the log ends arguments that were never closed.
         is_next = b"num_updates" in line or _HEAD.match(line) is not None
         is_next = is_next or line[:2] in (b"| ", b"  ") or line[-1:] == b"("
         if is_next:
@@ -345,10 +331,8 @@ class _Reader:
         self._begin_program(number, arguments, first_line)
 
     def _begin_program(self, number: int, arguments: Arguments, line: bytes) -> None:
-        if arguments.program not in ("train", "generate"):
-            if arguments.program != "average":
-                self.other_programs[arguments.program or "another toolkit"] = None
-                self._section, self._is_other_program = None, True
+        if not arguments.program:
+            self._section, self._is_other_program = None, True
             return
         last = self._section
         if (
@@ -382,7 +366,7 @@ class _Reader:
                 section.state(f"{program}.{key}", value)
                 if value != values[key] and not key.startswith("distributed_"):
                     section.state("conflict", f"{key} is {values[key]} and {value}")
-            self._keep_time(section, line)
+            _keep_time(section, number, line)
         return section
 
     def _of_program(self, program: Program, number: int) -> Section:
@@ -391,17 +375,6 @@ class _Reader:
         if section is None or section.program != program:
             section = self._begin(program, number, None, b"")
         return section
-
-    def _keep_time(self, section: Section, line: bytes) -> None:
-        head = _HEAD.match(line)
-        time = (head[1] or head[4]) if head else None
-        if time:
-            newest = time.decode().replace("T", " ")
-            if newest[:10] < section.last_time[:10]:
-                text = f"the clock goes back from {section.last_time}"
-                section.mention("conflict", text, self._number)
-            section.last_time = newest
-            section.first_time = section.first_time or newest
 
     def finish(self, num_lines: int, cut_piece: bytes) -> None:
         """End the last section. `cut_piece` is the last line if it does not end with a line
@@ -414,7 +387,6 @@ class _Reader:
         if self._pending:
             self._close_pending(is_forced=True)
         for section in self.sections:
-            _parse_samples(section)
             section.language_pair = _language_pair(section)
             if section.program == "train":
                 section.symbols = symbols_of_start(section)
@@ -467,40 +439,38 @@ def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) ->
         section.mention("other_lines", f"the first {text[:80]!r}", number, 1)
 
 
-def _keep_inner(section: Section, number: int, line: bytes) -> None:
+def _keep_time(section: Section, number: int, line: bytes) -> None:
+    """Take in the time of a line, if it has one. Report a day before that of an earlier line."""
+    head = _HEAD.match(line)
+    time = (head[1] or head[4]) if head else None
+    if time:
+        newest = time.decode().replace("T", " ")
+        if newest[:10] < section.last_time[:10]:
+            text = f"the clock goes back from {section.last_time}"
+            section.mention("conflict", text, number)
+        section.last_time = newest
+        section.first_time = section.first_time or newest
+
+
+def _keep_inner(section: Section, statistics: Statistics) -> None:
     """Take in a line of statistics within an epoch: its update, and of some lines all numbers."""
-    match = UPDATE.search(line)
-    if match is None:
-        section.mention("broken_lines", "a torn line of statistics", number, 1)
+    update = statistics.update
+    if not update:
+        section.mention("broken_lines", "a torn line of statistics", statistics.line, 1)
         return
-    update = int(match[1])
     if update < section.last_update:
         text = f"update {update:,} follows update {section.last_update:,}"
-        section.mention("conflict", text, number)
+        section.mention("conflict", text, statistics.line)
     section.last_update = max(section.last_update, update)
     section.num_inner += 1
     if section.first_update is None:
-        statistics = parse_statistics(line)
-        section.first_update = update
-        section.first_epoch = None if statistics is None else statistics.epoch
+        section.first_update, section.first_epoch = update, statistics.epoch
     elif section.num_inner % section.sample_step:
         return
-    # Most of these lines are dropped again, so that they are parsed when the file is read.
-    section.sampled_lines.append((number, line))
-    if len(section.sampled_lines) >= MAX_SAMPLES:
-        section.sampled_lines = section.sampled_lines[1::2]
+    section.samples.append(statistics)
+    if len(section.samples) >= MAX_SAMPLES:
+        section.samples = section.samples[1::2]
         section.sample_step *= 2
-
-
-def _parse_samples(section: Section) -> None:
-    """Parse the sampled lines within epochs, keep their numbers, and check their perplexities."""
-    for number, line in section.sampled_lines:
-        statistics = parse_statistics(line)
-        if statistics is not None and statistics.update:
-            sample = replace(statistics, line=number)
-            _check_perplexity(section, sample)
-            section.samples.append(sample)
-    section.sampled_lines = []
 
 
 def _check_perplexity(section: Section, statistics: Statistics) -> None:
@@ -514,7 +484,7 @@ def _check_perplexity(section: Section, statistics: Statistics) -> None:
     ppl = values.get("ppl")
     if bits is None or ppl is None or not 0 <= bits < 30:
         return
-    # Three decimals of bits are a relative 0.00035 of the perplexity; two digits if it is rounded.
+    # Three decimals of bits are a relative 0.00035 of the perplexity. It has two digits.
     slack = 0.0051 + 0.0007 * 2.0**bits
     if abs(2.0**bits - ppl) > slack:
         section.mention("conflict", "perplexity and loss contradict each other", statistics.line)
@@ -527,7 +497,6 @@ def _keep_statistics(section: Section, statistics: Statistics) -> None:
     if section.first_update is None:
         section.first_update, section.first_epoch = update, statistics.epoch
     section.last_update = max(section.last_update, update)
-    _check_perplexity(section, statistics)
     if statistics.kind == "valid":
         earlier = section.validations.setdefault((statistics.subset, update), statistics)
         subject = f"the validation on {statistics.subset!r} at update {update:,}"

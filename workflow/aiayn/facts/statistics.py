@@ -19,8 +19,6 @@ import msgspec
 
 Kind = Literal["inner", "epoch", "valid"]
 MAX_UPDATES = 1e15
-# A number of 16 digits or more is torn, and Python refuses to convert one of thousands.
-UPDATE = re.compile(rb"num_updates(?:=|\"?:? ?\"?)(\d{1,15})(?=[,\"} |\]]|$)")
 _EPOCH = re.compile(rb"epoch (\d{3,})(:?)")
 _POSITION = re.compile(rb"[ |](\d{1,9}) ?/ ?(\d{1,9}) ")  # of an update in its epoch
 _SUBSET = re.compile(rb"\| valid on '([^']*)' subset \|")
@@ -77,6 +75,7 @@ def parse_statistics(line: bytes) -> Statistics | None:
     match = _EPOCH.search(line)
     if match is None or len(_TIME.findall(line)) > 1 or line.count(b"epoch ", match.end()) > 0:
         return None  # two processes wrote into one line at once
+    # A colon follows the epoch only in lines within it.
     epoch = int(match[1])
     if match[2]:
         values = _numbers(_COMMAED.findall(line, match.end()))
@@ -89,6 +88,7 @@ def parse_statistics(line: bytes) -> Statistics | None:
     values = _numbers(_PIPED.findall(line, match.end()))
     if subset is None:
         return _statistics("epoch", epoch, "", values)
+    # Before 0.7 each name repeats the subset: valid_loss, valid_nll_loss.
     name = subset[1].decode("utf-8", errors="replace")
     values = {
         key.removeprefix(f"{name}_").removeprefix("valid_"): value for key, value in values.items()
@@ -136,7 +136,9 @@ def _parse_json(text: bytes) -> Statistics | None:
     # another trainer.
     if not isinstance(epoch, int) or not any(isinstance(value, str) for value in printed.values()):
         return None
+    # `update` is the position in epochs, which only lines within an epoch have.
     is_inner = "update" in printed
+    # The subset is not stated. It is the prefix of the losses: valid_loss, test1_loss.
     subset = next(
         (
             key.removesuffix("_loss")

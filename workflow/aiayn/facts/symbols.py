@@ -37,7 +37,7 @@ _WORDS_BY_SWITCH = {
     "positions": ("sinusoidal", "learned"),
     "norm_order": ("post", "pre"),
 }  # off, on
-# fairseq's names of the transformer as it is; other names (transformer_align, dlcl_transformer) are
+# fairseq's names of the transformer as it is. Other names (transformer_align, dlcl_transformer) are
 # other models.
 _TRANSFORMER = re.compile(
     OUR_ARCHITECTURE + r"|transformer(_iwslt_de_en|(_vaswani)?_wmt_en_(de|fr)(_big)?(_t2t)?|_tiny)?"
@@ -52,10 +52,10 @@ _FAIRSEQ_ONLY: Symbols = {
 _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
 
 
-class SymbolRule(msgspec.Struct, frozen=True):
+class _SymbolRule(msgspec.Struct, frozen=True):
     """How fairseq sets a symbol.
 
-    `keys` are arguments that have the symbol's value; the first that is stated counts. They are ''
+    `keys` are arguments that have the symbol's value. The first that is stated counts. They are ''
     for a symbol that is computed. `flags` is what gives it the value {0}.
     """
 
@@ -65,7 +65,7 @@ class SymbolRule(msgspec.Struct, frozen=True):
 
 
 SYMBOL_RULES = {
-    rule.symbol: rule for _, rule in read_rows(Path(__file__).parent / "symbols.csv", SymbolRule)
+    rule.symbol: rule for _, rule in read_rows(Path(__file__).parent / "symbols.csv", _SymbolRule)
 }
 
 
@@ -76,6 +76,7 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
     symbols: Symbols = {
         name: value for name in SYMBOL_RULES if (value := getattr(training, name, None)) is not None
     }
+    # What fairseq states and a spec leaves implicit.
     symbols |= _positions(training.positions) | {"optimizer": "adam", "weight_decay": 0.0}
     symbols["tokens_per_update"] = target_tokens_per_full_update(training)
     if training.architecture == "fairseq_transformer":
@@ -84,6 +85,7 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
         symbols["warmup_steps"] = 0
     else:
         symbols["schedule"] = "inverse_sqrt"
+    # fairseq's argument --lr is the peak, which equation (3) reaches at the end of the warm-up.
     if training.schedule == "equation_3":
         symbols["peak_learning_rate"] = _peak_of_equation_3(training.d_model, training.warmup_steps)
     return {name: symbols[name] for name in SYMBOL_RULES if name in symbols}
@@ -94,6 +96,7 @@ def symbols_of_start(section: Section) -> dict[str, Argument]:
     the updates that it made are compared, not those planned.
     """
     arguments = dict(section.arguments)
+    # The processes that run print this line. The argument is what was asked for.
     printed = section.value("num_gpus")
     if printed is not None:
         arguments["distributed_world_size"] = printed
@@ -106,6 +109,7 @@ def symbols_of_arguments(arguments: Mapping[str, Argument]) -> Symbols:
     """Return the paper's symbols of a training's arguments."""
     symbols: Symbols = {}
     for symbol, rule in SYMBOL_RULES.items():
+        # fairseq's name and ours for one symbol. A log has one of them.
         for key in rule.keys.split():
             value = _common_value(arguments, key)
             if value is not None:
@@ -156,6 +160,7 @@ def _fixed_by_fairseq(symbols: Symbols) -> Symbols:
 
 
 def _tied_embeddings(arguments: Mapping[str, Argument]) -> Symbol | None:
+    # Our argument has three values, fairseq's are two switches.
     if "share_embeddings" in arguments:  # ours
         return arguments["share_embeddings"] != "none"
     if arguments.get("share_all_embeddings") is True:
@@ -169,6 +174,7 @@ def _tied_embeddings(arguments: Mapping[str, Argument]) -> Symbol | None:
 def _optimiser(arguments: Mapping[str, Argument]) -> Symbols:
     symbols: Symbols = {}
     smoothing = arguments.get("label_smoothing")
+    # Plain cross entropy has an argument for smoothing in some versions, and ignores it.
     if arguments.get("criterion") == "cross_entropy":
         symbols["eps_ls"] = 0.0
     elif arguments.get("criterion") in _SMOOTHED and smoothing is not None:
@@ -199,6 +205,7 @@ def _schedule(arguments: Mapping[str, Argument], d_model: Symbol | None) -> Symb
             "peak_learning_rate": rate,
         }
     elif name == "inverse_sqrt":
+        # --lr may be a list with a rate for each epoch, which is text here.
         peak = float(rate) if isinstance(rate, int | float) else rate  # or a rate an epoch
         value_by_symbol |= {"warmup_steps": warmup, "peak_learning_rate": peak}
     elif name == "equation_3":

@@ -9,7 +9,6 @@ unknown.
 
 import csv
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,48 +24,26 @@ _PATTERN_BY_TYPE = {
     "rest": r".*",
 }
 _FIELD = re.compile(r"\{(\w*):(\w+)\}")
-_NUM_KEY_CHARACTERS = 4  # templates are looked up by so many first characters
-
-
-class Match(NamedTuple):
-    """The result of matching a line with a template: the kind of the template, and its named fields
-    with their values.
-    """
-
-    kind: str
-    fields: tuple[tuple[str, Value], ...]
 
 
 class Template(NamedTuple):
-    """One template: its pattern, the names and types of its fields, and whether it is read."""
+    """One template: its pattern, the types of its named fields, and whether it is read."""
 
     pattern: re.Pattern[str]
-    types: tuple[tuple[str, str], ...]
+    type_by_name: dict[str, str]
     kind: str
 
 
-class Templates:
-    """All templates, looked up by the beginning of a message. The first that matches counts."""
-
-    def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
-        self._by_beginning: dict[str, list[Template]] = {}
-        for text, kind in rows:
-            beginning = _FIELD.split(text, maxsplit=1)[0]
-            word = beginning.replace("{{", "{").replace("}}", "}").split(" ")[0]
-            key = word[:_NUM_KEY_CHARACTERS]
-            self._by_beginning.setdefault(key, []).append(compile_template(text, kind))
-
-    def match(self, message: str) -> Match | None:
-        """Return what the first template that matches the whole message finds."""
-        for length in range(_NUM_KEY_CHARACTERS, -1, -1):
-            for template in self._by_beginning.get(message[:length], ()):
-                if len(message) < length:
-                    continue
-                if match := template.pattern.fullmatch(message):
-                    values = zip(template.types, match.groups(), strict=True)
-                    fields = [(name, _convert(text, kind)) for (name, kind), text in values]
-                    return Match(template.kind, tuple(fields))
-        return None
+def match_template(message: str, templates: list[Template]) -> tuple[str, dict[str, Value]] | None:
+    """Return the kind and the named fields of the first template that matches the whole message,
+    or None if no template matches.
+    """
+    for template in templates:
+        if match := template.pattern.fullmatch(message):
+            fields = match.groupdict()
+            types = template.type_by_name
+            return template.kind, {name: _convert(fields[name], types[name]) for name in types}
+    return None
 
 
 def compile_template(text: str, kind: str) -> Template:
@@ -76,7 +53,7 @@ def compile_template(text: str, kind: str) -> Template:
         ValueError: if a field has a type that is not known.
     """
     pattern = ""
-    types: list[tuple[str, str]] = []
+    type_by_name: dict[str, str] = {}
     end = 0
     for field in _FIELD.finditer(text):
         name, type_name = field.groups()
@@ -85,17 +62,19 @@ def compile_template(text: str, kind: str) -> Template:
                 f"{text}: {type_name} is not a type of a field; write one of"
                 f" {', '.join(_PATTERN_BY_TYPE)}"
             )
+        # Text between two fields, and then the field.
         pattern += _literal(text[end : field.start()])
         inner = _PATTERN_BY_TYPE[type_name]
-        pattern += f"({inner})" if name else f"(?:{inner})"
+        pattern += f"(?P<{name}>{inner})" if name else f"(?:{inner})"
         if name:
-            types.append((name, type_name))
+            type_by_name[name] = type_name
         end = field.end()
-    return Template(re.compile(pattern + _literal(text[end:])), tuple(types), kind)
+    return Template(re.compile(pattern + _literal(text[end:])), type_by_name, kind)
 
 
 def _literal(text: str) -> str:
     """Return the pattern of literal text. A space matches any number: fairseq aligns columns."""
+    # Braces are doubled in the table, as in Python's own templates.
     plain = text.replace("{{", "{").replace("}}", "}")
     return re.sub(r"(?:\\ )+", r"\\s+", re.escape(plain))
 
@@ -108,7 +87,7 @@ def _convert(text: str, type_name: str) -> Value:
     return text
 
 
-def read_templates(path: Path = TEMPLATES_PATH) -> Templates:
+def read_templates(path: Path = TEMPLATES_PATH) -> list[Template]:
     """Return the templates of a table, in its order."""
     with path.open(encoding="utf-8", newline="") as lines:
-        return Templates((row["template"], row["kind"]) for row in csv.DictReader(lines))
+        return [compile_template(row["template"], row["kind"]) for row in csv.DictReader(lines)]

@@ -1,4 +1,4 @@
-"""Reads a log file as blocks of lines, in memory that does not grow with the file. gzip and xz are
+"""Reads the lines of a log file, in memory that does not grow with the file. gzip and xz are
 unpacked.
 
 If a file cannot be read to its end, the result has a fault with the line number and a next step.
@@ -8,24 +8,25 @@ removed, and so are the prefixes of launchers, containers and pastes (`prefixes.
 """
 
 import codecs
+import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
 
-from aiayn.data.text.prefixes import find_prefix, without_prefix
+from aiayn.data.text.prefixes import NUM_LINES_SNIFFED, find_prefix, without_prefix
 from aiayn.facts.types import Refusal
 from aiayn.packed import UNPACK_ERRORS, open_unpacked
 
-BLOCK_BYTES = 1 << 18
-MAX_LINE_BYTES = 1 << 22
+MAX_LINE_BYTES = 1 << 26  # tqdm writes all bars of an epoch into one line
 ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class LogText:
     """The lines of one file, read once.
 
-    A last line without LF may be incomplete. It is not yielded; `cut_piece` has its last piece.
+    A last line without LF may be incomplete. It is not yielded. `cut_piece` has its last piece.
     `fault` says where and why reading ended: binary data, UTF-16, a line longer than
     MAX_LINE_BYTES, a packed file that is cut or damaged, or a file that cannot be opened. Bytes
     outside of UTF-8 are read unchanged.
@@ -36,102 +37,54 @@ class LogText:
         self.num_lines = 0
         self.cut_piece = b""
         self.fault: Refusal | None = None
-        self._prefix: re.Pattern[bytes] | None = None
-        self._is_sniffed = False
 
-    def blocks(self) -> Iterator[Iterable[tuple[int, bytes]]]:
-        """Yield blocks of (line number, piece of a line without its end). Blocks are fast, because
-        most lines need not be looked at one by one.
-        """
-        rest = b""
-        try:
-            stream = open_unpacked(self.path)
-        except OSError as error:
-            self.fault = _unreadable(error)
-            return
-        is_first = True
-        with stream as blocks:
-            while block := self._read(blocks):
-                if is_first:
-                    block, is_first = block.removeprefix(codecs.BOM_UTF8), False
-                    self.fault = _utf_16(block)
-                if self.fault is None and b"\0" in block:
-                    self.fault = self._zero_byte(block)
-                if self.fault is not None:
-                    return
-                lines = (rest + block).split(b"\n")
-                rest = lines.pop()
-                if not self._is_sniffed and lines:
-                    self._prefix, self._is_sniffed = find_prefix(lines), True
-                is_plain = b"\r" not in block and b"\x1b" not in block and self._prefix is None
-                yield enumerate(lines, self.num_lines + 1) if is_plain else self._pieces(lines)
-                self.num_lines += len(lines)
-                if len(rest) > MAX_LINE_BYTES:
-                    rest = rest[
-                        rest.rfind(b"\r") + 1 :
-                    ]  # a bar that was rewritten for hours: only its end is kept
-                    if len(rest) > MAX_LINE_BYTES:
-                        text = f"a line of more than {MAX_LINE_BYTES:,} bytes: no log"
-                        self.fault = Refusal(
-                            line=self.num_lines + 1,
-                            text=text,
-                            next_step="take it out of the folder",
-                        )
-                        return
-        if self.fault is not None:
-            return
-        if rest:
-            for _, piece in self._pieces([rest]):
-                self.cut_piece = piece
-            self.num_lines += 1
-
-    def _read(self, blocks: BinaryIO) -> bytes:
-        """Return the next block, empty at the end. A packed file that is damaged ends there, which
-        is a fault.
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield line number and content of each piece of a line, without prefixes, line ends and
+        the lines of other ranks.
         """
         try:
-            return blocks.read(BLOCK_BYTES)
+            with open_unpacked(self.path) as stream:
+                yield from self._lines_of(stream)
         except UNPACK_ERRORS as error:
-            self.fault = Refusal(
-                line=self.num_lines + 1, text=f"cannot be unpacked on from here ({error})"
-            )
+            text = f"cannot be unpacked on from here ({error})"
+            self.fault = Refusal(line=self.num_lines + 1, text=text)
         except OSError as error:
-            self.fault = _unreadable(error)
-        return b""
+            text = f"cannot be read ({error.strerror or error})"
+            next_step = "make it readable, or take it out of the folder"
+            self.fault = Refusal(line=0, text=text, next_step=next_step)
 
-    def _zero_byte(self, block: bytes) -> Refusal:
-        line = self.num_lines + 1 + block.count(b"\n", 0, block.index(b"\0"))
-        step = (
-            "take it out of the folder"
-            if line == 1
-            else "take the zero bytes out (tr -d '\\000'), or copy it again"
-        )
-        return Refusal(line=line, text="holds a zero byte: no text", next_step=step)
-
-    def _pieces(self, lines: list[bytes]) -> list[tuple[int, bytes]]:
-        """Return what a terminal would show of each line, piece by piece, without prefixes and
-        lines of other ranks.
-        """
-        pieces = []
-        for number, line in enumerate(lines, self.num_lines + 1):
-            for piece in ESCAPE.sub(b"", line).split(b"\r"):
-                plain = piece if self._prefix is None else without_prefix(piece, self._prefix)
-                if plain:
-                    pieces.append((number, plain))
-        return pieces
-
-
-def _unreadable(error: OSError) -> Refusal:
-    text = f"cannot be read ({error.strerror or error})"
-    return Refusal(line=0, text=text, next_step="make it readable, or take it out of the folder")
+    def _lines_of(self, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        lines = iter(functools.partial(stream.readline, MAX_LINE_BYTES), b"")
+        # The first lines show whether a launcher put a prefix before each line.
+        first_lines = list(islice(lines, NUM_LINES_SNIFFED))
+        prefix = find_prefix([line.rstrip(b"\n") for line in first_lines])
+        for number, line in enumerate(chain(first_lines, lines), start=1):
+            self.fault = _fault_of(number, line)
+            if self.fault is not None:
+                return
+            self.num_lines = number
+            for piece in ESCAPE.sub(b"", line.removesuffix(b"\n")).split(b"\r"):
+                content = piece.removeprefix(codecs.BOM_UTF8) if number == 1 else piece
+                plain = content if prefix is None else without_prefix(content, prefix)
+                # A last line without LF may be torn, and a torn number would be read as a whole
+                # one.
+                if plain and line.endswith(b"\n"):
+                    yield number, plain
+                elif plain:
+                    self.cut_piece = plain
 
 
-def _utf_16(block: bytes) -> Refusal | None:
-    """Return the refusal of a file that begins with the mark of UTF-16."""
-    if not block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return None
-    return Refusal(
-        line=1,
-        text="UTF-16, as PowerShell writes it",
-        next_step="convert it: iconv -f UTF-16 -t UTF-8",
-    )
+def _fault_of(number: int, line: bytes) -> Refusal | None:
+    """Return why a file is not read on from a line, or None if it is."""
+    take_out = "take it out of the folder"
+    if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text = "UTF-16, as PowerShell writes it"
+        return Refusal(line=1, text=text, next_step="convert it: iconv -f UTF-16 -t UTF-8")
+    if b"\0" in line:
+        next_step = "take the zero bytes out (tr -d '\\000'), or copy it again"
+        next_step = take_out if number == 1 else next_step
+        return Refusal(line=number, text="holds a zero byte: no text", next_step=next_step)
+    if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+        text = f"a line of more than {MAX_LINE_BYTES:,} bytes: no log"
+        return Refusal(line=number, text=text, next_step=take_out)
+    return None

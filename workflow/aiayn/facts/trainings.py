@@ -1,8 +1,8 @@
-"""Defines the trainings and translations of a folder, and what they are compared with.
+"""Defines the trainings and generations of a folder, and what they are compared with.
 
-`jobs.py` joins the sections of logs into trainings and translations, and adds the facts that follow
-from several lines. `aiayn.known_good` adds the row of the paper, the problems, and which numbers
-the tables use.
+`join.py` joins the sections of logs into trainings and generations, and adds the facts that follow
+from several lines. A generation is a run of fairseq-generate. `aiayn.known_good` adds the row of
+the paper, the problems, and which numbers the tables use.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ TargetValue = Value | tuple[Value, ...]
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """A system of a scale and a language pair, with its values by quantity.
 
-    `average_by_role` has the average of the translations of a role (`dev` or `test`).
+    `average_by_role` has the average of the generations of a role (`dev` or `test`).
     """
 
     scale: str
@@ -38,10 +38,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.system}, {self.language_pair}{scale}"
 
     def values_of_role(self, role: str) -> Mapping[str, TargetValue]:
-        """Return the values for a translation of a test set of this role."""
+        """Return the values for a generation of a test set of this role."""
+        # The judge compares by quantity, so the values of the role get the quantities' names.
         values = dict(self.values)
         values["num_sentences"] = values.get(f"{role}_sentences", ANY)
         values["average"] = self.average_by_role.get(role, ANY)
+        # A further test set has a different length, and no row.
         if role not in ("dev", "test"):
             values["reference_tokens"] = ANY
         return values
@@ -82,7 +84,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Training(msgspec.Struct, kw_only=True):
-    """A training with all of its starts, in the order of their updates, and its translations.
+    """A training with all of its starts, in the order of their updates, and its generations.
 
     `name` is the file in which the training begins, with the line number if the training is not the
     first section of the file. `facts` has what all starts print and what follows from it.
@@ -105,7 +107,7 @@ class Training(msgspec.Struct, kw_only=True):
     epochs: list[Statistics] = []
     copies: list[str] = []
     places: set[tuple[str, str]] = set()
-    translations: list["Translation"] = []
+    generations: list["Generation"] = []
     target: Target | None = None
     has_row: bool = False
     version: str = ""
@@ -139,6 +141,7 @@ class Training(msgspec.Struct, kw_only=True):
     @property
     def final_validation(self) -> Statistics | None:
         """The validation at the training's last update, if there was one."""
+        # Earlier validations are of other weights than those that were saved last.
         newest = self.validations[-1] if self.validations else None
         return newest if newest and newest.update == self.last.last_update else None
 
@@ -148,13 +151,13 @@ class Training(msgspec.Struct, kw_only=True):
         return self.target if self.has_row else None
 
 
-class Translation(msgspec.Struct, kw_only=True):
-    """A translation, its training if known, and the averagings that made its checkpoint.
+class Generation(msgspec.Struct, kw_only=True):
+    """A generation, its training if known, and the averagings that made its checkpoint.
 
     `model_path` is the normalised path of the checkpoint, '' if the log does not state it. `role`
     is `dev`, `test`, or the subset's own name. `metric` is the definition of its BLEU.
 
-    The judge sets the other fields. `problems` includes the problems of its training. A translation
+    The judge sets the other fields. `problems` includes the problems of its training. A generation
     without a training does not have a row. `value` is the BLEU if the tables use it, otherwise
     None.
     """
@@ -181,18 +184,18 @@ class Translation(msgspec.Struct, kw_only=True):
         return self.section.real("bleu")
 
 
-class Jobs(msgspec.Struct, kw_only=True):
-    """The content of a folder: files by their path below it, trainings with their translations,
-    translations without a training, and averagings.
+class JoinedLogs(msgspec.Struct, kw_only=True):
+    """The content of a folder: files by their path below it, trainings with their generations,
+    generations without a training, and averagings.
     """
 
     file_by_path: dict[str, LogFile]
     trainings: list[Training]
-    others: list[Translation]
+    others: list[Generation]
     averagings: list[Section]
 
     @property
-    def translations(self) -> list[Translation]:
-        """All translations. The translations of a training are in its order."""
-        listed = [entry for training in self.trainings for entry in training.translations]
+    def generations(self) -> list[Generation]:
+        """All generations. The generations of a training are in its order."""
+        listed = [entry for training in self.trainings for entry in training.generations]
         return [*listed, *self.others]

@@ -14,7 +14,7 @@ from aiayn.facts.statistics import Statistics
 
 Value = bool | int | float | str | None
 Program = Literal["train", "generate", "average"]
-# a subword; a training that diverged prints thousands, and a uniform guess costs about 15
+# a subword: a training that diverged prints thousands, and a uniform guess costs about 15
 MAX_BITS = 100.0
 MAX_MENTIONED = 20  # unknown, torn or contradicting lines of a section
 DEFAULT_INTERVAL = 1000  # of lines of statistics, in updates: fairseq up to 0.9
@@ -51,13 +51,13 @@ class Section(msgspec.Struct, kw_only=True):
     `form` is the style of the arguments: `print` (up to 0.9), `namespace` (0.10) or `config` (after
     0.10, up to 0.12 and the fork). `arguments` has the first value of each key, and `digest` covers
     all of them. Keys of `validations` are (subset, update), keys of `epochs` are their numbers.
-    Every `sample_step`-th line within an epoch is kept in `sampled_lines`, and becomes one of
-    `samples` at the end of the file. `num_mentioned` counts lines of a kind that may occur very
-    often, because only the first become facts. `symbols` are the training's arguments in the
-    paper's symbols. `dev_subset` is the first of `--valid-subset`, from which the perplexity is
-    taken. `save_folder` is the value of `--save-dir`. `language_pair` comes from the arguments, or
-    else from the dictionaries in their order, such as `en-de`. `averaged_paths` are the checkpoints
-    that were averaged. `first_time` and `last_time` are ISO times without zone, '' without.
+    Every `sample_step`-th line within an epoch is one of `samples`. `mentioned` has the values
+    of facts about lines that may repeat without end: only the first become facts. `symbols` are the
+    training's arguments in the paper's symbols. `dev_subset` is the first of `--valid-subset`, from
+    which the perplexity is taken. `save_folder` is the value of `--save-dir`. `language_pair` comes
+    from the arguments, or else from the dictionaries in their order, such as `en-de`.
+    `averaged_paths` are the checkpoints that were averaged. `first_time` and `last_time` are ISO
+    times without zone, '' without.
     """
 
     path: str
@@ -75,10 +75,9 @@ class Section(msgspec.Struct, kw_only=True):
     first_epoch: int | None = None
     last_update: int = 0
     num_inner: int = 0
-    sampled_lines: list[tuple[int, bytes]] = []
     samples: list[Statistics] = []
     sample_step: int = 1
-    num_mentioned: dict[str, int] = {}
+    mentioned: dict[str, list[Value]] = {}
     first_time: str = ""
     last_time: str = ""
     num_hypotheses: int = 0
@@ -108,6 +107,7 @@ class Section(msgspec.Struct, kw_only=True):
         """The last update that it may have made: the last printed or saved update, plus one log
         interval, because the program may have been killed within it.
         """
+        # A checkpoint may be saved after the last line of statistics.
         saved = [whole(update) or 0 for update in self.values("saved_updates")]
         interval = whole(self.arguments.get("log_interval")) or DEFAULT_INTERVAL
         return max([self.last_update, *saved]) + interval
@@ -150,24 +150,20 @@ class Section(msgspec.Struct, kw_only=True):
         return 0 if fact is None else fact.line
 
     def mention(self, quantity: str, value: Value, line: int, most: int = MAX_MENTIONED) -> None:
-        """Add a fact about a line, unless there are `most` about such lines: more add nothing."""
-        number = self.num_mentioned[quantity] = self.num_mentioned.get(quantity, 0) + 1
-        if number <= most:
+        """Add a fact about a line, unless there are `most` such facts, or one with this value."""
+        values = self.mentioned.setdefault(quantity, [])
+        if len(values) < most and value not in values:
+            values.append(value)
             self.state(quantity, value, line)
 
 
 class LogFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of one file. `refusal` says why the file was not read, or not completely.
-
-    `other_programs` are the programs of fairseq, besides training and generation, whose arguments
-    the file prints: `preprocess`, `score` and so on.
-    """
+    """The content of one file. `refusal` says why the file was not read, or not completely."""
 
     path: str
     num_lines: int
     sections: tuple[Section, ...] = ()
     refusal: Refusal | None = None
-    other_programs: tuple[str, ...] = ()
 
 
 def perplexity_of(nll_bits: float | None) -> float | None:
@@ -181,6 +177,7 @@ def perplexity_of(nll_bits: float | None) -> float | None:
 
 def normal_path(path: Value) -> str:
     """Return a path, also of Windows, with forward slashes and without a leading `./`."""
+    # A backslash is part of a name on Linux, unless the path has no slash at all.
     text = str(path)
     return posixpath.normpath(text if "/" in text else text.replace("\\", "/"))
 
@@ -194,6 +191,7 @@ def models_of(model_path: str) -> list[str]:
 
 def is_same_place(first: str, second: str) -> bool:
     """Return whether a path is the other or its end."""
+    # The log's own folder is not the end of any path.
     if "." in (first, second):
         return first == second
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")

@@ -16,7 +16,7 @@ from aiayn.known_good.table import Rule, allowed_by, read_table, show_allowed
 RULES = read_table()
 # Only what tells rows apart is compared with every target.
 ROW_RULES = {name: rule for name, rule in RULES.items() if "row" in rule.needed_by}
-OF_TRAININGS, OF_TRANSLATIONS = ("row", "train", "ppl", "cost"), ("bleu",)  # numbers of a log
+OF_TRAININGS, OF_GENERATIONS = ("row", "train", "ppl", "cost"), ("bleu",)  # numbers of a log
 NO_RULE = "no fairseq from 0.6 to 0.12 has it: changed code, whose effect is not known"
 
 
@@ -41,6 +41,7 @@ def judge(
             problem = _problem(fact, rules.get(fact.quantity), target, numbers)
             if problem is not None:
                 problem_by_fact[key] = problem
+    # What a number requires and no fact states is a problem without a place.
     for rule in rules.values():
         if not rule.required_by or rule.quantity in stated_quantities:
             continue
@@ -56,7 +57,7 @@ def judge(
             )
 
     def first_number(problem: Problem) -> int:
-        """Return the position of the first number that a problem keeps out; notes are last."""
+        """Return the position of the first number that a problem keeps out. Notes are last."""
         return numbers.index(problem.keeps_out[0]) if problem.keeps_out else len(numbers)
 
     return sorted(problem_by_fact.values(), key=first_number)
@@ -76,6 +77,7 @@ def _problem(
     elif rule.allowed == ANY:
         return None
     else:
+        # The table is closed: a value is allowed only if it is listed.
         alternative = allowed_by(fact.value, rule.allowed, target)
         if alternative is None:
             keeps_out = tuple(number for number in numbers if number in rule.needed_by)
@@ -102,8 +104,10 @@ def find_row(facts: Sequence[Fact], targets: Sequence[Target]) -> tuple[Target |
     """Return (target, True) if a training fits exactly one table row. Otherwise return (nearest
     target, False). The nearest target has the fewest problems.
     """
+    # Training and corpus decide the row. Whether its numbers fill is a later question.
     telling = [fact for fact in facts if fact.quantity in ROW_RULES]
     counts = [len(judge(telling, target.values, ("row",), ROW_RULES)) for target in targets]
     if not counts:
         return None, False
+    # Two rows that fit, such as two names of one system, are none: the number would be in both.
     return targets[counts.index(min(counts))], counts.count(0) == 1

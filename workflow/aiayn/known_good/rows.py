@@ -1,23 +1,23 @@
-"""Decides which numbers of a folder's jobs fill which row of the tables, and which trainings are
+"""Decides which numbers of a folder's logs fill which row of the tables, and which trainings are
 averaged.
 
 One training is one seed. Trainings of the same row and version are averaged if their seeds differ.
-A translation fills a row only if its training fits the row without problems.
+A generation fills a row only if its training fits the row without problems.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from aiayn.facts.trainings import ANY, Jobs, Target, Training, Translation
+from aiayn.facts.trainings import ANY, Generation, JoinedLogs, Target, Training
 from aiayn.facts.types import perplexity_of, real, whole
-from aiayn.known_good.judge import OF_TRAININGS, OF_TRANSLATIONS, find_row, judge
+from aiayn.known_good.judge import OF_GENERATIONS, OF_TRAININGS, find_row, judge
 from aiayn.packed import is_file
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
 from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, sum_seconds
 from aiayn.speeds import PRECISION_BY_NAME, published_range
 
-# The published model with which the speed of a system is compared; none for other sizes.
+# The published model with which the speed of a system is compared. Other sizes have none.
 MODEL_BY_SYSTEM = {"base": "base", "big": "big", "big_enfr": "big"}
 VERSION_BY_FORM = {
     "print": "fairseq 0.9 or before",
@@ -25,17 +25,17 @@ VERSION_BY_FORM = {
     "config": "fairseq 1.0.0a0 to 0.12",
     "": "fairseq, version unknown",
 }
-_Job = TypeVar("_Job", Training, Translation)
+_Judged = TypeVar("_Judged", Training, Generation)
 
 
-def judge_jobs(
-    jobs: Jobs,
+def judge_logs(
+    logs: JoinedLogs,
     targets: Sequence[Target],
     root: Path | None = None,
     *,
     is_claimed: bool = False,
-) -> Jobs:
-    """Compare the jobs of a folder with the table rows, and return them. They then have their rows,
+) -> JoinedLogs:
+    """Compare the logs of a folder with the table rows, and return them. They then have their rows,
     their problems, and the numbers that the tables use.
 
     `root` is the folder of the logs, where attempts.jsonl of our own runs may be. With
@@ -44,23 +44,27 @@ def judge_jobs(
     Raises:
         RecordError: if an attempts.jsonl is malformed.
     """
-    for training in jobs.trainings:
+    for training in logs.trainings:
         ours = training.last.is_ours
         # Only our own trainings are compared with smaller scales.
         is_compared = ours or is_claimed
+        # The demo's systems have usual small sizes, so a foreign log would fill their rows by
+        # chance.
         rows = [row for row in targets if is_compared or row.scale == PAPER_SCALE]
         _add_numbers(training, None if root is None or not ours else _events(training, root))
         training.target, training.has_row = find_row(training.facts, rows)
         _judge_training(training)
-    _compare_seeds([training for training in jobs.trainings if "train" in training.filled])
-    for translation in jobs.translations:
-        training_of_model = translation.training
-        translation.target = next(iter(targets), None)
+    # Only what fills so far is compared, since the others do not enter a mean.
+    _compare_seeds([training for training in logs.trainings if "train" in training.filled])
+    for generation in logs.generations:
+        training_of_model = generation.training
+        generation.target = next(iter(targets), None)
+        # Without its training any target does: the score is then set apart for that.
         if training_of_model is not None:
-            translation.target = training_of_model.target
-        _judge_translation(translation)
-    _compare_translations(jobs.translations)
-    return jobs
+            generation.target = training_of_model.target
+        _judge_generation(generation)
+    _compare_generations(logs.generations)
+    return logs
 
 
 def _events(training: Training, root: Path) -> list[Event] | None:
@@ -69,20 +73,23 @@ def _events(training: Training, root: Path) -> list[Event] | None:
 
 
 def _add_numbers(training: Training, events: list[Event] | None) -> None:
-    """Add the version and the numbers of a training. `events` are the attempts of a run of ours;
-    their commits are facts.
+    """Add the version and the numbers of a training. `events` are the attempts of a run of ours.
+    Their commits are facts.
     """
     last, facts = training.last, training.facts
     training.version = VERSION_BY_FORM[last.form]
     started = [event.commit for event in events or () if isinstance(event, Started)]
+    # A commit identifies our code, as a version does fairseq's.
     if commits := list(dict.fromkeys(started)):
         commit, plus, dirty = commits[-1].partition("+")
         training.version = f"commit {commit[:12]}{plus}{dirty}"
         facts.append(last.fact("num_commits", len(commits)))
         dirty_commits = [commit for commit in commits if commit.endswith("+dirty")]
         facts += [last.fact("dirty_commit", commit) for commit in dirty_commits]
+    # Several kinds have several rates, so none is chosen.
     gpus = {str(fact.value).strip() for fact in facts if fact.quantity == "gpu"}
     training.gpu = gpus.pop() if len(gpus) == 1 else ""
+    # Later facts replace earlier ones: those of the last start stand.
     newest = {fact.quantity: real(fact.value) for fact in facts}
     values = {
         "steps": newest.get("updates") or 0.0,
@@ -91,6 +98,7 @@ def _add_numbers(training: Training, events: list[Event] | None) -> None:
     }
     training.stated = {metric: value for metric, value in values.items() if value is not None}
     seconds, num_gpus = newest.get("wall_seconds"), newest.get("num_gpus")
+    # Attempts count killed jobs as well, which a log does not.
     if events is not None:
         training.gpu_seconds = sum_seconds(events)[1] or None
     elif seconds and num_gpus and last.arguments.get("cpu") is not True:
@@ -105,6 +113,7 @@ def _judge_training(training: Training) -> None:
     training.problems = judge(training.facts, values, OF_TRAININGS)
     kept_out = {number for problem in training.problems for number in problem.keeps_out}
     training.filled = set()
+    # A problem of the row or of the training keeps out all numbers, the others only their own.
     if training.has_row and not kept_out & {"row", "train"}:
         training.filled = {"train", "ppl", "cost"} - kept_out
     training.value_by_metric = dict(training.stated) if training.filled else {}
@@ -116,6 +125,7 @@ def _published_speeds(training: Training) -> tuple[float, float] | None:
     """Return the slowest and the fastest published speed of the target's model on a training's
     card, with its precision and batch, or None if no speed is published.
     """
+    # Speeds are published for a card, a precision, a model and a size of batch together.
     section = training.last
     num_gpus = section.whole("num_gpus")
     tokens = whole(section.arguments.get("max_tokens"))
@@ -128,19 +138,20 @@ def _published_speeds(training: Training) -> tuple[float, float] | None:
     )
 
 
-def _judge_translation(translation: Translation) -> None:
-    """Find the problems and notes of a translation, which needs what its training needs."""
-    target, training = translation.target, translation.training
-    values = {} if target is None else target.values_of_role(translation.role)
-    problems = judge(translation.facts, values, OF_TRANSLATIONS)
+def _judge_generation(generation: Generation) -> None:
+    """Find the problems and notes of a generation, which needs what its training needs."""
+    target, training = generation.target, generation.training
+    values = {} if target is None else target.values_of_role(generation.role)
+    problems = judge(generation.facts, values, OF_GENERATIONS)
     if training is not None:
         for problem in training.problems:
+            # A BLEU is of the weights, so what is wrong with them is wrong with it.
             if {"row", "train"} & {*problem.keeps_out} and problem not in problems:
                 problems.append(problem)
-    translation.problems = problems
+    generation.problems = problems
     is_kept_out = any(problem.keeps_out for problem in problems)
     has_row = training is not None and training.has_row
-    translation.value = translation.bleu if has_row and not is_kept_out else None
+    generation.value = generation.bleu if has_row and not is_kept_out else None
 
 
 # Several seeds
@@ -156,6 +167,7 @@ def _compare_seeds(trainings: Sequence[Training]) -> None:
         return None if seed is None or target is None else (target.name, training.version, seed)
 
     def losses_of(training: Training) -> object:
+        # One equal loss may be chance, a whole equal curve is a copy with the seed edited.
         losses = tuple(line.losses for line in training.validations)
         return losses if len(losses) > 1 else None
 
@@ -166,37 +178,40 @@ def _compare_seeds(trainings: Sequence[Training]) -> None:
                 _judge_training(training)
 
 
-def _equal_groups(jobs: Iterable[_Job], key: Callable[[_Job], object]) -> list[list[_Job]]:
+def _equal_groups(
+    members: Iterable[_Judged], key: Callable[[_Judged], object]
+) -> list[list[_Judged]]:
     """Return the groups of two or more items with equal keys. Items with the key None are left
     out.
     """
-    groups: dict[object, list[_Job]] = {}
-    for job in jobs:
-        if (value := key(job)) is not None:
-            groups.setdefault(value, []).append(job)
+    groups: dict[object, list[_Judged]] = {}
+    for judged in members:
+        if (value := key(judged)) is not None:
+            groups.setdefault(value, []).append(judged)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _others(group: Sequence[_Job], job: _Job) -> str:
-    return f"that of {', '.join(other.name for other in group if other is not job)}"
+def _others(group: Sequence[_Judged], judged: _Judged) -> str:
+    return f"that of {', '.join(other.name for other in group if other is not judged)}"
 
 
-def _compare_translations(translations: Sequence[Translation]) -> None:
-    """Add that they are copies to translations of different trainings with the same score."""
+def _compare_generations(generations: Sequence[Generation]) -> None:
+    """Add that they are copies to generations of different trainings with the same score."""
     names = ("bleu", "precisions", "hypothesis_tokens", "reference_tokens", "brevity_penalty")
 
-    def score_of(translation: Translation) -> object:
-        section = translation.section
-        if translation.value is None or section.value("precisions") is None:
+    def score_of(generation: Generation) -> object:
+        section = generation.section
+        if generation.value is None or section.value("precisions") is None:
             return None
         return tuple(map(section.value, names))
 
-    for group in _equal_groups(translations, score_of):
-        if len({id(translation.training) for translation in group}) > 1:
-            for translation in group:
-                others = _others(group, translation)
-                translation.facts.append(translation.section.fact("same_translation", others))
-                _judge_translation(translation)
+    for group in _equal_groups(generations, score_of):
+        # Two scores of one training are two decodings, which `scored` shows apart.
+        if len({id(generation.training) for generation in group}) > 1:
+            for generation in group:
+                others = _others(group, generation)
+                generation.facts.append(generation.section.fact("same_translation", others))
+                _judge_generation(generation)
 
 
 def rows_of(trainings: Iterable[Training]) -> list[tuple[Target, list[Training]]]:
@@ -213,32 +228,33 @@ def rows_of(trainings: Iterable[Training]) -> list[tuple[Target, list[Training]]
 
 def scored(
     trainings: Iterable[Training], role: str
-) -> dict[tuple[str, str], dict[str, Translation]]:
-    """Return the translations of a role (dev or test) that the tables use, by metric and mark, and
+) -> dict[tuple[str, str], dict[str, Generation]]:
+    """Return the generations of a role (dev or test) that the tables use, by metric and mark, and
     by the name of their training.
 
-    If a training has a second translation, the mark of the second is its name.
+    If a training has a second generation, the mark of the second is its name.
     """
-    groups: dict[tuple[str, str], dict[str, Translation]] = {}
+    groups: dict[tuple[str, str], dict[str, Generation]] = {}
     for training in trainings:
-        filling: dict[tuple[str, str], list[Translation]] = {}
-        for translation in training.translations:
-            if translation.role == role and translation.value is not None:
-                key = translation.metric, _mark(translation)
-                filling.setdefault(key, []).append(translation)
+        filling: dict[tuple[str, str], list[Generation]] = {}
+        for generation in training.generations:
+            if generation.role == role and generation.value is not None:
+                key = generation.metric, _mark(generation)
+                filling.setdefault(key, []).append(generation)
         for (metric, mark), members in filling.items():
             for member in members:
+                # Several decodings of one checkpoint are no seeds, so each has a line of its own.
                 name = f"the translation of {member.name}" if len(members) > 1 else ""
                 key = metric, "; ".join(filter(None, (mark, name)))
                 groups.setdefault(key, {})[training.name] = member
     return groups
 
 
-def _mark(translation: Translation) -> str:
+def _mark(generation: Generation) -> str:
     mark_by_quantity = {"average_known_by": "average by name", "time_unknown": "time unknown"}
     marks = {
         mark_by_quantity[note.quantity]
-        for note in translation.problems
+        for note in generation.problems
         if note.quantity in mark_by_quantity
     }
     return "; ".join(sorted(marks))

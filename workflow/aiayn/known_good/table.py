@@ -59,6 +59,7 @@ def read_table(path: Path = TABLE_PATH) -> dict[str, Rule]:
     with path.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
             rule = Rule(**row)
+            # A misspelt number would let a wrong value pass without a word.
             unknown = rule.needed_by - set(NUMBERS)
             if rule.quantity in rules or unknown:
                 raise ValueError(
@@ -78,6 +79,7 @@ def allowed_by(value: Value, allowed: str, target: Mapping[str, TargetValue]) ->
 
 def _is_allowed(value: Value, alternative: str, target: Mapping[str, TargetValue]) -> bool:
     if ".." in alternative:
+        # A text or a switch is never within a range, although True is 1 in Python.
         low, high = _ends(alternative, target)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return ANY in (low, high) or (is_number and bool(low <= value <= high))
@@ -105,7 +107,7 @@ def _listed(text: str) -> tuple[Value, ...]:
 
 
 def _ends(text: str, target: Mapping[str, TargetValue]) -> tuple[Any, Any]:
-    """Return the ends of a range; NaN, which allows nothing, if the target does not have it."""
+    """Return the ends of a range. An end that the target lacks is NaN, which allows nothing."""
     low, _, high = text.partition("..")
     return _end(low, target, -math.inf), _end(high, target, math.inf)
 
@@ -118,7 +120,8 @@ def _end(text: str, target: Mapping[str, TargetValue], default: float) -> Any:
 
 
 def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
-    """Return whether two values are equal; numbers may differ by a relative tolerance."""
+    """Return whether two values are equal. Numbers may differ by a relative tolerance."""
+    # 1 and True are equal in Python, and two different arguments.
     if isinstance(value, bool) or isinstance(expected, bool):
         return value is expected
     if value is None or expected is None or isinstance(value, str) or isinstance(expected, str):
@@ -127,7 +130,7 @@ def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
 
 
 def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
-    """Return allowed values in words: `0.1`, `3,003`, `0.5 to 1.05`; of a list the first."""
+    """Return allowed values in words: `0.1`, `3,003`, `0.5 to 1.05`. Of a list it is the first."""
     first = allowed.split(" or ", maxsplit=1)[0]
     if ".." in first:
         low, high = _ends(first, target)
@@ -135,6 +138,7 @@ def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
             return f"at most {show(high)}" if low == -math.inf else f"at least {show(low)}"
         return f"{show(low)} to {show(high)}"
     values, tolerance = _values(first, target)
+    # None in a list allows that an old version lacks the argument. It is no value to advise.
     texts = [show(value) for value in values if value is not None] or ["none"]
     text = texts[0] if first.startswith("[") else " or ".join(texts)
     return f"about {text}" if tolerance else text

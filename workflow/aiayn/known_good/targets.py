@@ -10,8 +10,8 @@ from aiayn.facts.trainings import ANY, Target, TargetValue
 from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.spec.system import CONFIG_FOLDER, DecodingSpec, TrainingSpec, read_system
 
-# Section 5.1: "about 4.5 million sentence pairs" and "36M sentences"; "about 37000 tokens" and
-# "32000". newstest2013 has 3,000 sentences, newstest2014 3,003; the tokens of the references depend
+# Section 5.1: "about 4.5 million sentence pairs" and "36M sentences", "about 37000 tokens" and
+# "32000". newstest2013 has 3,000 sentences, newstest2014 3,003. The tokens of the references depend
 # on the tokenizer: 60,000 to 72,000, and 70,000 to 92,000.
 _PAPER: dict[str, dict[str, TargetValue]] = {
     "en-de": {
@@ -68,6 +68,7 @@ def read_targets(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> 
     averages: dict[tuple[str, str], dict[str, str]] = {}
     for cell in read_cells():
         by_role = averages.setdefault((cell.system, cell.language_pair), {})
+        # A system has the same average in each column of its role.
         by_role.setdefault(cell.role, cell.average)
     targets = []
     for scale in sorted(scales, key=lambda scale: scale != PAPER_SCALE):
@@ -98,6 +99,7 @@ def make_target(
     """
     symbols: Symbols = symbols_of_spec(training)
     values: dict[str, TargetValue] = {**symbols, "language_pair": language_pair}
+    # Section 6.1's search belongs to the system, too.
     values["beam_size"] = decoding.beam_size
     values["length_penalty_alpha"] = decoding.length_penalty_alpha
     if is_papers_corpus is None:

@@ -1,46 +1,50 @@
-"""Joins the sections of a folder's files into jobs: trainings, averagings and translations.
+"""Joins the sections of a folder's files into trainings, averagings and generations.
 
-A job may be spread over several files. A training may be requeued with a new file each time, its
-log may be copied by `tee`, and averaging and translation may have separate files. Sections are
+Each of them may be spread over several files. A training may be requeued with a new file each time,
+its log may be copied by `tee`, and averaging and generation may have separate files. Sections are
 joined by save folder and update. A relative save folder is taken relative to the folder of the log,
 because most save folders are called `checkpoints`.
 """
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from aiayn.facts.derived import facts_of_training
+from aiayn.facts.generations import facts_of_generation, metric_of
 from aiayn.facts.statistics import Statistics
-from aiayn.facts.trainings import Jobs, Training, Translation
-from aiayn.facts.translations import facts_of_translation, metric_of
+from aiayn.facts.trainings import Generation, JoinedLogs, Training
 from aiayn.facts.types import LogFile, Section, is_same_place, models_of, normal_path
 
 MIN_COMMON = 2  # a section with so many equal statistics is a copy
+_Step = TypeVar("_Step", Training, Section)
 
 
-def join_jobs(files: Iterable[LogFile]) -> Jobs:
-    """Return the jobs of a folder's files, with all of their facts."""
+def join_logs(files: Iterable[LogFile]) -> JoinedLogs:
+    """Return the trainings, averagings and generations of files, with all of their facts."""
+    # The upper folders come first, so that a copy in a subfolder is the copy.
     file_by_path = {file.path: file for file in sorted(files, key=_depth_and_name)}
     sections_by_program: dict[str, list[Section]] = {"train": [], "average": [], "generate": []}
     for file in file_by_path.values():
         for section in file.sections:
             sections_by_program[section.program].append(section)
     starts = _without_copies(sections_by_program["train"])
-    jobs = Jobs(
+    logs = JoinedLogs(
         file_by_path=file_by_path,
         trainings=[_joined(group) for group in _grouped(starts)],
         others=[],
         averagings=sections_by_program["average"],
     )
-    earlier: list[Translation] = []
+    earlier: list[Generation] = []
     for section in _with_files_of_results(sections_by_program["generate"]):
-        translation = _translation_of(section, jobs)
-        if repeated := _repeats(translation, earlier):
-            translation.facts.insert(len(section.facts), section.fact("repeats", repeated))
-        earlier.append(translation)
-        training = translation.training
-        (jobs.others if training is None else training.translations).append(translation)
-    return jobs
+        generation = _generation_of(section, logs)
+        # After the section's own facts, where the derived facts begin.
+        if repeated := _repeats(generation, earlier):
+            generation.facts.insert(len(section.facts), section.fact("repeats", repeated))
+        earlier.append(generation)
+        training = generation.training
+        (logs.others if training is None else training.generations).append(generation)
+    return logs
 
 
 def _depth_and_name(file: LogFile) -> tuple[int, str]:
@@ -57,11 +61,14 @@ def _without_copies(sections: list[Section]) -> list[Section]:
     distinct: list[Section] = []
     for section in sorted(sections, key=_incompleteness):
         for earlier in distinct:
+            # Two copies have the same start line and time. Two seeds differ in the arguments.
             if not _is_same_start(section, earlier):
                 continue
             if _is_copy(section, earlier):
                 earlier.copied_in.append(section.path)
                 break
+            # The same start with other numbers: one of the two files was edited, and it is not
+            # known which.
             if section.first_time:
                 for first, second in ((section, earlier), (earlier, section)):
                     text = f"{second.path} has the same start and other numbers"
@@ -97,6 +104,7 @@ def _is_copy(section: Section, other: Section) -> bool:
     """Return whether a section of the same start is a copy: the statistics that both contain are
     equal.
     """
+    # A copy may be cut, so only what both have is compared.
     common = section.validations.keys() & other.validations.keys()
     pairs = [(section.validations[key], other.validations[key]) for key in common]
     is_equal = all(first.losses == second.losses for first, second in pairs)
@@ -109,6 +117,7 @@ def _is_copy(section: Section, other: Section) -> bool:
 def _grouped(starts: Sequence[Section]) -> list[list[Section]]:
     """Group the starts by training, each group in the order of its updates."""
     groups: list[list[Section]] = []
+    # A start can only continue what was saved before, so starts are tried by their first update.
     for start in sorted(starts, key=_begin_update):
         before = [group for group in groups if _continues(start, group[-1])]
         if before:
@@ -140,6 +149,7 @@ def _continues(start: Section, before: Section) -> bool:
     It resumes from a checkpoint of the same save folder, at an update that the earlier section had
     reached. A start from nothing repeats a start of the same file that did not end.
     """
+    # Without arguments only the file shows what belongs together.
     if not start.arguments or not before.arguments:
         return not start.arguments and start.path == before.path
     if not _save_alike(start, before):
@@ -147,6 +157,7 @@ def _continues(start: Section, before: Section) -> bool:
     resumed = _begin_update(start)
     if resumed:
         return resumed <= before.reach and not _contradict(start, before)
+    # A job that crashed before its first checkpoint starts again from nothing.
     is_same_file = start.path == before.path and start.line > before.line
     is_later = is_same_file or (
         before.last_time != "" and before.last_time <= start.first_time and before.last_update > 0
@@ -171,6 +182,7 @@ def _joined(sections: list[Section]) -> Training:
     epochs: dict[int, Statistics] = {}
     for section in sections:
         resumed = section.whole("resumed_updates")
+        # Updates after the checkpoint were made again, so the earlier numbers do not count.
         if resumed is not None:
             validations = {key: line for key, line in validations.items() if line.update <= resumed}
             epochs = {number: line for number, line in epochs.items() if line.update <= resumed}
@@ -194,114 +206,115 @@ def _joined(sections: list[Section]) -> Training:
 # Translations
 
 
-def _translation_of(section: Section, jobs: Jobs) -> Translation:
-    """Return a translation with its training, averagings and facts."""
+def _generation_of(section: Section, logs: JoinedLogs) -> Generation:
+    """Return a generation with its training, averagings and facts."""
+    # The printed path counts. --path is a second source, which `conflict` compares.
     model_path = section.value("model_path") or section.arguments.get("path") or ""
     model_path = normal_path(model_path) if model_path else ""
     subset = str(section.value("subset") or section.arguments.get("gen_subset") or "")
-    translation = Translation(
+    generation = Generation(
         section=section,
         model_path=model_path,
         role="dev" if subset == "valid" else subset,
         metric=metric_of(section),
-        training=_training_of(section, model_path, jobs.trainings),
-        averagings=_averagings_of(section, model_path, jobs.averagings),
+        training=_training_of(section, model_path, logs.trainings),
+        averagings=_averagings_of(section, model_path, logs.averagings),
     )
-    translation.facts = facts_of_translation(translation)
-    return translation
+    generation.facts = facts_of_generation(generation)
+    return generation
 
 
 def _training_of(
     section: Section, model_path: str, trainings: Sequence[Training]
 ) -> Training | None:
-    """Return the training that made a translation's checkpoint, or None if this is unclear."""
-    path = section.path
-    model_folder = posixpath.dirname(models_of(model_path)[0]) or "."
-    candidates = []
-    for training in trainings:
-        if model_path and _has_saved_into(training, model_folder, path):
-            candidates.append(training)
-    if not candidates and not model_path:
-        candidates = [training for training in trainings if _is_above(training, section)][-1:]
-    above = [training for training in candidates if _is_above(training, section)]
-    if above:
-        return above[-1]
-    log_folder = posixpath.dirname(path)
-    beside = []
-    for training in candidates:
-        if log_folder in [folder for folder, _ in training.places]:
-            beside.append(training)
-    nearest = beside or candidates
+    """Return the training that made a generation's checkpoint, or None if this is unclear."""
+    if model_path:
+        model_folder = posixpath.dirname(models_of(model_path)[0]) or "."
+        candidates = [
+            training
+            for training in trainings
+            if _has_saved_into(training, model_folder, section.path)
+        ]
+    else:
+        candidates = [training for training in trainings if _is_below(section, training.sections)]
+    nearest = _nearest(section, candidates, lambda training: training.sections)
     return nearest[0] if len(nearest) == 1 else None
-
-
-def _is_above(training: Training, section: Section) -> bool:
-    """Return whether a training is in the same file as a section and above it. A job writes both in
-    this order.
-    """
-    return any(
-        start.path == section.path and start.line < section.line for start in training.sections
-    )
-
-
-def _has_saved_into(training: Training, model_folder: str, path: str) -> bool:
-    """Return whether the checkpoints of a training are in the folder of a translation's checkpoint.
-
-    Paths in a log are relative to the folder in which its command started, so one path may be the
-    end of the other. A relative save folder matches only if one of the two logs is in the folder of
-    the other log, or in a folder below it.
-    """
-    log_folder = posixpath.dirname(path)
-    for folder, save_folder in training.places:
-        if not is_same_place(save_folder, model_folder):
-            continue
-        is_absolute = save_folder.startswith("/") and model_folder.startswith("/")
-        is_around = (
-            log_folder == folder or _is_inside(log_folder, folder) or _is_inside(folder, log_folder)
-        )
-        if is_absolute or is_around:
-            return True
-    return False
-
-
-def _is_inside(folder: str, outer: str) -> bool:
-    return outer == "" or folder.startswith(f"{outer}/")
 
 
 def _averagings_of(
     section: Section, model_path: str, averagings: Sequence[Section]
 ) -> list[Section]:
-    """Return the averagings that wrote a translation's checkpoint, only the nearest."""
-    log_folder = posixpath.dirname(section.path)
+    """Return the averagings that wrote a generation's checkpoint, only the nearest."""
     candidates = []
     for averaging in averagings:
-        folder = posixpath.dirname(averaging.path)
-        is_around = (
-            folder == log_folder or _is_inside(log_folder, folder) or _is_inside(folder, log_folder)
-        )
         output = normal_path(str(averaging.value("output") or "").rstrip("."))
-        if is_same_place(output, model_path) and (is_around or output.startswith("/")):
+        is_absolute = output.startswith("/")
+        is_around = is_absolute or _are_around(*map(_folder_of, (averaging, section)))
+        if is_around and is_same_place(output, model_path):
             candidates.append(averaging)
-    above = [
-        averaging
-        for averaging in candidates
-        if averaging.path == section.path and averaging.line < section.line
-    ]
-    beside = [
-        averaging for averaging in candidates if posixpath.dirname(averaging.path) == log_folder
-    ]
-    return above[-1:] or beside or candidates
+    return _nearest(section, candidates, lambda averaging: [averaging])
 
 
-def _repeats(translation: Translation, earlier: Sequence[Translation]) -> str:
-    """Return the earlier translation that has the same content in a different place, '' without."""
-    section = translation.section
-    if section.value("bleu") is None or not translation.model_path:
+def _nearest(
+    section: Section, candidates: Sequence[_Step], sections_of: Callable[[_Step], Sequence[Section]]
+) -> list[_Step]:
+    """Return the last candidate above a section in its file, because a job prints its steps in
+    this order, or else the candidates in the folder of the log, or else all.
+    """
+    above = []
+    beside = []
+    for candidate in candidates:
+        sections = sections_of(candidate)
+        if _is_below(section, sections):
+            above.append(candidate)
+        if _folder_of(section) in map(_folder_of, sections):
+            beside.append(candidate)
+    return above[-1:] or beside or list(candidates)
+
+
+def _is_below(section: Section, others: Iterable[Section]) -> bool:
+    """Return whether a section is in the same file as one of the others, and below it."""
+    return any(other.path == section.path and other.line < section.line for other in others)
+
+
+def _has_saved_into(training: Training, model_folder: str, path: str) -> bool:
+    """Return whether the checkpoints of a training are in the folder of a generation's checkpoint.
+
+    Paths in a log are relative to the folder in which its command started, so one path may be the
+    end of the other. A relative save folder matches only if one of the two logs is in the folder of
+    the other log, or in a folder below it.
+    """
+    for folder, save_folder in training.places:
+        is_absolute = save_folder.startswith("/") and model_folder.startswith("/")
+        is_around = is_absolute or _are_around(folder, posixpath.dirname(path))
+        if is_around and is_same_place(save_folder, model_folder):
+            return True
+    return False
+
+
+def _folder_of(section: Section) -> str:
+    return posixpath.dirname(section.path)
+
+
+def _are_around(first: str, second: str) -> bool:
+    """Return whether a folder is the other or contains it."""
+    return (
+        "" in (first, second)
+        or f"{first}/".startswith(f"{second}/")
+        or f"{second}/".startswith(f"{first}/")
+    )
+
+
+def _repeats(generation: Generation, earlier: Sequence[Generation]) -> str:
+    """Return the earlier generation that has the same content in a different place, '' without."""
+    section = generation.section
+    if section.value("bleu") is None or not generation.model_path:
         return ""
+    # Lines and files differ between copies, values do not.
     facts = [(fact.quantity, fact.value) for fact in section.facts]
     for other in earlier:
         other_facts = [(fact.quantity, fact.value) for fact in other.section.facts]
-        if facts == other_facts and other.training is translation.training:
+        if facts == other_facts and other.training is generation.training:
             return other.name
     return ""
 
@@ -313,6 +326,7 @@ def _with_files_of_results(sections: list[Section]) -> list[Section]:
     """
     joined = []
     for section in sections:
+        # Only the log has the arguments, and in 0.12 only the file has the score.
         logs = [other for other in sections if _has_results(other, section)]
         if section.arguments or len(logs) != 1:
             joined.append(section)
@@ -334,6 +348,7 @@ def _has_results(log: Section, section: Section) -> bool:
     results_folder = posixpath.dirname(section.path)
     if not is_same_place(folder, results_folder or "."):
         return False
+    # A folder of results may hold the file of an earlier run.
     names = ("subset", "bleu", "precisions", "reference_tokens")
     is_scored = log.value("bleu") is not None
     return not is_scored or all(log.value(name) == section.value(name) for name in names)

@@ -1,4 +1,4 @@
-"""Derives facts about a translation: its search, what its score counts, and which checkpoints of
+"""Derives facts about a generation: its search, what its score counts, and which checkpoints of
 which training its model averages, the last n saved checkpoints or others.
 """
 
@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from aiayn.facts.derived import LAST_CHECKPOINT, NEVER, facts_of_section
-from aiayn.facts.trainings import Training, Translation
+from aiayn.facts.trainings import Generation, Training
 from aiayn.facts.types import (
     Fact,
     Section,
@@ -28,16 +28,16 @@ _AVERAGE_IN_NAME = re.compile(
 )
 
 
-def facts_of_translation(translation: Translation) -> list[Fact]:
-    """Return all facts of a translation, without the facts of its training."""
-    section, facts = translation.section, list(translation.section.facts)
+def facts_of_generation(generation: Generation) -> list[Fact]:
+    """Return all facts of a generation, without the facts of its training."""
+    section, facts = generation.section, list(generation.section.facts)
     for derive in (facts_of_section, _search, _score):
         facts += derive(section)
-    return [*facts, *_origin(translation)]
+    return [*facts, *_origin(generation)]
 
 
 def metric_of(section: Section) -> str:
-    """Return the definition of a translation's BLEU.
+    """Return the definition of a generation's BLEU.
 
     `bleu_as_given` is fairseq's arithmetic on the tokens of the data. `bleu_sacre_13a` is
     sacreBLEU's on detokenised text, and `bleu_sacre_on_tokens` on text that may still be tokens.
@@ -45,6 +45,8 @@ def metric_of(section: Section) -> str:
     arguments, name = section.arguments, section.value("bleu_name") or "BLEU4"
     if name == "BLEU4":
         return "bleu_as_given"
+    # sacreBLEU's tokenizer expects plain text. Only a tokenizer or a bpe that fairseq undoes gives
+    # it.
     is_joined = bool(arguments.get("tokenizer")) or arguments.get("bpe") in (
         "sentencepiece",
         "gpt2",
@@ -56,6 +58,7 @@ def metric_of(section: Section) -> str:
 
 def _search(section: Section) -> Iterator[Fact]:
     arguments, printed = section.arguments, section.find("printed_beam")
+    # The beam in the line of the score is that of the search. The argument is a second source.
     if printed is not None:
         yield printed._replace(quantity="beam_size")
     elif (beam := whole(arguments.get("beam"))) is not None:
@@ -63,9 +66,11 @@ def _search(section: Section) -> Iterator[Fact]:
     for fact in section.facts:
         if fact.quantity == "generate.lenpen":
             yield fact._replace(quantity="length_penalty_alpha")
+    # A short and a long sentence: the limit is linear, so two points show both of its numbers.
     for num_tokens in (20, 100) if arguments else ():
         limit = _length_limit(arguments, num_tokens)
         yield section.fact(f"limit_of_{num_tokens}_tokens", limit)
+    # Several checkpoints in one --path are an ensemble.
     for model_path in (section.value("model_path"), arguments.get("path")):
         if model_path:
             yield section.fact("num_models", len(models_of(str(model_path))))
@@ -73,7 +78,7 @@ def _search(section: Section) -> Iterator[Fact]:
 
 def _length_limit(arguments: dict[str, Value], num_tokens: int) -> float:
     """Return the maximum number of output tokens for a source of `num_tokens` tokens. Longer
-    translations are cut. The paper's limit is input + 50.
+    generations are cut. The paper's limit is input + 50.
     """
     by_input, fixed = real(arguments.get("max_len_a")), real(arguments.get("max_len_b"))
     return (by_input or 0.0) * num_tokens + (200.0 if fixed is None else fixed)
@@ -107,11 +112,13 @@ def bleu_error(section: Section) -> float | None:
         return None
     if bleu is None or penalty is None or len(precisions) != 4:
         return None
+    # Precisions have one decimal, the penalty three, BLEU two. The range covers their rounding.
     lows = [max(1e-9, precision - 0.0501) for precision in precisions]
     highs = [precision + 0.0501 for precision in precisions]
     least = statistics.geometric_mean(lows) * (penalty - 0.00051)
     most = statistics.geometric_mean(highs) * (penalty + 0.00051)
     error = max(0.0, least - bleu - 0.0051, bleu - most - 0.0051)
+    # Lengths are whole numbers, so that penalty and ratio follow from them exactly.
     if hypothesis and reference:
         penalty_error = abs(min(1.0, math.exp(1 - reference / hypothesis)) - penalty)
         ratio_error = 0.0 if ratio is None else abs(hypothesis / reference - ratio)
@@ -123,31 +130,35 @@ def _unit(section: Section) -> str:
     """Return what BLEU counts: words, pieces, plain text, or not stated."""
     arguments = section.arguments
     name = str(section.value("bleu_name"))
+    # Marks of subwords in the output mean that --remove-bpe was not given.
     if section.num_marked > MIN_PIECE_SHARE * section.num_hypotheses:
         return "pieces"
     if name == "BLEU4" and arguments.get("tokenizer") == "moses":
         return "plain text, not tokens"  # fairseq undoes the tokens of both sides
+    # The argument has a second name in configs.
     keys = ("remove_bpe", "post_process")
     is_joined = any(arguments.get(key) not in (None, False, "", "none") for key in keys)
     is_decoded = arguments.get("bpe") is not None and name != "BLEU4"
     return "words" if is_joined or is_decoded or section.num_hypotheses else "not stated"
 
 
-def _origin(translation: Translation) -> Iterator[Fact]:
+def _origin(generation: Generation) -> Iterator[Fact]:
     """Yield which training made the checkpoint, when, and whether data and dictionaries are its."""
-    section, training = translation.section, translation.training
+    section, training = generation.section, generation.training
     if training is None:
         return
     yield section.fact("training", training.name)
-    text, source = average_of(translation, training)
+    text, source = average_of(generation, training)
     yield section.fact("average", text)
     yield section.fact("average_known_by", source)
-    if not translation.averagings:
-        yield from _order_of_time(translation, training)
+    if not generation.averagings:
+        yield from _order_of_time(generation, training)
     if section.language_pair:
+        # The last start decides, as for all arguments.
         pairs = [start.language_pair for start in training.sections if start.language_pair]
         yield section.fact("translates", section.language_pair in pairs[-1:])
     printed, trained = _types_by_language(section), _types_by_language(training.last)
+    # A model reads the numbers of its own dictionary. Other sizes show a different data-bin.
     for language, size in printed.items():
         if trained and trained.get(language) != size:
             yield section.fact("other_dictionary", f"[{language}] {size:,} types")
@@ -157,15 +168,15 @@ def _types_by_language(section: Section) -> dict[Value, Value]:
     return dict(zip(section.values("language"), section.values("num_types"), strict=False))
 
 
-def _order_of_time(translation: Translation, training: Training) -> Iterator[Fact]:
-    """Yield whether a translation began after the end of its training.
+def _order_of_time(generation: Generation, training: Training) -> Iterator[Fact]:
+    """Yield whether a generation began after the end of its training.
 
     This matters if the name of the checkpoint (such as `checkpoint_best.pt`) does not contain its
     update. The clocks of two hosts may differ, so the order is unknown if the logs state several
     hosts.
     """
-    section, last = translation.section, training.last
-    name = posixpath.basename(translation.model_path)
+    section, last = generation.section, training.last
+    name = posixpath.basename(generation.model_path)
     if re.search(r"\d", name) or section.path == last.path:
         return
     hosts = {fact.value for fact in (*training.facts, *section.facts) if fact.quantity == "host"}
@@ -178,20 +189,22 @@ def _order_of_time(translation: Translation, training: Training) -> Iterator[Fac
 # Averages
 
 
-def average_of(translation: Translation, training: Training) -> tuple[str, str]:
+def average_of(generation: Generation, training: Training) -> tuple[str, str]:
     """Return what a model is an average of, such as `last5`, and what shows it: `log`, `name` of
     the file, or `nothing`.
 
     An average of other checkpoints than the last is described by them.
     """
-    path = translation.model_path
-    inputs = {tuple(averaging.averaged_paths) for averaging in translation.averagings}
+    path = generation.model_path
+    # Several averagings with equal inputs are copies of one log.
+    inputs = {tuple(averaging.averaged_paths) for averaging in generation.averagings}
     if len(inputs) > 1:
         return "unknown: several averagings wrote it", "nothing"
     if inputs:
         return _describe(list(inputs.pop()), training), "log"
     name = posixpath.basename(path)
     suffix = _other_place([path], training)
+    # checkpoint_last.pt, and the file of the same weights under its own name.
     if name == LAST_CHECKPOINT or (_CHECKPOINT.fullmatch(name) and _are_last([name], training)):
         return f"last1{suffix}", "log"
     if "best" not in name and (match := _AVERAGE_IN_NAME.search(name)):
@@ -207,6 +220,7 @@ def _describe(paths: Sequence[str], training: Training) -> str:
         return f"{len(names)} checkpoints{suffix}"
     if names == [LAST_CHECKPOINT] or _are_last(names, training):
         return f"last{len(names)}"
+    # The numbers in a name are compared, because `9` sorts after `10` as text.
     newest = max(names, key=lambda name: [int(digits) for digits in re.findall(r"\d{1,12}", name)])
     return f"{len(names)} checkpoints up to {newest}"
 
@@ -233,6 +247,8 @@ def _are_last(names: Sequence[str], training: Training) -> bool:
     numbers = [(int(match[1]), int(match[2] or 0)) for match in matches if match]
     if len(numbers) < len(names) or len(set(names)) < len(names):
         return False
+    # checkpoint_3_500.pt was saved within an epoch, checkpoint3.pt at its end. The two are not
+    # mixed.
     is_by_update = all(update for _, update in numbers)
     chosen = sorted(update if is_by_update else epoch for epoch, update in numbers)
     saved = _saved_updates(training) if is_by_update else _saved_epochs(training)
@@ -256,6 +272,7 @@ def _saved_epochs(training: Training) -> list[int]:
     printed = sorted({epoch for epoch, update in _saved(training) if not update})
     if printed:
         return printed
+    # Without lines about checkpoints, the ends of epochs stand for them.
     ends = {line.epoch: line.update for line in training.epochs}
     every = whole(training.last.arguments.get("save_interval")) or 1
     whole_epochs = sorted(ends)
