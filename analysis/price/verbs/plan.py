@@ -1,9 +1,8 @@
-"""Predict what a config will take, before money is spent: hours, GPU-hours, money, energy, disk,
-memory.
+"""Predict what a config will take, before money is spent: hours, GPU-hours, money, disk, memory.
 
 The hours are computed by a formula, on GPUs as a range. Finished trainings in the results folder,
-on the same kind of device and in the same precision, scale them. The plan also compares 8 GPUs a
-training with 1. `--config precision=bf16` plans all systems in bf16.
+on the same kind of device and in the same precision, scale them. `--config precision=bf16` plans
+all systems in bf16.
 
 Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster,
 --config cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster
