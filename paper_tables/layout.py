@@ -10,8 +10,6 @@ has no line. The columns of the frame:
     value                 the number behind the text, in full precision, where a column is compared
     marks, is_best        marks after the text, and whether it is bold (best of its column)
     numbers               our numbers (type `Number`), including numbers without values yet
-    seeds, runs           the seeds and the names of the runs behind the numbers
-    definition, source    the metrics of the numbers, and the signatures of their values
     side, group, anchor   of the row: printed or ours; rows of a group are neighbours without a rule
                           between them; links to the row use its anchor
     aside, reason         of a row that the page does not show, as nothing in it is ours: its name
@@ -71,8 +69,7 @@ Item = TypeVar("Item")
 CellKind = Literal["label", "printed", "ours", "state", "formula", "spanned", ""]
 CELL_COLUMNS = (
     *("table", "row", "position", "column", "kind", "text", "spread", "value", "marks", "is_best"),
-    *("numbers", "seeds", "runs", "definition", "source"),
-    *("side", "group", "anchor", "aside", "reason"),
+    *("numbers", "side", "group", "anchor", "aside", "reason"),
 )
 
 
@@ -134,17 +131,12 @@ def row_of(
     lines = []
     for column, content in cells.items():
         for cell in [content] if isinstance(content, Cell) else content or ():
-            runs = [run for number in cell.numbers for run, _ in number.values]
             lines.append(
                 {
                     **vars(cell),
                     "row": row,
                     "column": column,
                     "is_best": False,
-                    "seeds": tuple(run.seed for run in runs),
-                    "runs": tuple(run.status.run for run in runs),
-                    "definition": tuple(number.metric for number in cell.numbers),
-                    "source": tuple(text for number in cell.numbers for text in number.signatures),
                     "side": side,
                     "group": group,
                     "anchor": anchor,

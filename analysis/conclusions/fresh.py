@@ -33,7 +33,7 @@ from analysis.conclusions.answers import (
 from analysis.conclusions.contrasts import SeedRun, started_runs
 from analysis.conclusions.rates import PRINTED_RATE, RateProbes
 from analysis.conclusions.runs import seed_runs
-from paper_tables.frame import Frame
+from paper_tables.frame import Frame, Number
 from paper_tables.rounding import BITS, rounded
 
 SHEET_PATH = CONFIG_FOLDER / "trainings" / "attention.tsv"
@@ -122,14 +122,20 @@ HEADS_OR_D_K = {
 RunsBySystem = Mapping[str, Sequence[SeedRun]]
 
 
+# Our numbers of the last checkpoints with fresh seeds only, by system, test set and metric.
+FreshNumbers = dict[tuple[str, str, str], Number]
+DEV = "dev"  # in place of the test set's name: the corpus's test set of that role
+
+
 class ComparedContrast(msgspec.Struct, frozen=True, kw_only=True):
     """A contrast with its numbers. If the estimate is missing, `problem` says why.
 
-    `answer` is '' until all trainings of the family have ended. The p-values are corrected by Holm
-    within the family.
+    `runs` are the fresh runs of its system. `answer` is '' until all trainings of the family have
+    ended. The p-values are corrected by Holm within the family.
     """
 
     contrast: FreshContrast
+    runs: Sequence[SeedRun] = ()
     estimate: Estimate | None = None
     problem: str = ""
     answer: str = ""
@@ -137,26 +143,39 @@ class ComparedContrast(msgspec.Struct, frozen=True, kw_only=True):
     holm_within: float | None = None
 
 
+def fresh_numbers(frame: Frame) -> FreshNumbers:
+    """Return our numbers on the En-De corpus, restricted to fresh seeds."""
+    corpus = frame.corpus_by_pair["en-de"]
+    fresh: FreshNumbers = {}
+    for numbers in (frame.later_numbers, frame.numbers):
+        for (key, metric), number in numbers.items():
+            if (key.corpus, key.average) != (corpus, COMPARED_AVERAGE):
+                continue
+            values = []
+            for run, value in number.values:
+                if run.seed is not None and run.seed >= FIRST_FRESH_SEED:
+                    values.append((run, value))
+            if values:
+                name = (key.system, DEV if key.role == DEV else key.testset, metric)
+                of_fresh = msgspec.structs.replace(number, values=tuple(values), missing=())
+                fresh.setdefault(name, of_fresh)
+    return fresh
+
+
 def fresh_runs(frame: Frame) -> dict[str, list[SeedRun]]:
     """Return the finished runs with fresh seeds on the En-De corpus, by system and in order of
     seed. Their value is the mean of the last three validations.
     """
-    corpus = frame.corpus_by_pair["en-de"]
-    run_by_seed_by_system: dict[str, dict[int, SeedRun]] = {}
-    for numbers in (frame.numbers, frame.later_numbers):
-        for (key, metric), number in numbers.items():
-            is_dev = (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, "dev")
-            if not is_dev or metric != BITS_METRIC:
-                continue
-            for run in seed_runs(frame, number, numbers):
-                bits = run.mean_of_last
-                if run.seed >= FIRST_FRESH_SEED and bits is not None:
-                    run_by_seed = run_by_seed_by_system.setdefault(key.system, {})
-                    run_by_seed[run.seed] = msgspec.structs.replace(run, value=bits)
-    return {
-        system: sorted(run_by_seed.values(), key=lambda run: run.seed)
-        for system, run_by_seed in run_by_seed_by_system.items()
-    }
+    numbers = frame.numbers | frame.later_numbers
+    runs: dict[str, list[SeedRun]] = {}
+    for (system, testset, metric), number in fresh_numbers(frame).items():
+        if (testset, metric) != (DEV, BITS_METRIC):
+            continue
+        for run in seed_runs(frame, number, numbers):
+            if run.mean_of_last is not None:
+                last = msgspec.structs.replace(run, value=run.mean_of_last)
+                runs.setdefault(system, []).append(last)
+    return runs
 
 
 def missing_trainings(family: FreshFamily, runs_by_system: RunsBySystem) -> dict[str, list[int]]:
@@ -184,11 +203,16 @@ def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[Co
     compared = []
     for contrast in family.contrasts:
         problem = _problem(contrast, started)
-        if problem or pooled is None:
-            compared.append(ComparedContrast(contrast=contrast, problem=problem))
-        else:
+        estimate = None
+        if not problem and pooled is not None:
             estimate = _estimate(contrast, values, pooled, own_pooled)
-            compared.append(ComparedContrast(contrast=contrast, estimate=estimate))
+        line = ComparedContrast(
+            contrast=contrast,
+            runs=runs_by_system.get(contrast.system, ()),
+            estimate=estimate,
+            problem=problem,
+        )
+        compared.append(line)
     if missing_trainings(family, runs_by_system):
         return compared
     return _answer(compared, runs)
@@ -311,7 +335,7 @@ def updates_until(bits_by_update: Mapping[int, float], target_bits: float) -> fl
     return None
 
 
-class TimedUpdates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _TimedUpdates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The CPU seconds of some updates of a system, in one round of the measurement of speed."""
 
     system: str
@@ -328,7 +352,7 @@ def read_seconds_an_update(path: Path = SECONDS_PATH) -> dict[str, list[float]]:
         TableError: the file is malformed.
     """
     seconds: dict[str, list[float]] = {}
-    for _, timed in read_rows(path, TimedUpdates) if path.exists() else ():
+    for _, timed in read_rows(path, _TimedUpdates) if path.exists() else ():
         seconds.setdefault(timed.system, []).append(timed.cpu_seconds / timed.updates)
     return seconds
 

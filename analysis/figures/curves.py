@@ -23,7 +23,6 @@ from aiayn.facts.types import Section, perplexity_of
 # in base 2.
 INNER_MEASURES = {"loss_bits": "loss", "learning_rate": "lr", "target_tokens_per_second": "wps"}
 PERPLEXITY = "dev_ppl_per_subword"
-RESTART = "restart"  # a mark, its value the number of the start
 
 
 class CurvePoint(NamedTuple):
@@ -61,17 +60,15 @@ def read_curves(path: Path) -> list[tuple[Training, list[CurvePoint]]]:
 
 
 def _join(starts: Iterable["_Start"]) -> list[CurvePoint]:
-    """Return all points of a training that count, with a mark for each start but the first."""
+    """Return all points of a training that count: what a restart repeats, as it was done last."""
     points: list[CurvePoint] = []
-    for number, start in enumerate((start for start in starts if start.points), start=1):
-        resumed = start.resumed_update
-        if resumed is None:
-            resumed = start.points[0].update - 1
-        if number > 1:
-            # What the restart repeats counts only as it was done last.
+    for start in starts:
+        if start.points:
+            resumed = start.resumed_update
+            if resumed is None:
+                resumed = start.points[0].update - 1
             points = [point for point in points if point.update <= resumed]
-            points.append(CurvePoint(RESTART, resumed, float(number)))
-        points += start.points
+            points += start.points
     return points
 
 
@@ -112,15 +109,15 @@ def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoi
     """Average the points of each span of `num_updates` updates. The mean is placed at the last
     printed update of its span.
 
-    Marks of restarts, and values that are nan or inf, are kept, because a mean would hide them.
+    Values that are nan or inf are kept, because a mean would hide them.
     """
     spans: dict[tuple[str, int], list[CurvePoint]] = {}
     kept: list[CurvePoint] = []
     for point in points:
-        if point.measure == RESTART or not math.isfinite(point.value):
-            kept.append(point)
-        else:
+        if math.isfinite(point.value):
             spans.setdefault((point.measure, (point.update - 1) // num_updates), []).append(point)
+        else:
+            kept.append(point)
     for members in spans.values():
         mean = math.fsum(point.value for point in members) / len(members)
         kept.append(members[-1]._replace(value=mean))

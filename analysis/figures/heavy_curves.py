@@ -19,10 +19,9 @@ from aiayn.facts.trainings import Training
 from aiayn.packed import exists
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import training_of
-from analysis.figures.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
+from analysis.figures.curves import PERPLEXITY, CurvePoint, read_curves, thin_points
 from paper_tables.frame import Frame
 from paper_tables.render.figure import (
-    FAINT,
     INK,
     PALETTE,
     WARNING,
@@ -168,15 +167,9 @@ def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
     Raises:
         FigureError: if no value can be drawn.
     """
-    finite = frame[frame["value"].map(math.isfinite) & (frame["measure"] != RESTART)]
+    finite = frame[frame["value"].map(math.isfinite)]
     panels = [panel for panel in PANELS if (finite["measure"] == panel.measure).any()]
     if not panels:
-        not_finite = frame[~frame["value"].map(math.isfinite)]
-        if not_finite.empty:
-            raise FigureError(
-                "Curves: the logs hold no statistics yet; fairseq prints the first after"
-                " --log-interval."
-            )
         raise FigureError(
             "Curves: no printed value is a finite number: the training diverged from the beginning."
         )
@@ -185,8 +178,8 @@ def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
     x_scale = alt.Scale(domain=[0, float(frame["update"].max()) or 1.0], nice=False)
     charts = []
     x_format = "~s" if frame["update"].max() >= 10_000 else "~g"
-    for index, panel in enumerate(panels):
-        is_last = index == len(panels) - 1
+    for panel in panels:
+        is_last = panel is panels[-1]
         axis = alt.Axis(
             title="Update (optimiser steps)" if is_last else None,
             labels=is_last,
@@ -197,7 +190,7 @@ def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
             labelExpr=f"datum.value ? format(datum.value, '{x_format}') : '0'",
         )
         at = alt.X("update:Q", scale=x_scale, axis=axis)
-        layers = _layers(frame, finite, panel, at, colour, is_first=index == 0)
+        layers = _layers(frame, finite, panel, at, colour)
         title = alt.TitleParams(
             panel.title, fontSize=11, fontWeight="normal", offset=4, frame="group"
         )
@@ -224,17 +217,9 @@ def _colour(names: Sequence[str]) -> alt.Color:
 
 
 def _layers(
-    frame: pd.DataFrame,
-    finite: pd.DataFrame,
-    panel: Panel,
-    x: alt.X,
-    colour: alt.Color,
-    *,
-    is_first: bool,
+    frame: pd.DataFrame, finite: pd.DataFrame, panel: Panel, x: alt.X, colour: alt.Color
 ) -> list[alt.Chart]:
-    """Return a panel: means over seeds with their bands, and marks of restarts and of values that
-    are not numbers.
-    """
+    """Return a panel: means over seeds, their bands, and a mark where values are not numbers."""
     points = finite[finite["measure"] == panel.measure]
     if panel.is_log:
         points = points[points["value"] > 0]
@@ -276,30 +261,10 @@ def _layers(
         layers.append(
             alt.Chart(single).mark_point(filled=True).encode(x, y, colour, tooltip=tooltip)
         )
-    restarts = frame[frame["measure"] == RESTART]
-    if not restarts.empty:
-        layers += _restart_marks(restarts, x, is_first=is_first)
     not_finite = frame[(frame["measure"] == panel.measure) & ~frame["value"].map(math.isfinite)]
     if not not_finite.empty:
         layers += _not_finite_marks(not_finite.sort_values("update").drop_duplicates("run"), x)
     return layers
-
-
-def _restart_marks(restarts: pd.DataFrame, x: alt.X, *, is_first: bool) -> list[alt.Chart]:
-    base = alt.Chart(restarts)
-    rule = base.mark_rule(strokeDash=[2, 3], opacity=FAINT)
-    tooltip = [
-        "run:N",
-        alt.Tooltip("update:Q", title="resumed from update"),
-        alt.Tooltip("value:Q", title="attempt"),
-    ]
-    marks = [rule.encode(x, tooltip=tooltip)]
-    if is_first:
-        first = alt.Chart(restarts.sort_values("update").head(1))
-        text = first.mark_text(align="left", dx=4, dy=5, baseline="top", opacity=0.8)
-        word = "restart" if len(restarts) == 1 else f"{len(restarts)} restarts"
-        marks.append(text.encode(x, y=alt.value(0), text=alt.value(word)))
-    return marks
 
 
 def _not_finite_marks(not_finite: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
@@ -328,9 +293,6 @@ def describe_curves(frame: pd.DataFrame) -> str:
         )
     if dev.empty:
         words.append("No dev perplexity was printed.")
-    num_restarts = int((frame["measure"] == RESTART).sum())
-    if num_restarts:
-        words.append(f"{num_restarts} restarts are marked.")
     return " ".join(words)
 
 
@@ -340,8 +302,8 @@ CURVES_BY_UPDATE = Figure(
     caption=(
         "Training against optimiser steps. Lines are means over seeds, bands reach from the lowest"
         " to the highest seed. Training loss is fairseq's own, with label smoothing; dev perplexity"
-        " has neither smoothing nor dropout. Dashed lines mark restarts; work that a restart"
-        " repeats is drawn only as it was done last."
+        " has neither smoothing nor dropout. Work that a restart repeats is drawn only"
+        " as it was done last."
     ),
     draw=draw_curves,
     describe=describe_curves,

@@ -43,7 +43,6 @@ INK = "#1d2733"
 # Okabe and Ito (2008), without black and yellow, which vanish on a dark and on a light page.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 WARNING = PALETTE[1]
-FAINT = 0.55  # opacity of less important text
 WIDTH = 350  # of a plot without its axis; with the axis about 420
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 ADAPTING_STYLE = (

@@ -168,7 +168,7 @@ def render_page(
         first_tables=[show_table(table, "") for table in first_tables],
         facts=facts,
         chapters=_chapters(placed, figures or (), command),
-        origins=Origins() if has_buttons else None,
+        origins=_Origins() if has_buttons else None,
         anchors=anchors,
         made=origin.made if origin else "",
         commit=origin.commit if origin else "",
@@ -223,7 +223,7 @@ def _figure(figure: DrawnFigure) -> dict[str, Any]:
     }
 
 
-class Opened(NamedTuple):
+class _Opened(NamedTuple):
     """A number as a button shows it: what it is, and each run with its value as text."""
 
     quantity: str
@@ -231,14 +231,14 @@ class Opened(NamedTuple):
     signatures: tuple[str, ...]
 
 
-class Origins:
+class _Origins:
     """What the buttons of a page open. The template asks for an index where it draws a button, and
     writes the lists at the end of the page, each once.
     """
 
     def __init__(self) -> None:
         self._index_by_runs: dict[Hashable, int] = {}
-        self.lists: list[list[Opened]] = []
+        self.lists: list[list[_Opened]] = []
 
     def index_of(self, numbers: Iterable[Number]) -> int:
         """Return the index of the list for these numbers, counted from 1. It is 0 if no number has
@@ -248,7 +248,7 @@ class Origins:
         for number in numbers:
             if number.values:
                 values = [(rounded(value, number.metric), run) for run, value in number.values]
-                opened.append(Opened(number.quantity, values, number.signatures))
+                opened.append(_Opened(number.quantity, values, number.signatures))
                 runs = tuple(run.status.run for run, _ in number.values)
                 key.append((number.key, number.metric, number.settings, runs))
         if not opened:

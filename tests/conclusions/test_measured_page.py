@@ -182,7 +182,7 @@ def test_longer_trainings_have_three_readings_with_intervals_and_say_that_they_o
     frame = make_frame(gather_from_records("multi30k", [PACK.parent]).results)
     estimates = {}
     for contrast in compare_at_horizon(long_runs(frame)):
-        estimate = contrast.estimate("bits")
+        estimate = contrast.estimate("bits_val")
         assert estimate is not None
         assert f"16,000 updates have {estimate.degrees_of_freedom} degrees of freedom" in text
         estimates[contrast.system, contrast.kind] = estimate

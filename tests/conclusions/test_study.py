@@ -17,8 +17,8 @@ from paper_tables.measured.study.study_multi30k import (
     ONLY_PLAIN,
     SEEN_BEFORE,
     YES,
-    LongRun,
     Noise,
+    Quantities,
     bits_noises,
     bleu_noises,
     compare_at_horizon,
@@ -29,9 +29,9 @@ from paper_tables.measured.study.study_multi30k import (
     known,
     leave_seeds_out,
     printed_differences,
-    quantities_of_curve,
     read_pooled,
     read_welch,
+    values_of_runs,
 )
 
 FOLDER = Path(study_multi30k.__file__).parent
@@ -104,7 +104,7 @@ def test_each_seed_of_the_control_is_left_out_in_turn() -> None:
     assert readings[0].estimate_by_row["same"].difference == pytest.approx(2.525 - 2.53)
 
 
-def long_run(bits: float, best: float | None = None) -> LongRun:
+def long_run(bits: float, best: float | None = None) -> Quantities:
     at_12800 = bits if best is None else best
     return {"bits": bits, "best": at_12800, "at_12800": at_12800, "bleu_val": 100 * bits}
 
@@ -155,12 +155,10 @@ def test_a_quantity_that_one_run_lacks_is_not_known() -> None:
     assert known({1: {"bits": 2.5}, 2: {}}, "bits") == []
 
 
-def test_a_curve_gives_the_mean_of_its_last_three_validations_and_the_best_of_all() -> None:
-    quantities = quantities_of_curve({8000: 2.60, 12_800: 2.25, 14_400: 2.40, 16_000: 2.30})
-    assert quantities["last_three"] == pytest.approx((2.25 + 2.40 + 2.30) / 3)
-    assert quantities["best"] == 2.25
-    assert quantities["at_8000"] == 2.60
-    assert quantities_of_curve({8000: 2.60}) == {"at_8000": 2.60}
+def test_a_system_with_a_run_that_lacks_a_quantity_has_no_value_of_it() -> None:
+    runs = {"base": {5: {"last_three": 2.5}, 6: {"last_three": 2.4}}, "big": {5: {"updates": 9.0}}}
+    expected = {"base": {5: 2.5, 6: 2.4}, "big": {}}
+    assert values_of_runs(runs, "last_three") == expected
 
 
 def test_seeds_that_are_not_in_the_decision_are_left_out_and_without_base_there_is_nothing() -> (

@@ -152,20 +152,6 @@ def test_every_base_has_the_papers_proportions_optimizer_and_decoding(scale: str
     assert msgspec.structs.asdict(base.decoding) == EXPECTED["paper_decoding"]
 
 
-def test_the_demos_big_is_larger_than_base_in_the_papers_proportions() -> None:
-    base, big, big_enfr = (system_of(name, "demo").training for name in ("base", "big", "big_enfr"))
-    assert base.d_model < big.d_model == big.num_heads * big.d_k
-    assert big.d_ff == 4 * big.d_model
-    assert big_enfr.p_drop == base.p_drop < big.p_drop
-
-
-@every_scale
-def test_no_two_rows_of_a_scale_are_one(scale: str) -> None:
-    names = [*PRINTED_BY_SYSTEM, *CHANGES_BY_VARIANT, *LAYERS_BY_ARCHITECTURE]
-    digests = {msgspec.json.encode(system_of(name, scale).training) for name in names}
-    assert len(digests) == len(names) == 21 + 15 + 2
-
-
 @every_scale
 def test_every_scale_has_the_shared_systems_and_names_those_of_its_own(scale: str) -> None:
     names = {path.stem for path in (CONFIG_FOLDER / "systems" / scale).iterdir()}

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from analysis.figures.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
+from analysis.figures.curves import PERPLEXITY, CurvePoint, read_curves, thin_points
 from analysis.figures.heavy_curves import Curve, curve_frame
 
 ARGUMENTS = (
@@ -63,13 +63,12 @@ def test_each_line_gives_its_numbers_at_its_update(tmp_path: Path) -> None:
     assert of(points, PERPLEXITY) == {10: 8.0}  # 2 to 3 bits
 
 
-def test_a_restart_replaces_what_it_does_again_and_is_marked(tmp_path: Path) -> None:
+def test_a_restart_replaces_what_it_does_again(tmp_path: Path) -> None:
     lines = [*start(0), inner(6, 10, 4.0), inner(12, 20, 3.0), inner(18, 30, 9.0)]
     lines += [*start(40, resumed_update=20), inner(46, 30, 2.5), inner(52, 40, 2.0)]
     points = points_of(tmp_path, lines)
     losses = [(point.update, point.value) for point in points if point.measure == "loss_bits"]
     assert losses == [(10, 4.0), (20, 3.0), (30, 2.5), (40, 2.0)]
-    assert of(points, RESTART) == {20: 2.0}
 
 
 def test_losses_that_are_no_numbers_stay_points(tmp_path: Path) -> None:
@@ -80,15 +79,13 @@ def test_losses_that_are_no_numbers_stay_points(tmp_path: Path) -> None:
     assert math.isnan(of(points, PERPLEXITY)[20])
 
 
-def test_spans_are_averaged_and_restarts_kept() -> None:
+def test_spans_are_averaged_and_values_that_are_no_numbers_kept() -> None:
     points = [CurvePoint("loss_bits", update, update) for update in range(1, 9)]
-    mark = CurvePoint(RESTART, 4, 2.0)
-    thinned = thin_points([*points, mark], 4)
-    assert [(point.update, point.value) for point in thinned if point.measure == "loss_bits"] == [
-        (4, 2.5),
-        (8, 6.5),
-    ]
-    assert mark in thinned
+    diverged = CurvePoint("loss_bits", 7, math.inf)
+    thinned = thin_points([*points, diverged], 4)
+    means = [(point.update, point.value) for point in thinned if point != diverged]
+    assert means == [(4, 2.5), (8, 6.5)]
+    assert diverged in thinned
 
 
 def test_long_trainings_are_thinned_alike_and_short_ones_are_whole() -> None:

@@ -36,7 +36,7 @@ MEASURED_FOLDER = Path(__file__).resolve().parents[2] / "paper_tables" / "measur
 
 
 def curve_frame() -> pd.DataFrame:
-    """Return two seeds of base over three updates, with a restart, and a seed of big."""
+    """Return two seeds of base over three updates, and a seed of big."""
     lines: list[tuple[object, ...]] = []
     for run, series, seed, shift in (
         ("a", "base", 1, 0.0),
@@ -50,7 +50,6 @@ def curve_frame() -> pd.DataFrame:
                 (run, series, seed, "learning_rate", update, update / 1000),
                 (run, series, seed, "target_tokens_per_second", update, 500.0),
             ]
-    lines.append(("a", "base", 1, "restart", 20, 2.0))
     return pd.DataFrame(lines, columns=list(curves.COLUMNS))
 
 
@@ -180,15 +179,14 @@ def test_files_of_a_figure_that_is_no_longer_drawn_are_removed(tmp_path: Path) -
 # -----------------------------------------------------------------------------------------
 
 
-def test_curves_mark_restarts_and_values_that_are_no_numbers_and_need_no_dev_scores() -> None:
+def test_curves_mark_values_that_are_no_numbers_and_need_no_dev_scores() -> None:
     frame = curve_frame()
     frames = (
         frame,
         frame.assign(value=frame["value"].where(frame["update"] < 30)),
-        frame[~frame["measure"].isin(["restart", "dev_ppl_per_subword"])],
+        frame[frame["measure"] != "dev_ppl_per_subword"],
     )
     svgs = [svg_of(curves.CURVES_BY_UPDATE, one) for one in frames]
-    assert [">restart<" in svg for svg in svgs] == [True, True, False]
     assert ["not a number from here" in svg for svg in svgs] == [False, True, False]
     assert [
         label for label in labels_of(svgs[2]) if "value: 7.5" in label

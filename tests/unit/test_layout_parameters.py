@@ -2,12 +2,8 @@
 implies.
 """
 
-import shutil
-from pathlib import Path
-
 import pytest
 
-from aiayn.spec.system import CONFIG_FOLDER
 from paper_tables.tables.parameters import (
     BIG,
     TARGET_SPACE_ROWS,
@@ -40,14 +36,3 @@ def test_no_vocabulary_fits_both_base_and_big(row_by_name: dict[str, CountedRow]
     assert all(row.vocabulary_sizes[0] > 36_272 for row in others)
     low, high = common_vocabulary_sizes([row_by_name["base"], row_by_name[BIG]])
     assert low > high
-
-
-def test_a_spec_of_another_size_has_no_common_vocabulary(tmp_path: Path) -> None:
-    shutil.copytree(CONFIG_FOLDER / "systems" / "paper", tmp_path / "systems" / "paper")
-    path = tmp_path / "systems" / "paper" / "table3_c_n2.yaml"
-    path.write_text(
-        path.read_text(encoding="utf-8").replace("num_layers: 2", "num_layers: 3"), encoding="utf-8"
-    )
-    rows = counted_rows(tmp_path)
-    low, high = common_vocabulary_sizes([row for row in rows if row.system.name != BIG])
-    assert low > high  # 3 layers are 7.4 million more than 2: no vocabulary makes up for it

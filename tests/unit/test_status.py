@@ -26,7 +26,6 @@ from aiayn.runs.status_text import format_duration, render_status, render_status
 from aiayn.runs.training_state import unrecorded_statuses
 from aiayn.spec.sheet import TrainingKey
 from aiayn.spec.system import read_system
-from aiayn.terminal import WIDTH
 from tests.fake_slurm import FakeSlurm
 from tests.run_folders import (
     EPOCH,
@@ -61,15 +60,6 @@ def status_of(folder: Path) -> RunStatus:
     return status
 
 
-def test_a_table_of_all_states_asks_the_queue_once_and_fits_a_terminal(
-    runs: Path, slurm: FakeSlurm
-) -> None:
-    fill_runs(runs, slurm)
-    text = render_statuses(read_statuses(list_run_folders(runs), QUEUES), runs)
-    assert [line for line in text.split("\n") if len(line) > WIDTH] == []
-    assert len(slurm.calls("squeue")) == 1
-
-
 def test_the_tables_say_what_status_says_of_every_run(runs: Path, slurm: FakeSlurm) -> None:
     fill_runs(runs, slurm)
     training = read_system("base", "demo").training
@@ -78,22 +68,14 @@ def test_the_tables_say_what_status_says_of_every_run(runs: Path, slurm: FakeSlu
         if training_in_name := training_of(status.run):
             statuses.setdefault(training_in_name, []).append(status)
     assert len(statuses) > 8
-    num_calls = len(slurm.calls("squeue"))
+    assert len(slurm.calls("squeue")) == 1  # for all runs together
     status_by_key = unrecorded_statuses(dict.fromkeys(statuses, training), runs, QUEUES)
-    assert len(slurm.calls("squeue")) == num_calls + 1
+    assert len(slurm.calls("squeue")) == 2
     for key, status in status_by_key.items():
         words = {"not recorded" if run.state == "done" else run.state for run in statuses[key]}
         assert status.state in words, key
         assert status.run in [run.run for run in statuses[key]]
     assert len({status.state for status in status_by_key.values()}) > 5
-
-
-def test_a_training_that_never_began_is_missing(runs: Path) -> None:
-    key = ("demo_en_de", "base", 1)
-    training = read_system("base", "demo").training
-    make_run(runs, "demo_en_de-base-seed10-0a1b2c3d", events=[started(1, 0)])
-    status = unrecorded_statuses({key: training}, runs, QUEUES)[key]
-    assert (status.state, status.run, status.reason) == ("missing", "", "not begun")
 
 
 def test_of_two_runs_of_a_training_the_newer_one_counts_unless_the_older_is_alive(

@@ -6,18 +6,18 @@ trainings.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import msgspec
 
 from aiayn.printed import COMPARED_AVERAGE, METRIC_BY_PAIR, REFERENCE_SYSTEM
 from aiayn.scoring.scores import BITS_METRIC
-from aiayn.scoring.verdict import ALPHA, PooledSd, pool_sd
+from aiayn.scoring.verdict import ALPHA, pool_sd
 from aiayn.spec.system import read_system
-from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Estimate, estimate_difference
+from analysis.conclusions.answers import MARGIN_OF_ABSENCE, estimate_difference
 from analysis.conclusions.contrasts import SeedRun, started_runs
 from analysis.conclusions.fresh import (
+    DEV,
     FIRST_FRESH_SEED,
     H4,
     HEADS,
@@ -27,10 +27,12 @@ from analysis.conclusions.fresh import (
     ComparedContrast,
     FreshContrast,
     FreshFamily,
+    FreshNumbers,
     RunsBySystem,
     better_rate_sentence,
     compare_family,
     final_bits,
+    fresh_numbers,
     fresh_runs,
     heads_sentence,
     missing_trainings,
@@ -89,17 +91,6 @@ HEADS_NOTE = (
 )
 
 
-class ContrastLine(NamedTuple):
-    """A contrast, and the fresh runs of its system. The line of base itself does not have a
-    contrast.
-    """
-
-    frame: Frame
-    system: str
-    compared: ComparedContrast | None
-    runs: Sequence[SeedRun]
-
-
 def lay_out_recurrence(frame: Frame) -> Table | None:
     """Return the table of base, recurrence and convolution in quality and speed, or None without a
     fresh run of recurrence or convolution.
@@ -107,38 +98,39 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
     runs = _runs_of(frame, RECURRENCE)
     if not runs:
         return None
+    numbers = fresh_numbers(frame)
     base_runs = runs.get(REFERENCE_SYSTEM, [])
     target = final_bits(base_runs) if base_runs else None
     seconds_by_system = read_seconds_an_update()
 
-    def seconds_of(line: ContrastLine) -> list[float]:
+    def seconds_of(line: ComparedContrast) -> list[float]:
         """Return the CPU seconds of an update, one value for each round."""
-        return seconds_by_system.get(TIMED_AS[line.system], [])
+        return seconds_by_system.get(TIMED_AS[line.contrast.system], [])
 
-    def updates_of(line: ContrastLine) -> list[float]:
+    def updates_of(line: ComparedContrast) -> list[float]:
         """Return the update at which each run reaches base's final bits, if it does."""
         if target is None:
             return []
         reached = [updates_until(run.bits_by_update, target) for run in line.runs]
         return [update for update in reached if update is not None]
 
-    def until_words(line: ContrastLine) -> str:
+    def until_words(line: ComparedContrast) -> str:
         updates = updates_of(line)
         if line.runs and len(updates) == len(line.runs):
             return over_seeds(updates, 0)
         return f"reached by {len(updates)} of {len(line.runs)}" if target is not None else ""
 
-    def seconds_until_words(line: ContrastLine) -> str:
+    def seconds_until_words(line: ComparedContrast) -> str:
         updates, seconds = updates_of(line), seconds_of(line)
         if not seconds or not updates or len(updates) < len(line.runs):
             return ""
         return rounded(statistics.mean(updates) * statistics.mean(seconds), 0)
 
-    fields: list[Field[ContrastLine]] = [
-        label_field("system", "system", lambda line: line.system),
-        _number_field("params", "params x10^6", "num_parameters"),
-        *_contrast_fields(),
-        *_further_bleu_fields(frame),
+    fields: list[Field[ComparedContrast]] = [
+        label_field("system", "system", lambda line: line.contrast.system),
+        _number_field(numbers, "params", "params x10^6", "num_parameters"),
+        *_contrast_fields(numbers),
+        *_further_bleu_fields(frame, numbers),
         words_field("updates", "updates until base's final bits", until_words),
         words_field(
             "cpu_seconds",
@@ -150,13 +142,12 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
         ),
     ]
     better_rate = better_rate_sentence(read_rate_probes(SCALE))
-    lines = [ContrastLine(frame, REFERENCE_SYSTEM, None, base_runs)]
-    for line in _lines(frame, RECURRENCE, runs):
-        compared = line.compared
-        if better_rate and compared is not None and compared.answer:
-            answer = f"{compared.answer} {BETTER_RATE_WORDS}"
-            compared = msgspec.structs.replace(compared, answer=answer)
-        lines.append(line._replace(compared=compared))
+    # Base has a row of its own, for its quality and speed.
+    lines = [ComparedContrast(contrast=FreshContrast(REFERENCE_SYSTEM), runs=base_runs)]
+    for line in compare_family(RECURRENCE, runs):
+        # A better rate of base speaks against an answer, so it is said next to each answer.
+        words = BETTER_RATE_WORDS if better_rate and line.answer else ""
+        lines.append(msgspec.structs.replace(line, answer=f"{line.answer} {words}".strip()))
     table = Table(
         name="recurrence",
         title="Attention, recurrence, convolution",
@@ -178,16 +169,16 @@ def lay_out_model_readings(frame: Frame) -> Table | None:
     runs = _runs_of(frame, MODEL_READINGS)
     if not runs:
         return None
-    fields: list[Field[ContrastLine]] = [
-        label_field("system", "system minus base", lambda line: line.system),
-        *_contrast_fields(),
+    fields: list[Field[ComparedContrast]] = [
+        label_field("system", "system minus base", lambda line: line.contrast.system),
+        *_contrast_fields(fresh_numbers(frame)),
     ]
     table = Table(
         name="model_readings",
         title="Other readings of the paper's model",
         caption="The paper's model as others read it, each against base.",
         columns=columns_of(fields),
-        cells=rows_of(fields, _lines(frame, MODEL_READINGS, runs), "ours"),
+        cells=rows_of(fields, compare_family(MODEL_READINGS, runs), "ours"),
         notes=_notes(MODEL_READINGS, runs),
     )
     return complete(frame, table, has_states=False)
@@ -200,108 +191,79 @@ def lay_out_heads(frame: Frame) -> Table | None:
     Return None if neither earlier nor fresh seeds of these systems were trained.
     """
     runs = _runs_of(frame, HEADS)
-    earlier = _Earlier.of(frame)
-    lines = _lines(frame, HEADS, runs)
-    for contrast in map(FreshContrast, EARLIER_ROWS):
-        if earlier.estimate(contrast, earlier.dev) is not None:
-            lines.append(
-                ContrastLine(frame, contrast.system, ComparedContrast(contrast=contrast), [])
-            )
-    if not runs and not any(earlier.cell(line, earlier.dev) for line in lines):
+    earlier_fields = _earlier_fields(frame)
+    lines = compare_family(HEADS, runs)
+    if earlier_fields:
+        on_dev = earlier_fields[0]
+        further = [ComparedContrast(contrast=FreshContrast(row)) for row in EARLIER_ROWS]
+        lines += [line for line in further if on_dev.cell(line)]
+        if not runs and not any(map(on_dev.cell, lines)):
+            return None
+    elif not runs:
         return None
 
-    def sizes(line: ContrastLine) -> str:
-        training = read_system(line.system, SCALE).training
+    def sizes(line: ComparedContrast) -> str:
+        training = read_system(line.contrast.system, SCALE).training
         return f"{training.num_heads}, {training.d_k}, {training.d_v}"
 
-    fields: list[Field[ContrastLine]] = [
-        label_field("contrast", "contrast", _contrast_name),
+    fields: list[Field[ComparedContrast]] = [
+        label_field("contrast", "contrast", lambda line: line.contrast.name),
         label_field("sizes", "h, d_k, d_v", sizes),
-        *(earlier.field(testset) for testset in earlier.testsets),
-        label_field(
-            "predicted",
-            "predicted",
-            lambda line: line.compared.contrast.predicted if line.compared else "",
-        ),
-        *_contrast_fields(),
+        *earlier_fields,
+        label_field("predicted", "predicted", lambda line: line.contrast.predicted),
+        *_contrast_fields(fresh_numbers(frame)),
     ]
-    compared = [line.compared for line in lines if line.compared is not None]
     table = Table(
         name="heads",
         title="Heads or d_k",
         caption="Whether the effect of rows (A) of Table 3 follows the number of heads or d_k.",
         columns=columns_of(fields),
         cells=rows_of(fields, lines, "ours"),
-        notes=_notes(HEADS, runs, HEADS_NOTE, heads_sentence(compared)),
+        notes=_notes(HEADS, runs, HEADS_NOTE, heads_sentence(lines)),
     )
     return complete(frame, table, has_states=False)
 
 
-class _Earlier(NamedTuple):
-    """The bits per subword of seeds that were known before decision 0013, by test set and system,
-    with the `Number` that contains each.
+def _earlier_fields(frame: Frame) -> list[Field[ComparedContrast]]:
+    """Return a column for each test set, dev first: the contrasts of seeds that were known before
+    decision 0013.
     """
-
-    testsets: tuple[str, ...]
-    values: Mapping[str, Mapping[str, Sequence[float]]]
-    numbers: Mapping[tuple[str, str], Number]
-    pooled: Mapping[str, PooledSd | None]
-
-    @classmethod
-    def of(cls, frame: Frame) -> "_Earlier":
-        """Return the earlier seeds of a scale, without runs that did not start."""
-        values: dict[str, dict[str, list[float]]] = {}
-        numbers: dict[tuple[str, str], Number] = {}
-        for key in frame.keys:
-            is_last = (key.corpus, key.average) == (_corpus(frame), COMPARED_AVERAGE)
-            if not is_last or key.role not in ("dev", "further"):
-                continue
+    place = (frame.corpus_by_pair["en-de"], COMPARED_AVERAGE)
+    numbers_by_testset: dict[str, dict[str, Number]] = {}
+    for key in frame.keys:
+        if (key.corpus, key.average) == place and key.role in ("dev", "further"):
             number = frame.numbers[key, BITS_METRIC]
-            runs = started_runs(seed_runs(frame, number))
-            bits = [run.value for run in runs if run.seed < FIRST_FRESH_SEED]
-            values.setdefault(key.testset, {})[key.system] = bits
-            numbers[key.testset, key.system] = number
-        pooled = {name: pool_sd(some, with_bartlett=False) for name, some in values.items()}
-        return cls(tuple(values), values, numbers, pooled)
+            numbers_by_testset.setdefault(key.testset, {})[key.system] = number
+    fields = []
+    for testset, number_by_system in numbers_by_testset.items():
+        fields.append(_earlier_field(frame, testset, number_by_system))
+    return fields
 
-    @property
-    def dev(self) -> str:
-        """The first test set, or '' if there are none."""
-        return next(iter(self.testsets), "")
 
-    def estimate(self, contrast: FreshContrast, testset: str) -> Estimate | None:
-        """Return a contrast on a test set by decision 0009's sd, or None without a value or an
-        sd.
-        """
-        values, pooled = self.values.get(testset, {}), self.pooled.get(testset)
-        row, control = values.get(contrast.system), values.get(contrast.control)
+def _earlier_field(
+    frame: Frame, testset: str, number_by_system: Mapping[str, Number]
+) -> Field[ComparedContrast]:
+    """Return the column of a test set. Runs that did not start are left out."""
+    values = {}
+    for system, number in number_by_system.items():
+        runs = started_runs(seed_runs(frame, number))
+        values[system] = [run.value for run in runs if run.seed < FIRST_FRESH_SEED]
+    pooled = pool_sd(values, with_bartlett=False)
+
+    def cell(line: ComparedContrast) -> Cell | None:
+        """Return a contrast by decision 0009's sd, with the numbers of seeds."""
+        sides = (line.contrast.system, line.contrast.control)
+        row, control = (values.get(system, []) for system in sides)
         if not row or not control or pooled is None:
             return None
         difference = statistics.mean(row) - statistics.mean(control)
-        return estimate_difference(difference, pooled, len(row), len(control))
+        estimate = estimate_difference(difference, pooled, len(row), len(control))
+        text = f"{with_reach(difference, estimate.reach, BITS)} (n={len(row)} and {len(control)})"
+        numbers = tuple(number_by_system[system] for system in sides)
+        return Cell(text, "ours", numbers[0].marks, numbers=numbers)
 
-    def field(self, testset: str) -> Field[ContrastLine]:
-        """Return the column of a test set."""
-        heading = f"seeds below {FIRST_FRESH_SEED}, {testset} (exploratory)"
-        return our_field(f"earlier_{testset}", heading, lambda line: self.cell(line, testset))
-
-    def cell(self, line: ContrastLine, testset: str) -> Cell | None:
-        """Return a line's contrast on a test set, with the numbers of seeds. The cell is blank
-        without a value.
-        """
-        contrast = FreshContrast("") if line.compared is None else line.compared.contrast
-        estimate = self.estimate(contrast, testset)
-        if estimate is None:
-            return None
-        sides = [self.numbers[testset, name] for name in (contrast.system, contrast.control)]
-        counts = [len(self.values[testset][number.key.system]) for number in sides]
-        difference = with_reach(estimate.difference, estimate.reach, BITS)
-        text = f"{difference} (n={counts[0]} and {counts[1]})"
-        return Cell(text, "ours", sides[0].marks, numbers=tuple(sides))
-
-
-def _corpus(frame: Frame) -> str:
-    return frame.corpus_by_pair["en-de"]
+    heading = f"seeds below {FIRST_FRESH_SEED}, {testset} (exploratory)"
+    return our_field(f"earlier_{testset}", heading, cell)
 
 
 def _runs_of(frame: Frame, family: FreshFamily) -> dict[str, list[SeedRun]]:
@@ -312,15 +274,6 @@ def _runs_of(frame: Frame, family: FreshFamily) -> dict[str, list[SeedRun]]:
         return {}
     runs = fresh_runs(frame)
     return runs if any(runs.get(system) for system in family.systems) else {}
-
-
-def _lines(frame: Frame, family: FreshFamily, runs: RunsBySystem) -> list[ContrastLine]:
-    """Return a line for each contrast of a family."""
-    lines = []
-    for compared in compare_family(family, runs):
-        system = compared.contrast.system
-        lines.append(ContrastLine(frame, system, compared, runs.get(system, [])))
-    return lines
 
 
 def _notes(family: FreshFamily, runs: RunsBySystem, *texts: str) -> tuple[Note, ...]:
@@ -338,91 +291,56 @@ def _notes(family: FreshFamily, runs: RunsBySystem, *texts: str) -> tuple[Note, 
     return tuple(map(Note, notes))
 
 
-def _contrast_name(line: ContrastLine) -> str:
-    return line.system if line.compared is None else line.compared.contrast.name
-
-
-def _contrast_fields() -> list[Field[ContrastLine]]:
+def _contrast_fields(numbers: FreshNumbers) -> list[Field[ComparedContrast]]:
     """Return the columns that all three tables have."""
+
+    def difference(line: ComparedContrast) -> Cell | None:
+        """Return the difference with its interval, or the sentence that says why it is missing."""
+        if line.estimate is None:
+            return Cell(line.problem, "state") if line.problem and line.runs else None
+        sides = (line.contrast.system, line.contrast.control)
+        shown = tuple(numbers[system, DEV, BITS_METRIC] for system in sides)
+        text = with_reach(line.estimate.difference, line.estimate.reach, BITS)
+        return Cell(text, "ours", shown[0].marks, numbers=shown)
+
     return [
         words_field("seeds", "seeds", lambda line: ", ".join(str(run.seed) for run in line.runs)),
-        _number_field("bleu_dev", "BLEU (dev)", BLEU_METRIC),
+        _number_field(numbers, "bleu_dev", "BLEU (dev)", BLEU_METRIC),
         words_field(
             "bits",
             "bits, mean of the last three validations",
             lambda line: over_seeds([run.value for run in line.runs], BITS),
         ),
-        our_field("difference", "difference in bits", _difference_cell),
-        words_field("answer", "answer", _answer_words),
+        our_field("difference", "difference in bits", difference),
+        words_field("answer", "answer", lambda line: line.answer),
         words_field("holm", "p by Holm: difference; within the margin", _holm_words),
     ]
 
 
-def _further_bleu_fields(frame: Frame) -> list[Field[ContrastLine]]:
+def _further_bleu_fields(frame: Frame, numbers: FreshNumbers) -> list[Field[ComparedContrast]]:
     """Return the columns of BLEU on the further test sets of the sheet."""
     keys = [*frame.keys, *(key for key, _ in frame.later_numbers)]
     testsets = dict.fromkeys(key.testset for key in keys if key.role == "further")
     return [
-        _number_field(f"bleu_{testset}", f"BLEU, {testset}", BLEU_METRIC, testset)
+        _number_field(numbers, f"bleu_{testset}", f"BLEU, {testset}", BLEU_METRIC, testset)
         for testset in testsets
     ]
 
 
-def _number_field(name: str, heading: str, metric: str, testset: str = "") -> Field[ContrastLine]:
+def _number_field(
+    numbers: FreshNumbers, name: str, heading: str, metric: str, testset: str = DEV
+) -> Field[ComparedContrast]:
     """Return the field of a metric over the fresh seeds. A cell is blank without a fresh run."""
 
-    def cell(line: ContrastLine) -> Cell | None:
-        number = _number(line.frame, line.system, metric, testset)
+    def cell(line: ComparedContrast) -> Cell | None:
+        number = numbers.get((line.contrast.system, testset, metric))
         return None if number is None else our_cell(number)
 
     return our_field(name, heading, cell)
 
 
-def _number(frame: Frame, system: str, metric: str, testset: str = "") -> Number | None:
-    """Return the number of a system with its fresh seeds only, on dev or on a further test set, or
-    None without a fresh run.
-    """
-    place = (_corpus(frame), system, COMPARED_AVERAGE)
-    for numbers in (frame.later_numbers, frame.numbers):
-        for (key, name), number in numbers.items():
-            is_asked = key.testset == testset if testset else key.role == "dev"
-            if (key.corpus, key.system, key.average) != place or name != metric or not is_asked:
-                continue
-            values = [
-                (run, value)
-                for run, value in number.values
-                if run.seed is not None and run.seed >= FIRST_FRESH_SEED
-            ]
-            if values:
-                return msgspec.structs.replace(number, values=tuple(values), missing=())
-    return None
-
-
-def _difference_cell(line: ContrastLine) -> Cell | None:
-    """Return the difference with its interval, or the sentence that says why it is missing."""
-    if line.compared is None:
-        return None
-    estimate = line.compared.estimate
-    if estimate is None:
-        problem = line.compared.problem if line.runs else ""
-        return Cell(problem, "state") if problem else None
-    contrast = line.compared.contrast
-    row = _number(line.frame, contrast.system, BITS_METRIC)
-    control = _number(line.frame, contrast.control, BITS_METRIC)
-    if row is None or control is None:
-        return None
-    text = with_reach(estimate.difference, estimate.reach, BITS)
-    return Cell(text, "ours", row.marks, numbers=(row, control))
-
-
-def _answer_words(line: ContrastLine) -> str:
-    return "" if line.compared is None else line.compared.answer
-
-
-def _holm_words(line: ContrastLine) -> str:
-    compared = line.compared
-    if compared is None or compared.holm_difference is None or compared.holm_within is None:
+def _holm_words(line: ComparedContrast) -> str:
+    if line.holm_difference is None or line.holm_within is None:
         return ""
-    return "; ".join(
-        rounded(p_value, "p") for p_value in (compared.holm_difference, compared.holm_within)
-    )
+    p_values = (line.holm_difference, line.holm_within)
+    return "; ".join(rounded(p_value, "p") for p_value in p_values)

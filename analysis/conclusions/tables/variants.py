@@ -41,7 +41,7 @@ DIFFERENCE_WORDS = (
 )
 
 
-class ComparedVariant(NamedTuple):
+class _ComparedVariant(NamedTuple):
     """Our results of one system, with the difference to base, the reference."""
 
     frame: Frame
@@ -75,17 +75,17 @@ class ComparedVariant(NamedTuple):
         return replace(self.ours(f"{text} (n={len(differences)})"), numbers=numbers)
 
 
-NAME: Field[ComparedVariant] = Field(
+NAME: Field[_ComparedVariant] = Field(
     Column("system", "", side="label"),
     lambda compared: replace(compared.ours(compared.key.system), kind="label"),
 )
-PARAMETERS: Field[ComparedVariant] = our_field(
+PARAMETERS: Field[_ComparedVariant] = our_field(
     "params", "params x10^6", lambda compared: compared.metric("num_parameters")
 )
-STEPS: Field[ComparedVariant] = our_field(
+STEPS: Field[_ComparedVariant] = our_field(
     "train_steps", "train steps", lambda compared: compared.metric("steps")
 )
-QUALITY: tuple[Field[ComparedVariant], ...] = (
+QUALITY: tuple[Field[_ComparedVariant], ...] = (
     our_field("bleu_dev", "BLEU (dev)", lambda compared: compared.metric(BLEU_METRIC)),
     our_field(
         "bleu_dev_difference", "BLEU difference", lambda compared: compared.difference(BLEU_METRIC)
@@ -94,7 +94,7 @@ QUALITY: tuple[Field[ComparedVariant], ...] = (
         "bleu_dev_sacre", "sacreBLEU 13a (dev)", lambda compared: compared.metric(SACRE_METRIC)
     ),
 )
-PERPLEXITY: Field[ComparedVariant] = our_field(
+PERPLEXITY: Field[_ComparedVariant] = our_field(
     "ppl_dev", "PPL (dev)", lambda compared: compared.metric(PERPLEXITY_METRIC)
 )
 
@@ -103,7 +103,7 @@ def lay_out_variants(frame: Frame) -> Table:
     """Return table `variants`: base, then a row for each variant of the scale's sheet, in its
     order.
     """
-    fields: tuple[Field[ComparedVariant], ...] = (
+    fields: tuple[Field[_ComparedVariant], ...] = (
         NAME,
         our_field(
             "unlike_base",
@@ -130,7 +130,7 @@ def lay_out_variants(frame: Frame) -> Table:
             " interval in twenty misses zero."
         ),
         columns=columns_of(fields),
-        cells=rows_of(fields, compared_with_base(frame, "variants"), "ours"),
+        cells=rows_of(fields, _compared_with_base(frame, "variants"), "ours"),
         notes=tuple(missing_notes(frame, "variants")),
     )
     return complete(frame, table)
@@ -139,19 +139,19 @@ def lay_out_variants(frame: Frame) -> Table:
 def lay_out_architectures(frame: Frame) -> Table:
     """Return table `architectures`: base, then a row for each architecture that is configured."""
 
-    def architecture(compared: ComparedVariant) -> Cell:
+    def architecture(compared: _ComparedVariant) -> Cell:
         spec = frame.system_by_name[compared.key.system].training
         return compared.ours(
             f"{spec.architecture}, N {spec.num_layers}, d_model {spec.d_model}, d_ff {spec.d_ff}"
         )
 
-    def hardware(compared: ComparedVariant) -> Cell:
+    def hardware(compared: _ComparedVariant) -> Cell:
         names = sorted({run.hardware for run in frame.trained(compared.key)})
         if not names:
             return replace(compared.ours(DASH), kind="state")
         return compared.ours("; ".join(names))
 
-    fields: tuple[Field[ComparedVariant], ...] = (
+    fields: tuple[Field[_ComparedVariant], ...] = (
         NAME,
         our_field("architecture", "architecture", architecture),
         PARAMETERS,
@@ -173,13 +173,13 @@ def lay_out_architectures(frame: Frame) -> Table:
             " validations included, and compare on the same hardware only."
         ),
         columns=columns_of(fields),
-        cells=rows_of(fields, compared_with_base(frame, "architectures"), "ours"),
+        cells=rows_of(fields, _compared_with_base(frame, "architectures"), "ours"),
         notes=tuple(missing_notes(frame, "architectures")),
     )
     return complete(frame, table)
 
 
-def compared_with_base(frame: Frame, table: str) -> list[ComparedVariant]:
+def _compared_with_base(frame: Frame, table: str) -> list[_ComparedVariant]:
     """Return base and then each system that the sheet lists for a table, or nothing without
     systems, or if base is not run.
     """
@@ -187,7 +187,7 @@ def compared_with_base(frame: Frame, table: str) -> list[ComparedVariant]:
     if not systems or (base, "steps") not in frame.numbers:
         return []
     keys = dict.fromkeys([base, *map(frame.compared, systems)])
-    return [ComparedVariant(frame, key, base) for key in keys if (key, "steps") in frame.numbers]
+    return [_ComparedVariant(frame, key, base) for key in keys if (key, "steps") in frame.numbers]
 
 
 def missing_notes(frame: Frame, table: str) -> list[Note]:

@@ -9,7 +9,6 @@ them. The script needs the wing `conclusions`. From the root of the checkout:
 """
 
 import math
-import operator
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +18,6 @@ from typing import NamedTuple
 import pandas as pd
 from scipy import stats
 
-from aiayn.paths import CellKey
 from aiayn.printed import (
     COMPARED_AVERAGE,
     METRIC_BY_PAIR,
@@ -27,6 +25,7 @@ from aiayn.printed import (
     printed_number,
     read_table,
 )
+from aiayn.records import TrainRecord
 from aiayn.runs.log import read_training_bits
 from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, pool_sd
@@ -36,14 +35,13 @@ from analysis.conclusions.contrasts import (
     SHARES,
     SeedRun,
     known_values,
-    mean_of_last_validations,
     started_runs,
 )
 from analysis.conclusions.published import read_conclusions
 from analysis.conclusions.rates import PRINTED_RATE, RateProbes, read_rate_probes
 from analysis.conclusions.runs import runs_by_system, seed_runs
 from analysis.conclusions.scale_contrasts import draw_contrasts
-from paper_tables.frame import Frame, Number, Numbers, Run
+from paper_tables.frame import Frame, Numbers, Run
 from paper_tables.make_frame import make_frame
 from paper_tables.public_seeds import (
     ALGOPERF,
@@ -62,6 +60,59 @@ MEASURED = Path(__file__).resolve().parents[1]
 SCALE = "multi30k"
 BLEU_METRIC = METRIC_BY_PAIR["en-de"]
 CsvRow = dict[str, str]  # a line of a file, by the name of the column
+
+# What is known of each run: a value for each name of a quantity. `bits_<testset>` and
+# `bleu_<testset>` are scores of the last checkpoint; the others follow from the log.
+Quantities = dict[str, float]
+RunsOfSystems = dict[str, dict[int, Quantities]]  # by system, then by seed
+NAME_BY_METRIC = {BITS_METRIC: "bits", BLEU_METRIC: "bleu"}
+TRAINING_SHARE = 0.8  # bits on training batches are the mean over the last fifth of a run
+
+
+def collect(frame: Frame, numbers: Numbers) -> RunsOfSystems:
+    """Return the quantities of each finished run on the En-De corpus."""
+    corpus = frame.corpus_by_pair["en-de"]
+    runs: RunsOfSystems = {}
+    for (key, metric), number in numbers.items():
+        is_last = (key.corpus, key.average) == (corpus, COMPARED_AVERAGE)
+        if not is_last or key.role not in ("dev", "further") or metric not in NAME_BY_METRIC:
+            continue
+        for run, value in number.values:
+            if run.seed is None or run.train is None:
+                continue
+            by_seed = runs.setdefault(key.system, {})
+            if run.seed not in by_seed:
+                by_seed[run.seed] = _quantities_of_log(run, run.train)
+            by_seed[run.seed][f"{NAME_BY_METRIC[metric]}_{key.testset}"] = value
+    return runs
+
+
+def _quantities_of_log(run: Run, train: TrainRecord) -> Quantities:
+    """Return the quantities that follow from the log of a run."""
+    curve = SeedRun(value=0.0, bits_by_update=run.bits_by_update, updates=train.updates)
+    known: dict[str, float | None] = {"updates": train.updates, "last_three": curve.mean_of_last}
+    for update, bits in run.bits_by_update.items():
+        known[f"at_{update}"] = bits
+    for share in SHARES:
+        known[f"share_{share}"] = curve.bits_at(share)
+    late = []
+    for update, bits in read_training_bits(train.log_path).items():
+        if update > TRAINING_SHARE * train.updates:
+            late.append(bits)
+    known["training_bits"] = sum(late) / len(late) if late else None
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def dev_and_further(frame: Frame) -> list[str]:
+    """Return the test sets of the En-De corpus, dev first."""
+    corpus = frame.corpus_by_pair["en-de"]
+    testsets = []
+    for role in ("dev", "further"):
+        for key in frame.keys:
+            if (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, role):
+                testsets.append(key.testset)
+    return list(dict.fromkeys(testsets))
+
 
 # Readings (decision 0012): the question of difference, asked again with one change.
 
@@ -171,8 +222,9 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
 
     As in decision 0009, runs that are known not to have started are left out.
     """
-    runs = _started_by_system(frame, frame.numbers)
-    bits = _values(runs, lambda run: run.value)
+    runs = _started(frame, frame.numbers)
+    dev, *further = dev_and_further(frame)
+    bits = values_of_runs(runs, f"bits_{dev}")
     welch = read_welch(bits, rows)
     readings = [
         correct_by_holm(read_pooled("variance", "", bits, rows), "Holm"),
@@ -183,26 +235,23 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
 
     # The later seeds of decision 0012 join those of the tables.
     all_bits = {system: dict(by_seed) for system, by_seed in bits.items()}
-    later_bits = _values(_started_by_system(frame, frame.later_numbers), lambda run: run.value)
+    later_bits = values_of_runs(_started(frame, frame.later_numbers), f"bits_{dev}")
     for system, by_seed in all_bits.items():
         by_seed.update(later_bits.get(system, {}))
     name = "all seeds (added after a look)"
     readings.append(read_pooled("seeds of base", name, all_bits, rows))
 
-    keys = _keys_by_testset(frame)
-    dev, *further = keys
-    for testset in further:
-        values = _values_on(frame, keys[testset], BITS_METRIC, runs)
-        readings.append(read_pooled("another text", f"bits on {testset}", values, rows))
-    last = _values(runs, lambda run: run.mean_of_last)
-    readings.append(read_pooled("another metric", "mean of the last three validations", last, rows))
+    # Each line: what is changed, the name of the reading, and its quantity.
+    changes = [("another text", f"bits on {testset}", f"bits_{testset}") for testset in further]
+    changes.append(("another metric", "mean of the last three validations", "last_three"))
     for testset in (dev, *further):
-        values = _values_on(frame, keys[testset], BLEU_METRIC, runs)
-        name = f"BLEU on {testset}"
-        readings.append(read_pooled("another metric", name, values, rows, is_in_bits=False))
+        changes.append(("another metric", f"BLEU on {testset}", f"bleu_{testset}"))
     for share in SHARES:
-        values = _values(runs, operator.methodcaller("bits_at", share))
-        readings.append(read_pooled("updates", f"{share * 100:.0f} % of the updates", values, rows))
+        changes.append(("updates", f"{share * 100:.0f} % of the updates", f"share_{share}"))
+    for kind, name, quantity in changes:
+        values = values_of_runs(runs, quantity)
+        is_in_bits = not quantity.startswith("bleu_")
+        readings.append(read_pooled(kind, name, values, rows, is_in_bits=is_in_bits))
     readings.append(_reading_at_horizon(frame, rows))
     return readings
 
@@ -210,67 +259,34 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
 def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
     """Return the reading at 16,000 updates, for the rows with such a run next to base's."""
     estimates: dict[str, Estimate] = {}
+    dev_bits = f"bits_{dev_and_further(frame)[0]}"
     for contrast in compare_at_horizon(long_runs(frame)):  # confirmatory seeds come first
-        estimate = contrast.estimate("bits")
+        estimate = contrast.estimate(dev_bits)
         if contrast.system in rows and estimate is not None:
             estimates.setdefault(contrast.system, estimate)
     return Reading("updates", f"{HORIZON_UPDATES:,} updates", estimates)
 
 
-def _keys_by_testset(frame: Frame) -> dict[str, list[CellKey]]:
-    """Return the last checkpoints' cells of the En-De corpus by test set, dev first."""
+def _started(frame: Frame, numbers: Numbers) -> RunsOfSystems:
+    """Return the quantities of every run that is not known to have failed to start."""
     corpus = frame.corpus_by_pair["en-de"]
-    keys_by_testset: dict[str, list[CellKey]] = {}
-    for role in ("dev", "further"):
-        for key in frame.keys:
-            if (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, role):
-                keys_by_testset.setdefault(key.testset, []).append(key)
-    return keys_by_testset
-
-
-def _dev_numbers(frame: Frame, numbers: Numbers) -> dict[str, Number]:
-    """Return the bits per subword on dev of the En-De systems' last checkpoints, by system."""
-    corpus = frame.corpus_by_pair["en-de"]
-    number_by_system = {}
+    runs = collect(frame, numbers)
+    started: RunsOfSystems = {}
     for (key, metric), number in numbers.items():
         is_dev = (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, "dev")
         if is_dev and metric == BITS_METRIC and number.values:
-            number_by_system[key.system] = number
-    return number_by_system
+            seeds = [run.seed for run in started_runs(seed_runs(frame, number, numbers))]
+            started[key.system] = {seed: runs[key.system][seed] for seed in seeds}
+    return started
 
 
-def _started_by_system(frame: Frame, numbers: Numbers) -> dict[str, list[SeedRun]]:
-    """Return the runs of every system with their bits per subword on dev. Runs that did not start
-    to learn are left out.
-    """
-    runs = {}
-    for system, number in _dev_numbers(frame, numbers).items():
-        runs[system] = started_runs(seed_runs(frame, number, numbers))
-    return runs
-
-
-def _values(
-    runs_of_systems: Mapping[str, Sequence[SeedRun]], value_of: Callable[[SeedRun], float | None]
-) -> dict[str, dict[int, float]]:
-    """Return a quantity by system and seed, or empty if a seed of the system lacks a value."""
-    values = {}
-    for system, runs in runs_of_systems.items():
-        seeds = [run.seed for run in runs]
-        values[system] = dict(zip(seeds, known_values(runs, value_of), strict=False))
-    return values
-
-
-def _values_on(
-    frame: Frame, keys: Sequence[CellKey], metric: str, runs: Mapping[str, Sequence[SeedRun]]
-) -> ValuesBySystem:
-    """Return a metric of some cells by system and seed, for the runs that started."""
+def values_of_runs(runs: RunsOfSystems, quantity: str) -> dict[str, dict[int, float]]:
+    """Return a quantity by system and seed. It is empty for a system with a run that lacks it."""
     values: dict[str, dict[int, float]] = {}
-    for key in keys:
-        by_seed = frame.numbers[key, metric].value_by_seed
-        values[key.system] = {}
-        for run in runs.get(key.system, []):
-            if run.seed in by_seed:
-                values[key.system][run.seed] = by_seed[run.seed]
+    for system, by_seed in runs.items():
+        values[system] = {}
+        if all(quantity in run for run in by_seed.values()):
+            values[system] = {seed: run[quantity] for seed, run in by_seed.items()}
     return values
 
 
@@ -280,18 +296,13 @@ def read_training_batches(frame: Frame, rows: Sequence[str]) -> Reading:
 
     These values are exploratory: they are neither tested nor counted.
     """
-    corpus = frame.corpus_by_pair["en-de"]
     base = frame.system_by_name[REFERENCE_SYSTEM].training
-    values: dict[str, dict[int, float]] = {}
-    for (run_corpus, system), runs in frame.runs_by_system.items():
+    alike: RunsOfSystems = {}
+    for system, runs in collect(frame, frame.numbers).items():
         spec = frame.system_by_name[system].training
-        if run_corpus != corpus or (spec.p_drop, spec.eps_ls) != (base.p_drop, base.eps_ls):
-            continue
-        values[system] = {}
-        for run in runs:
-            bits = mean_of_last_fifth(run)
-            if run.seed is not None and bits is not None:
-                values[system][run.seed] = bits
+        if (spec.p_drop, spec.eps_ls) == (base.p_drop, base.eps_ls):
+            alike[system] = runs
+    values = values_of_runs(alike, "training_bits")
     return read_pooled("another metric", "bits on training batches", values, rows)
 
 
@@ -339,14 +350,8 @@ SHOWN_UPDATES = (8_000, 10_400, 12_800, 15_200, 16_000)  # at which both base an
 CONFIRMATORY_SEEDS = {"base": (11, 12, 13), "table3_c_dmodel1024": (7, 8), "big": (6,)}
 SEEN_SEEDS = {"big": (5,)}  # before decision 0012 was written
 PREDICTED_BITS = {"table3_c_dmodel1024": -0.11, "big": -0.12}  # row minus base at 16,000 updates
-TRAINING_SHARE = 0.8  # bits on training batches are the mean over the last fifth of a run
 CONFIRMATORY = "confirmatory"
 SEEN_BEFORE = "reading: seen before"
-
-# What is known of a run to the horizon: a value for each name of a quantity. `bits`, by the last
-# checkpoint, is the quantity that decision 0012 fixed.
-LongRun = Mapping[str, float]
-LongRuns = Mapping[str, Mapping[int, LongRun]]  # by system, then by seed
 
 
 class HorizonContrast(NamedTuple):
@@ -357,9 +362,9 @@ class HorizonContrast(NamedTuple):
 
     system: str
     kind: str
-    runs: Mapping[int, LongRun]
-    controls: Mapping[int, LongRun]
-    confirmatory: LongRuns
+    runs: Mapping[int, Quantities]
+    controls: Mapping[int, Quantities]
+    confirmatory: RunsOfSystems
 
     def minus(self, quantity: str) -> float | None:
         """Return the mean over the row's runs minus the mean over base's runs, or None if a run
@@ -378,73 +383,32 @@ class HorizonContrast(NamedTuple):
         return estimate_difference(difference, pooled, len(self.runs), len(self.controls))
 
 
-def known(runs: Mapping[int, LongRun], quantity: str) -> list[float]:
+def known(runs: Mapping[int, Quantities], quantity: str) -> list[float]:
     """Return a quantity of each run. The list is empty if one run lacks it."""
     values = [run[quantity] for run in runs.values() if quantity in run]
     return values if len(values) == len(runs) else []
 
 
-def long_runs(frame: Frame) -> dict[str, dict[int, LongRun]]:
-    """Return the finished runs to the horizon, by system and in order of seed."""
-    corpus = frame.corpus_by_pair["en-de"]
-    curve_by_training = {}
-    for run in (*frame.runs, *frame.later_runs):
-        if run.corpus == corpus:
-            curve_by_training[run.system, run.seed] = run.bits_by_update
-    bleu = _bleu_by_testset(frame)
-    runs_of_systems: dict[str, dict[int, LongRun]] = {}
-    for numbers in (frame.numbers, frame.later_numbers):
-        for name, number in _dev_numbers(frame, numbers).items():
-            system = frame.system_by_name[name].begins_from or name
-            for run, value in number.values:
-                if run.seed is None or run.train is None or run.train.updates != HORIZON_UPDATES:
-                    continue
-                # The curve begins with the run that was continued.
-                curve = {**curve_by_training.get((system, run.seed), {}), **run.bits_by_update}
-                quantities = {"bits": value, **quantities_of_curve(curve)}
-                quantities |= bleu.get((name, run.seed), {})
-                training_bits = mean_of_last_fifth(run)
-                if training_bits is not None:
-                    quantities["training_bits"] = training_bits
-                runs_of_systems.setdefault(system, {})[run.seed] = quantities
-    return {system: dict(sorted(runs.items())) for system, runs in runs_of_systems.items()}
+def long_runs(frame: Frame) -> RunsOfSystems:
+    """Return the finished runs to the horizon, by system and in order of seed.
 
-
-def quantities_of_curve(bits_by_update: Mapping[int, float]) -> dict[str, float]:
-    """Return the quantities that follow from the validations on dev."""
-    quantities = {f"at_{update}": bits for update, bits in bits_by_update.items()}
-    last_three = mean_of_last_validations(bits_by_update)
-    if last_three is not None:
-        quantities["last_three"] = last_three
-        quantities["best"] = min(bits_by_update.values())
-    return quantities
-
-
-def _bleu_by_testset(frame: Frame) -> dict[tuple[str, int], dict[str, float]]:
-    """Return the BLEU of the last checkpoint by system and seed, as quantities `bleu_<testset>`."""
-    corpus = frame.corpus_by_pair["en-de"]
-    bleu_by_run: dict[tuple[str, int], dict[str, float]] = {}
-    for (key, name), number in (*frame.numbers.items(), *frame.later_numbers.items()):
-        is_last = (key.corpus, key.average, name) == (corpus, COMPARED_AVERAGE, BLEU_METRIC)
-        if is_last and key.role in ("dev", "further"):
-            for seed, value in number.value_by_seed.items():
-                bleu_by_run.setdefault((key.system, seed), {})[f"bleu_{key.testset}"] = value
-    return bleu_by_run
-
-
-def mean_of_last_fifth(run: Run) -> float | None:
-    """Return the mean of a finished run's training bits over its last fifth, or None without a
-    log.
+    A run that continues another run has the validations of both.
     """
-    if run.train is None:
-        return None
-    first = TRAINING_SHARE * run.train.updates
-    bits_by_update = read_training_bits(run.train.log_path)
-    late = [bits for update, bits in bits_by_update.items() if update > first]
-    return sum(late) / len(late) if late else None
+    runs = collect(frame, frame.numbers)
+    for system, later_runs in collect(frame, frame.later_numbers).items():
+        runs.setdefault(system, {}).update(later_runs)
+    runs_of_systems: RunsOfSystems = {}
+    for name, by_seed in runs.items():
+        system = frame.system_by_name[name].begins_from or name
+        for seed, own in sorted(by_seed.items()):
+            if own["updates"] == HORIZON_UPDATES:
+                joined = {**runs.get(system, {}).get(seed, {}), **own}
+                joined["best"] = min(joined[name] for name in joined if name.startswith("at_"))
+                runs_of_systems.setdefault(system, {})[seed] = joined
+    return runs_of_systems
 
 
-def compare_at_horizon(runs_of_systems: LongRuns) -> list[HorizonContrast]:
+def compare_at_horizon(runs_of_systems: RunsOfSystems) -> list[HorizonContrast]:
     """Return the contrasts of decision 0012 that have a run on both sides.
 
     For each system, the contrast of seeds that had been seen before follows. A side with one seed
@@ -463,17 +427,20 @@ def compare_at_horizon(runs_of_systems: LongRuns) -> list[HorizonContrast]:
     return contrasts
 
 
-def _with_seeds(runs_of_systems: LongRuns, system: str, seeds: Sequence[int]) -> dict[int, LongRun]:
+def _with_seeds(
+    runs_of_systems: RunsOfSystems, system: str, seeds: Sequence[int]
+) -> dict[int, Quantities]:
     runs = runs_of_systems.get(system, {})
     return {seed: run for seed, run in runs.items() if seed in seeds}
 
 
 def horizon_rows(frame: Frame) -> list[CsvRow]:
     """Return a line for each contrast at 16,000 updates, next to decision 0012's predictions."""
-    testsets = _keys_by_testset(frame)
+    testsets = dev_and_further(frame)
+    dev_bits = f"bits_{testsets[0]}"  # the quantity that decision 0012 fixed
     lines = []
     for contrast in compare_at_horizon(long_runs(frame)):
-        estimate = contrast.estimate("bits")
+        estimate = contrast.estimate(dev_bits)
         assert estimate is not None  # base has three seeds, so an sd is known
         low = estimate.difference - estimate.reach
         high = estimate.difference + estimate.reach
