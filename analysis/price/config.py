@@ -1,32 +1,34 @@
 """Plans the config that a verb's flags select, on the machine that the flags select."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from aiayn.cli.config import read_changed_scale
-from aiayn.cli.flags import flag
+from aiayn.cli.flags import CLUSTER, CONFIG, RESULTS, flag
 from aiayn.experiment import Experiment, read_experiment
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.hardware import read_hardware
-from aiayn.spec.system import ScaleSpec
+from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 
 if TYPE_CHECKING:
     from analysis.price.plan import Plan
 
-LAUNCHER = flag(
-    "where trainings run: on Slurm, or on this machine (default: slurm at the paper's scale or if a"
-    " cluster is named; else local)"
-)
 
+class ConfigFlags:
+    """The flags that `plan` and `preflight` share: a config, and where its trainings run."""
 
-class ConfigFlags(Protocol):
-    """The flags of a verb that looks ahead at a config."""
-
-    configfile: Path
-    config: list[str]
-    cluster: str | None
-    launcher: Literal["local", "slurm"] | None
-    results: Path
+    configfile: Path = flag(
+        "the scale's config file (default: the paper's)",
+        "FILE",
+        default=CONFIG_FOLDER / "paper.yaml",
+    )
+    config: list[str] = CONFIG
+    cluster: str | None = CLUSTER
+    launcher: Literal["local", "slurm"] | None = flag(
+        "where trainings run: on Slurm, or on this machine (default: slurm at the paper's scale or"
+        " if a cluster is named; else local)"
+    )
+    results: Path = RESULTS
 
 
 class PlannedConfig(NamedTuple):
@@ -77,7 +79,7 @@ def plan_config(
 
 
 def choose_launcher(args: ConfigFlags, scale: ScaleSpec) -> Literal["local", "slurm"]:
-    """Return the launcher that the flags name. Without one as the flag `LAUNCHER` says."""
+    """Return the launcher that the flags name. Without one as the help of --launcher says."""
     if args.launcher is not None:
         return args.launcher
     # Who names a cluster means to train there, even at a small scale.

@@ -1,4 +1,4 @@
-"""Predicts what the trainings of a scale take: hours, GPU-hours, money, energy, disk and memory.
+"""Predicts what the trainings of a scale take: hours, GPU-hours, money, disk and memory.
 
 If trainings have finished on the same kind of device, the predicted hours are scaled by their
 times. Planning does not download, build or train anything.
@@ -29,29 +29,21 @@ from analysis.price.published import Anchor, hours_on_papers_gpus, nearest_ancho
 
 
 class TrainingCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What trainings take: hours one after the other, hours of a GPU or core, money, energy, or
-    None where not known.
+    """What trainings take: hours one after the other, hours of a GPU or core, and money, None if
+    the price is not known.
     """
 
     hours: float
     device_hours: float
     dollars: float | None
-    kilowatt_hours: float | None
 
 
 def cost_of(hours: float, machine: Machine) -> TrainingCost:
-    """Return the cost of hours on a machine: only its devices, at their full draw."""
+    """Return the cost of hours on a machine: only its devices."""
     device_hours = hours * machine.num_devices
     price = machine.dollars_per_hour
-    watts = machine.watts
     dollars = device_hours * price.value if price else None
-    kilowatt_hours = device_hours * watts.value / 1000 if watts else None
-    return TrainingCost(
-        hours=hours,
-        device_hours=device_hours,
-        dollars=dollars,
-        kilowatt_hours=kilowatt_hours,
-    )
+    return TrainingCost(hours=hours, device_hours=device_hours, dollars=dollars)
 
 
 class PlanRow(msgspec.Struct, frozen=True, kw_only=True):

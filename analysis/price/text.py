@@ -130,8 +130,6 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
     if cost is not None:
         in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
         one_by_one = f"{in_words} one training after the other"
-        if cost.kilowatt_hours is not None:
-            one_by_one += f", {number(cost.kilowatt_hours)} kWh"
     papers = [
         f"{system} {number(PAPER_HOURS[system])} h (this plan: {hours_range(hours)})"
         for system, hours in plan.on_papers_gpus.items()
@@ -221,11 +219,10 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _prices(machine: Machine) -> list[tuple[str, str]]:
-    price, watts = machine.dollars_per_hour, machine.watts
+    price = machine.dollars_per_hour
     text = f"US$ {price.value:g} a GPU-hour ({_source(price)})" if price else "not known"
     text += f"; yours: dollars_per_hour of {machine.gpu} in workflow/config/hardware.yaml"
-    energy = f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "not known"
-    return [("price", text), ("energy", energy)]
+    return [("price", text)]
 
 
 def _source(value: SourcedValue) -> str:

@@ -692,12 +692,12 @@ def _move_with_ties(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch
     """Move a module. A parameter with two names stays shared, as on a real GPU, where only the
     data is replaced.
     """
-    places = collections.defaultdict(list)
+    owners_by_id = collections.defaultdict(list)
     for owner in module.modules():
         for name, parameter in owner._parameters.items():
-            places[id(parameter)].append((owner, name))
+            owners_by_id[id(parameter)].append((owner, name))
     _move(module, *args, **kwargs)
-    for (first, first_name), *others in places.values():
+    for (first, first_name), *others in owners_by_id.values():
         for owner, name in others:
             owner._parameters[name] = first._parameters[first_name]
     return module

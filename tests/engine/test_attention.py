@@ -104,12 +104,12 @@ def test_a_learned_temperature_begins_at_sqrt_d_k() -> None:
 def test_weights_on_request_are_rows_that_sum_to_one_and_change_no_output(score: str) -> None:
     attention, x = make_attention(score), torch.randn(2, 5, 6)
     hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
-    seen, weights = attention(x, x, padding_mask_BK=hidden, needs_weights=True)
+    output, weights = attention(x, x, padding_mask_BK=hidden, needs_weights=True)
     unseen, nothing = attention(x, x, padding_mask_BK=hidden)
     assert weights is not None
     assert torch.allclose(weights.sum(-1), torch.ones(2, 2, 5))
     assert float(weights[1, :, :, 3:].abs().max()) == 0.0
-    assert torch.allclose(seen, unseen, atol=1e-6)
+    assert torch.allclose(output, unseen, atol=1e-6)
     assert nothing is None or score == "additive"
 
 

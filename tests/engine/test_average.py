@@ -125,7 +125,7 @@ def test_averaging_does_not_import_fairseq(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; import aiayn.train.average as average; "
         "average.load_checkpoint(Path(sys.argv[1])); print('fairseq' in sys.modules)"
     )
-    told = subprocess.run(
+    answer = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "model.pt")], capture_output=True, check=True
     )
-    assert told.stdout == b"False\n"
+    assert answer.stdout == b"False\n"

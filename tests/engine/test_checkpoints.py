@@ -302,14 +302,14 @@ def test_no_space_left_fails_the_attempt_and_the_next_start_resumes(
 def test_a_copy_is_made_where_the_one_before_was() -> None:
     """Even if the log has come to hold one number more in between."""
     copier, weights = StateCopier(), {"a": torch.zeros(4000), "b": torch.zeros(3000)}
-    places = [
+    addresses = [
         [
             tensor.data_ptr()
             for tensor in copier.copy({"logged": logged, "model": weights})["model"].values()
         ]
         for logged in ([], [torch.zeros(1)])
     ]
-    assert places[0] == places[1]
+    assert addresses[0] == addresses[1]
 
 
 class WriteSlowly:
@@ -402,9 +402,9 @@ def test_a_checkpoint_with_a_config_object_is_named_and_its_conversion_loads(
         CheckpointError, match=r"holds a omegaconf\.\S+, which is not loaded"
     ) as caught:
         load_checkpoint(path)
-    told = str(caught.value)
-    assert "delete" not in told
-    command = told[told.index("python -c") :].replace("python", sys.executable, 1)
+    message = str(caught.value)
+    assert "delete" not in message
+    command = message[message.index("python -c") :].replace("python", sys.executable, 1)
     subprocess.run(command, shell=True, check=True)
     assert load_checkpoint(tmp_path / "checkpoint_best_converted.pt")["cfg"] == {
         "model": {"arch": "transformer"}

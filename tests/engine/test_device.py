@@ -82,11 +82,11 @@ def test_gpus_that_torch_cannot_use_do_not_count(
     see_gpus(monkeypatch, 0, by_nvml=8, error=error)
     with pytest.raises(LaunchError) as raised:
         require_promised_gpus(request_of_gpus(8))
-    seen = (
+    message = (
         f"{platform.node()}: torch sees 0 GPUs, expected 8 (`gpus_per_node: 8` in the cluster's"
         f" file): {error}; "
     )
-    assert str(raised.value).startswith(seen)
+    assert str(raised.value).startswith(message)
     assert "TORCH_INDEX_URL" in str(raised.value)
 
 

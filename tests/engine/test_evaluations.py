@@ -259,10 +259,10 @@ def test_a_test_set_that_fails_does_not_stop_the_others(
     LIST.unlink()
     capsys.readouterr()
     assert main([*command(), "--decode", "last3/nothing", *WORDS]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith(f"aiayn evaluations: {LIST}: not written, because 1 of 4 evaluations")
-    assert "(last3/nothing)" in said
-    assert "no test set 'nothing'" in said
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith(f"aiayn evaluations: {LIST}: not written, because 1 of 4 evaluations")
+    assert "(last3/nothing)" in message
+    assert "no test set 'nothing'" in message
     assert set(digests()) == set(MADE)
     assert not LIST.exists()
 
@@ -273,8 +273,8 @@ def test_a_test_set_that_fails_does_not_stop_the_others(
     record_path("perplexity", ON_DEV).unlink()
     record_path("score", WORDS[2]).unlink()
     assert remade(exit_code=1) == [record_path("score", WORDS[2])]
-    said = capsys.readouterr().err
-    assert "ValueError: not a number" in said.splitlines()[-1]
+    message = capsys.readouterr().err
+    assert "ValueError: not a number" in message.splitlines()[-1]
     assert "Traceback" in caplog.text  # a mistake of the program
 
 

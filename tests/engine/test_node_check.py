@@ -40,7 +40,7 @@ def say_from_ranks(
     """
 
     def report(index: int) -> None:
-        said = "did not come back"
+        message = "did not come back"
         try:
             torch.set_num_threads(
                 1
@@ -51,13 +51,13 @@ def say_from_ranks(
                 "cpu",
             ) as group:
                 work(group)
-            said = ""
+            message = ""
         except LaunchError as error:
-            said = str(error)
+            message = str(error)
         except RuntimeError as error:  # also if the killed rank had joined before this rank
-            said = f"lost: {is_peer_loss(error)}"
+            message = f"lost: {is_peer_loss(error)}"
         finally:
-            (folder / f"said{index}").write_text(said, encoding="utf-8")
+            (folder / f"said{index}").write_text(message, encoding="utf-8")
 
     for child in [fork(partial(report, index)) for index in range(2)]:
         os.waitpid(child, 0)
@@ -140,14 +140,14 @@ def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
         ):
             check_node(group, "cpu")
 
-    said = say_from_ranks(tmp_path, work)
-    assert said[0] == said[1]
+    messages = say_from_ranks(tmp_path, work)
+    assert messages[0] == messages[1]
     expected = (
         f"job 7 cannot train: rank 1 of 2 on {HOST} (cpu): an all-reduce: 262,144 of 262,144 sums"
         " are wrong, "
     )
-    assert said[0].startswith(f"{expected}the first 3.5, expected 3:")
-    assert "rank 0 of 2" not in said[0]
+    assert messages[0].startswith(f"{expected}the first 3.5, expected 3:")
+    assert "rank 0 of 2" not in messages[0]
 
 
 def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
@@ -163,9 +163,9 @@ def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
         ):
             check_node(group, "cpu")
 
-    said = say_from_ranks(tmp_path, work)
-    assert f"rank 0 of 2 on {HOST} (cpu): an all-reduce: not done within 0.4 s" in said[0]
-    assert f"rank 1 of 2 on {HOST}: no report within " in said[0]
+    messages = say_from_ranks(tmp_path, work)
+    assert f"rank 0 of 2 on {HOST} (cpu): an all-reduce: not done within 0.4 s" in messages[0]
+    assert f"rank 1 of 2 on {HOST}: no report within " in messages[0]
 
 
 @pytest.mark.parametrize(("device", "seconds"), [("cpu", 60.0), ("cuda", 120.0)])

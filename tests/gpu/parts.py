@@ -404,15 +404,15 @@ def measure_decode(work: Work) -> Iterator[Row]:
                 )
                 for one in hypotheses_by_label[label][: len(few)]
             ]
-            others = unequal(ours, oracle)
-            for line in others:
+            lines = unequal(ours, oracle)
+            for line in lines:
                 print(line)
             yield Row(
                 f"translations other than the oracle's, of {len(few)}",
-                len(others),
+                len(lines),
                 "",
                 "0",
-                ok=not others,
+                ok=not lines,
             )
 
 

@@ -82,7 +82,7 @@ def test_the_answer_does_not_depend_on_how_many_are_compared_at_a_time(
 
 
 @pytest.mark.parametrize(
-    ("num_pairs", "told"),
+    ("num_pairs", "message"),
     [
         (1_000_000, "no such file"),  # of the text, which is read next
         (
@@ -93,7 +93,7 @@ def test_the_answer_does_not_depend_on_how_many_are_compared_at_a_time(
     ],
 )
 def test_a_corpus_that_memory_would_not_hold_is_refused_before_it_is_read(
-    num_pairs: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    num_pairs: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths = {language: tmp_path / f"absent.{language}" for language in ("en", "de")}
     pair = TextPair(
@@ -109,4 +109,4 @@ def test_a_corpus_that_memory_would_not_hold_is_refused_before_it_is_read(
     write_record(raw, tmp_path / "raw.json")
     flags = ["--raw", str(tmp_path / "raw.json"), "--record", str(tmp_path / "baselines.json")]
     assert main(["baselines", "--testset", "newstest2014", *flags]) == 1
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

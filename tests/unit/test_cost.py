@@ -102,7 +102,10 @@ def test_a_gpu_is_found_by_a_whole_word_of_its_product_name(product: str, name: 
 def test_hardware_that_cannot_be_is_refused_at_its_line(tmp_path: Path) -> None:
     path = tmp_path / "hardware.yaml"
     text = (CONFIG_FOLDER / "hardware.yaml").read_text(encoding="utf-8")
-    path.write_text(text.replace("watts: {value: 150.0", "watts: {value: 0.0"), encoding="utf-8")
-    message = r"yaml:\d+: gpu_by_name\.K80\.watts\.value: 0\.0: Expected `float` > 0\.0"
+    path.write_text(
+        text.replace("dollars_per_hour: {value: 0.45", "dollars_per_hour: {value: 0.0"),
+        encoding="utf-8",
+    )
+    message = r"yaml:\d+: gpu_by_name\.K80\.dollars_per_hour\.value: 0\.0: Expected `float` > 0\.0"
     with pytest.raises(ConfigError, match=message):
         read_hardware(path)

@@ -78,7 +78,7 @@ def test_the_file_of_a_training_at_the_papers_scale(
     monkeypatch.setenv("AIAYN_COMMIT", "0123456789abcdef")
     monkeypatch.setattr("aiayn.provenance._commit", lambda: ("0123456789abcdef", False))
     names = ["--scale", "paper", "--corpus", "wmt14_en_de", "--system", "base", "--seed", "1"]
-    places = ["--binarized", str(data_record(tmp_path)), "--record", str(tmp_path / "seed1.json")]
+    paths = ["--binarized", str(data_record(tmp_path)), "--record", str(tmp_path / "seed1.json")]
     more = [
         "--runs-folder",
         str(tmp_path / "runs"),
@@ -88,7 +88,7 @@ def test_the_file_of_a_training_at_the_papers_scale(
         "plain",
         "--dry-run",
     ]
-    assert main(["train", *names, *places, *more]) == 0
+    assert main(["train", *names, *paths, *more]) == 0
     text = capsys.readouterr().out
     (path_line,) = (line for line in text.split("\n") if line.startswith("export PYTHONPATH="))
     digest = path_line.partition("/code/")[2][:16]
@@ -153,10 +153,10 @@ def test_variables_that_would_overrule_the_file_are_hidden_from_sbatch(
         msgspec.structs.replace(plain, partition="gpu"),
         tmp_path / "code",
     )
-    seen = (slurm.folder / "sbatch_environment").read_text(encoding="utf-8").split()
+    environment = (slurm.folder / "sbatch_environment").read_text(encoding="utf-8").split()
     # Of the account the file says nothing; of the cluster and the token, squeue and scancel make
     # use, too.
-    assert seen == [
+    assert environment == [
         "SBATCH_ACCOUNT=mine",
         "SLURM_CLUSTERS=gpu",
         "SLURM_CONF=/etc/slurm.conf",

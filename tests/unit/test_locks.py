@@ -144,9 +144,9 @@ def test_without_locks_a_later_start_waits_for_the_heartbeat_to_stop(run_folder:
 
 def test_a_claim_that_was_created_late_does_not_count(run_folder: Path) -> None:
     """Its process slept while others came and went, and removed the lock files before theirs."""
-    late, others = LockFile(run_folder / RANK_LOCK_NAME), LockFile(run_folder / RANK_LOCK_NAME)
-    assert others.take()
-    others.release()
+    late, earlier = LockFile(run_folder / RANK_LOCK_NAME), LockFile(run_folder / RANK_LOCK_NAME)
+    assert earlier.take()
+    earlier.release()
     assert LockFile(run_folder / RANK_LOCK_NAME).take()
     assert not late.take()
     assert [path.name for path in run_folder.glob("rank0.lock.*")] == ["rank0.lock.2"]

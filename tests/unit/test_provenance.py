@@ -92,7 +92,7 @@ def test_files_of_a_process_that_may_run_stay(tmp_path: Path) -> None:
     child = subprocess.Popen(["sleep", "60"])
     mine = partial_path_of(path := tmp_path / "record.json")
     prefix = f".record.json.{platform.node()}."
-    others = [
+    kept = [
         tmp_path / f"{prefix}{child.pid}.partial",
         tmp_path
         / f".record.json.another-host.{2**22 + 1}.partial",  # more than Linux numbers processes
@@ -101,10 +101,10 @@ def test_files_of_a_process_that_may_run_stay(tmp_path: Path) -> None:
     ]
     gone = tmp_path / f"{prefix}{2**22 + 1}.partial"
     try:
-        for left in (*others, gone):
+        for left in (*kept, gone):
             left.touch()
         remove_abandoned(path)
-        assert sorted(tmp_path.iterdir()) == sorted(others)
+        assert sorted(tmp_path.iterdir()) == sorted(kept)
     finally:
         child.kill()
         child.wait()

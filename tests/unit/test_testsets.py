@@ -111,14 +111,16 @@ def test_a_mirrors_text_of_another_md5_is_not_taken(cache: Path, mirror: str) ->
     path.write_bytes(b"eins\nzwei\n")
     with pytest.raises(FetchError) as caught:
         read(mirror)
-    seen = str(caught.value)
-    assert seen.startswith(
+    message = str(caught.value)
+    assert message.startswith(
         f"test set 'newstest2014' (wmt14/full): {mirror}/newstest/newstest2014.de: md5"
         f" {hashlib.md5(path.read_bytes()).hexdigest()}, expected {MD5['de'][4:]}: not the"
         " published file"
     )
-    assert "file:///nowhere/test-full.tgz: no such file" in seen
-    assert f"/test-full.tgz into sacreBLEU's cache as {cache}/raw/wmt14_full.test-full.tgz" in seen
+    assert "file:///nowhere/test-full.tgz: no such file" in message
+    assert (
+        f"/test-full.tgz into sacreBLEU's cache as {cache}/raw/wmt14_full.test-full.tgz" in message
+    )
     assert not (cache / "plain" / "en-de" / "newstest2014.de").exists()
 
 
@@ -213,16 +215,16 @@ def test_the_real_test_sets_have_the_published_md5(
 ) -> None:
     corpus = read_corpus(recipe)
     assert isinstance(corpus.source, ArchiveSource)
-    found = {}
+    md5_found = {}
     for name in corpus.testsets:
         published, mirror = corpus.source.testset_by_name[name], newstest.parent.as_uri()
         for language, lines in read_public_testset(
             name, published, corpus.language_pair, mirror=mirror
         ).items():
-            found[f"{name}.{language}"] = hashlib.md5(
+            md5_found[f"{name}.{language}"] = hashlib.md5(
                 "".join(f"{line}\n" for line in lines).encode()
             ).hexdigest()
-    assert found == md5_by_file
+    assert md5_found == md5_by_file
 
 
 def test_without_a_network_references_of_ones_own_are_named() -> None:

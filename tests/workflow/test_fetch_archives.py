@@ -134,12 +134,12 @@ def test_every_archive_that_cannot_be_had_is_named_at_once(
             del server.content_by_path[path]
     with pytest.raises(FetchError) as caught:
         fetch_fails(corpus, server, tmp_path)
-    told = str(caught.value)
-    assert "training-parallel-europarl-v7.tgz: no address gives the published file:" in told
-    assert "/training-parallel-europarl-v7.tgz: offers 100 bytes, the published file has" in told
+    message = str(caught.value)
+    assert "training-parallel-europarl-v7.tgz: no address gives the published file:" in message
+    assert "/training-parallel-europarl-v7.tgz: offers 100 bytes, the published file has" in message
     assert (
         f"\n  {server.url}/huggingface/wmt14/resolve/main-zip/training-parallel-nc-v9.zip: 404 Not"
-        " Found" in told
+        " Found" in message
     )
     assert (
         tmp_path / "archives" / "training-parallel-commoncrawl.tgz"

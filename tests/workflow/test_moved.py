@@ -211,8 +211,8 @@ def test_a_run_that_was_not_copied_is_named_with_the_flag_that_says_where_it_is(
     monkeypatch.chdir(tmp_path)
     shutil.copytree(moved / "results", tmp_path / "results")
     assert main(["average", "--train", TRAINED, "--last", "1", "--record", "last1.json"]) == 1
-    seen = capsys.readouterr().err
-    assert TRAINED in seen
-    assert "--runs-folder" in seen
+    message = capsys.readouterr().err
+    assert TRAINED in message
+    assert "--runs-folder" in message
     assert not Path("last1.json").exists()
     assert "--runs-folder" in files_of_the_doctor(capsys)["log"]

@@ -1,9 +1,8 @@
-"""Predict what a config will take, before money is spent: hours, GPU-hours, money, energy, disk,
-memory.
+"""Predict what a config will take, before money is spent: hours, GPU-hours, money, disk, memory.
 
 The hours are computed by a formula, on GPUs as a range. Finished trainings in the results folder,
-on the same kind of device and in the same precision, scale them. The plan also compares 8 GPUs a
-training with 1. `--config precision=bf16` plans all systems in bf16.
+on the same kind of device and in the same precision, scale them. `--config precision=bf16` plans
+all systems in bf16.
 
 Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster,
 --config cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster
@@ -14,27 +13,15 @@ With --system, one system is planned instead of the config's lists, and its size
 line of fairseq-train are printed, too. Any system of the scale's folder is allowed.
 """
 
-from pathlib import Path
-from typing import Literal
-
-from aiayn.cli.flags import CLUSTER, CONFIG, JSON, RESULTS, flag, positive
-from aiayn.spec.system import CONFIG_FOLDER
+from aiayn.cli.flags import JSON, flag, positive
 from aiayn.terminal import json_text
-from analysis.price.config import LAUNCHER, plan_config
+from analysis.price.config import ConfigFlags, plan_config
 
 EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
 
 
-class Flags:
-    configfile: Path = flag(
-        "the scale's config file (default: the paper's)",
-        "FILE",
-        default=CONFIG_FOLDER / "paper.yaml",
-    )
-    config: list[str] = CONFIG
+class Flags(ConfigFlags):
     system: str | None = flag("plan one system: a file of workflow/config/systems/SCALE", "NAME")
-    cluster: str | None = CLUSTER
-    launcher: Literal["local", "slurm"] | None = LAUNCHER
     gpu: str | None = flag(
         "a GPU of workflow/config/hardware.yaml, such as H100 (default: the cluster file's"
         " gpu_type, else the paper's, or the first that has the precision; on this machine its"
@@ -44,7 +31,6 @@ class Flags:
     num_gpus: int | None = flag(
         "GPUs of a training (default: the cluster file's; here 1)", "N", type=positive
     )
-    results: Path = RESULTS
     json: bool = JSON
 
 

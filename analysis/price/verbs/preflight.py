@@ -12,20 +12,12 @@ any check fails.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from aiayn.cli.flags import (
-    ARCHIVES_FOLDER,
-    CLUSTER,
-    CONFIG,
-    RESULTS,
-    choose_archives,
-    flag,
-)
+from aiayn.cli.flags import ARCHIVES_FOLDER, choose_archives, flag
 from aiayn.errors import AiaynError, UsageError
-from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
-from analysis.price.config import LAUNCHER, plan_config
+from analysis.price.config import ConfigFlags, plan_config
 
 if TYPE_CHECKING:
     from analysis.price.preflight.checks import Check
@@ -40,15 +32,7 @@ EXAMPLE = (
 TRIAL_NEEDS = ("slurm", "training", "trainings", "packages", "torch")
 
 
-class Flags:
-    configfile: Path = flag(
-        "the scale's config file (default: the paper's)",
-        "FILE",
-        default=CONFIG_FOLDER / "paper.yaml",
-    )
-    config: list[str] = CONFIG
-    cluster: str | None = CLUSTER
-    launcher: Literal["local", "slurm"] | None = LAUNCHER
+class Flags(ConfigFlags):
     profile: Path | None = flag(
         "for Slurm: the profile that you give snakemake (default: the checkout's profiles/slurm)",
         "FOLDER",
@@ -62,7 +46,6 @@ class Flags:
         "MINUTES",
         default=30.0,
     )
-    results: Path = RESULTS
     archives_folder: Path | None = ARCHIVES_FOLDER
     json: bool = flag("print a JSON list of objects")
 

@@ -30,8 +30,8 @@ UNKNOWN_LINK = _assume(1.6e10, "one direction of PCIe 3.0 x16")
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The devices of one training: `num_devices` GPUs, or CPU cores if `gpu` is ''. Money and watts
-    are per device.
+    """The devices of one training: `num_devices` GPUs, or CPU cores if `gpu` is ''. The price is
+    per device.
 
     `chosen_by` gives the reason for this choice. `rate_by_precision` has the operations a second of
     one device in each precision that it supports. It is empty for a GPU that hardware.yaml does not
@@ -46,7 +46,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes_per_second: SourcedValue | None = None
     link: SourcedValue = UNKNOWN_LINK
     dollars_per_hour: SourcedValue | None = None
-    watts: SourcedValue | None = None
     chosen_by: str
     cluster: ClusterSpec | None = None
 
@@ -102,7 +101,6 @@ def machine_of_gpus(
             "rate_by_precision": spec.rate_by_precision,
             "memory_bytes_per_second": spec.memory_bytes_per_second,
             "dollars_per_hour": spec.dollars_per_hour,
-            "watts": spec.watts,
         }
         # The link of the file connects the GPUs of a node. Between nodes the network counts.
         if spec.link_bytes_per_second is not None and num_nodes == 1:

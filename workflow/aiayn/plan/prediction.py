@@ -195,8 +195,8 @@ def predict_speed(
     if not machine.rate_by_precision:
         reason = (
             f"no hours: workflow/config/hardware.yaml does not know the {machine.gpu}; add a row"
-            " with its rate in fp32, tf32 and bf16, the speed of its memory and of its link, and"
-            " its watts, each with its source, after the rows that are there"
+            " with its rate in fp32, tf32 and bf16, the speed of its memory and of its link,"
+            " each with its source, after the rows that are there"
         )
         return Speed(precision=precision, no_hours=reason)
     counts = read_kernel_counts(training, machine.num_ranks, system)

@@ -1,5 +1,5 @@
-"""Reads workflow/config/hardware.yaml strictly: the speed of GPUs in each precision, their power
-and their price, each with its source.
+"""Reads workflow/config/hardware.yaml strictly: the speed of GPUs in each precision and their
+price, each with its source.
 """
 
 import itertools
@@ -47,7 +47,6 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
     bf16_flops_per_second: SourcedValue | None
     memory_bytes_per_second: SourcedValue
     link_bytes_per_second: SourcedValue | None
-    watts: SourcedValue
     dollars_per_hour: SourcedValue | None
 
     @property
