@@ -7,7 +7,7 @@ because most save folders are called `checkpoints`.
 """
 
 import posixpath
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from aiayn.facts.derived import facts_of_training
@@ -228,16 +228,15 @@ def _training_of(
     section: Section, model_path: str, trainings: Sequence[Training]
 ) -> Training | None:
     """Return the training that made a generation's checkpoint, or None if this is unclear."""
-    if model_path:
-        model_folder = posixpath.dirname(models_of(model_path)[0]) or "."
-        candidates = [
-            training
-            for training in trainings
-            if _has_saved_into(training, model_folder, section.path)
-        ]
-    else:
-        candidates = [training for training in trainings if _is_below(section, training.sections)]
-    nearest = _nearest(section, candidates, lambda training: training.sections)
+    model_folder = posixpath.dirname(models_of(model_path)[0]) or "."
+    candidates = []
+    for training in trainings:
+        is_below = not model_path and _is_below(section, training.sections)
+        if is_below or (model_path and _has_saved_into(training, model_folder, section.path)):
+            # A copy of the log counts as well as the log that was kept.
+            folders = {folder for folder, _ in training.places}
+            candidates.append((training, training.sections, folders))
+    nearest = _nearest(section, candidates)
     return nearest[0] if len(nearest) == 1 else None
 
 
@@ -251,25 +250,26 @@ def _averagings_of(
         is_absolute = output.startswith("/")
         is_around = is_absolute or _are_around(*map(_folder_of, (averaging, section)))
         if is_around and is_same_place(output, model_path):
-            candidates.append(averaging)
-    return _nearest(section, candidates, lambda averaging: [averaging])
+            candidates.append((averaging, [averaging], {_folder_of(averaging)}))
+    return _nearest(section, candidates)
 
 
 def _nearest(
-    section: Section, candidates: Sequence[_Step], sections_of: Callable[[_Step], Sequence[Section]]
+    section: Section, candidates: Sequence[tuple[_Step, list[Section], set[str]]]
 ) -> list[_Step]:
     """Return the last candidate above a section in its file, because a job prints its steps in
     this order, or else the candidates in the folder of the log, or else all.
+
+    `candidates` have their sections and the folders of their logs.
     """
     above = []
     beside = []
-    for candidate in candidates:
-        sections = sections_of(candidate)
+    for candidate, sections, folders in candidates:
         if _is_below(section, sections):
             above.append(candidate)
-        if _folder_of(section) in map(_folder_of, sections):
+        if _folder_of(section) in folders:
             beside.append(candidate)
-    return above[-1:] or beside or list(candidates)
+    return above[-1:] or beside or [candidate for candidate, _, _ in candidates]
 
 
 def _is_below(section: Section, others: Iterable[Section]) -> bool:

@@ -25,6 +25,7 @@ from aiayn.facts.types import (
     Program,
     Refusal,
     Section,
+    Value,
     normal_path,
 )
 
@@ -42,13 +43,7 @@ _LIKE_STATISTICS = re.compile(rb"epoch \d{3}|\{\"epoch\"|\| loss |loss=|nll_loss
 _START = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
 _SENTENCE = re.compile(rb"([STHDPAIE])-(\d+)(?:_\d+)?\t")
 _PIECE = re.compile(PIECE_PATTERN.encode())
-_SCORE = re.compile(
-    r"Generate (?P<subset>\S+) with beam=(?P<printed_beam>\d{1,9}): (?P<bleu_name>BLEU4?)"
-    r"(?:\|[^=]*)? = (?P<bleu>-?\d+(?:\.\d+)?|nan),? (?P<precisions>[\d./]+|nan(?:/nan)*)"
-    r" \(BP ?= ?(?P<brevity_penalty>\d+(?:\.\d+)?),? ratio ?= ?(?P<length_ratio>\d+(?:\.\d+)?),?"
-    r" (?:syslen|hyp_len) ?= ?(?P<hypothesis_tokens>\d{1,15}),?"
-    r" (?:reflen|ref_len) ?= ?(?P<reference_tokens>\d{1,15})\)\s*"
-)
+_LIKE_A_SCORE = re.compile(rb"Generate \S+ with beam=")
 _ENDS_WHOLE = re.compile(
     rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$"
 )
@@ -60,12 +55,12 @@ _MLPERF = b":::ML"  # begins each line of MLPerf's logging, in all of its versio
 _SERIOUS = re.compile(
     rb"checkpoint|epoch|optim|encoder|decoder|attention|loss|nll|ppl|bleu|dictionar|examples|samples|model|task|criterion|optimizer"
     rb"|param|train|valid|data|load|frozen|freez|skip|resum|restor|reset|init|weight|update|averag"
-    rb"|distill|ensembl|\blr\b|layer|embed|batch|token|sentence|vocab|dropout|prun|quanti|noise",
+    rb"|beam|distill|ensembl|\blr\b|layer|embed|batch|token|sentence|vocab|dropout|prun|quanti|noise",
     re.IGNORECASE,
 )
 # The same for a line without a logger, which a shell, a module system or a user's script may print.
 _SERIOUS_BARE = re.compile(
-    rb"num_updates|nll_loss|BLEU4? ?=|\bencoder\b|\bdecoder\b|\bBERT\b|teacher|distill"
+    rb"num_updates|nll_loss|BLEU4? ?=|with beam=|\bencoder\b|\bdecoder\b|\bBERT\b|teacher|distill"
     rb"|back.?translat|(?:loaded|loading|saved|restor\w+|resum\w+|averag\w+)[^|]*"
     rb"checkpoint|froze|freez|pretrained|warm.?start|model params|dictionary:|examples from"
     rb"|(?:model|task|criterion|optimizer): |skipping|\| epoch ",
@@ -175,28 +170,18 @@ class _Reader:
         section.num_hypotheses += 1
         section.num_marked += _PIECE.search(line, match.end()) is not None
 
-    def _read_score(self, number: int, line: bytes) -> None:
-        text = line.decode("utf-8", errors="replace").strip()
-        match = _SCORE.search(text)
-        if match is None or match.end() != len(text):
-            section = self._of_program("generate", number)
-            _unknown(section, number, line, is_serious=True)
-            return
-        section = self._of_program("generate", number)
-        score = match.groupdict()
-        # A copy of the line is harmless. A second score is not.
-        earlier = section.find("bleu")
-        if earlier is not None and (earlier.value, section.value("precisions")) != (
-            float(score["bleu"]),
-            score["precisions"],
-        ):
-            # A second score below one start line: whose the arguments are is not known.
+    def _section_of_score(self, section: Section, number: int, score: dict[str, Value]) -> Section:
+        """Return the section of a score: a new one without arguments if the start has a different
+        score already.
+        """
+        # sacreBLEU may print its signature behind the name.
+        score["bleu_name"] = str(score["bleu_name"]).partition("|")[0]
+        earlier = section.value("bleu"), section.value("precisions")
+        # A copy of the line is harmless. Of a second score it is not known whose the arguments are.
+        if earlier[0] is not None and earlier != (score["bleu"], score["precisions"]):
             section.mention("conflict", "a second score below one start", number)
             section = self._begin("generate", number, None, b"")
-        section.last_line = number
-        for quantity, value in score.items():
-            is_text = quantity in ("subset", "bleu_name", "precisions")
-            section.state(quantity, value if is_text else _number(value), number)
+        return section
 
     # Messages
 
@@ -211,9 +196,9 @@ class _Reader:
             self._pending, self._pending_line = [line], number
             self._close_pending(is_forced=False)
             return
-        if b" with beam=" in line and b"Generate " in line and not self._is_other_program:
-            self._read_score(number, line)
-            return
+        if _LIKE_A_SCORE.search(line) and not self._is_other_program:
+            # A score may be pasted without the lines above it.
+            self._of_program("generate", number)
         # What follows the head is the message, which templates.csv describes.
         head = _HEAD.match(line)
         message = line[head.end() :] if head else line.removeprefix(b"| ")
@@ -258,6 +243,8 @@ class _Reader:
             return
         if "o existing checkpoint found" in text:
             named = {"resumed_updates": 0}
+        if "bleu" in named:
+            section = self._section_of_score(section, number, named)
         # Old versions state the split only in the name of the file, such as train.en-de.en.
         if "num_examples" in named:
             path = str(named["data_path"])
@@ -422,10 +409,6 @@ def _averaged_paths(section: Section) -> list[str]:
 
 def _has_any(section: Section) -> bool:
     return bool(section.last_update or section.num_hypotheses)
-
-
-def _number(text: str) -> int | float:
-    return int(text) if text.isdigit() else float(text)
 
 
 def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) -> None:
