@@ -236,7 +236,7 @@ class Transformer(nn.Module):
         )
         # Embeddings were initialised above, before they were tied. This leaves them alone.
         initialise(model, cfg.initialisation)
-        # A learned table (row (E) of Table 3) begins as the embeddings do, to which it is added.
+        # A learned table (Table 3, row (E)) begins as the embeddings do, to which it is added.
         if cfg.positions == "learned":
             for stack in (model.encoder, model.decoder):
                 nn.init.normal_(stack.embed_positions.weight, std=cfg.d_model**-0.5)
