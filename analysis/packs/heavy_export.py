@@ -33,7 +33,7 @@ def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
 
     Raises:
         RecordError: if no training record of the run can be read.
-        UsageError: if the folder exists.
+        UsageError: if the folder exists, or if the model is not our transformer.
         CheckpointError: if the checkpoint is absent or torn, or was trained on a different
             data-bin.
         SpaceError: if the disk is full. Partial files are removed.
@@ -46,6 +46,12 @@ def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
         raise RecordError(
             f"{finished.checkpoint.path}: no training record of {run} that this version can read;"
             " train it again"
+        )
+    # An export is read without fairseq, which the other architectures need.
+    if training.architecture != "transformer":
+        raise UsageError(
+            f"{finished.checkpoint.run}: architecture {training.architecture}, expected"
+            " transformer; translate with the run itself: `aiayn translate RUN`"
         )
     model, task = load_average(finished.checkpoint, finished.data.folder, device="cpu")
     tensors: dict[str, torch.Tensor] = model.state_dict()
@@ -103,19 +109,8 @@ def _facts(
         "id_by_special_symbol": {dictionary[index]: index for index in special},
         "source_ends_with": dictionary[dictionary.eos()],
         "target_begins_with": dictionary[dictionary.eos()],
-        "first_position": first_position(model),
+        "first_position": int(model.encoder.embed_positions.offset),
     }
-
-
-def first_position(model: Any) -> int | None:
-    """Return the row of the table of positions that the first token uses, or None if the model does
-    not have such a table.
-    """
-    positions = getattr(model.encoder, "embed_positions", None)
-    if positions is None:
-        return None
-    # fairseq's own tables begin above the padding's index.
-    return int(positions.offset) if hasattr(positions, "offset") else int(positions.padding_idx) + 1
 
 
 def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:

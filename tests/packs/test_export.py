@@ -156,10 +156,6 @@ def test_loaded_again_it_translates_alike(
 @pytest.mark.parametrize(
     "changes",
     [
-        {"architecture": "lstm"},
-        {"architecture": "fconv"},
-        {"architecture": "fairseq_transformer", "norm_epsilon": 1e-5, "positions": "sinusoidal_halves",
-         "initialisation": "fairseq"},
         {"d_k": 4, "attention": "additive", "norm": "batch", "norm_order": "pre", "tied_embeddings": False},
         {"norm": "layer_std", "attention_biases": False, "embeddings": "standard_normal"},
     ],
@@ -177,6 +173,16 @@ def test_every_system_comes_back_as_it_was(
     assert log_probabilities(again, task, SOURCE, TARGET) == log_probabilities(
         model, task, SOURCE, TARGET
     )
+
+
+@pytest.mark.parametrize("architecture", ["lstm", "fconv", "fairseq_transformer"])
+def test_a_model_that_needs_fairseq_is_not_exported(
+    tmp_path: Path, data: BinarizedCorpus, architecture: Any
+) -> None:
+    run = random_run(tmp_path, data, msgspec.structs.replace(TRAINING, architecture=architecture))
+    with pytest.raises(UsageError, match=rf"architecture {architecture}, expected transformer"):
+        export_model(run, into=tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
 
 
 PLAIN_PYTORCH = """

@@ -1,6 +1,4 @@
-"""Pieces come back as plain text: sentencepiece's, subword-nmt's with Moses' tokens put together,
-and others'.
-"""
+"""Pieces come back as plain text: sentencepiece's, and subword-nmt's with Moses' tokens put together."""
 
 import random
 from pathlib import Path
@@ -9,7 +7,7 @@ import msgspec
 import sentencepiece
 
 from aiayn.data.text.clean import preprocessor
-from aiayn.data.text.detokenise import detokenise, join_any_pieces, join_pieces
+from aiayn.data.text.detokenise import detokenise, join_pieces
 from aiayn.data.text.lines import read_lines
 from aiayn.data.text.subword import learn_pieces
 from aiayn.spec.system import SubwordSpec, read_corpus
@@ -40,11 +38,6 @@ def test_pieces_are_joined_as_sentencepiece_joins_them() -> None:
 @each_case("pieces.toml", "joined")
 def test_bytes_are_joined_to_characters(pieces: str, line: str) -> None:
     assert join_pieces(pieces) == line
-
-
-@each_case("pieces.toml", "any_notation")
-def test_pieces_are_joined_in_each_notation(pieces: str, line: str) -> None:
-    assert join_any_pieces(pieces) == line
 
 
 CORPORA = {"sentencepiece": SENTENCEPIECE, "segmented": SEGMENTED, "codes": CODES}

@@ -1,8 +1,8 @@
 """Loads an exported model from the tensors, vocabularies and `config.json` of one folder.
 
 A checkpoint and a data-bin are not needed. The folder contains no code and nothing is unpickled, so
-an export from an unknown source is safe to load. Our transformer needs only torch. The other
-architectures need fairseq.
+an export from an unknown source is safe to load. Only our transformer is exported. It needs only
+torch.
 """
 
 import json
@@ -21,7 +21,7 @@ from aiayn.records import CheckpointRecord, ExportRecord, read_record
 from aiayn.spec.training import MAX_POSITIONS
 from aiayn.train.checkpoints import tensors_sha256
 from aiayn.train.device import evaluated_on
-from aiayn.train.fairseq_args import DataBin, train_flags, transformer_values
+from aiayn.train.fairseq_args import transformer_values
 
 SPECIAL_SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>"]  # of fairseq's dictionaries, in order of id
 TORCH_TYPE_BY_NAME = {
@@ -36,7 +36,7 @@ TORCH_TYPE_BY_NAME = {
 }  # as safetensors calls them
 
 
-class Vocabulary:
+class _Vocabulary:
     """The symbols of an export, used as fairseq's Dictionary is."""
 
     nspecial = len(SPECIAL_SYMBOLS)
@@ -64,7 +64,7 @@ class Vocabulary:
         return torch.tensor([*numbers, self.eos()], dtype=torch.int32)
 
 
-class ExportedTask:
+class _ExportedTask:
     """The parts of fairseq's task that a translator uses: dictionaries and languages. It does not
     have data.
     """
@@ -121,53 +121,28 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
 
     Raises:
         RecordError: if `config.json` is absent or is not an ExportRecord of safetensors.
-        CheckpointError: if the tensors are absent, torn, or do not match `config.json`.
+        CheckpointError: if the model is not our transformer, or if the tensors are absent, torn, or
+            do not match `config.json`.
     """
     record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
+    if record.training.architecture != "transformer":
+        raise CheckpointError(
+            f"{folder}: an export of architecture {record.training.architecture}, expected"
+            " transformer; translate with the run itself"
+        )
     tensors = _read_tensors(folder, record)
     symbols = [
         _read_symbols(folder / record.vocabulary_file_by_side[side])
         for side in ("source", "target")
     ]
     is_joint = len(set(record.vocabulary_file_by_side.values())) == 1
-    if record.training.architecture == "transformer":
-        config = TransformerConfig(**transformer_values(record.training, is_joint=is_joint))
-        model: Any = Transformer.build(
-            config, num_source_symbols=len(symbols[0]), num_target_symbols=len(symbols[1])
-        )
-        task: Any = ExportedTask(folder, record, [Vocabulary(side) for side in symbols])
-    else:
-        model, task = _build_by_fairseq(folder, record, symbols, is_joint=is_joint)
+    config = TransformerConfig(**transformer_values(record.training, is_joint=is_joint))
+    model = Transformer.build(
+        config, num_source_symbols=len(symbols[0]), num_target_symbols=len(symbols[1])
+    )
+    task = _ExportedTask(folder, record, [_Vocabulary(side) for side in symbols])
     model.load_state_dict(tensors, strict=True)
     return evaluated_on(device, model), task
-
-
-def _build_by_fairseq(
-    folder: Path, record: ExportRecord, symbols: Sequence[list[str]], *, is_joint: bool
-) -> tuple[Any, Any]:
-    """Return the untrained model of an architecture of fairseq, and its task."""
-    from fairseq.data import Dictionary
-
-    from aiayn.train import compat, plugin  # noqa: F401  # registers the task
-    from aiayn.train.task import AiaynTranslationTask
-
-    data = DataBin(
-        folder=str(folder),
-        source_language=record.source_language,
-        target_language=record.target_language,
-        is_joint=is_joint,
-    )
-    flags = train_flags(record.training, data, seed=1, save_folder=str(folder), device="cpu")
-    cfg = compat.training_config(flags)
-    dictionaries = []
-    for side in symbols:
-        dictionary = Dictionary()
-        # A new dictionary of fairseq already has the special symbols.
-        for symbol in side[len(dictionary) :]:
-            dictionary.add_symbol(symbol)
-        dictionaries.append(dictionary)
-    task = AiaynTranslationTask(cfg.task, *dictionaries)
-    return task.build_model(cfg.model), task
 
 
 def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:

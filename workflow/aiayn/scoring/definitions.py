@@ -62,7 +62,6 @@ SACREBLEU_OPTIONS_BY_METRIC: dict[str, dict[str, object] | None] = {
 }
 # sacreBLEU's own tokenizers for languages whose words no definition here finds.
 SACREBLEU_TOKENIZER_BY_LANGUAGE = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-CASE_SUFFIX = "_lc"  # ends the names of definitions that ignore case
 # From get_ende_bleu.sh. No procedure is published for the paper's En-Fr.
 COMPOUND_SPLIT_LANGUAGES = ("de",)
 METRICS: tuple[str, ...] = (*PROCEDURE_BY_METRIC, *SACREBLEU_OPTIONS_BY_METRIC)

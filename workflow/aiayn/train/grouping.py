@@ -6,8 +6,7 @@ kernels, but the batches of an update have sentences of different lengths, so a 
 more padding. The groups with the least predicted time are a compromise.
 
 Without dropout, the separate batches give the same loss and gradient, except for rounding. Dropout
-draws other numbers for other groups. `train/joining.py` joins the batches. `plan` uses the same
-costs, so this module does not import torch.
+draws other numbers for other groups. `train/joining.py` joins the batches.
 
 Places are the tokens of a padded batch: number of sentences times (source length + target length).
 """
@@ -50,14 +49,6 @@ class GroupLimits(NamedTuple):
     max_places: float
 
 
-def launch_places(precision: Precision, num_parameters: int) -> float:
-    """Return the time to start a batch's kernels, as the number of places that takes the same
-    time.
-    """
-    seconds_per_place = FLOPS_PER_PARAMETER * num_parameters / FLOPS_PER_SECOND[precision]
-    return KERNELS_PER_BATCH[precision] * SECONDS_PER_KERNEL / seconds_per_place
-
-
 def group_limits(
     *,
     precision: Precision,
@@ -72,8 +63,10 @@ def group_limits(
     free_bytes = (
         MEMORY_FRACTION * memory_bytes - RESERVED_BYTES - BYTES_PER_PARAMETER * num_parameters
     )
+    # The time to start a batch's kernels, as the number of places that takes the same time.
+    seconds_per_place = FLOPS_PER_PARAMETER * num_parameters / FLOPS_PER_SECOND[precision]
     return GroupLimits(
-        launch_places=launch_places(precision, num_parameters),
+        launch_places=KERNELS_PER_BATCH[precision] * SECONDS_PER_KERNEL / seconds_per_place,
         max_places=free_bytes / (numbers_per_place * BYTES_PER_NUMBER),
     )
 

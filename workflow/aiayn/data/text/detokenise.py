@@ -36,36 +36,6 @@ def join_line(pieces: str, method: str, tokenise: str, language: str) -> str:
 PIECE_PATTERN = "@@(?= |$)|\u2581|\uffed|(?<= )##(?=[^\\s#])|(?:(?<=[ \\t])|^)\u0120"
 
 
-def join_any_pieces(pieces: str) -> str:
-    """Join pieces that have any of these marks. A line without marks stays."""
-    if "\u2581" in pieces:
-        return join_pieces(pieces).strip()
-    if "\uffed" in pieces:
-        return pieces.replace(" \uffed", "").replace("\uffed ", "").replace("\uffed", "")
-    if "\u0120" in pieces:
-        return _join_byte_level(pieces)
-    if " ##" in pieces:
-        return re.sub(r" ##(?=[^\s#])", "", pieces)
-    return remove_marks(pieces) if "@@" in pieces else pieces
-
-
-def _join_byte_level(pieces: str) -> str:
-    """Join pieces of byte-level BPE, where GPT-2 shows each byte as a character.
-
-    A printable byte is shown as itself, the n-th of the others as U+0100 + n (a blank as U+0120).
-    """
-    byte_by_character: dict[str, int] = {}
-    num_hidden = 0
-    for byte in range(256):
-        if chr(byte).isprintable() and byte not in (0x20, 0xA0, 0xAD):
-            byte_by_character[chr(byte)] = byte
-        else:
-            byte_by_character[chr(256 + num_hidden)] = byte
-            num_hidden += 1
-    spelling = bytes(byte_by_character[c] for c in pieces if c in byte_by_character and c != " ")
-    return spelling.decode("utf-8", errors="replace").strip()
-
-
 def remove_marks(pieces: str) -> str:
     """Join the pieces of subword-nmt: remove `@@ `, as fairseq's `--remove-bpe` does."""
     return f"{pieces} ".replace(CONTINUATION_MARK, "").rstrip()
