@@ -317,6 +317,13 @@ def test_37_a_copy_counts_once_and_its_translation_is_known(tmp_path: Path) -> N
     assert sorted(filled(judged).values()) == [["bleu"], WHOLE]
 
 
+def test_37_a_copy_beside_a_translation_says_whose_checkpoint_it_is(tmp_path: Path) -> None:
+    other = replace(BASE, final_nll_bits=2.5).changed(seed=2).text()
+    texts = {"a.log": BASE.text(), "other.log": other, "g/copy.log": BASE.text()}
+    judged = judge_texts(tmp_path, texts | {"g/g.log": GENERATION.text()})
+    assert generation(judged, "g/g.log").training is training(judged, "a.log")
+
+
 def test_38_validations_begin_after_some_updates(tmp_path: Path) -> None:
     text = BASE.changed(validate_after_updates=50_000, save_interval_updates=5000)
     lines = [line for line in text.lines() if not re.search(r"epoch 00\d \| valid on", line)]
