@@ -179,7 +179,7 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
             lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // _NUMBER_DTYPE.itemsize + 1
             end = np.array([encoder.end], _NUMBER_DTYPE).tobytes()
             numbers = np.frombuffer(end.join([*rows, b""]), _NUMBER_DTYPE)
-            # An encoder has many numbers, of which a chunk needs few: it gets small ones of its own.
+            # A chunk needs few of an encoder's many numbers, so it gets small ones of its own.
             counts = np.bincount(numbers)
             symbols = encoder.symbols()
             occurring = np.flatnonzero(counts)
