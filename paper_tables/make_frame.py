@@ -259,6 +259,7 @@ def training_values(
         num_tokens[binarized.source_language] / num_pairs,
         num_tokens[binarized.target_language] / num_pairs,
     )
+    # A spec that this version cannot read has no formula.
     if trained is not None:
         flops = values["model_flops"] = model_flops(
             trained,

@@ -145,6 +145,7 @@ def seeds_by_public_noise(verdict: Verdict) -> str:
     """
     if verdict.pooled is not None or verdict.difference is None:
         return ""
+    # Each source has its own systems and direction, so both are shown and neither is preferred.
     texts = []
     for source, direction in ((MLPERF, "En-De"), (ALGOPERF, "De-En")):
         pooled = seed_noise(source).pooled("bleu_test")

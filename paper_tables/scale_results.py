@@ -338,6 +338,7 @@ def _read_trainings(
     scale: str, results_folders: Sequence[Path]
 ) -> tuple[dict[TrainingKey, TrainRecord], dict[TrainingKey, Path]]:
     """Return the records of training by key, and the first folder that has each."""
+    # The first folder wins. The same run in a second folder is a copy.
     record_by_key: dict[TrainingKey, TrainRecord] = {}
     folder_by_key: dict[TrainingKey, Path] = {}
     for folder in results_folders:

@@ -93,6 +93,7 @@ def _sentence(contrasts: Sequence[PrintedContrast], scale: str) -> str:
 
 def _details(contrasts: Sequence[PrintedContrast]) -> str:
     """Return a sentence for each answer other than as printed, with the names of its rows."""
+    # In the order of the answers, whichever order the rows have.
     names_by_answer: dict[ContrastAnswer, list[str]] = {answer: [] for answer in ContrastAnswer}
     num_open = 0
     for contrast in contrasts:

@@ -145,6 +145,7 @@ def answer_contrast(
             return ContrastAnswer.DIFFERS
         is_as_printed = (estimate.difference > 0) == (relation == "above")
         return ContrastAnswer.AS_PRINTED if is_as_printed else ContrastAnswer.REVERSED
+    # From here on the interval includes 0: the answer depends on the size that can be excluded.
     if not is_within:
         return ContrastAnswer.UNDECIDED
     if relation == "equivalent":
@@ -161,6 +162,7 @@ def answer_family(asked: Mapping[str, tuple[Relation, float, Estimate]]) -> dict
     for _, _, estimate in asked.values():
         p_within.append(estimate.p_within(MARGIN_OF_ABSENCE))
         p_difference.append(estimate.p_difference)
+    # Two families: each question is corrected apart, as decision 0012 has it.
     holm_difference, holm_within = holm_adjusted(p_difference), holm_adjusted(p_within)
     answers = {}
     for index, (name, (relation, printed_effect, estimate)) in enumerate(asked.items()):

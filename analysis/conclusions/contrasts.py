@@ -120,6 +120,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         """Return the newest validation's bits per subword at a share of the updates, or None if
         unknown.
         """
+        # An older validation than this would show the effect at a different time.
         last = round(share * self.updates)
         first = last - VALIDATION_SHARE * self.updates
         updates = [update for update in self.bits_by_update if first < update <= last]
@@ -276,6 +277,7 @@ def draw_contrast(
     controls = started_runs(control_runs) or control_runs
     estimate = _estimate(compared, controls, spread.started or spread.everything)
     call, p_value = _call(relation, estimate, margin)
+    # Decision 0009: a row with a seed that did not start has a difference, but no call.
     num_unstarted = len(runs) - len(started_runs(runs))
     num_unstarted_controls = len(control_runs) - len(started_runs(control_runs))
     if call in CALLED and num_unstarted + num_unstarted_controls:
@@ -302,6 +304,7 @@ def draw_contrast(
     )
     if not is_in_bits:
         return contrast
+    # A row that trained for longer than its control, as big, is also compared at equal updates.
     control_share = controls[0].updates / max(1, compared[0].updates)
     return msgspec.structs.replace(
         contrast,

@@ -166,6 +166,7 @@ def fresh_runs(frame: Frame) -> dict[str, list[SeedRun]]:
     """Return the finished runs with fresh seeds on the En-De corpus, by system and in order of
     seed. Their value is the mean of the last three validations.
     """
+    # The later numbers have the fresh seeds, so they win where a system has both.
     numbers = frame.numbers | frame.later_numbers
     runs: dict[str, list[SeedRun]] = {}
     for (system, testset, metric), number in fresh_numbers(frame).items():
@@ -197,6 +198,7 @@ def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[Co
     values = {}
     for system, system_runs in started.items():
         values[system] = [run.value for run in system_runs]
+    # Base has more seeds than a row, and its own variance: it stays out of the pooled one.
     own_pooled = pool_sd({REFERENCE_SYSTEM: values[REFERENCE_SYSTEM]}, with_bartlett=False)
     other_values = {system: bits for system, bits in values.items() if system != REFERENCE_SYSTEM}
     pooled = pool_sd(other_values, with_bartlett=False)
@@ -256,6 +258,7 @@ def _answer(
     A contrast with a run that did not start to learn is not answered and does not enter the
     correction.
     """
+    # By index, because a control may occur in several contrasts of a family.
     estimate_by_index = {}
     unstarted = {}
     for index, line in enumerate(compared):

@@ -61,6 +61,7 @@ def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | No
                 f"{location}: seed {probe.seed} at {probe.times_peak:g} times the peak; expected a"
                 f" seed of {FIRST_PROBE_SEED} or above"
             )
+        # Bits after different numbers of updates cannot be compared.
         if updates not in (None, probe.updates):
             raise TableError(
                 f"{location}: {probe.updates:,} updates; expected {updates:,}, as in the lines"

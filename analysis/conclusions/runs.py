@@ -41,6 +41,7 @@ def seed_runs(frame: Frame, number: Number, numbers: Numbers | None = None) -> l
     `numbers` is the collection that the number comes from, by default the frame's own.
     """
     numbers = frame.numbers if numbers is None else numbers
+    # Whether a run started is recorded on dev, and holds for its other test sets, too.
     dev = number.key
     for key, _ in numbers:
         if (key.corpus, key.system, key.role) == (dev.corpus, dev.system, "dev"):

@@ -18,7 +18,6 @@ from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.verdict import ALPHA, holm_adjusted, pool_sd
 from analysis.conclusions.answers import (
     Answered,
-    ContrastAnswer,
     Relation,
     answer_family,
     estimate_difference,
@@ -106,6 +105,13 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.conclusion is None else self.conclusion.relation
 
     @property
+    def answer_words(self) -> str:
+        """The answer, or the reason why there is none."""
+        if self.answered is not None:
+            return str(self.answered.answer)
+        return NOT_MEASURED if self.ours is None else NOT_ANSWERED
+
+    @property
     def is_primary(self) -> bool:
         """Whether the contrast is counted, that is, it is in bits and the paper draws a conclusion
         from it.
@@ -124,20 +130,6 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
         """The contrasts that are counted."""
         return [contrast for contrast in self.contrasts if contrast.is_primary]
 
-    @property
-    def by_answer(self) -> dict[str, list[PrintedContrast]]:
-        """Return the primary contrasts by each of the six answers. Two further lists contain
-        contrasts without an answer.
-        """
-        answers: dict[str, list[PrintedContrast]] = {str(answer): [] for answer in ContrastAnswer}
-        answers |= {NOT_ANSWERED: [], NOT_MEASURED: []}
-        for contrast in self.primary:
-            if contrast.answered is not None:
-                answers[contrast.answered.answer].append(contrast)
-            else:
-                answers[NOT_MEASURED if contrast.ours is None else NOT_ANSWERED].append(contrast)
-        return answers
-
 
 def draw_contrasts(frame: Frame) -> Contrasts:
     """Return every contrast with our difference, its call and its answer."""
@@ -146,6 +138,7 @@ def draw_contrasts(frame: Frame) -> Contrasts:
     for contrast in printed:
         if contrast.place is not None:
             numbers_by_place.setdefault(contrast.place, []).extend(contrast.numbers)
+    # The sd is pooled over all systems of a test set and metric, so it is measured once for each.
     runs_by_place, spread_by_place = {}, {}
     for place, numbers in numbers_by_place.items():
         runs_by_place[place] = runs_by_system(frame, numbers)
@@ -170,6 +163,7 @@ def draw_contrasts(frame: Frame) -> Contrasts:
 def _correct(drawn: Sequence[PrintedContrast]) -> list[PrintedContrast]:
     """Return the contrasts, with calls by Holm's correction for the primary contrasts."""
     family = [contrast.ours for contrast in drawn if contrast.is_primary and contrast.ours]
+    # Holm's correction needs the whole family at once. Its results go back in the same order.
     corrected = iter(correct_family(family))
     contrasts = []
     for contrast in drawn:
@@ -225,6 +219,7 @@ def _moving_systems(
         slopes = known_values(started_runs(runs), lambda run: run.slope_at_end)
         if slopes:
             slopes_by_system[system] = slopes
+    # Decision 0012: only a slope unlike base's is a movement of the effect.
     control_slopes = slopes_by_system.get(CONTROL, [])
     pooled = pool_sd(slopes_by_system, with_bartlett=False)
     if pooled is None or len(control_slopes) < MIN_CONTROL_SEEDS:
@@ -324,6 +319,7 @@ def _printed_contrast(
 ) -> PrintedContrast:
     value, control_value = Decimal(row.printed), Decimal(control.printed)
     metric, effect = row.metric, float(value - control_value)
+    # A difference of bits is a ratio of perplexities, so rows of any perplexity weigh alike.
     if row.metric == PERPLEXITY_METRIC:
         metric, effect = BITS_METRIC, math.log2(value / control_value)
     return PrintedContrast(

@@ -43,6 +43,7 @@ def read_curves(path: Path) -> list[tuple[Training, list[CurvePoint]]]:
         OSError: if the file cannot be opened or read.
     """
     trainings = join_logs([read_log(path)]).trainings
+    # A start is known by the line on which it begins.
     start_by_line: dict[int, _Start] = {}
     for training in trainings:
         for section in training.sections:

@@ -61,6 +61,7 @@ def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
     Tokens are words, sentencepiece's pieces (U+2581 begins a word) or subword-nmt's (`@@` continues
     a word). Case and punctuation at the ends are ignored.
     """
+    # Pieces are joined to words first, because the word may be in several pieces.
     words: list[str] = []
     indices_by_word: list[list[int]] = []
     for index, (text, is_inside) in enumerate(_pieces(tokens)):
@@ -135,6 +136,7 @@ def draw_attention(
         FigureError: if a head or the word does not exist.
     """
     frame = select(read_attention(path), heads=heads)
+    # The default words are the paper's. A different sentence need not contain them.
     of_word = frame
     try:
         of_word = select(frame, word=word)

@@ -130,6 +130,7 @@ def _observe(
     if hasattr(layer, "ever_training"):
         # Otherwise fairseq's encoder uses torch's fused layer, which returns no weights.
         layer.ever_training = True
+    # Hooks ask for the weights, so that the model itself stays as it was trained.
     hooks = [
         attention.register_forward_pre_hook(request_weights, with_kwargs=True),
         attention.register_forward_hook(keep_weights),

@@ -72,6 +72,7 @@ def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
     """
     curves = list(curves)
     updates = [point.update for curve in curves for point in curve.points]
+    # The same spans for all curves, so that seeds are averaged at equal updates.
     num_spans = min(NUM_SPANS, max(1, MAX_POINTS // max(1, len(curves))))
     span = max(1, math.ceil(max(updates, default=1) / num_spans))
     lines = []
@@ -206,6 +207,7 @@ def _colour(names: Sequence[str]) -> alt.Color:
     If there is only one series, the legend is left out.
     """
     coloured = list(names[:MAX_SERIES])
+    # More colours than the palette has cannot be told apart.
     greys = [INK] * (len(names) - len(coloured))
     scale = alt.Scale(domain=list(names), range=[*PALETTE[: len(coloured)], *greys])
     legend = None
@@ -244,6 +246,7 @@ def _layers(
         alt.Tooltip("value:Q", format=".4g"),
         "seeds:Q",
     ]
+    # A single seed has no spread: its band would be a line of zero height.
     bands = means[means["seeds"] > 1]
     layers = []
     if not bands.empty:

@@ -74,6 +74,7 @@ def axis_domain(lowest: float, ends: pd.Series) -> tuple[float, float]:
     """Return the limits of the logarithmic axis. A curve that ends far above the others leaves
     it: its label says so.
     """
+    # One system that fails would squeeze all others into the bottom of the panel.
     usual = ends[ends <= OUTLIER_RATIO * ends.median()]
     return 0.95 * lowest, ROOM_ABOVE * float(usual.max())
 
@@ -154,6 +155,7 @@ def _draw_panel(
     tooltip = ["series:N", "update:Q", alt.Tooltip("value:Q", format=".4g"), "seeds:Q"]
     band = alt.Chart(means[means["seeds"] > 1]).mark_area(opacity=0.18, clip=True, aria=False)
     line = alt.Chart(means).mark_line(clip=True)
+    # Dotted leaders join the end of a curve with its label, which may have been moved.
     last = means.groupby("series", sort=False).tail(1)[["series", "update", "value"]]
     name_ends = labels.rename(columns={"position": "value"}).assign(update=last_update)
     leaders = alt.Chart(pd.concat([last, name_ends[["series", "update", "value"]]]))

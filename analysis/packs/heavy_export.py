@@ -55,6 +55,7 @@ def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
         )
     model, task = load_average(finished.checkpoint, finished.data.folder, device="cpu")
     tensors: dict[str, torch.Tensor] = model.state_dict()
+    # A tied tensor is stored once, because safetensors refuses shared memory.
     tied = {name: first for name, first in first_names(tensors).items() if first != name}
     stored = {name: tensor.contiguous() for name, tensor in tensors.items() if name not in tied}
     with new_folder_on_success(into) as folder:

@@ -130,6 +130,7 @@ def pack_scale(
         )
     kept = _kept(results, output_folder)
     results = msgspec.structs.replace(results, train_by_key=results.train_by_key | kept)
+    # Everything is written beside the old pack, which is replaced only when all is well.
     output_folder.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{scale.scale}-", dir=output_folder))
     try:
@@ -328,6 +329,7 @@ class _Packer:
         for event in read_events(source):
             RunFolder(target).append_event(self._neutral_event(event))
         text = self._neutral(_read_unpacked(log_path).decode("utf-8", errors="surrogateescape"))
+        # A run may have been trained in a different folder than the one it is packed from.
         elsewhere = set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(run)}/", text))
         # The record of a moved run contains its former folder. Later records may contain it, too.
         for folder in sorted(elsewhere):

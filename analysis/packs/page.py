@@ -32,6 +32,7 @@ def write_page_of_pack(pack_folder: Path, page_path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         no_attention = None  # in a pack
         figures = draw_figures(Path(folder), frame, log_path_by_run, no_attention)
+    # A downloaded page cannot link to files next to it.
     drawn = [figure._replace(folder_name="") for figure in figures or () if figure.svg]
     page = render_report(frame, tables_of_records(frame), None, drawn)
     write_text(page, page_path)

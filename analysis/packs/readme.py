@@ -58,6 +58,7 @@ def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:
     """Return the README of a scale. `tables` are in tables/ in the same folder."""
     scale = recorded.results.experiment.scale.scale
     shown = [table for table in tables if table.name in SHOWN_TABLES]
+    # In the order of the README, not of the page.
     shown.sort(key=lambda table: SHOWN_TABLES.index(table.name))
     parts = [
         _head(scale, num_runs=len(recorded.results.train_by_key)),

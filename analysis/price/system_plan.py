@@ -8,7 +8,7 @@ from aiayn.errors import ConfigError
 from aiayn.experiment import Experiment, expand
 from aiayn.spec.sheet import SheetRow
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
-from aiayn.train.fairseq_args import DataBin, train_flags
+from aiayn.train.fairseq_args import train_flags
 from analysis.price.plan import Plan
 
 DATA_FOLDER, SAVE_FOLDER = "DATA_BIN", "CHECKPOINTS"  # placeholders in the command line
@@ -47,14 +47,15 @@ def add_commands(plan: Plan, experiment: Experiment, name: str) -> Plan:
     try:
         for row, planned in zip(plan.trainings, plan.corpora, strict=True):
             corpus = experiment.corpora[row.corpus]
-            data = DataBin(
-                folder=DATA_FOLDER,
+            flags = train_flags(
+                training,
+                data_folder=DATA_FOLDER,
                 source_language=corpus.source_language,
                 target_language=corpus.target_language,
                 is_joint=planned.is_joint,
-            )
-            flags = train_flags(
-                training, data, seed=row.seeds[0], save_folder=SAVE_FOLDER, device=device
+                seed=row.seeds[0],
+                save_folder=SAVE_FOLDER,
+                device=device,
             )
             command_by_corpus[row.corpus] = ["fairseq-train", *flags]
     except ConfigError as error:

@@ -170,6 +170,7 @@ def round_ticks(low: float, high: float) -> list[float]:
 def render_svg(values: dict[str, Any]) -> str:
     """Return a specification as an `svg` element of class `figure`, for a file or within a page."""
     svg: str = vl_convert.vegalite_to_svg(values)
+    # Vega writes no role and no label that a screen reader needs.
     head, _, rest = svg.partition(">")
     description = html.escape(values.get("description", ""))
     head = head.replace('class="marks"', f'class="figure" role="img" aria-label="{description}"')

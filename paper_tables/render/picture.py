@@ -65,6 +65,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
 def place_lines(lines: Sequence[PictureLine]) -> tuple[PictureLine, ...]:
     """Return the lines, in their order, with the places of their marks on one axis."""
+    # Intervals do not set the axis: a wide one would squeeze all marks together.
     marks = [0.0]
     for line in lines:
         marks.append(line.printed)

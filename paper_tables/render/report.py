@@ -340,6 +340,7 @@ def _facts(frame: Frame) -> list[Statement]:
     facts = [Statement(f"{num_finished} of {len(frame.runs)} trainings finished.", "#runs")]
     for corpus, systems in systems_by_corpus.items():
         facts.append(Statement(f"{_corpus_words(frame, corpus)}: {_named(systems)}."))
+    # One sentence for each state: many trainings may be waiting.
     names_by_state: dict[str, list[str]] = {}
     for run in frame.runs:
         status = run.status
@@ -355,6 +356,7 @@ def _facts(frame: Frame) -> list[Statement]:
                 facts.append(Statement(f"Failed: {name}.", f"#{anchor_of(status.run)}"))
     for state, names in names_by_state.items():
         facts.append(Statement(f"{len(names)} {state}: {_named(names)}."))
+    # A score has a signature, so a number without one was not scored.
     num_asked = sum(len(frame.runs_by_system[key.corpus, key.system]) for key in frame.keys)
     scored_evaluations: set[tuple[CellKey, int | None]] = set()
     for (key, _), number in frame.numbers.items():

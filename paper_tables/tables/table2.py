@@ -82,6 +82,7 @@ def lay_out_table2(frame: Frame) -> Table:
     columns = table2_columns("from logs" if frame.is_of_logs else "ours")
     ours: dict[str, CellsByColumn] = {}
     below: dict[str, list[tuple[CellsByColumn, tuple[str, str] | None]]] = {}
+    # A line without a label fills the printed row. A line with a label is a row of its own.
     for line in frame.lines:
         if line.table != 2:
             continue

@@ -318,6 +318,7 @@ def _rule_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
     """Return two notes: the cells that had a different verdict by the former rule, with the
     reasons, and the sds that are too large for a REPRODUCED.
     """
+    # Decision 0014 changed the rule, so the page shows what each rule says.
     changed, limits = [], []
     for cell in judged_cells:
         verdict, judging = cell.verdict, cell.verdict.judging

@@ -33,7 +33,6 @@ from aiayn.records import BinarizedCorpus, read_record
 from aiayn.runs.checkpoint_names import list_checkpoints
 from aiayn.train import plugin
 from aiayn.train.checkpoints import CheckpointKeeper, tensors_sha256
-from aiayn.train.fairseq_args import DataBin
 from aiayn.train.network import node_address
 from aiayn.train.optimiser import AiaynAdam, Equation3
 from aiayn.train.ranks import Rank, any_rank_stopped
@@ -402,29 +401,29 @@ def run_evaluation(folder: Path, binarized_path: Path) -> dict[str, Any]:
     request.folder.path.mkdir(parents=True, exist_ok=True)
     train_here(request)
     (*_, model_path) = list_checkpoints(request.folder.checkpoints_path, "model")
-    results = {"cpu": evaluate(model_path, request.data, "cpu")}
+    results = {"cpu": evaluate(model_path, data.folder, "cpu")}
     result_path = folder / "evaluated.json"
 
     def on_gpu() -> None:
         pretended_node.pretend()
         with Pretending():
-            result_path.write_text(json.dumps(evaluate(model_path, request.data, "cuda")))
+            result_path.write_text(json.dumps(evaluate(model_path, data.folder, "cuda")))
 
     # A process that has run a backward pass has no threads for further devices, but decoding needs none.
     assert os.waitpid(fork(on_gpu), 0)[1] == 0
     return results | {"gpu": json.loads(result_path.read_text())}
 
 
-def evaluate(model_path: Path, data: DataBin, device: str) -> dict[str, Any]:
+def evaluate(model_path: Path, data_folder: Path, device: str) -> dict[str, Any]:
     """Translate the test set and measure the development set. Count the attentions of both, and
     those that cuDNN could compute.
     """
     torch.backends.cuda.enable_cudnn_sdp(True)  # torch's default
-    translator = Translator(model_path, Path(data.folder), DECODING, device=device)
+    translator = Translator(model_path, data_folder, DECODING, device=device)
     hypotheses = translator.translate(load_source_lines(translator.task, "test")[:NUM_LINES])
     num_decoding = GPU.attention.total()
     torch.backends.cuda.enable_cudnn_sdp(True)
-    measured = perplexity(model_path, Path(data.folder), "valid", device=device)
+    measured = perplexity(model_path, data_folder, "valid", device=device)
     return {
         "translations": [" ".join(hypothesis.pieces) for hypothesis in hypotheses],
         "perplexity": measured.ppl_per_subword,

@@ -155,7 +155,7 @@ def build(name: str) -> Any:
     training = msgspec.structs.replace(TINY, **CHANGES[name])
     with tempfile.TemporaryDirectory() as folder:
         data = write_dictionaries(Path(folder), is_joint=True)
-        flags = train_flags(training, data, seed=1, save_folder=folder, device="cpu")
+        flags = train_flags(training, **data, seed=1, save_folder=folder, device="cpu")
         cfg = compat.training_config(flags)
         torch.manual_seed(1)
         task = tasks.setup_task(cfg.task)

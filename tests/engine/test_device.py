@@ -153,7 +153,14 @@ def test_a_rank_alone_among_8_gpus_starts_no_process_for_each(
             monkeypatch.delenv(name)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     flags = train_flags(
-        TRAINING, make_request(Path("run")).data, seed=1, save_folder="checkpoints", device="cuda"
+        TRAINING,
+        data_folder="data-bin",
+        source_language="en",
+        target_language="de",
+        is_joint=True,
+        seed=1,
+        save_folder="checkpoints",
+        device="cuda",
     )
     flags += rank_flags(ALONE, "cuda") if is_told else []
     arguments = fairseq.options.parse_args_and_arch(

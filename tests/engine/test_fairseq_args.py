@@ -12,8 +12,6 @@ from aiayn.errors import ConfigError
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.spec.system import read_system
 from aiayn.train.fairseq_args import (
-    DataBin,
-    data_bin_of,
     log_interval,
     model_flags,
     refuse_untrainable,
@@ -22,7 +20,12 @@ from aiayn.train.fairseq_args import (
 from tests.engine.tiny_spec import TRAINING
 from tests.engine.tiny_training import log_text
 
-DATA = DataBin(folder="data-bin", source_language="en", target_language="de", is_joint=True)
+DATA = {
+    "data_folder": "data-bin",
+    "source_language": "en",
+    "target_language": "de",
+    "is_joint": True,
+}
 
 
 def value_of(flags: list[str], flag: str) -> str:
@@ -34,7 +37,7 @@ def value_of(flags: list[str], flag: str) -> str:
 def test_the_papers_base_is_trained_as_section_5_says() -> None:
     flags = train_flags(
         read_system("base", "paper").training,
-        DATA,
+        **DATA,
         seed=3,
         save_folder="run",
         device="cuda",
@@ -86,7 +89,7 @@ def test_each_rank_on_gpus_has_loaders_of_its_own(device: str, num_loaders: str)
     for num_ranks in (1, 8):
         flags = train_flags(
             replace(TRAINING, batches_per_update=8),
-            DATA,
+            **DATA,
             seed=1,
             save_folder="run",
             device=device,
@@ -100,7 +103,7 @@ def test_one_rank_makes_the_same_update_out_of_more_batches() -> None:
     training = read_system("base", "paper").training
     for num_ranks, batches_each in ((1, "8"), (2, "4"), (8, "1")):
         flags = train_flags(
-            training, DATA, seed=1, save_folder="run", device="cpu", num_ranks=num_ranks
+            training, **DATA, seed=1, save_folder="run", device="cpu", num_ranks=num_ranks
         )
         assert value_of(flags, "--update-freq") == batches_each
     with pytest.raises(
@@ -108,10 +111,10 @@ def test_one_rank_makes_the_same_update_out_of_more_batches() -> None:
         match=r"base: batches_per_update 8 cannot be shared by 3 ranks; expected a divisor or a",
     ):
         refuse_untrainable("base", training, num_ranks=3)
-    shared = train_flags(training, DATA, seed=1, save_folder="run", device="cpu", num_ranks=16)
+    shared = train_flags(training, **DATA, seed=1, save_folder="run", device="cpu", num_ranks=16)
     assert (value_of(shared, "--update-freq"), value_of(shared, "--ranks-per-batch")) == ("1", "2")
     assert "--ranks-per-batch" not in train_flags(
-        training, DATA, seed=1, save_folder="run", device="cpu", num_ranks=8
+        training, **DATA, seed=1, save_folder="run", device="cpu", num_ranks=8
     )
 
 
@@ -133,7 +136,7 @@ def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
         "--decoder-learned-pos",
     } <= set(changed)
     assert "--share-decoder-input-output-embed" in changed
-    optimiser = train_flags(training, DATA, seed=1, save_folder="r", device="cpu")
+    optimiser = train_flags(training, **DATA, seed=1, save_folder="r", device="cpu")
     assert (value_of(optimiser, "--optimizer"), value_of(optimiser, "--adam-betas")) == (
         "adam",
         "(0.9, 0.98)",
@@ -143,7 +146,7 @@ def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
 
 def test_a_constant_rate_has_no_warm_up() -> None:
     training = replace(TRAINING, schedule="constant", peak_learning_rate=1e-4)
-    flags = train_flags(training, DATA, seed=1, save_folder="run", device="cpu")
+    flags = train_flags(training, **DATA, seed=1, save_folder="run", device="cpu")
     assert (value_of(flags, "--lr-scheduler"), value_of(flags, "--lr")) == ("fixed", "0.0001")
     assert "--warmup-updates" not in flags
 
@@ -156,10 +159,8 @@ def test_patience_needs_checkpoints_by_epochs() -> None:
 
 
 def test_a_data_bin_is_joint_if_its_dictionaries_are_one(data: BinarizedCorpus) -> None:
-    assert data_bin_of(data).is_joint
-    assert not data_bin_of(
-        replace(data, dictionary_sha256_by_language={"en": "0", "de": "1"})
-    ).is_joint
+    assert data.is_joint
+    assert not replace(data, dictionary_sha256_by_language={"en": "0", "de": "1"}).is_joint
 
 
 def test_a_run_logs_a_hundred_lines_but_at_least_one_a_hundred_updates() -> None:

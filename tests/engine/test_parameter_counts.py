@@ -16,7 +16,7 @@ from aiayn.cost import num_parameters
 from aiayn.spec.system import TrainingSpec
 from aiayn.train import plugin  # registers what the flags name
 from aiayn.train.compat import training_config
-from aiayn.train.fairseq_args import DataBin, train_flags
+from aiayn.train.fairseq_args import train_flags
 from tests.engine.tiny_spec import TRAINING
 
 __all__ = ["plugin"]
@@ -68,7 +68,7 @@ CASES = [(name, True, True) for name in CHANGES] + [
 ]
 
 
-def write_dictionaries(folder: Path, *, is_joint: bool) -> DataBin:
+def write_dictionaries(folder: Path, *, is_joint: bool) -> dict[str, Any]:
     """Write a data-bin that has dictionaries only: all that a model is built from."""
     for language, size in (("en", SOURCE_SIZE), ("de", SOURCE_SIZE if is_joint else TARGET_SIZE)):
         entries = "".join(
@@ -76,14 +76,17 @@ def write_dictionaries(folder: Path, *, is_joint: bool) -> DataBin:
             for index in range(size - NUM_SPECIAL_SYMBOLS)
         )
         (folder / f"dict.{language}.txt").write_text(entries, encoding="utf-8", newline="\n")
-    return DataBin(
-        folder=str(folder), source_language="en", target_language="de", is_joint=is_joint
-    )
+    return {
+        "data_folder": str(folder),
+        "source_language": "en",
+        "target_language": "de",
+        "is_joint": is_joint,
+    }
 
 
-def count_built(training: TrainingSpec, data: DataBin) -> int:
+def count_built(training: TrainingSpec, data: dict[str, Any]) -> int:
     """Return how many trained parameters the model has that a training would build."""
-    flags = train_flags(training, data, seed=1, save_folder=data.folder, device="cpu")
+    flags = train_flags(training, **data, seed=1, save_folder=data["data_folder"], device="cpu")
     cfg = training_config(flags)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

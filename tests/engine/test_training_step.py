@@ -19,7 +19,7 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
 from aiayn.train import compat
-from aiayn.train.fairseq_args import DataBin, train_flags
+from aiayn.train.fairseq_args import train_flags
 from aiayn.train.task import AiaynTranslationTask
 from tests import records_factory
 from tests.engine.models import EOS, NUM_SYMBOLS, PAD, make_dictionary, randomise
@@ -91,9 +91,14 @@ def trainer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trainer]
     all parameters. The parameter is P_drop, 0 without one.
     """
     training = msgspec.structs.replace(TRAINING, p_drop=getattr(request, "param", 0.0))
-    data = DataBin(folder=str(tmp_path), source_language="en", target_language="de", is_joint=True)
+    data = {
+        "data_folder": str(tmp_path),
+        "source_language": "en",
+        "target_language": "de",
+        "is_joint": True,
+    }
     cfg = compat.training_config(
-        train_flags(training, data, seed=1, save_folder=str(tmp_path), device="cpu")
+        train_flags(training, **data, seed=1, save_folder=str(tmp_path), device="cpu")
     )
     dictionary = make_dictionary()
     task = AiaynTranslationTask(cfg.task, dictionary, dictionary)

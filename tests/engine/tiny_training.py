@@ -16,7 +16,6 @@ from aiayn.runs import attempts
 from aiayn.runs.checkpoint_names import list_checkpoints, update_of
 from aiayn.train.average import average_checkpoints
 from aiayn.train.checkpoints import load_checkpoint, tensors_sha256
-from aiayn.train.fairseq_args import data_bin_of
 from aiayn.train.ranks import Rank
 from aiayn.train.request import StopFlag, TrainingRequest
 from aiayn.train.train import train_rank
@@ -44,7 +43,10 @@ def make_request(run_folder: Path, data: BinarizedCorpus, **changes: Any) -> Tra
         system="tiny",
         seed=1,
         training=msgspec.structs.replace(TRAINING, **changes),
-        data=data_bin_of(data),
+        data_folder=str(data.folder.absolute()),
+        source_language=data.source_language,
+        target_language=data.target_language,
+        is_joint=data.is_joint,
         binarized_path=str(Path(data.folder).parent / "record.json"),
         num_models=3,
         num_ranks=1,

@@ -17,10 +17,15 @@ from aiayn.known_good.judge import find_row
 from aiayn.known_good.table import are_equal
 from aiayn.known_good.targets import Target, read_targets
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
-from aiayn.train.fairseq_args import DataBin, train_flags
+from aiayn.train.fairseq_args import train_flags
 from tests.logs.factory import BASE
 
-DATA = DataBin(folder="data-bin", source_language="en", target_language="de", is_joint=True)
+DATA = {
+    "data_folder": "data-bin",
+    "source_language": "en",
+    "target_language": "de",
+    "is_joint": True,
+}
 TARGETS = read_targets(["paper"])
 PRINTED = list(dict.fromkeys((one.scale, one.system) for one in read_targets(SCALES)))
 FAIRSEQS = [
@@ -41,7 +46,7 @@ def arguments_of(training: TrainingSpec) -> dict[str, Any]:
     """Return what fairseq would print for the command line of a training, of the keys that its
     flags set.
     """
-    flags = train_flags(training, DATA, seed=1, save_folder="checkpoints", device="cuda")[1:]
+    flags = train_flags(training, **DATA, seed=1, save_folder="checkpoints", device="cuda")[1:]
     arguments: dict[str, Any] = {"distributed_world_size": 1, "fp16": False}
     if training.architecture == "fairseq_transformer":
         arguments |= dict.fromkeys(SWITCHES, False)

@@ -37,7 +37,7 @@ def test_a_cell_that_no_printed_number_joins_is_found_and_a_wrong_name_is_refuse
         find_sources("table3:base:bits_devv", frame)
 
 
-def test_the_frame_has_every_number_with_its_seeds_runs_definition_and_source(
+def test_the_frame_has_every_number_with_its_runs_definition_and_signature(
     frame: Frame,
 ) -> None:
     cells = cells_of_tables(lay_out_tables(frame))
@@ -46,8 +46,9 @@ def test_the_frame_has_every_number_with_its_seeds_runs_definition_and_source(
     assert len(numbered) > 30
     line: Any
     for line in numbered.itertuples():
-        assert len(line.seeds) == len(line.runs) > 0
-        assert line.definition == tuple(number.metric for number in line.numbers)
-        if line.definition[0].startswith("bleu_"):
-            assert "case:mixed" in line.source[0]
+        first = line.numbers[0]
+        assert all(run.status.run for run, _ in first.values)
+        assert first.values
+        if first.metric.startswith("bleu_"):
+            assert "case:mixed" in first.signatures[0]
     assert {name.partition(":")[0] for name in numbers_by_cell(cells)} >= {"table2", "table3"}

@@ -16,7 +16,6 @@ from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.job import ALLOCATOR_ENVIRONMENT, TrainingJob
 from aiayn.launch.launcher import Launcher, make_launcher
 from aiayn.launch.slurm.job import continue_later, is_to_continue
-from aiayn.train.fairseq_args import DataBin
 from aiayn.train.request import StopFlag, TrainingRequest
 from tests.fake_slurm import FakeSlurm
 from tests.records_factory import BASE_TRAINING
@@ -25,7 +24,6 @@ from tests.slurm.cluster_processes import wait_until
 
 def make_request(run_folder: Path, *, num_ranks: int = 1) -> TrainingRequest:
     """Return a request to train in a folder."""
-    data = DataBin(folder="data-bin", source_language="en", target_language="de", is_joint=True)
     return TrainingRequest(
         run="run",
         run_folder=str(run_folder),
@@ -33,7 +31,10 @@ def make_request(run_folder: Path, *, num_ranks: int = 1) -> TrainingRequest:
         system="base",
         seed=1,
         training=BASE_TRAINING,
-        data=data,
+        data_folder="data-bin",
+        source_language="en",
+        target_language="de",
+        is_joint=True,
         binarized_path="record.json",
         num_models=1,
         num_ranks=num_ranks,

@@ -152,6 +152,11 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
     sha256_by_file: dict[str, str] = msgspec.field(default_factory=dict)
     num_long_by_split: dict[str, int] = msgspec.field(default_factory=dict)
 
+    @property
+    def is_joint(self) -> bool:
+        """Whether both languages share a dictionary."""
+        return len(set(self.dictionary_sha256_by_language.values())) == 1
+
     def split_of(self, testset: str) -> str:
         """Return the name of a test set in fairseq's data-bin (`valid`, `test`, `test1`, ...).
 

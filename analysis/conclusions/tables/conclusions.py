@@ -26,6 +26,7 @@ from analysis.conclusions.contrasts import (
 )
 from analysis.conclusions.scale_contrasts import (
     NOT_ANSWERED,
+    NOT_MEASURED,
     Contrasts,
     PrintedContrast,
     draw_contrasts,
@@ -179,10 +180,11 @@ def summarise(drawn: Contrasts) -> str:
     """Return how many primary contrasts have which answer and which call, and which are moving,
     late or not started.
     """
+    words = [contrast.answer_words for contrast in drawn.primary]
     counts = []
-    for answer, contrasts in drawn.by_answer.items():
-        if contrasts:
-            counts.append(f"{len(contrasts)} {answer}")
+    for answer in (*ContrastAnswer, NOT_ANSWERED, NOT_MEASURED):
+        if answer in words:
+            counts.append(f"{words.count(answer)} {answer}")
     rows_by_state: dict[str, list[str]] = {"Still moving": [], "Late": [], "Did not start": []}
     plain, corrected = [], []
     for contrast in drawn.primary:

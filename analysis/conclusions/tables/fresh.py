@@ -141,6 +141,7 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
             "cpu_seconds_until", "CPU seconds until base's final bits", seconds_until_words
         ),
     ]
+    # Probes are not results, but a better rate of base weakens what the table says.
     better_rate = better_rate_sentence(read_rate_probes(SCALE))
     # Base has a row of its own, for its quality and speed.
     lines = [ComparedContrast(contrast=FreshContrast(REFERENCE_SYSTEM), runs=base_runs)]
@@ -194,6 +195,7 @@ def lay_out_heads(frame: Frame) -> Table | None:
     earlier_fields = _earlier_fields(frame)
     lines = compare_family(HEADS, runs)
     if earlier_fields:
+        # Rows (A) and (B) without fresh seeds are shown for their earlier seeds only.
         on_dev = earlier_fields[0]
         further = [ComparedContrast(contrast=FreshContrast(row)) for row in EARLIER_ROWS]
         lines += [line for line in further if on_dev.cell(line)]

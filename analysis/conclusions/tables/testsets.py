@@ -66,6 +66,7 @@ def heading_of(testset: str) -> str:
 def _cells(frame: Frame, key: CellKey) -> dict[str, Cell]:
     metric = METRIC_BY_PAIR.get(key.language_pair, "")
     number, as_given = frame.number(key, metric), frame.number(key, "bleu_as_given")
+    # Text that others published in pieces has only the BLEU of its own tokens.
     if not (number and number.values) and as_given and as_given.values:
         metric, number = "bleu_as_given", as_given
     brevity = frame.number(key, brevity_metric(metric))

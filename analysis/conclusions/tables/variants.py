@@ -186,6 +186,7 @@ def _compared_with_base(frame: Frame, table: str) -> list[_ComparedVariant]:
     base, systems = frame.compared(REFERENCE_SYSTEM), systems_asked_by(table, frame.rows)
     if not systems or (base, "steps") not in frame.numbers:
         return []
+    # Base comes first, also where the sheet lists it later.
     keys = dict.fromkeys([base, *map(frame.compared, systems)])
     return [_ComparedVariant(frame, key, base) for key in keys if (key, "steps") in frame.numbers]
 

@@ -21,7 +21,6 @@ from aiayn.launch.slurm.queue import SlurmError, run_slurm
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.strict_yaml import read_document
 from aiayn.spec.system import CHECKOUT
-from aiayn.train.fairseq_args import DataBin
 from aiayn.train.request import TrainingRequest
 from analysis.price.limits import cluster_file
 from analysis.price.preflight.checks import Check
@@ -126,5 +125,8 @@ def preflight_request(experiment: Experiment, cluster: ClusterSpec) -> TrainingR
         threads_per_rank=cluster.threads_per_rank,
         commit="",
         command="",
-        data=DataBin(folder="", source_language="", target_language="", is_joint=True),
+        data_folder="",
+        source_language="",
+        target_language="",
+        is_joint=True,
     )

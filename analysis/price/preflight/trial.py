@@ -25,7 +25,6 @@ from aiayn.records import BinarizedCorpus, ParallelText, TextPair, write_record
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.corpus import CorpusSpec
 from aiayn.spec.training import TrainingSpec
-from aiayn.train.fairseq_args import data_bin_of
 from aiayn.train.request import TrainingRequest
 from aiayn.train.trial_result import RESULT_NAME, TrialResult
 from analysis.price.plan import Plan
@@ -70,7 +69,10 @@ def try_training(
         run_folder=str(folder),
         corpus=data.corpus,
         training=training,
-        data=data_bin_of(data),
+        data_folder=str(data.folder.absolute()),
+        source_language=data.source_language,
+        target_language=data.target_language,
+        is_joint=data.is_joint,
         binarized_path=str(folder / "data" / "record.json"),
         commit=commit_label(),
         command="aiayn preflight --train",

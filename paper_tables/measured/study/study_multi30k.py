@@ -296,6 +296,7 @@ def read_training_batches(frame: Frame, rows: Sequence[str]) -> Reading:
 
     These values are exploratory: they are neither tested nor counted.
     """
+    # Dropout and smoothing change the loss itself, so only rows with base's are comparable.
     base = frame.system_by_name[REFERENCE_SYSTEM].training
     alike: RunsOfSystems = {}
     for system, runs in collect(frame, frame.numbers).items():
@@ -308,6 +309,7 @@ def read_training_batches(frame: Frame, rows: Sequence[str]) -> Reading:
 
 def reading_rows(frame: Frame) -> list[CsvRow]:
     """Return a line for each reading, with a column for each contrast that has an answer."""
+    # The answers of decision 0012 are what each reading is compared with.
     own_signs = {}
     for contrast in draw_contrasts(frame).primary:
         if contrast.answered is not None:
@@ -601,6 +603,7 @@ def _printed_difference(
     reference_bleu = text_by_place[reference, "bleu_dev"]
     bits = math.log2(printed_number(row_ppl) / printed_number(reference_ppl))
     bleu = printed_number(row_bleu) - printed_number(reference_bleu)
+    # The printed values are moved towards each other by half a unit each.
     higher, lower = (row_ppl, reference_ppl) if bits > 0 else (reference_ppl, row_ppl)
     smallest_higher = printed_number(higher) - half_unit(higher)
     largest_lower = printed_number(lower) + half_unit(lower)

@@ -17,7 +17,7 @@ from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import Overrides, overridden, read_corpus, read_system, run_name
 from aiayn.spec.training import MAX_POSITIONS, check_search
 from aiayn.stages import STAGE_VERSIONS
-from aiayn.train.fairseq_args import DataBin, data_bin_of, refuse_untrainable
+from aiayn.train.fairseq_args import refuse_untrainable
 from aiayn.train.request import TrainingRequest
 
 logger = logging.getLogger(__name__)
@@ -60,11 +60,7 @@ def make_request(
     # A dry run shows a request before any data exists. The digest of the data is then unknown.
     if data is None:
         run = f"{run.rpartition('-')[0]}-DIGEST"
-        pair = read_corpus(corpus)
-        languages = {
-            "source_language": pair.source_language,
-            "target_language": pair.target_language,
-        }
+    languages = read_corpus(corpus) if data is None else data
     return TrainingRequest(
         run=run,
         run_folder=str((runs_folder / run).absolute()),
@@ -72,7 +68,10 @@ def make_request(
         system=system,
         seed=seed,
         training=training,
-        data=data_bin_of(data) if data else DataBin(folder="", is_joint=False, **languages),
+        data_folder="" if data is None else str(data.folder.absolute()),
+        source_language=languages.source_language,
+        target_language=languages.target_language,
+        is_joint=data is not None and data.is_joint,
         binarized_path=str(binarized_path.absolute()),
         num_models=num_models,
         num_ranks=num_ranks,
@@ -125,7 +124,7 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
     """
     size = data.vocabulary_size_by_language[data.source_language]
     target_size = data.vocabulary_size_by_language[data.target_language]
-    parameters = num_parameters(request.training, size, request.data.is_joint, target_size)
+    parameters = num_parameters(request.training, size, request.is_joint, target_size)
     # A run that resumes has most of its files already.
     held_bytes = sum(path.stat().st_size for path in request.folder.checkpoints_path.glob("*.pt"))
     return max(0, run_disk_bytes(parameters, request.num_models) - held_bytes)

@@ -7,10 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from aiayn.errors import ConfigError
-from aiayn.records import BinarizedCorpus
 from aiayn.spec.system import TrainingSpec
 from aiayn.spec.training import MAX_POSITIONS
 
@@ -21,25 +18,6 @@ LOADERS_PER_GPU = (
 )
 
 NUM_VALIDATIONS = 20  # if checkpoints are written by updates
-
-
-class DataBin(msgspec.Struct, frozen=True, kw_only=True):
-    """The properties of a data-bin on which fairseq's flags depend."""
-
-    folder: str
-    source_language: str
-    target_language: str
-    is_joint: bool
-
-
-def data_bin_of(data: BinarizedCorpus) -> DataBin:
-    """Describe a data-bin for fairseq. It is joint if both languages share a dictionary."""
-    return DataBin(
-        folder=str(data.folder.absolute()),
-        source_language=data.source_language,
-        target_language=data.target_language,
-        is_joint=len(set(data.dictionary_sha256_by_language.values())) == 1,
-    )
 
 
 def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 1) -> None:
@@ -64,8 +42,11 @@ def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 
 
 def train_flags(
     training: TrainingSpec,
-    data: DataBin,
     *,
+    data_folder: str,
+    source_language: str,
+    target_language: str,
+    is_joint: bool,
     seed: int,
     save_folder: str,
     device: str,
@@ -73,24 +54,25 @@ def train_flags(
 ) -> list[str]:
     """Return the command line of fairseq-train, without its name.
 
-    `device` is `cpu` or `cuda`, already resolved.
+    The data-bin is joint if both languages share a dictionary. `device` is `cpu` or `cuda`, already
+    resolved.
 
     Raises:
         ConfigError: as `refuse_untrainable`.
     """
     refuse_untrainable("this system", training, num_ranks=num_ranks)
     # The order of the flags does not matter to fairseq. The folder is its only positional argument.
-    flags = [data.folder]
+    flags = [data_folder]
     flags += _flags_of(
         {
             "user-dir": USER_FOLDER,
             "task": "aiayn_translation",
-            "source-lang": data.source_language,
-            "target-lang": data.target_language,
+            "source-lang": source_language,
+            "target-lang": target_language,
             "precision": training.precision,
         }
     )
-    flags += model_flags(training, is_joint=data.is_joint) + _optimiser_flags(training)
+    flags += model_flags(training, is_joint=is_joint) + _optimiser_flags(training)
     flags += _batch_flags(training, num_ranks=num_ranks, device=device) + _saving_flags(training)
     flags += _flags_of(
         {

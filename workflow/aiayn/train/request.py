@@ -17,13 +17,13 @@ import msgspec
 from aiayn.records import Beginning
 from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import TrainingSpec
-from aiayn.train.fairseq_args import DataBin
 
 
 class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """All that a job needs to train a run.
 
-    `training`, `seed` and the data-bin decide its tensors. On a cluster, `num_earlier_jobs` of this
+    `training`, `seed` and the data-bin in `data_folder` decide its tensors. Both languages share a
+    dictionary if the data-bin `is_joint`. On a cluster, `num_earlier_jobs` of this
     training ran before this job, and at most `max_num_jobs` may run. Each node must have
     `gpus_per_node`, and the job must run the code in `code_folder`, unless that is None.
     `beginning` goes into its record. It is None unless the training continues a shorter training,
@@ -36,7 +36,10 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     system: str
     seed: int
     training: TrainingSpec
-    data: DataBin
+    data_folder: str
+    source_language: str
+    target_language: str
+    is_joint: bool
     binarized_path: str
     num_models: int
     num_ranks: int

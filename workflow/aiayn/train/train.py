@@ -141,7 +141,10 @@ class RankTraining:
         forget_validations()
         flags = train_flags(
             training,
-            request.data,
+            data_folder=request.data_folder,
+            source_language=request.source_language,
+            target_language=request.target_language,
+            is_joint=request.is_joint,
             seed=request.seed,
             save_folder=str(save_folder),
             device=self.device,

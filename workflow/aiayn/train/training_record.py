@@ -109,11 +109,10 @@ def make_record(
 
 def _num_left_out(request: TrainingRequest) -> int:
     """Return how many training pairs have more tokens than a model or a batch."""
-    data = request.data
     # fairseq leaves such pairs out of training without an error, so the record counts them.
     limit = min(MAX_POSITIONS, request.training.max_tokens_per_batch)
-    languages = (data.source_language, data.target_language)
-    return int((pair_lengths(Path(data.folder), "train", languages) > limit).sum())
+    languages = (request.source_language, request.target_language)
+    return int((pair_lengths(Path(request.data_folder), "train", languages) > limit).sum())
 
 
 def _describe_kernels(training: TrainingSpec, num_updates_by_groups: dict[int, int]) -> str:
