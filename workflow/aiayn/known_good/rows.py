@@ -17,7 +17,7 @@ from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
 from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, sum_seconds
 from aiayn.speeds import PRECISION_BY_NAME, published_range
 
-# The published model with which the speed of a system is compared. No speeds of other sizes are published.
+# The published model with which the speed of a system is compared. No other sizes are published.
 MODEL_BY_SYSTEM = {"base": "base", "big": "big", "big_enfr": "big"}
 VERSION_BY_FORM = {
     "print": "fairseq 0.9 or before",
