@@ -197,6 +197,6 @@ def training_in(name: str, logs: JoinedLogs) -> Training | None:
     if not names:
         return None
     training, last = logs.trainings[0], logs.trainings[0].last
-    # Lines that look like statistics, without anything else, are no training to judge.
+    # Lines that only look like statistics do not make a training.
     is_stated = last.arguments or training.validations or last.value("num_parameters")
     return training if is_stated else None

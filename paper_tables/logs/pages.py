@@ -87,7 +87,7 @@ def _without_nested(folders: Sequence[Path]) -> list[Path]:
 def _read_records(listings: Iterable[Listing], config_folder: Path) -> dict[str, RecordedResults]:
     """Return the results of each scale that has a `results/<scale>/` in the folders."""
     results_folders_by_scale: dict[str, list[Path]] = {}
-    # Results of one scale may lie in several folders, such as two machines.
+    # Results of one scale may be in several folders, such as those of two machines.
     for listing in listings:
         for folder in listing.scale_folders:
             resolved = folder.resolve()

@@ -10,8 +10,6 @@ prints `wav2vec2` there). The `_name` of a group is the value of the group: `lr_
 """
 
 import ast
-import functools
-import hashlib
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -75,14 +73,12 @@ _NO_PYTHON = re.compile(rf"({_STRING})|<[^<>]*>|\?\?\?")
 class Arguments(NamedTuple):
     """The arguments of a start line.
 
-    `pairs` has a key twice if two groups state it with different values. `digest` covers all of
-    them, whatever their order.
+    `pairs` has a key twice if two groups state it with different values.
     """
 
     program: str
     is_config: bool
     pairs: tuple[tuple[str, Value], ...]
-    digest: str
 
     def by_key(self) -> dict[str, Value]:
         """Return the first value of each key."""
@@ -100,7 +96,6 @@ def is_open(text: str) -> bool:
     return num_opened > text.count(")") + text.count("}") + text.count("]")
 
 
-@functools.lru_cache(maxsize=64)  # each rank of fairseq 0.9 prints the same line
 def parse_arguments(text: str) -> Arguments:
     """Return the program and its arguments. The program is '' if it is neither fairseq-train nor
     fairseq-generate.
@@ -135,9 +130,7 @@ def parse_arguments(text: str) -> Arguments:
         for group, key, value in entries
         if group not in unused_groups
     }
-    deciding = "\n".join(sorted("=".join(pair) for pair in pairs))
-    digest = hashlib.blake2b(deciding.encode(errors="replace"), digest_size=8).hexdigest()
-    return Arguments(program, is_config, tuple(pairs.values()), digest)
+    return Arguments(program, is_config, tuple(pairs.values()))
 
 
 def _flatten(tree: ast.expr, group: str = "", inner: str = "") -> Iterator[tuple[str, str, Value]]:

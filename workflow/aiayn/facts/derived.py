@@ -170,7 +170,7 @@ def _history(training: Training) -> list[Fact]:
     if not faults and training.first.arguments:
         first = training.first
         faults = [first.fact("history", "whole", first.line_of("resumed_updates"))]
-    # Starts that read different data-bins are no one training, however their updates continue.
+    # Starts that read different data-bins are not one training, however their updates continue.
     folders = {
         normal_path(section.arguments.get("data"))
         for section in training.sections

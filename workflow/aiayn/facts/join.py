@@ -93,7 +93,7 @@ def _is_same_start(section: Section, other: Section) -> bool:
     equal.
     """
     return (
-        section.digest == other.digest
+        section.arguments == other.arguments
         and section.first_time == other.first_time
         and section.first_update == other.first_update
         and section.path != other.path
@@ -162,7 +162,7 @@ def _continues(start: Section, before: Section) -> bool:
     is_later = is_same_file or (
         before.last_time != "" and before.last_time <= start.first_time and before.last_update > 0
     )
-    is_same = start.digest == before.digest
+    is_same = start.arguments == before.arguments
     return is_same and is_later and before.value("done_seconds") is None
 
 

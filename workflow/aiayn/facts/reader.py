@@ -325,7 +325,7 @@ class _Reader:
         if (
             last is not None
             and last.program == arguments.program == "train"
-            and last.digest == arguments.digest
+            and last.arguments == arguments.by_key()
             and last.first_update is None
             and last.value("num_parameters") is None
         ):
@@ -345,7 +345,6 @@ class _Reader:
             form = "namespace" if head else "print"
             section.form = "config" if arguments.is_config else form
             section.arguments = arguments.by_key()
-            section.digest = arguments.digest
             values = section.arguments
             section.save_folder = normal_path(values.get("save_dir") or "checkpoints")
             section.dev_subset = str(values.get("valid_subset") or "valid").split(",")[0]

@@ -109,7 +109,7 @@ def symbols_of_arguments(arguments: Mapping[str, Argument]) -> Symbols:
     """Return the paper's symbols of a training's arguments."""
     symbols: Symbols = {}
     for symbol, rule in SYMBOL_RULES.items():
-        # fairseq's name and ours for one symbol. A log has one of them.
+        # fairseq's name and ours for one symbol. A log states only one of the two.
         for key in rule.keys.split():
             value = _common_value(arguments, key)
             if value is not None:

@@ -49,15 +49,14 @@ class Section(msgspec.Struct, kw_only=True):
     and a summary of the lines that repeat.
 
     `form` is the style of the arguments: `print` (up to 0.9), `namespace` (0.10) or `config` (after
-    0.10, up to 0.12 and the fork). `arguments` has the first value of each key, and `digest` covers
-    all of them. Keys of `validations` are (subset, update), keys of `epochs` are their numbers.
-    Every `sample_step`-th line within an epoch is one of `samples`. `mentioned` has the values
-    of facts about lines that may repeat without end: only the first become facts. `symbols` are the
-    training's arguments in the paper's symbols. `dev_subset` is the first of `--valid-subset`, from
-    which the perplexity is taken. `save_folder` is the value of `--save-dir`. `language_pair` comes
-    from the arguments, or else from the dictionaries in their order, such as `en-de`.
-    `averaged_paths` are the checkpoints that were averaged. `first_time` and `last_time` are ISO
-    times without zone, '' without.
+    0.10, up to 0.12 and the fork). `arguments` has the first value of each key. Keys of
+    `validations` are (subset, update), keys of `epochs` are their numbers. Every `sample_step`-th
+    line within an epoch is one of `samples`. `mentioned` has the values of facts about lines that
+    may repeat without end: only the first become facts. `symbols` are the training's arguments in
+    the paper's symbols. `dev_subset` is the first of `--valid-subset`, from which the perplexity is
+    taken. `save_folder` is the value of `--save-dir`. `language_pair` comes from the arguments, or
+    else from the dictionaries in their order, such as `en-de`. `averaged_paths` are the checkpoints
+    that were averaged. `first_time` and `last_time` are ISO times without zone, '' without.
     """
 
     path: str
@@ -66,7 +65,6 @@ class Section(msgspec.Struct, kw_only=True):
     last_line: int = 0
     form: str = ""
     arguments: dict[str, Value] = {}
-    digest: str = ""
     facts: list[Fact] = []
     validations: dict[tuple[str, int], Statistics] = {}
     epochs: dict[int, Statistics] = {}

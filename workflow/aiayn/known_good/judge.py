@@ -109,5 +109,5 @@ def find_row(facts: Sequence[Fact], targets: Sequence[Target]) -> tuple[Target |
     counts = [len(judge(telling, target.values, ("row",), ROW_RULES)) for target in targets]
     if not counts:
         return None, False
-    # Two rows that fit, such as two names of one system, are none: the number would be in both.
+    # If two rows fit, such as two names of one system, the number would be in both.
     return targets[counts.index(min(counts))], counts.count(0) == 1

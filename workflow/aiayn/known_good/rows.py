@@ -17,7 +17,7 @@ from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
 from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, sum_seconds
 from aiayn.speeds import PRECISION_BY_NAME, published_range
 
-# The published model with which the speed of a system is compared. Other sizes have none.
+# The published model with which the speed of a system is compared. No other sizes are published.
 MODEL_BY_SYSTEM = {"base": "base", "big": "big", "big_enfr": "big"}
 VERSION_BY_FORM = {
     "print": "fairseq 0.9 or before",
@@ -89,7 +89,7 @@ def _add_numbers(training: Training, events: list[Event] | None) -> None:
     # Several kinds have several rates, so none is chosen.
     gpus = {str(fact.value).strip() for fact in facts if fact.quantity == "gpu"}
     training.gpu = gpus.pop() if len(gpus) == 1 else ""
-    # Later facts replace earlier ones: those of the last start stand.
+    # Later facts replace earlier facts, so that the last start counts.
     newest = {fact.quantity: real(fact.value) for fact in facts}
     values = {
         "steps": newest.get("updates") or 0.0,
@@ -243,7 +243,7 @@ def scored(
                 filling.setdefault(key, []).append(generation)
         for (metric, mark), members in filling.items():
             for member in members:
-                # Several decodings of one checkpoint are no seeds, so each has a line of its own.
+                # Several decodings of one checkpoint are not seeds, so each has its own line.
                 name = f"the translation of {member.name}" if len(members) > 1 else ""
                 key = metric, "; ".join(filter(None, (mark, name)))
                 groups.setdefault(key, {})[training.name] = member

@@ -138,7 +138,7 @@ def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
             return f"at most {show(high)}" if low == -math.inf else f"at least {show(low)}"
         return f"{show(low)} to {show(high)}"
     values, tolerance = _values(first, target)
-    # None in a list allows that an old version lacks the argument. It is no value to advise.
+    # None in a list allows that an old version lacks the argument. It is not shown as expected.
     texts = [show(value) for value in values if value is not None] or ["none"]
     text = texts[0] if first.startswith("[") else " or ".join(texts)
     return f"about {text}" if tolerance else text
