@@ -43,6 +43,7 @@ def check_by_loss(
             model's and nearer to the loss with a shuffled dictionary, or shuffling symbols with
             equal counts hardly raises the loss.
     """
+    # Spread over the text, whose beginning may be of one document.
     step = max(1, len(sources) // NUM_LINES)
     lines = sources[::step][:NUM_LINES], targets[::step][:NUM_LINES]
     target_T = torch.cat(list(lines[1]))
@@ -63,6 +64,7 @@ def check_by_loss(
         f" text {unigram:.2f}; this model with a shuffled dictionary {shuffled:.2f}"
     )
     is_wrong = model > unigram and model > (unigram + shuffled) / 2
+    # The tokens whose symbols the shuffle of ties has moved. Few of them would show nothing.
     is_tied_T = (ties(dictionary) != _unchanged(dictionary))[target_T]
     if int(is_tied_T.sum()) >= MIN_TIED_TOKENS:
         tied = float(model_T[is_tied_T].mean())
@@ -133,6 +135,7 @@ def check_without_references(
 
     `num_sources` is the number of different source lines.
     """
+    # fairseq writes a dictionary by falling count. Another order was made by hand.
     is_by_frequency = list(counts) == sorted(counts, reverse=True)
     num_repeated = max(0, num_sources - len(set(lines)))
     words = (

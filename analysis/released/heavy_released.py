@@ -100,6 +100,7 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
         target_language=target,
         testset=released.testset,
     )
+    # The public references need a network. Without them the score on tokens is still right.
     try:
         args.testset, args.language_pair = released.testset, released.language_pair
         public, place = read_references(args, None)
@@ -176,7 +177,7 @@ def unpack(path: Path, folder: Path, wanted: Sequence[str]) -> None:
     with new_folder_on_success(folder) as partial_folder:
         try:
             for name, stream in open_files(path):
-                names.append(name)
+                names.append(name)  # for the error, if the layout is another
                 if posixpath.basename(name) in wanted:
                     with (partial_folder / posixpath.basename(name)).open("wb") as unpacked:
                         shutil.copyfileobj(stream, unpacked)
@@ -205,6 +206,7 @@ def check_numbers(
     """
     languages = released.language_pair.split("-")
     dictionaries = [read_dictionary(folder / f"dict.{language}.txt") for language in languages]
+    # Both releases share one dictionary. Two would mean that files of releases were mixed.
     if dictionaries[0] != dictionaries[1]:
         raise CorpusError(f"{folder}: two different dictionaries; expected a joint one")
     num_tokens = sum(len(line.split()) for line in references)
@@ -222,6 +224,7 @@ def check_numbers(
 
 def render(released: ReleasedModel, record: ReleasedRecord, decoding: DecodingSpec) -> str:
     """Return the comparison as text."""
+    # Only numbers of the same search stand beside ours.
     by_fairseq = decoding.length_penalty_form == "len" and decoding.stop == "fairseq"
     search = (decoding.beam_size, decoding.length_penalty_alpha) if by_fairseq else None
     rows = [("definition", "here", "published", "the paper")]

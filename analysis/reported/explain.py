@@ -147,6 +147,7 @@ def explain(
             is not a BLEU in percent.
         TableError: if a published file is malformed.
     """
+    # The two editions print different numbers for some cells. Each of them is compared.
     joins = candidate_joins(metric, testset, language_pair, system, folder)
     question = Question(
         bleu=checked_bleu(bleu),
@@ -161,6 +162,7 @@ def explain(
     causes, is_amount_matched = _find_causes(question, direction, amount)
     near, num_elsewhere = _find_replications(question)
     caveats = _find_caveats(question, joins, gaps)
+    # First, because every other sentence depends on the definition.
     if metric is None:
         caveats.insert(0, ASSUMED)
     return Explanation(
@@ -203,6 +205,7 @@ def candidate_joins(
     """
     if metric is not None:
         check_known("--metric", metric, METRICS)
+    # Asked by many, but the paper has no such number. What others printed is the next step.
     if language_pair == "de-en":
         raise UsageError(f"--language-pair de-en: the paper has no number for it; {DE_EN_NUMBERS}")
     check_known("--language-pair", language_pair, tuple(PAPER_CORPUS_BY_LANGUAGE_PAIR))
@@ -214,11 +217,12 @@ def candidate_joins(
     for join in read_cells(folder):
         if join.language_pair == language_pair and join.metric.startswith("bleu"):
             joins_by_testset.setdefault(PAPER_TESTSET_BY_ROLE[join.role], []).append(join)
-    known = sorted(joins_by_testset)
+    testsets = sorted(joins_by_testset)
+    # The filtered set is accepted by its own name, though the paper has the full set.
     for alias, printed in PRINTED_TESTSET_BY_TESTSET.items():
         if printed in joins_by_testset:
-            known.append(alias)
-    check_known("--testset", testset, known)
+            testsets.append(alias)
+    check_known("--testset", testset, testsets)
     printed_testset = _printed_testset(testset)
     joins = joins_by_testset[printed_testset]
     names: dict[str, None] = {}  # keeps the order of the tables
@@ -266,6 +270,7 @@ def _make_reading(
     The range is rounded outwards to the printed number's decimals.
     """
     printed = find_printed(join, read_table(join.table, folder)).value
+    # Decimals, because 28.45 as a binary fraction would fall on the wrong side of its rounding.
     value, bleu = Decimal(printed), Decimal(str(question.bleu))
     unit = Decimal(1).scaleb(int(value.as_tuple().exponent))
     ours, theirs = f"{bleu} {question.metric}", f"{printed} {join.metric}"
@@ -285,16 +290,17 @@ def _make_reading(
     if join.metric in counted_alike(question.metric):
         low = high = value
         position, distance = _position(bleu, low, high, slack=unit / 2)  # 28.4 is 28.35 to 28.45
-        words = "rounds to" if position == "within" else f"is {distance} {position}"
+        verb = "rounds to" if position == "within" else f"is {distance} {position}"
         alike = "the same definition" if question.metric == join.metric else "both count alike"
-        sentence = f"{ours} {words} the printed {theirs}: {alike}."
+        sentence = f"{ours} {verb} the printed {theirs}: {alike}."
     elif gaps:
+        # A large gap gives a low number: the ends of the gaps change places.
         low = (value - max(gap.bounds[1] for gap in gaps)).quantize(unit, ROUND_FLOOR)
         high = (value - min(gap.bounds[0] for gap in gaps)).quantize(unit, ROUND_CEILING)
         position, distance = _position(bleu, low, high)
-        words = f"is {distance} {position}" if distance else "is within"
+        verb = f"is {distance} {position}" if distance else "is within"
         sentence = (
-            f"{ours} {words} the range {low} to {high}, which published gaps give for the printed"
+            f"{ours} {verb} the range {low} to {high}, which published gaps give for the printed"
             f" {theirs}."
         )
     else:
@@ -327,6 +333,7 @@ def _find_amount(
     A number above all ranges has an excess instead (`raises`).
     """
     bleu, nothing = Decimal(str(question.bleu)), Decimal(0)
+    # An edition without a range could hide a missing amount, so nothing is said about any.
     if any(reading.low is None for reading in readings):
         return "lowers", None
     if all(reading.position == "within" and reading.low == reading.high for reading in readings):
@@ -357,6 +364,7 @@ def _find_causes(
             low_causes.append(cause)
         elif cause.direction == direction:
             causes.append(cause)
+    # Without an amount no cause can be told from another by its cost.
     is_matched = True
     if amount is None or amount[1] == 0:
         causes = []
@@ -365,6 +373,7 @@ def _find_causes(
         is_matched = bool(matching)
         nearest = sorted(causes, key=lambda cause: _distance(cause, amount))
         causes = matching or nearest[:NUM_NEAREST_CAUSES]
+    # Far below, what is broken comes before what is only different.
     if question.bleu >= LOW_BLEU:
         return causes, is_matched
     low_causes.sort(key=lambda cause: _distance(cause, amount or (Decimal(0), MAX_BLEU)))
@@ -379,6 +388,7 @@ def _distance(cause: PublishedCause, amount: tuple[Decimal, Decimal]) -> Decimal
 
 def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> PublishedCause:
     """Return the cause with its command filled in: ready to paste, except for names of files."""
+    # The command averages as many checkpoints as the row of the paper with the most.
     averages = [average for average, _ in evaluations_of(question.language_pair, join.system)]
     command = cause.command.format(
         corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[question.language_pair],
@@ -406,7 +416,7 @@ def _find_replications(question: Question) -> tuple[list[NearReplication], int]:
             near.append(NearReplication(replication=replication, difference=float(difference)))
         else:
             num_elsewhere += 1
-    return sorted(near, key=lambda found: abs(found.difference)), num_elsewhere
+    return sorted(near, key=lambda row: abs(row.difference)), num_elsewhere
 
 
 def _find_caveats(
@@ -496,6 +506,7 @@ def _with_sources(
     """Return a table with a last column that contains the number of each row's source, and the list
     of sources below it. The first `num_numbers` columns are numbers.
     """
+    # Several rows share a source, which is printed once.
     distinct = list(dict.fromkeys(sources))
     marked = []
     for row, source in zip(rows, sources, strict=True):

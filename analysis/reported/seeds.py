@@ -132,6 +132,7 @@ def printed_numbers(
     """
     if metric is not None:
         check_known("--metric", metric, METRICS)
+    # Table 2 has the test set, Table 3 the development set.
     is_in_table_2 = any(
         join.table == 2 and system in (join.row, join.system) for join in read_cells()
     )
@@ -190,6 +191,7 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedA
         UsageError: if a value is not a BLEU in percent.
     """
     bleu = round(statistics.mean(map(checked_bleu, question.judged)), 2)
+    # A published mean comes with its own sd. Values of one system have theirs, which `judge` takes.
     pooled = None
     sd_from = "these values"
     if question.given_mean is not None:
@@ -206,6 +208,7 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedA
         )
     judged = []
     for number in numbers:
+        # A number in another definition or on another test set is never judged.
         mismatch = find_condition_mismatch(question.conditions, number.conditions)
         if mismatch is None:
             verdict = judge(float(number.value), question.judged, pooled)
@@ -241,6 +244,7 @@ def render_seeds(answer: SeedAnswer) -> str:
         "Rule: margin {margin_bleu} BLEU, two one-sided t-tests at {alpha}, at least {min_seeds}"
         " seeds, sd: {sd_from}."
     ).format(**answer.rule)
+    # The terms are explained only where a verdict uses them.
     meanings: list[str] = []
     if any(judged.verdict.mean is not None for judged in answer.verdicts):
         meanings = [text.replace(PLUS_MINUS, "+-") for text in MEANINGS]

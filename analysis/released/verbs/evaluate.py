@@ -111,6 +111,7 @@ def run(args: Flags) -> None:
         )
     has_references = args.references is not None or args.testset is not None
     references, place = read_references(args, None) if has_references else ([], "")
+    # The references were read before: an unknown test set must not cost a translation.
     translator = Translator(args.checkpoint, folder, decoding, device=device)
     task = translator.task
     symbols = task.target_dictionary.symbols

@@ -51,6 +51,7 @@ def translate_word_by_word(sources: Sequence[str], dictionary: Mapping[str, str]
 
 def _count_words(lines: Sequence[str], index_by_word: Mapping[str, int]) -> scipy.sparse.csr_array:
     """Return each line's counts of known words, shape (num_lines, num_words)."""
+    # Rows of a sparse matrix in its own format: no list of lists is kept.
     row_starts, word_indices = [0], []
     for line in lines:
         source_words = _WORD.findall(line.lower())
@@ -68,6 +69,7 @@ def _unit_rows(counts: scipy.sparse.csr_array, weights: np.ndarray) -> scipy.spa
     """Return counts multiplied by the weights of their words, each row scaled to unit length."""
     rows = scipy.sparse.csr_array(counts.multiply(weights))
     lengths = np.sqrt(rows.multiply(rows).sum(axis=1))
+    # A line without known words stays zero, and is equally far from all others.
     lengths[lengths == 0] = 1.0
     return scipy.sparse.csr_array(rows.multiply(1 / lengths[:, None]))
 

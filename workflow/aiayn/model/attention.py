@@ -62,6 +62,7 @@ def chosen_kernels(
     """Return which of torch's kernels train masked and causal attention, as `masked: efficient,
     causal: flash`.
     """
+    # torch chooses by shapes and types only, so zeros of a short sentence will do.
     q_BHQD, k_BHKD = torch.zeros(
         2, 1, num_heads, 8, d_k, dtype=dtype, device=device, requires_grad=True
     )

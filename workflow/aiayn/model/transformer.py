@@ -214,6 +214,7 @@ class Transformer(nn.Module):
         the stacks.
         """
         target_embedding = _make_embedding(cfg, num_target_symbols, padding_index)
+        # The paper shares one matrix of a joint vocabulary three times (section 3.4).
         is_shared = cfg.share_embeddings == "all"
         source_embedding = (
             target_embedding
@@ -235,6 +236,7 @@ class Transformer(nn.Module):
         )
         # Embeddings were initialised above, before they were tied. This leaves them alone.
         initialise(model, cfg.initialisation)
+        # A learned table (Table 3, row (E)) begins as the embeddings do, to which it is added.
         if cfg.positions == "learned":
             for stack in (model.encoder, model.decoder):
                 nn.init.normal_(stack.embed_positions.weight, std=cfg.d_model**-0.5)

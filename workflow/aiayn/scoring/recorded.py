@@ -26,6 +26,7 @@ def score_translations(decoded: Hypotheses, raw: RawCorpus) -> list[ScoreRecord]
     require_files(raw, [reference_path])
     require_files(decoded, [decoded.path])
     references = list(read_lines(reference_path))
+    # Such a corpus has its references in pieces, too, and is scored on its own tokens.
     if corpus.is_segmented:
         references = [detokenise(line, corpus) for line in references]
     scores = score_hypotheses(

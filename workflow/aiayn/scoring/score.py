@@ -189,6 +189,7 @@ def _procedure_signature(
         "sacremoses": sacremoses.__version__,
         "version": sacrebleu_version,
     }
+    # Without a tokenizer neither its language nor its version changes the score.
     if procedure.tok == "none":
         del fields["lang"], fields["sacremoses"]
     return "|".join(f"{key}:{value}" for key, value in fields.items())

@@ -117,6 +117,7 @@ def collect_scores(
             continue
         results_folder = folder_by_key[training_key(evaluation)]
         score_path = evaluation_record(results_folder, scale, "score", evaluation)
+        # A stale score, of an earlier training of this system, must not stand beside a new model.
         scores = read_of_run(score_path, ScoreRecords, train, so_far=so_far)
         if scores is not None and is_trusted(evaluation, scores):
             lines += _lines(evaluation, scores, score_path)
@@ -188,6 +189,7 @@ def _lines(
     evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path: Path
 ) -> list[_Line]:
     """Return a line for each number of a record, columns SCORE_COLUMNS."""
+    # An evaluation may add a length penalty to the name of its test set. The record has the set.
     expected, _ = split_alpha(evaluation.testset)
     if record.testset != expected:
         raise RecordError(

@@ -28,6 +28,7 @@ def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Bin
     """
     names = []
     for written_name, stream in open_files(path):
+        # Archives write the same name as `./a` or `a`.
         name = posixpath.normpath(written_name)
         if name in wanted and name in names:
             raise CorpusError(f"{path}: holds {name!r} twice; expected one; fetch it again")

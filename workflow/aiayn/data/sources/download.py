@@ -115,6 +115,7 @@ def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
         FetchError: with every address, its answer, and the next step.
     """
     reasons: list[str] = []
+    # Files that are there already come first, so that a machine without a network needs none.
     for file in files:
         with contextlib.suppress(FileNotFoundError):
             try:
@@ -197,6 +198,7 @@ def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
         except WrongFileError as error:
             message = _set_aside(partial_path, error, folder / published.name)
             raise WrongFileError(message) from error
+        # On the disk before it gets its name: after a power cut the name means a whole file.
         with partial_path.open("rb") as received:
             os.fsync(received.fileno())
         _LOG.info("%s: %d bytes, sha256 %s", url, file.num_bytes, file.sha256)

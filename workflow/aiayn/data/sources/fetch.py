@@ -150,6 +150,7 @@ def fetch_archives(
     files_by_name = {
         name: files_of(source, archive, mirror) for name, archive in archive_by_name.items()
     }
+    # Asked before the first byte: WMT14 needs tens of GB, and a full disk ends other jobs, too.
     num_bytes = sum(archive.text_bytes for archive in archive_by_name.values())
     for archive, files in zip(archive_by_name.values(), files_by_name.values(), strict=True):
         if not any((archives_folder / file.name).exists() for file in files):
@@ -179,6 +180,7 @@ def files_of(
     source: ArchiveSource, archive: ArchiveSpec, mirror: str | None
 ) -> list[PublishedFile]:
     """Return the files that hold an archive's text, in order of trial. The mirror comes first."""
+    # A mirror may lack a file, so the public addresses follow its own.
     on_mirror, public = [], []
     for packed in archive.file_by_format.values():
         for mirror_name, path in packed.path_by_place.items():

@@ -60,6 +60,7 @@ def public_references(testset: str, language_pair: str) -> list[str]:
             f" {', '.join(DATASETS[name].langpairs)}"
         )
     published = _published_in_recipe(testset, language_pair)
+    # A recipe knows the number of lines, and reads the archive as it was published.
     if published is not None:
         try:
             return read_public_testset(
@@ -80,6 +81,7 @@ def public_references(testset: str, language_pair: str) -> list[str]:
             " sacreBLEU's cache (variable SACREBLEU, by default ~/.sacrebleu): sacreBLEU could not"
             f" download it ({error})"
         ) from error
+    # BLEU against several references is another number.
     if len(paths) != 1:
         raise ScoreError(
             f"test set {testset!r} ({name}): {len(paths)} references for each line, expected 1;"
@@ -143,6 +145,7 @@ def read_public_testset(
     )
     lines_by_language: dict[str, list[str]] = {}
     reasons: list[str] = []
+    # Plain text is for machines that have a mirror but no sacreBLEU archives.
     if has_plain and not path.exists():
         try:
             lines_by_language = _read_plain(published, languages, plain_folder, mirror)

@@ -74,6 +74,7 @@ def binarize_corpus(
         CorpusError: if the text is from a different corpus, or has changed since its record was
             written.
     """
+    # fairseq's names of splits: valid, test, test1, test2.
     later_splits = (f"test{index}" for index in range(1, len(spec.testsets) - 1))
     fairseq_split_by_testset = dict(
         zip(spec.testsets, ["valid", "test", *later_splits], strict=True)
@@ -178,6 +179,7 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
             lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // _NUMBER_DTYPE.itemsize + 1
             end = np.array([encoder.end], _NUMBER_DTYPE).tobytes()
             numbers = np.frombuffer(end.join([*rows, b""]), _NUMBER_DTYPE)
+            # A chunk needs few of an encoder's many numbers, so it gets small ones of its own.
             counts = np.bincount(numbers)
             symbols = encoder.symbols()
             occurring = np.flatnonzero(counts)
@@ -245,6 +247,7 @@ def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
 
     Special symbols are left out.
     """
+    # The order of ties decides all indices. fairseq left it to chance until 2019.
     ordinary = [entry for entry in count_by_symbol.items() if entry[0] not in SPECIAL_SYMBOLS]
     return [
         f"{symbol} {count}"

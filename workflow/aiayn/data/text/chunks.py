@@ -80,6 +80,7 @@ def map_chunks(
     """
     paths = path_by_language.values()
     num_lines = agreed_num_lines({str(path): count_lines(path) for path in paths})
+    # Rounded up: a short text still has one process.
     num_processes = min(num_processes, -(-num_lines // LINES_PER_PROCESS))
     chunks = _find_chunks(path_by_language, num_lines)
     with progress_bar(what, num_lines, " lines") as bar:

@@ -162,8 +162,8 @@ def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
 
 def num_words(line: str) -> int:
     """Return the number of words. Only blanks (U+0020) separate words."""
-    words = line.split(" ")
-    return len(words) - words.count("")
+    parts = line.split(" ")
+    return len(parts) - parts.count("")
 
 
 def _write_train(
@@ -180,6 +180,7 @@ def _write_train(
         for chunk in chunks:
             for reason, count in chunk.num_dropped_by_reason.items():
                 num_dropped_by_reason[reason] += count
+            # Chunks come in order, so the first of equal pairs stays, whatever the processes.
             is_first = []
             for digest in chunk.digests:
                 is_first.append(digest not in seen)

@@ -115,6 +115,7 @@ class CodesEncoder(LineEncoder):
         from subword_nmt.apply_bpe import BPE  # sentencepiece's models do without it
 
         super().__init__()
+        # Checked here, because subword-nmt ends the process at a line that it does not know.
         lines = list(read_lines(codes_path))
         has_header = lines[:1] == [CODES_HEADER]
         merges = [line.split(" ") for line in (lines[1:] if has_header else lines)]

@@ -128,15 +128,18 @@ def find_form_fault(
     sides = (hypotheses, references)
     match = word_match(*sides)
     for form in known_forms(language):
+        # Only a form that one side has, or most lines of both, can decide a score.
         shares = [share_of(form.pattern, lines) for lines in sides]
         is_expected = is_as_given and form.is_tokens and abs(shares[0] - shares[1]) < MIN_SHARE
         if is_expected or max(shares) < MIN_SHARE:
             continue
         undone_match = word_match(*(map(form.plain, lines) for lines in sides))
         if _is_raised(match, undone_match, MIN_GAIN_KNOWN) or min(shares) > 1 / 2:
+            # The side with the form is the side to correct.
             is_of_references = shares[0] < MIN_SHARE
             reason = f"{shares[is_of_references]:.0%} of the lines have {form.form}"
             return FormFault(reason, match, undone_match, form.command, is_of_references)
+    # What no pattern shows: marks that all translations lack, and blanks inside of words.
     bare = [[_without_marks(line) for line in lines] for lines in sides]
     undone_match = word_match(*bare)
     missing = _missing_marks(*sides)
@@ -167,11 +170,11 @@ def word_match(hypotheses: Iterable[str], references: Iterable[str]) -> float:
 
 
 def _count_ngrams(line: str) -> Counter[tuple[str, ...]]:
-    words = line.lower().split()  # case is a doubt, not a form
+    tokens = line.lower().split()  # case is a doubt, not a form
     return Counter(
-        tuple(words[begin : begin + order])
+        tuple(tokens[begin : begin + order])
         for order in ORDERS
-        for begin in range(len(words) - order + 1)
+        for begin in range(len(tokens) - order + 1)
     )
 
 
@@ -203,8 +206,9 @@ def _without_marks(line: str) -> str:
 
 def _with_blanks(line: str, reference: str) -> str:
     """Return the letters of a line, parted where words of its reference begin and end."""
-    words = sorted(set(reference.split()), key=len, reverse=True)
-    return " ".join(re.findall("|".join([*words, "."]), "".join(line.split())))
+    # The longest word first, because a regular expression takes the first alternative that fits.
+    reference_words = sorted(set(reference.split()), key=len, reverse=True)
+    return " ".join(re.findall("|".join([*reference_words, "."]), "".join(line.split())))
 
 
 def check_form(
@@ -238,6 +242,7 @@ def check_as_given(sides: Sequence[Sequence[str]]) -> None:
     Raises:
         ScoreError: if no side is tokens, and each side has full stops and commas that are attached.
     """
+    # Tokens have their full stops apart, plain text has them attached to words.
     has_tokens = any(share_of(r"\w [.,](?= |$)", lines) >= PLAIN_SHARE for lines in sides)
     has_attached = all(share_of(r"\w[.,](?= |$)", lines) >= PLAIN_SHARE for lines in sides)
     if has_attached and not has_tokens:

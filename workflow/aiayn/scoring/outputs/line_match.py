@@ -96,6 +96,7 @@ def find_shift(hypotheses: Sequence[str], references: Sequence[str]) -> Shift | 
             counts[index] = (bags[index + offset] & expected[index]).total()
         return counts
 
+    # A shift gains words in every line after it, so the gains are summed from each line to the end.
     in_place = shared_words(0)
     best, most_words = None, MIN_MOVED_WORDS
     for offset in (*range(-MAX_SHIFT, 0), *range(1, MAX_SHIFT + 1)):
@@ -119,6 +120,7 @@ def find_doubts(hypotheses: Sequence[str], references: Sequence[str]) -> list[st
         doubts.append(
             "the translations are lower case; the definitions that end with _lc ignore case"
         )
+    # Cut translations are punished by the brevity penalty, not by wrong words.
     num_words, expected = (len(" ".join(lines).split()) for lines in (hypotheses, references))
     if num_words < MIN_LENGTH * expected:
         doubts.append(
@@ -157,6 +159,7 @@ def is_other_language(lines: Sequence[str], references: Sequence[str]) -> bool:
     )
     if min(counts.total(), expected.total()) < MIN_WORDS or not is_varied(lines, references):
         return False
+    # The most frequent words are articles and prepositions, which differ between languages.
     frequent = [word for word, _ in expected.most_common(NUM_FREQUENT)]
     share, expected_share = (
         sum(words[word] for word in frequent) / words.total() for words in (counts, expected)
@@ -175,7 +178,9 @@ def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str]) -> 
     own_words, words = (
         [set(re.findall(r"\w+", line)) for line in lines] for lines in (hypotheses, references)
     )
+    # A fixed seed: the same file is refused, or not, every time.
     rng = np.random.default_rng(ORDER_SEED)
+    # Long lines share more words by chance, so a line is compared with lines of its length.
     by_length = np.argsort([len(line_words) for line_words in words], kind="stable")
     window = min(len(words), max(NUM_DECOYS + 1, len(words) // 10))
     num_decoys = min(NUM_DECOYS, window - 1)

@@ -64,6 +64,7 @@ def read_output(path: Path) -> SystemOutput:
 def _read_text(path: Path) -> str:
     if not exists(path):
         raise ScoreError(f"{path}: no such file; give one line a segment, UTF-8")
+    # Read once: a path may be a pipe.
     content = read_bounded(path, MAX_TEXT_BYTES)
     wrong = content.find(0)  # text has no NUL, UTF-16 has
     try:
@@ -96,6 +97,7 @@ def generated_output(lines: Sequence[str], path: str) -> SystemOutput:
             num_printed += kind in "ST"
             text = text if kind in "ST" else text.partition("\t")[2]
             sentences[kind].setdefault(int(number), text)
+    # Detokenised lines are plain text, which the definitions need. A log without any has tokens.
     targets = sentences["T"]
     chosen = sentences["D"] or sentences["H"] or targets
     missing = sorted(set(range(max(chosen, default=-1) + 1)) - set(chosen))
@@ -124,6 +126,7 @@ def check_num_lines(output: SystemOutput, num_references: int, references_name: 
     num_lines = len(output.lines)
     if num_lines == num_references:
         return
+    # The reasons that a difference of lines shows most often.
     hint = "is it cut, or of another test set?"
     if num_lines > num_references and not any(
         line.strip() for line in output.lines[num_references:]
