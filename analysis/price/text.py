@@ -159,7 +159,6 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     """Return the basis of each figure of the plan, with its source and how to change it."""
     machine = plan.machine
     rate_by_precision: dict[str, str] = {}
-    uncounted: list[str] = []
     launch_bound: list[str] = []
     runs: list[str] = []
     for row in plan.trainings:
@@ -171,15 +170,11 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         rate = machine.rate_by_precision[speed.precision]
         teraflops = f"{number(rate.value / 1e12)} TFLOP/s a {machine.device}"
         rate_by_precision[speed.precision] = f"{speed.precision} {teraflops} ({_source(rate)})"
-        if speed.counted_on:
-            uncounted.append(row.system)
         waits_for_host = any(case.is_launch_bound for case in speed.terms)
         # Hours that come from finished trainings contain the host's time already.
         if waits_for_host and speed.expected is not None and not speed.runs:
             launch_bound.append(row.system)
-    counts = host = ""
-    if uncounted:
-        counts = f"{_named(uncounted)}: counted on base or big, and in proportion to layers"
+    host = ""
     if launch_bound:
         host = (
             f"{_named(launch_bound)}: an update waits for the host; one H200's took"
@@ -203,7 +198,6 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         ("machine", f"{machine.words} a training: {machine.chosen_by}; {change}"),
         ("formula", formula if rate_by_precision else ""),
         ("precision", rates),
-        ("kernels", counts),
         ("host", host),
         *prices,
         ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),

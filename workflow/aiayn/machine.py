@@ -47,6 +47,7 @@ def _mig_slices() -> list[Gpu]:
     """Return the MIG slices of all GPUs, which only `nvidia-smi -L` lists, below their GPU."""
     name = ""
     slices = []
+    # Slices follow the line of their GPU and do not repeat its name.
     for line in _ask_nvidia_smi("-L"):
         if gpu := re.match(r"GPU \d+: (.+) \(UUID: ", line):
             name = gpu[1]

@@ -603,6 +603,7 @@ def _encode_path(folder: Path, path: Any) -> str:
     """
     if not isinstance(path, PurePath):
         raise NotImplementedError(f"records cannot hold a {type(path).__name__}")
+    # Absolute, but links are not resolved, so that linked folders stay where the user put them.
     target, origin, working_folder = (os.path.abspath(file) for file in (path, folder, "."))
     shared = os.path.commonpath([target, origin])
     if shared not in (origin, working_folder) and Path(working_folder).is_relative_to(shared):

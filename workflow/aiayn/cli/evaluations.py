@@ -141,6 +141,7 @@ def run(args: Flags) -> None:
         paths.append(averaged.path)
         for word, stages in stages_by_word.items():
             paths += [stage.path for stage in stages]
+            # Its average failed, so nothing of it can be made.
             if word in message_by_word:
                 continue
             with _noted(message_by_word, [word]):
@@ -258,6 +259,7 @@ def _is_average_due(
     # With the run at hand a lost average is made again, so that the list stays whole.
     if train.run_folder.is_dir() and not record.path.exists():
         return True
+    # Scores need only translations, which may have been copied without the checkpoint.
     if all(stage.verb == "score" or stage.is_current() for stage in stages):
         return False
     from aiayn.train.checkpoints import checkpoint_problem

@@ -98,6 +98,7 @@ class Launcher(JobQueue, Protocol):
 
 def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | None) -> Launcher:
     """Return the launcher of a name, for the jobs of one training."""
+    # Imported by its name, so that a command loads only the launcher that it uses.
     launcher: Launcher = load(LAUNCHERS[name])(request, cluster)
     return launcher
 

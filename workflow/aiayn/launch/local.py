@@ -100,6 +100,7 @@ class LocalLauncher(Launcher):
             return [QueuedJob(job=job, state=state, name=run)]  # type: ignore[arg-type]
         if not self._folder.is_being_trained():
             return []
+        # The driver of that job has ended. Its job goes on, and rank 0 holds the run's lock.
         jobs = self._folder.jobs()
         return [QueuedJob(job=jobs[-1].job if jobs else "", state="running", name=run)]
 

@@ -69,15 +69,11 @@ GRADIENT_BYTES = 4  # of a parameter, in the all-reduce
 
 
 class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many kernels the host launches, and how often it waits for the device.
-
-    `counted_on` is the system that was counted if it is not the training's own, else ''.
-    """
+    """How many kernels the host launches, and how often it waits for the device."""
 
     per_batch: float
     per_update: float
     waits: float
-    counted_on: str = ""
 
 
 class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,8 +121,7 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
     hardware.yaml. `expected` corrects the formula by its errors on published systems or on finished
     trainings. If this is not possible, `expected` is None and `no_hours` says why. `runs` lists the
     finished trainings. `terms` are the best and the worst case of an update on a GPU, empty on
-    CPUs. `counted_on` is the system on which the kernel launches were counted, '' if they were
-    counted on this training's system.
+    CPUs.
     """
 
     precision: Precision
@@ -135,7 +130,6 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
     no_hours: str = ""
     runs: list[str] = []
     terms: list[UpdateTerms] = []
-    counted_on: str = ""
 
     @property
     def hours(self) -> float | None:
@@ -216,7 +210,6 @@ def predict_speed(
         expected=expected,
         no_hours=no_hours,
         terms=terms,
-        counted_on=counts.counted_on,
     )
 
 
@@ -273,13 +266,10 @@ def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> K
 
     row = min((row for row in rows if row["system"] == name), key=distance)
     ratio = training.num_layers / LAYERS_OF_COUNTS
-    scale = "" if ratio == 1 else f" times {training.num_layers}/{LAYERS_OF_COUNTS} layers"
-    is_own = name == system and not scale
     return KernelCounts(
         per_batch=ratio * int(row["kernels_per_batch"]),
         per_update=ratio * int(row["kernels_per_update"]),
         waits=int(row["waits_per_update"]),
-        counted_on="" if is_own else f"{name}{scale}",
     )
 
 

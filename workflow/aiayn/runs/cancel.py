@@ -60,6 +60,7 @@ class _Cancellation:
                 f"{self._run}: {status.reason}; nothing was done, repeat the command when that is"
                 f" known{how}"
             )
+        # Nothing to end is an error, because the user believes that the run is alive.
         if not status.is_alive:
             reason = f", {status.reason}" if status.reason else ""
             raise StateError(f"{self._run}: nothing to end: the run is {status.state}{reason}")
@@ -78,6 +79,7 @@ class _Cancellation:
             raise StateError(f"{self._run}: {reason}; nothing was done, repeat the command")
         if self._folder.is_done():
             return f"{self._run}: finished before it could be ended; it is done"
+        # Only what is on the disk counts: a killed rank may have been about to save.
         saved = self._folder.newest_update()
         total = f" of {status.updates:,}" if status.updates else ""
         saved_words = (

@@ -45,6 +45,7 @@ def match_run(run: str, names: Iterable[str], *, location: str, unknown: str) ->
     meant = meant_runs(run, sorted_names)
     if len(meant) == 1:
         return meant[0]
+    # The candidates are listed in both cases, so that the user can copy a name.
     problem = "is the beginning of more than one run" if meant else unknown
     listed = "\n  ".join(meant or sorted_names) or "none"
     raise RecordError(f"{location}: {run} {problem}; candidates:\n  {listed}")

@@ -55,6 +55,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         This is recognised by the path of the job's script, which submitit writes below the run's
         folder.
         """
+        # Slurm may print either form if a part of the path is a link.
         folders = (run_folder.absolute() / JOB_FILES_NAME, run_folder.resolve() / JOB_FILES_NAME)
         return self.name == run_folder.name and (
             not self.script.startswith("/") or Path(self.script).parent in folders

@@ -129,6 +129,7 @@ class RunFolder:
 
     def open_attempt(self) -> Started | None:
         """Return the newest start event if the attempt has not ended."""
+        # Events are in order, so only the last one can be an open start.
         last = next(reversed(self.events()), None)
         return last if isinstance(last, Started) else None
 

@@ -127,6 +127,7 @@ def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
     """Return the state of each run. A queue is read once, and only if it has a run's newest job."""
     jobs_by_launcher: dict[str, list[QueuedJob] | None] = {}
     statuses = []
+    # A damaged run is a line of the table, so that the states of the others are still shown.
     for path in run_folders:
         try:
             folder = RunFolder(path)
@@ -162,6 +163,7 @@ def _status_of(
     """
     events = folder.events()
     log = read_log_tail(folder.log_path)
+    # The record outweighs everything else: it is written last.
     done = read_record(folder.done_path, TrainRecord) if folder.is_done() else None
     has_driver = is_held(folder.driver_lock_path)
     if not (events or jobs or done or has_driver or folder.driver_lock_path.exists()):
@@ -239,6 +241,7 @@ def _progress(
         speed = done.tokens / done.wall_seconds if done.wall_seconds else None
         return {"update": done.updates, "updates": done.updates, "target_tokens_per_second": speed}
     last = events[-1] if events else None
+    # A log begins with fairseq's settings, so this needs no config of the scale.
     updates = read_max_update(folder.log_path)
     progress: dict[str, Any] = {
         "update": saved if last is None else max(last.update, saved),
@@ -342,6 +345,7 @@ def gather_evidence(
     """Return what is known of a run that is not done, from its files, its locks and its queue."""
     # None on a file system without locks. Then only heartbeats and events can tell.
     has_rank = is_held(folder.lock_path)
+    # Both are times of the file system, whose clock need not be that of this machine.
     signs = []
     log = read_log_tail(folder.log_path)
     if log is not None:
@@ -403,6 +407,7 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
     elif not (
         evidence.has_ended and isinstance(last, Ended) and last.outcome == "failed"
     ):  # after which no job starts
+        # The queue shows an ended job for some minutes, which says how it ended.
         endings = [queued.ending for queued in evidence.queued or [] if queued.job == job]
         forgotten = f"{queue_command} does not know of job {job}"
         age_seconds = seconds_between(evidence.jobs[-1].time, evidence.now)

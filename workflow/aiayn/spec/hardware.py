@@ -94,6 +94,7 @@ def precision_refusal(precision: Precision, device: str, available: Collection[P
     """
     if precision in available:
         return ""
+    # In the order of PRECISIONS, which is from slow to fast.
     available_names = " or ".join(name for name in PRECISIONS if name in available)
     return (
         f"precision is {precision}, which {device} does not have ({WHO_HAS_TENSOR_CORES}); take"

@@ -101,6 +101,7 @@ def read_sheet(path: Path) -> list[SheetRow]:
     rows = []
     listed: set[TrainingKey] = set()
     for number, line in enumerate(lines[1:], start=2):
+        # Line numbers count from the heading, as editors show them.
         row = _parse_row(line.split("\t"), f"{path}:{number}")
         for training in list_trainings([row]):
             # A repeated seed would count as two runs in a mean and its interval.

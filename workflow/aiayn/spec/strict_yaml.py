@@ -261,6 +261,7 @@ def _type_by_key(mapping: dict[str, Any], type_: Any) -> dict[str, Any]:
             type_by_key = dict.fromkeys(_choices(key_type) or mapping, value_type)
         elif isinstance(member, type) and issubclass(member, msgspec.Struct):
             config = member.__struct_config__
+            # The tag, such as `kind`, chooses among the structs of a union.
             if config.tag is not None:
                 tags.append(config.tag)
                 type_by_key[str(config.tag_field)] = Literal[tuple(tags)]

@@ -241,6 +241,7 @@ def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
         for name in ("partition", "account", "qos")
         if getattr(cluster, name) is None
     }
+    # A driver that runs in a job has that job's nodes and tasks in its environment.
     names = [
         name
         for name in os.environ

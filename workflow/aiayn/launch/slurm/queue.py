@@ -135,6 +135,7 @@ def _job_of(
     ending = _ENDING_BY_STATE.get(state.partition(" ")[0])  # `CANCELLED by 1000`
     if reason == "None":
         reason = ""
+    # An unknown state counts as running, so that a job is never submitted a second time.
     phase: Phase = "running"
     if ending:
         phase = "ended"
@@ -174,6 +175,7 @@ def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedPro
     Raises:
         SlurmError: if it is missing, does not end, or fails.
     """
+    # SQUEUE_STATES, for example, would hide pending jobs, and the driver would submit again.
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -211,6 +213,7 @@ def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
         return f"it waits for you: `scontrol release {queued.job}`"
     if not queued.words.startswith("PENDING"):
         return ""
+    # Two copies of the project may train runs of one name, which Slurm then runs in turn.
     if queued.reason == "Dependency":
         namesakes = [
             other for other in alive if other.name == queued.name and other.job != queued.job
