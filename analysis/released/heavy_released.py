@@ -224,7 +224,7 @@ def check_numbers(
 
 def render(released: ReleasedModel, record: ReleasedRecord, decoding: DecodingSpec) -> str:
     """Return the comparison as text."""
-    # Only numbers of the same search stand beside ours.
+    # Only numbers of the same search are compared with ours.
     by_fairseq = decoding.length_penalty_form == "len" and decoding.stop == "fairseq"
     search = (decoding.beam_size, decoding.length_penalty_alpha) if by_fairseq else None
     rows = [("definition", "here", "published", "the paper")]

@@ -117,7 +117,7 @@ def collect_scores(
             continue
         results_folder = folder_by_key[training_key(evaluation)]
         score_path = evaluation_record(results_folder, scale, "score", evaluation)
-        # A stale score, of an earlier training of this system, must not stand beside a new model.
+        # A stale score, of an earlier training of this system, is not a score of the new model.
         scores = read_of_run(score_path, ScoreRecords, train, so_far=so_far)
         if scores is not None and is_trusted(evaluation, scores):
             lines += _lines(evaluation, scores, score_path)
