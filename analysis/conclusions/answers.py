@@ -118,16 +118,16 @@ def estimate_difference(
 
 
 def estimate_welch(
-    difference: float, numbers: Sequence[int], pooled_rows: PooledSd, own: PooledSd
+    difference: float, numbers: Sequence[int], pooled_rows: PooledSd, pooled_control: PooledSd
 ) -> Estimate:
     """Return the estimate by two variances, with the degrees of freedom of Welch and Satterthwaite.
 
     `numbers` are the seeds of the row and of the control.
     """
-    row_part, control_part = pooled_rows.sd**2 / numbers[0], own.sd**2 / numbers[1]
+    row_part, control_part = pooled_rows.sd**2 / numbers[0], pooled_control.sd**2 / numbers[1]
     variance = row_part + control_part
     spread = row_part**2 / pooled_rows.degrees_of_freedom
-    spread += control_part**2 / own.degrees_of_freedom
+    spread += control_part**2 / pooled_control.degrees_of_freedom
     return Estimate(
         difference=difference,
         standard_error=math.sqrt(variance),

@@ -239,15 +239,15 @@ def _estimate(
     contrast: FreshContrast,
     values: Mapping[str, Sequence[float]],
     pooled: PooledSd,
-    own: PooledSd | None,
+    pooled_base: PooledSd | None,
 ) -> Estimate:
     """Return the estimate of a contrast. Both sides must have at least two seeds."""
     sides = values[contrast.system], values[contrast.control]
     difference = statistics.mean(sides[0]) - statistics.mean(sides[1])
     numbers = len(sides[0]), len(sides[1])
-    if contrast.control != REFERENCE_SYSTEM or own is None:
+    if contrast.control != REFERENCE_SYSTEM or pooled_base is None:
         return estimate_difference(difference, pooled, *numbers)
-    return estimate_welch(difference, numbers, pooled, own)
+    return estimate_welch(difference, numbers, pooled, pooled_base)
 
 
 def _answer(

@@ -149,10 +149,10 @@ def draw_contrasts(frame: Frame) -> Contrasts:
             drawn.append(contrast)
             continue
         runs = runs_by_place[contrast.place]
-        own = _our_contrast(contrast, contrast.relation, runs, spread_by_place[contrast.place])
+        ours = _our_contrast(contrast, contrast.relation, runs, spread_by_place[contrast.place])
         measured = msgspec.structs.replace(
             contrast,
-            ours=own,
+            ours=ours,
             by_testset=_contrasts_by_testset(frame, contrast),
         )
         drawn.append(measured)
@@ -248,9 +248,9 @@ def _contrasts_by_testset(frame: Frame, contrast: PrintedContrast) -> dict[str, 
     for testset in further_testsets(frame):
         numbers = []
         for number in contrast.numbers:
-            wanted = (number.key.corpus, number.key.system, number.key.average, testset)
+            cell = (number.key.corpus, number.key.system, number.key.average, testset)
             for key in frame.keys:
-                if (key.corpus, key.system, key.average, key.testset) == wanted:
+                if (key.corpus, key.system, key.average, key.testset) == cell:
                     numbers.append(frame.numbers[key, contrast.metric])
                     break
         if len(numbers) < 2:

@@ -113,13 +113,13 @@ def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoi
     Values that are nan or inf are kept, because a mean would hide them.
     """
     spans: dict[tuple[str, int], list[CurvePoint]] = {}
-    kept: list[CurvePoint] = []
+    thinned: list[CurvePoint] = []
     for point in points:
         if math.isfinite(point.value):
             spans.setdefault((point.measure, (point.update - 1) // num_updates), []).append(point)
         else:
-            kept.append(point)
+            thinned.append(point)
     for members in spans.values():
         mean = math.fsum(point.value for point in members) / len(members)
-        kept.append(members[-1]._replace(value=mean))
-    return kept
+        thinned.append(members[-1]._replace(value=mean))
+    return thinned

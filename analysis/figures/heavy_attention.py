@@ -103,24 +103,24 @@ def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") ->
     Raises:
         FigureError: if a head does not exist, or if the word does not occur.
     """
-    known = sorted(frame["head"].unique())
-    missing = [head for head in heads if head not in known]
+    indices = sorted(frame["head"].unique())
+    missing = [head for head in heads if head not in indices]
     if missing:
         raise FigureError(
-            f"--head {missing[0]}: no such head; expected heads {known[0]} to {known[-1]}"
+            f"--head {missing[0]}: no such head; expected heads {indices[0]} to {indices[-1]}"
         )
     if heads:
         frame = frame[frame["head"].isin(heads)]
     if not word:
         return frame
     queries = frame.drop_duplicates("query_index").sort_values("query_index")
-    found = positions_of_word(list(queries["query"]), word)
-    if not found:
+    positions = positions_of_word(list(queries["query"]), word)
+    if not positions:
         queried = " ".join(queries["query"])
         raise FigureError(
             f"--word {word}: not among the queries; expected a word of: {queried[:300]}"
         )
-    return frame[frame["query_index"].isin(queries["query_index"].iloc[found])]
+    return frame[frame["query_index"].isin(queries["query_index"].iloc[positions])]
 
 
 def draw_attention(
@@ -303,13 +303,13 @@ def describe_attention(frame: pd.DataFrame) -> str:
     first = frame.iloc[0]
     queries = frame.drop_duplicates("query_index").sort_values("query_index")["query"]
     strongest = frame.loc[frame.groupby("head")["weight"].idxmax()].sort_values("head")
-    words = [
+    sentences = [
         f"Head {line['head']}: largest weight {line['weight']:.2f}, from {line['query']} to"
         f" {line['key']}."
         for line in strongest.to_dict("records")
     ]
     return " ".join(
-        [f"{_heading(frame)}, of {first['run']}; queries: {' '.join(queries)[:400]}.", *words]
+        [f"{_heading(frame)}, of {first['run']}; queries: {' '.join(queries)[:400]}.", *sentences]
     )
 
 

@@ -37,7 +37,7 @@ def our_cell(number: Number | None) -> Cell:
     """
     if number is None:
         return Cell("not run", "state")
-    # An empty word means that the quantity does not exist: it is no state.
+    # An empty word means that the quantity does not exist. It is not a state of a training.
     counts = Counter(filter(None, number.missing))
     states_text = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
     if not number.values:

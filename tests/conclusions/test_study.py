@@ -156,7 +156,8 @@ def test_a_quantity_that_one_run_lacks_is_not_known() -> None:
 
 
 def test_a_system_with_a_run_that_lacks_a_quantity_has_no_value_of_it() -> None:
-    runs = {"base": {5: {"last_three": 2.5}, 6: {"last_three": 2.4}}, "big": {5: {"updates": 9.0}}}
+    base = {5: {"last_three": 2.5}, 6: {"last_three": 2.4}}
+    runs = {"base": base, "big": {5: {"last_three": 2.3}, 6: {"updates": 9.0}}}
     expected = {"base": {5: 2.5, 6: 2.4}, "big": {}}
     assert values_of_runs(runs, "last_three") == expected
 

@@ -194,8 +194,8 @@ def _compared_with_base(frame: Frame, table: str) -> list[_ComparedVariant]:
 def missing_notes(frame: Frame, table: str) -> list[Note]:
     """Return a note on the systems that exist, but that the sheet does not list for a table."""
     listed = systems_asked_by(table, frame.rows)
-    known = systems_asked_by(table, read_sheet(COMPARED_SHEET))
-    missing = [name for name in known if name not in (REFERENCE_SYSTEM, *listed)]
+    existing = systems_asked_by(table, read_sheet(COMPARED_SHEET))
+    missing = [name for name in existing if name not in (REFERENCE_SYSTEM, *listed)]
     if not missing:
         return []
     text = f"Not run at scale {frame.scale}, as its sheet of trainings does not list them"

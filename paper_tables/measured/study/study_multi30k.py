@@ -90,17 +90,17 @@ def collect(frame: Frame, numbers: Numbers) -> RunsOfSystems:
 def _quantities_of_log(run: Run, train: TrainRecord) -> Quantities:
     """Return the quantities that follow from the log of a run."""
     curve = SeedRun(value=0.0, bits_by_update=run.bits_by_update, updates=train.updates)
-    known: dict[str, float | None] = {"updates": train.updates, "last_three": curve.mean_of_last}
+    values: dict[str, float | None] = {"updates": train.updates, "last_three": curve.mean_of_last}
     for update, bits in run.bits_by_update.items():
-        known[f"at_{update}"] = bits
+        values[f"at_{update}"] = bits
     for share in SHARES:
-        known[f"share_{share}"] = curve.bits_at(share)
+        values[f"share_{share}"] = curve.bits_at(share)
     late = []
     for update, bits in read_training_bits(train.log_path).items():
         if update > TRAINING_SHARE * train.updates:
             late.append(bits)
-    known["training_bits"] = sum(late) / len(late) if late else None
-    return {name: value for name, value in known.items() if value is not None}
+    values["training_bits"] = sum(late) / len(late) if late else None
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def dev_and_further(frame: Frame) -> list[str]:
@@ -402,9 +402,9 @@ def long_runs(frame: Frame) -> RunsOfSystems:
     runs_of_systems: RunsOfSystems = {}
     for name, by_seed in runs.items():
         system = frame.system_by_name[name].begins_from or name
-        for seed, own in sorted(by_seed.items()):
-            if own["updates"] == HORIZON_UPDATES:
-                joined = {**runs.get(system, {}).get(seed, {}), **own}
+        for seed, quantities in sorted(by_seed.items()):
+            if quantities["updates"] == HORIZON_UPDATES:
+                joined = {**runs.get(system, {}).get(seed, {}), **quantities}
                 joined["best"] = min(joined[name] for name in joined if name.startswith("at_"))
                 runs_of_systems.setdefault(system, {})[seed] = joined
     return runs_of_systems
