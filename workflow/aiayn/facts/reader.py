@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from aiayn.data.text.detokenise import PIECE_PATTERN
 from aiayn.facts.arguments import Arguments, is_open, parse_arguments
 from aiayn.facts.foreign import find_foreign_form
-from aiayn.facts.statistics import Statistics, is_whole, parse_statistics
+from aiayn.facts.statistics import MAX_UPDATES, UPDATE, Statistics, is_whole, parse_statistics
 from aiayn.facts.symbols import symbols_of_start
 from aiayn.facts.templates import match_template, read_templates
 from aiayn.facts.text import LogText
@@ -105,6 +105,7 @@ class _Reader:
         self.refusal: Refusal | None = None
         self.foreign: Refusal | None = None
         self._section: Section | None = None
+        self._inner_forms: set[bytes] = set()  # whole lines within epochs, without their digits
         self._pending: list[bytes] = []  # the lines of arguments that are not yet closed
         self._pending_line = 0
         self._is_in_model = False
@@ -129,6 +130,17 @@ class _Reader:
     def _read_statistics(self, number: int, line: bytes) -> None:
         if self._is_other_program:
             return
+        # Lines within epochs are most of a log. If a line differs from an earlier line in digits
+        # only, it is whole as well, and only the lines that are kept as samples are parsed.
+        form_of_line = line.translate(None, b"0123456789")
+        if form_of_line in self._inner_forms:
+            section = self._of_program("train", number)
+            section.last_line = number
+            _keep_time(section, number, line)
+            if section.first_update is not None and (section.num_inner + 1) % section.sample_step:
+                update = UPDATE.search(line)
+                _count_inner(section, number, int(update[1]) if update else 0)
+                return
         statistics = parse_statistics(line)
         # A user's own print may contain `num_updates`. It is a torn line only if it looks like
         # fairseq's.
@@ -151,6 +163,7 @@ class _Reader:
         statistics = replace(statistics, line=number)
         _check_perplexity(section, statistics)
         if statistics.kind == "inner":
+            self._inner_forms.add(form_of_line)
             _keep_inner(section, statistics)
         else:
             _keep_statistics(section, statistics)
@@ -434,19 +447,25 @@ def _keep_time(section: Section, number: int, line: bytes) -> None:
         section.first_time = section.first_time or newest
 
 
-def _keep_inner(section: Section, statistics: Statistics) -> None:
-    """Take in a line of statistics within an epoch: its update, and of some lines all numbers."""
-    update = statistics.update
-    if not update:
-        section.mention("broken_lines", "a torn line of statistics", statistics.line, 1)
-        return
+def _count_inner(section: Section, number: int, update: int) -> bool:
+    """Take in the update of a line within an epoch. Return whether it is an update."""
+    if not 0 < update < MAX_UPDATES:
+        section.mention("broken_lines", "a torn line of statistics", number, 1)
+        return False
     if update < section.last_update:
         text = f"update {update:,} follows update {section.last_update:,}"
-        section.mention("conflict", text, statistics.line)
+        section.mention("conflict", text, number)
     section.last_update = max(section.last_update, update)
     section.num_inner += 1
+    return True
+
+
+def _keep_inner(section: Section, statistics: Statistics) -> None:
+    """Take in a line of statistics within an epoch: its update, and of some lines all numbers."""
+    if not _count_inner(section, statistics.line, statistics.update):
+        return
     if section.first_update is None:
-        section.first_update, section.first_epoch = update, statistics.epoch
+        section.first_update, section.first_epoch = statistics.update, statistics.epoch
     elif section.num_inner % section.sample_step:
         return
     section.samples.append(statistics)

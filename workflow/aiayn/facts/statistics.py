@@ -24,6 +24,7 @@ _POSITION = re.compile(rb"[ |](\d{1,9}) ?/ ?(\d{1,9}) ")  # of an update in its 
 _SUBSET = re.compile(rb"\| valid on '([^']*)' subset \|")
 _PIPED = re.compile(rb"\| ([\w.@/-]+) (-?[\d.][\d.e+-]*|nan|inf)%?(?= +\||\s*$)")
 _COMMAED = re.compile(rb"([\w.@/-]+)=(-?[\d.][\d.e+-]*|nan|inf)%?(?=,|\]|\s*$)")
+UPDATE = re.compile(rb"num_updates(?:=|\"?:? ?\"?)(\d{1,15})(?=[,\"} |\]]|$)")
 _TIME = re.compile(rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)")
 
 
