@@ -106,6 +106,7 @@ class Observer:
             for owner, name, phase in (
                 (AiaynTrainer, "train_step", "update"),
                 (AiaynTranslationTask, "train_step", "batch"),
+                (AiaynTrainer, "share_log", "log"),
                 (fairseq_cli.train, "validate", "validation"),
                 (CheckpointKeeper, "save", "checkpoint"),
                 (fairseq_cli.train, "train", "epoch"),

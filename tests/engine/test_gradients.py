@@ -1,6 +1,11 @@
-"""What several ranks sum: gradients in one flat buffer; and how gradients are clipped."""
+"""What several ranks sum: gradients in one flat buffer, and logs only where they are needed; and how
+gradients are clipped.
+
+Logs are kept on GPUs only; here two ranks on CPUs keep theirs, too.
+"""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,11 +16,13 @@ from fairseq.distributed.legacy_distributed_data_parallel import LegacyDistribut
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.optim import FairseqOptimizer
 
-from aiayn.records import BinarizedCorpus
+from aiayn.records import BinarizedCorpus, TrainRecord, read_record
+from aiayn.runs import attempts
+from aiayn.train import trainer
 from aiayn.train.fairseq_model import AiaynTransformer
 from aiayn.train.gradients import FlatGradients
 from aiayn.train.optimiser import AiaynAdam
-from aiayn.train.trainer import AiaynTrainer
+from tests.engine.hooked_job import Signal
 from tests.engine.tiny_training import (
     log_text,
     make_request,
@@ -58,7 +65,7 @@ def test_fairseqs_own_norms_and_modes_give_the_same_tensors(
     ours = make_request(tmp_path / "ours", data, clip_norm=clip_norm, **SHORT)
     train(ours)
     for ours_class, fairseqs_class, names in (
-        (AiaynAdam, FairseqOptimizer, ["clip_grad_norm"]),
+        (AiaynAdam, FairseqOptimizer, ["clip_grad_norm", "multiply_grads"]),
         (AiaynTransformer, FairseqEncoderDecoderModel, ["train", "set_num_updates"]),
     ):
         for name in names:
@@ -68,7 +75,14 @@ def test_fairseqs_own_norms_and_modes_give_the_same_tensors(
     assert state_sha256(tmp_path / "ours") == state_sha256(tmp_path / "theirs")
 
 
-# Epochs of 13 updates, checkpoints at 1, 9 and 17.
+@pytest.fixture
+def local_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ranks on CPUs keep their logs, a line every five updates."""
+    monkeypatch.setattr(trainer, "LOCAL_LOG_DEVICES", {"cpu"})
+    monkeypatch.setattr("aiayn.train.fairseq_args.log_interval", lambda training: 5)
+
+
+# Epochs of 13 updates, checkpoints at 1, 9 and 17, a log line every five updates.
 LONG = {
     "max_tokens_per_batch": 1000,
     "batches_per_update": 2,
@@ -77,19 +91,36 @@ LONG = {
 }
 
 
-def test_ranks_whose_norms_differ_end_before_a_checkpoint(
+def logged(run_folder: Path) -> list[str]:
+    """Return the statistics that fairseq printed, without times."""
+    lines = re.findall(r"\| (?:train|train_inner|valid) \| \{.*\}", log_text(run_folder))
+    return [re.sub(r', "\w*(?:wps|ups|wall)": "[^"]*"', "", line) for line in lines]
+
+
+def test_ranks_that_keep_their_logs_print_and_record_what_fairseq_does(
     tmp_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A GPU that computes wrongly is noticed at the update, and nothing of it is kept. fairseq
-    compares the norms on GPUs only; here it has the buffer for them on CPUs, too.
-    """
-    prepare = AiaynTrainer.__init__
+    """Weights, moments, statistics and counted tokens, with a stop between two log lines."""
+    monkeypatch.setattr("aiayn.train.fairseq_args.log_interval", lambda training: 5)
+    records = []
+    for name in ("fairseqs", "local"):
+        monkeypatch.setattr(trainer, "LOCAL_LOG_DEVICES", {"cpu"} if name == "local" else set())
+        request = make_request(tmp_path / name, data, num_ranks=2, **LONG)
+        stop = {rank: Signal(update=7) for rank in range(2)}
+        assert train_ranks(request, stop) == [0, 0]
+        assert updates_kept(tmp_path / name, "full")[-1] == 7
+        assert train_ranks(request) == [0, 0]
+        records.append(read_record(tmp_path / name / attempts.DONE_NAME, TrainRecord))
+    assert state_sha256(tmp_path / "local") == state_sha256(tmp_path / "fairseqs")
+    assert logged(tmp_path / "local") == logged(tmp_path / "fairseqs")
+    assert len(logged(tmp_path / "local")) > 5
+    assert len({record.tokens for record in records}) == 1
 
-    def prepare_buffer(trainer: AiaynTrainer, *arguments: Any, **named: Any) -> None:
-        prepare(trainer, *arguments, **named)
-        trainer._grad_norm_buf = torch.zeros(2, dtype=torch.float64)
 
-    monkeypatch.setattr(AiaynTrainer, "__init__", prepare_buffer)
+@pytest.mark.usefixtures("local_logs")
+def test_ranks_whose_norms_differ_end_before_a_checkpoint_and_say_after_how_many_updates(
+    tmp_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Ranks with other gradients would train models that drift apart.
     clip = AiaynAdam.clip_grad_norm
     num_clipped = 0
@@ -106,9 +137,11 @@ def test_ranks_whose_norms_differ_end_before_a_checkpoint(
     assert outcomes(tmp_path / "differing") == ["failed"]
     assert updates_kept(tmp_path / "differing", "full") == [1]
     text = log_text(tmp_path / "differing")
-    assert "FloatingPointError: Fatal error: gradients are inconsistent between workers" in text
+    assert "FloatingPointError: update 7: the ranks' norms of the summed gradients differ" in text
+    assert "noticed after 9 updates, before a checkpoint was written" in text
 
 
+@pytest.mark.usefixtures("local_logs")
 def test_no_update_is_made_with_a_norm_that_is_not_finite(
     tmp_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:

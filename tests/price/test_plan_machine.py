@@ -217,7 +217,7 @@ def test_a_link_that_is_not_known_is_assumed_and_said(tmp_path: Path) -> None:
     [
         (
             "bf16",
-            r"no hours in bf16: .* 2 code base\(s\) .*: 0\.72 to 2\.38 times, wider than 3 times",
+            r"no hours in bf16: .* 2 code base\(s\) .*: 0\.72 to 2\.41 times, wider than 3 times",
         ),
         ("tf32", r"no hours in tf32: .* 1 code base\(s\) .*: one code base cannot tell"),
     ],
@@ -240,12 +240,12 @@ def test_a_precision_without_a_narrow_range_has_published_speeds_in_place_of_hou
 
 
 def test_hours_are_the_formulas_middle_times_the_measured_errors(tmp_path: Path) -> None:
-    """Eager code in fp32: 0.71 to 1.28, as ranges.csv says."""
+    """Eager code in fp32: 0.71 to 1.29, as ranges.csv says."""
     speed = plan_of(PAPER, tmp_path, machine_of(gpu="V100")).trainings[0].speed
     assert speed.formula is not None
     assert speed.expected is not None
     assert speed.expected.least == pytest.approx(0.71 * speed.formula.middle)
-    assert speed.expected.most == pytest.approx(1.28 * speed.formula.middle)
+    assert speed.expected.most == pytest.approx(1.29 * speed.formula.middle)
 
 
 def test_the_papers_own_times_stand_next_to_the_plans(tmp_path: Path) -> None:

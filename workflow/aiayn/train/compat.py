@@ -211,7 +211,8 @@ def install_saving(
     `save(trainer, epoch_itr, valid_loss)` replaces fairseq's. After each update,
     `is_due(num_updates)` asks for a save beyond those at an epoch's end;
     `stop_is_requested()` (all ranks must answer alike) asks for a save and the end of training, by
-    raising `stop`.
+    raising `stop`. A checkpoint counts the tokens of all ranks, so the ranks share their logs
+    before it.
     """
     import fairseq.checkpoint_utils
     import fairseq_cli.train
@@ -222,6 +223,7 @@ def install_saving(
     )
 
     def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
+        trainer.share_log()
         save(trainer, epoch_itr, valid_loss)
 
     @functools.wraps(original)
@@ -233,6 +235,8 @@ def install_saving(
         valid_subsets: list[str],
         end_of_epoch: bool,
     ) -> tuple[list[float | None], bool]:
+        if end_of_epoch:  # fairseq prints the epoch's means, even where it saves nothing
+            trainer.share_log()
         valid_losses, should_stop = original(
             cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
         )
@@ -240,7 +244,7 @@ def install_saving(
             return valid_losses, should_stop
         is_stopping = stop_is_requested()
         if is_stopping or is_due(trainer.get_num_updates()):
-            save(trainer, epoch_itr, valid_losses[0])
+            save_checkpoint(cfg, trainer, epoch_itr, valid_losses[0])
         # Only after the save: the next attempt resumes at this update.
         if is_stopping:
             raise stop

@@ -4,6 +4,10 @@ fairseq copies each gradient into its buffer and back: two kernels for each of b
 parameters. Here one operation for lists of tensors fills the buffer, and afterwards the gradients
 are views of it. The sums are equal to fairseq's to the bit: the order of the parameters, the
 division before the sum and the size of the buffer are the same.
+
+If `sample_size` is set, the last element of the buffer is the number of target tokens of this
+rank's gradients. It is summed over the ranks with the gradients, and the sums of the gradients are
+divided by the total on the device.
 """
 
 from typing import Any
@@ -23,18 +27,23 @@ class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
         super().__init__(module, process_group)  # `buffer_size` is fairseq's. The buffer is whole
         self.buffer: Any = None
         self._parameters_summed = [p for p in module.parameters() if p.requires_grad]
+        self.sample_size: float | None = None
         self._views: list[Tensor] = []  # of the buffer, one for each parameter
 
     def all_reduce_grads(self) -> None:
-        """Replace each parameter's gradient by the mean of all ranks' gradients."""
+        """Replace each parameter's gradient by the mean of all ranks' gradients.
+
+        With `sample_size`, by the sum of all ranks' gradients for each target token.
+        """
         parameters = self._parameters_summed
         # A batch that is not the update's last: its gradients stay on this rank and add up.
         if self.accumulate_grads:
             return
         if self.buffer is None:
             sizes = [p.numel() for p in parameters]
-            self.buffer = parameters[0].new_empty(sum(sizes))
-            pieces = self.buffer.split(sizes)
+            num_extra = 0 if self.sample_size is None else 1
+            self.buffer = parameters[0].new_empty(sum(sizes) + num_extra)
+            pieces = self.buffer[: sum(sizes)].split(sizes)
             self._views = [piece.view_as(p) for piece, p in zip(pieces, parameters, strict=True)]
         # A parameter without a gradient on this rank may have one on another, so it takes part with
         # zeros.
@@ -42,6 +51,11 @@ class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
         torch._foreach_copy_(self._views, gradients)
         # Before the sum, as fairseq does it: afterwards the last bits would differ.
         self.buffer.div_(self.world_size)
+        if self.sample_size is not None:
+            self.buffer[-1:].fill_(self.sample_size / self.world_size)
         utils.all_reduce(self.buffer, self.process_group)
+        if self.sample_size is not None:
+            # A product, as fairseq's: with two ranks the gradients are equal to the bit.
+            self.buffer.mul_(self.buffer[-1].double().reciprocal())
         for parameter, view in zip(parameters, self._views, strict=True):
             parameter.grad = view

@@ -66,6 +66,13 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
             return norm
         return clip_by_norm(list(self.params), max_norm).cpu()
 
+    def multiply_grads(self, c: Any) -> None:
+        """Multiply the gradients by a factor. A factor of 1 is skipped, because `FlatGradients` may
+        have divided them already.
+        """
+        if torch.is_tensor(c) or c != 1.0:
+            super().multiply_grads(c)
+
     @property
     def optimizer_config(self) -> dict[str, Any]:
         """Return Adam's hyper-parameters. They replace the values in a checkpoint."""

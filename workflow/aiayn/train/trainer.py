@@ -1,5 +1,11 @@
-"""Lets fairseq's trainer start fewer kernels on GPUs: the batches of an update are joined as
-`train/grouping.py` chooses.
+"""Lets fairseq's trainer start fewer kernels on GPUs, and wait for them less often.
+
+The batches of an update are joined as `train/grouping.py` chooses. With several ranks, fairseq sums
+the log of all ranks after every update, and reads each sum. Each reading waits for the GPU. Here
+every rank keeps its own log until it is needed: at a log line, at a checkpoint, at the end of an
+epoch or when the training stops. Then one sum covers all updates since the previous sum, and each
+update is logged with the values that fairseq would have logged. The same sum carries each rank's
+norms of the gradients, which must be equal.
 
 On CPUs this is fairseq's own trainer, but it seeds only the CPU's generator.
 """
@@ -7,18 +13,26 @@ On CPUs this is fairseq's own trainer, but it seeds only the CPU's generator.
 from typing import Any
 
 import torch
+from fairseq.distributed import utils
+from fairseq.logging import metrics
 from fairseq.trainer import Trainer
+from torch import Tensor
 
 from aiayn.train.fairseq_model import AiaynTransformer
 from aiayn.train.grouping import GroupLimits, choose_groups, group_limits
 from aiayn.train.joining import shape_of
 
+LOCAL_LOG_DEVICES = {"cuda"}  # a CPU does not wait for itself
+NORM_TOLERANCE = 1e-6  # relative, as in fairseq's own comparison
+
 
 class AiaynTrainer(Trainer):  # type: ignore[misc]
-    """fairseq's trainer, but updates on a GPU have fewer and larger batches."""
+    """fairseq's trainer, but ranks share their logs only when the logs are needed."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self._unshared: list[tuple[dict[str, Any], Tensor]] = []  # own log and norm, by update
+        self._is_first = True
         self._group_limits = self._find_group_limits()
 
     def _find_group_limits(self) -> GroupLimits | None:
@@ -65,3 +79,121 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
             # For the record: dropout depends on the groups, so it states how many there were.
             self.task.num_updates_by_groups[len(groups)] += 1
         return super().train_step(samples, raise_oom)
+
+    @property
+    def keeps_local_log(self) -> bool:
+        """Return whether the ranks share their logs only where the logs are needed."""
+        return self.data_parallel_world_size > 1 and self.device.type in LOCAL_LOG_DEVICES
+
+    def _aggregate_logging_outputs(
+        self,
+        logging_outputs: list[dict[str, Any]],
+        sample_size: float,
+        *others: Any,
+        ignore: bool = False,
+    ) -> Any:
+        """Return this rank's log of an update. `sample_size` travels with the gradients.
+
+        A validation is summed over the ranks at once, as fairseq does it. `ignore` marks a dummy
+        batch, which counts as zero.
+        """
+        if not self.keeps_local_log or not self.get_criterion().training:
+            return super()._aggregate_logging_outputs(
+                logging_outputs, sample_size, *others, ignore=ignore
+            )
+        self.model.module.sample_size = sample_size
+        weight = 0 if ignore else 1
+        own_log = {}
+        for name in logging_outputs[0]:
+            own_log[name] = weight * sum(output[name] for output in logging_outputs)
+        # fairseq multiplies the gradients by the number of ranks over this sample size, that is by
+        # 1: `FlatGradients` has already divided them.
+        world_size = float(self.data_parallel_world_size)
+        num_failures, train_seconds = others
+        return [own_log], (world_size, num_failures, train_seconds * world_size)
+
+    def _check_grad_norms(self, grad_norm: Tensor) -> None:
+        """Leave the comparison of the ranks' norms to `share_log`, which precedes a checkpoint."""
+        if not self.keeps_local_log:
+            super()._check_grad_norms(grad_norm)
+
+    def _reduce_and_log_stats(
+        self, logging_outputs: Any, sample_size: Any, grad_norm: Tensor | None = None
+    ) -> Any:
+        """Log an update, or keep its log until `share_log`. Validations do not have a gradient
+        norm.
+        """
+        if not self.keeps_local_log or grad_norm is None:
+            return super()._reduce_and_log_stats(logging_outputs, sample_size, grad_norm)
+        self._unshared.append((logging_outputs[0], grad_norm))
+        # The first update starts fairseq's clocks of words and updates a second.
+        if self._is_first or self.get_num_updates() % self.cfg.common.log_interval == 0:
+            self._is_first = False
+            self.share_log()
+        return {}
+
+    def share_log(self) -> None:
+        """Sum the logs that the ranks have kept, and log their updates. All ranks must call this
+        function.
+
+        Raises:
+            FloatingPointError: on all ranks, if their norms of an update's gradients differ.
+        """
+        updates = self._unshared
+        self._unshared = []
+        if not updates:
+            return
+        world_size = self.data_parallel_world_size
+        # Each rank fills its own column, so that a sum over ranks shows every norm to all.
+        own_norms = torch.zeros(len(updates), world_size, dtype=torch.float64)
+        own_norms[:, self.data_parallel_rank] = torch.stack([norm for _, norm in updates])
+        values: list[Any] = []
+        for own_log, _ in updates:
+            values += own_log.values()
+        # Numbers on the GPU are summed there: reading them one by one would wait at each.
+        on_device = [value for value in values if torch.is_tensor(value)]
+        numbers = [value for value in values if not torch.is_tensor(value)]
+        sums = torch.cat([own_norms.flatten(), torch.tensor(numbers, dtype=torch.float64)])
+        sums = sums.to(self.device)
+        if on_device:
+            sums = torch.cat([sums, torch.stack(on_device).double()])
+        utils.all_reduce(sums, group=self.data_parallel_process_group)
+        norms, summed_numbers, summed_on_device = torch.split(
+            sums.cpu(), [own_norms.numel(), len(numbers), len(on_device)]
+        )
+        # Kept logs belong to the updates that have just been made, the newest last.
+        first_update = self.get_num_updates() - len(updates) + 1
+        _require_equal_norms(norms.view_as(own_norms), first_update, self.get_num_updates())
+        next_number, next_on_device = iter(summed_numbers.tolist()), iter(summed_on_device.tolist())
+        # The task counts the tokens of training only, and a validation may have come in between.
+        criterion = self.get_criterion()
+        was_training = criterion.training
+        criterion.train()
+        with metrics.aggregate("train_inner"):
+            for own_log, grad_norm in updates:
+                output = {
+                    name: next(next_on_device if torch.is_tensor(value) else next_number)
+                    for name, value in own_log.items()
+                }
+                super()._reduce_and_log_stats([output], output["sample_size"], grad_norm)
+        criterion.train(was_training)
+
+
+def _require_equal_norms(norms_UR: Tensor, first_update: int, num_updates: int) -> None:
+    """Require that all R ranks have equal gradient norms for the last U updates, of which
+    `num_updates` is the newest.
+
+    Raises:
+        FloatingPointError: with the first update at which the norms differ, and each rank's norm.
+    """
+    errors_U = (norms_UR - norms_UR[:, :1]).abs().amax(dim=1) / (norms_UR[:, 0] + 1e-6)
+    for index, error in enumerate(errors_U.tolist()):
+        if error < NORM_TOLERANCE:
+            continue
+        norms = ", ".join(f"rank {rank} {norm:.8g}" for rank, norm in enumerate(norms_UR[index]))
+        raise FloatingPointError(
+            f"update {first_update + index}: the ranks' norms of the summed gradients differ:"
+            f" {norms}; expected equal norms to {NORM_TOLERANCE:g}; noticed after {num_updates}"
+            " updates, before a checkpoint was written: a GPU computes wrongly, or the GPUs differ;"
+            " leave that node out and start the training again"
+        )
