@@ -40,6 +40,7 @@ class LoopbackServer:
     content_by_path: dict[str, bytes] = field(default_factory=dict)
     faults_by_path: dict[str, list[str]] = field(default_factory=dict)
     requests: list[tuple[str, str, int]] = field(default_factory=list)
+    authorizations: set[str] = field(default_factory=set)
     seconds_per_block: float = 0.0
 
     def serve(self, path: str, content: bytes, *faults: str) -> str:
@@ -105,7 +106,7 @@ def _answer(
     if content is None:
         status, headers, body = 404, {}, b""
     elif fault == "busy":
-        status, headers, body = 503, {}, b""
+        status, headers, body = 503, {"Retry-After": "1"}, b""
     elif fault == "no_such_range" or begin > len(content):
         status, headers, body = 416, {}, b""
     elif begin and fault != "ignore_range":
@@ -124,6 +125,7 @@ def _answer(
         body *= 1000
     if fault == "to_file":
         status, headers["Location"] = 302, "file:///etc/passwd"
+    served.authorizations.add(handler.headers.get("Authorization", ""))
     served.requests.append((handler.path, asked_range, status))
     handler.send_response(status)
     for name, value in headers.items():

@@ -40,8 +40,8 @@ def require_no_password(text: str, location: str) -> None:
     if _CREDENTIALS.search(text):
         raise ConfigError(
             f"{location}: a URL with a user name or password, expected a URL without: it would be"
-            " recorded and shown; write them into ~/.netrc, and change the password if others may"
-            " have seen it"
+            " recorded and shown; write them into ~/.netrc, or give the whole URL in the"
+            " environment variable AIAYN_MIRROR, and change the password if others may have seen it"
         )
 
 

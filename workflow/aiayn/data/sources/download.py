@@ -11,6 +11,7 @@ import functools
 import hashlib
 import logging
 import os
+import random
 import time
 import urllib.parse
 import urllib.request
@@ -29,11 +30,11 @@ _LOG = logging.getLogger(__name__)
 MIRROR_VARIABLE = "AIAYN_MIRROR"
 # The limit for a file of unknown size, in bytes. The largest file of WMT14 has 2.6e9.
 MAX_BYTES = 8_000_000_000
-# A server that sends less than 1 kB a second in its first minute is given up.
+# Below 1 kB a second over a whole minute a server is given up. The next start continues.
 MIN_BYTES_PER_SECOND = 1000
 SPEED_SECONDS = 60.0
 MAX_ATTEMPTS = 5  # in a row, at one address, without new bytes
-FIRST_WAIT_SECONDS = 5.0  # before the second attempt. Each further wait is twice as long
+MAX_WAIT_SECONDS = 120.0
 CONNECT_TIMEOUT_SECONDS = 30.0
 READ_TIMEOUT_SECONDS = 60.0  # between two blocks, not for the whole file
 # Temporary errors; statmt.org answers 503 when it is busy.
@@ -82,20 +83,18 @@ def named_mirror(mirror: str | None) -> str | None:
     """Return the given mirror as a URL, otherwise the mirror of the environment, otherwise None. ''
     counts as None.
 
-    A user name and a password belong into ~/.netrc, where the library `requests` finds them: logs
-    and records contain the mirror.
+    A user name and a password are accepted in the environment's only, and are left out here, so
+    that no log and no record has them. `_mirror_credentials` finds them again.
 
     Raises:
-        ConfigError: if it is not a folder or a `file://`, `http://` or `https://` URL, or if it
-            contains a password.
+        ConfigError: if it is not a folder or a `file://`, `http://` or `https://` URL, or if the
+            given mirror contains a password.
     """
-    origin = "mirror" if mirror else MIRROR_VARIABLE
+    if mirror:
+        require_no_password(mirror, "mirror")
     mirror = mirror or os.environ.get(MIRROR_VARIABLE) or None
-    if mirror is None:
-        return None
-    require_no_password(mirror, origin)
-    if urllib.parse.urlsplit(mirror).scheme in ("file", "http", "https"):
-        return mirror
+    if mirror is None or urllib.parse.urlsplit(mirror).scheme in ("file", "http", "https"):
+        return mirror and _without_credentials(mirror)
     folder = Path(mirror).expanduser()
     if not folder.is_dir():
         raise ConfigError(
@@ -104,12 +103,33 @@ def named_mirror(mirror: str | None) -> str | None:
     return folder.absolute().as_uri()
 
 
+def _without_credentials(url: str) -> str:
+    """Return a URL without user name and password."""
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _mirror_credentials(url: str) -> tuple[str, str] | None:
+    """Return user name and password for a URL on the mirror of AIAYN_MIRROR, if that variable
+    contains them.
+
+    For other URLs, the library `requests` reads ~/.netrc.
+    """
+    mirror = os.environ.get(MIRROR_VARIABLE, "")
+    parts = urllib.parse.urlsplit(mirror)
+    base = _without_credentials(mirror).rstrip("/")
+    if parts.username is None or not url.startswith(f"{base}/"):
+        return None
+    return urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or "")
+
+
 def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
     """Return the path of the first file that can be obtained, from `folder` or by download. The
     candidates are equivalent.
 
     A file that is already in `folder` is preferred to a download. If an address does not deliver
-    new bytes, it is tried again, up to `MAX_ATTEMPTS` times, and the waits double.
+    new bytes, it is tried again with exponential backoff: the waits double, and jitter shortens
+    each wait by up to a half. A server's Retry-After is obeyed, up to `MAX_WAIT_SECONDS`.
 
     Raises:
         FetchError: with every address, its answer, and the next step.
@@ -131,7 +151,7 @@ def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
             next_step = "; trying the next address" if file is not files[-1] else ""
             _LOG.warning("%s%s", error, next_step)
     mirror = os.environ.get(MIRROR_VARIABLE)
-    now = f" (now {mirror})" if mirror else ""
+    now = f" (now {_without_credentials(mirror)})" if mirror else ""
     next_step = (
         f"try later, or set {MIRROR_VARIABLE}{now} to a copy, laid out as"
         " <base>/<mirror_folder>/<path>; `aiayn fetch` also takes archives from the folder in"
@@ -228,10 +248,21 @@ def _receive(url: str, partial_path: Path, num_bytes: int | None) -> None:
             most_bytes = max(most_bytes, reached)
             if num_failures >= MAX_ATTEMPTS:
                 raise FetchError(f"{url}: {error} (attempt {num_failures})") from error
-            wait_seconds = FIRST_WAIT_SECONDS * 2 ** (num_failures - 1)
-            state = f"{reached} bytes are there; trying again in {wait_seconds:.0f} s"
+            wait_seconds = 2.0 ** (num_failures - 1) * random.uniform(0.5, 1.0)
+            wait_seconds = min(MAX_WAIT_SECONDS, max(wait_seconds, _retry_after_seconds(error)))
+            state = f"{reached} bytes are there; trying again in {wait_seconds:.1f} s"
             _LOG.warning("%s: %s; %s", url, error, state)
             time.sleep(wait_seconds)
+
+
+def _retry_after_seconds(error: Exception) -> float:
+    """Return how long a server asks its clients to wait, 0 if it does not say."""
+    response = getattr(error, "response", None)
+    after = None if response is None else response.headers.get("Retry-After")
+    try:
+        return 0.0 if after is None else urllib3.Retry().parse_retry_after(after)
+    except urllib3.exceptions.InvalidHeader:
+        return 0.0
 
 
 def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
@@ -250,7 +281,10 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
     if start:
         headers["Range"] = f"bytes={start}-"
     timeouts = (CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS)
-    with requests.get(url, stream=True, timeout=timeouts, headers=headers) as response:
+    credentials = _mirror_credentials(url)
+    with requests.get(
+        url, stream=True, timeout=timeouts, headers=headers, auth=credentials
+    ) as response:
         start, total_bytes = _accepted_range(url, response, partial_path, start)
         if None not in (num_bytes, total_bytes) and num_bytes != total_bytes:
             raise FetchError(
@@ -265,23 +299,35 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
             partial_path.open("r+b" if start else "wb") as partial,
             progress_bar(name, expected_bytes, "B", initial=start) as bar,
         ):
-            position = partial.seek(start)
-            began = time.monotonic()
+            position = minute_position = partial.seek(start)
+            minute_began = time.monotonic()
             while block := response.raw.read1(_BLOCK_BYTES, decode_content=False):
                 position += len(block)
                 if position > (most_bytes if expected_bytes is None else expected_bytes):
                     raise FetchError(f"{url}: sends more than {expected_bytes or most_bytes} bytes")
                 partial.write(block)
                 bar.update(len(block))
-                seconds = time.monotonic() - began
-                if seconds > SPEED_SECONDS and position - start < MIN_BYTES_PER_SECOND * seconds:
-                    raise FetchError(
-                        f"{url}: {position - start} bytes in {seconds:.0f} s, expected at least"
-                        f" {MIN_BYTES_PER_SECOND} bytes a second; the next start continues"
-                    )
+                seconds = time.monotonic() - minute_began
+                if seconds >= SPEED_SECONDS:
+                    _require_speed(url, position - minute_position, seconds)
+                    minute_position = position
+                    minute_began = time.monotonic()
     if expected_bytes is not None and position < expected_bytes:
         raise requests.ConnectionError(
             f"the answer ended after {position} of {expected_bytes} bytes"
+        )
+
+
+def _require_speed(url: str, num_bytes: int, seconds: float) -> None:
+    """Give up a server that is too slow. The received bytes are kept for the next start.
+
+    Raises:
+        FetchError: below MIN_BYTES_PER_SECOND.
+    """
+    if num_bytes < MIN_BYTES_PER_SECOND * seconds:
+        raise FetchError(
+            f"{url}: {num_bytes} bytes in {seconds:.0f} s, expected at least"
+            f" {MIN_BYTES_PER_SECOND} bytes a second; the next start continues where this ended"
         )
 
 
