@@ -191,7 +191,7 @@ def render_released(name: str, results: Path) -> str:
                 continue
             facts = [
                 ("value", f"{rounded(score.value, score.metric)}, released model, decoded here"),
-                ("lines", f"{record.num_lines:,}"),
+                ("lines", f"{record.num_lines:,} of {record.num_testset_lines:,}"),
                 ("signature", score.signature),
                 *(
                     (archive, f"sha256 {digest}")

@@ -2,10 +2,15 @@
 published values.
 
 Archives are read in one pass. They are verified by a published digest or, if none is published, by
-the checksums inside the archive and by what is known of the release (`check_numbers`).
+the checksums inside the archive and the digest of the first download. Lines are decoded in a fixed
+random order, block by block: a finished block is a file, a second start continues after it, and any
+beginning is a sample of the test set.
 """
 
+import contextlib
+import datetime
 import posixpath
+import random
 import shutil
 import sys
 import tarfile
@@ -18,17 +23,19 @@ import msgspec
 from aiayn.cli.flags import choose_archives
 from aiayn.cli.score import read_references
 from aiayn.data.sources.archives import open_files
-from aiayn.data.sources.download import FoundFile, PublishedFile, download_file, named_mirror
+from aiayn.data.sources.download import PublishedFile, download_file, named_mirror
 from aiayn.data.text.binarize import read_dictionary
 from aiayn.data.text.detokenise import remove_marks
 from aiayn.data.text.lines import write_lines
 from aiayn.data.text.tokenize_moses import detokenize_line
 from aiayn.decode.decode import Translator, load_split
-from aiayn.errors import CorpusError, FetchError
-from aiayn.machine import cpu_name
+from aiayn.errors import CorpusError, FetchError, StateError
+from aiayn.machine import cpu_flops_per_second_per_core, cpu_name
+from aiayn.progress import progress_bar
 from aiayn.provenance import (
     gather_provenance,
     new_folder_on_success,
+    replace_on_success,
     require_free_space,
 )
 from aiayn.records import write_record
@@ -45,15 +52,19 @@ from aiayn.spec.system import DecodingSpec
 from aiayn.terminal import listed, sections, table, titled
 from analysis.released.heavy_dictionary_check import check_by_loss
 
-NUM_DIGEST_DIGITS = 12  # of an archive, in the name of the folder with its files
+ORDER_SEED = 2014
+LINES_PER_BLOCK = 100
 UNPACKED_RATIO = 1.1  # of a model's bytes to its archive's; floats hardly shrink
+# Operations of a core's measured peak for a line. Random weights of big take 2.8e10 for lines of
+# equal length (tests/benchmarks/bench_big.py); half as much is added because real lines differ.
+PEAK_FLOPS_PER_LINE = 4.0e10
 
 
 def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     """Fetch, check, decode and score the model given by `args.released`, and print the comparison.
 
     Raises:
-        FetchError: if an archive cannot be downloaded.
+        FetchError: if an archive cannot be downloaded, or is not the archive of the first download.
         CorpusError: if an archive is cut, or does not have the expected files and numbers.
         SpaceError: if the disk is too small.
         CheckpointError: if the dictionaries are not the model's.
@@ -67,35 +78,31 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     stem = f"test.{released.language_pair}"
     sides = [f"{stem}.{side}.{kind}" for side in (source, target) for kind in ("bin", "idx")]
     sha256_by_archive = {}
-    folder_by_part = {}
     for part, archive, wanted in (
         ("model", released.model, ["model.pt", "bpecodes", *dictionaries]),
         ("data", released.data, [*sides, *dictionaries]),
     ):
-        found = fetch(archive, archives)
-        # The digest is in the name, so that another archive is never taken for this one.
-        part_folder = folder / f"{part}-{found.sha256[:NUM_DIGEST_DIGITS]}"
-        if not part_folder.exists():
-            unpack(found.path, part_folder, wanted)
-        sha256_by_archive[archive.name] = found.sha256
-        folder_by_part[part] = part_folder
-    model, data = folder_by_part["model"], folder_by_part["data"]
-    translator = Translator(model / "model.pt", data, decoding, device=device)
+        sha256_by_archive[archive.name] = fetch(archive, archives, folder / part, wanted)
+    translator = Translator(folder / "model/model.pt", folder / "data", decoding, device=device)
     sources, targets = load_split(translator.task, "test")
     references = [translator.task.target_dictionary.string(line) for line in targets or []]
     references = list(map(remove_marks, references))
-    check_numbers(released, model, len(sources), references)
+    check_numbers(released, folder, len(sources), references)
     if not args.no_warning:
-        say(check_by_loss(translator, sources, targets or [], str(data)))
-    hypotheses = translator.translate(sources)
-    tokens = [remove_marks(" ".join(hypothesis.pieces)) for hypothesis in hypotheses]
+        say(check_by_loss(translator, sources, targets or [], str(folder / "data")))
+    search = decoding.signature
+    blocks = folder / f"blocks {search}".replace("|", " ").replace(":", "")
+    pieces_by_line = decode_blocks(translator, sources, blocks, args.max_lines or len(sources))
+    chosen = sorted(pieces_by_line)
+    tokens = [remove_marks(pieces_by_line[index]) for index in chosen]
     if args.output is not None:
         write_lines(tokens, args.output)
-    search = decoding.signature
     signature = f"|{search}|released:{released.name}"
+    if len(chosen) < len(sources):
+        signature += f"|partial:{len(chosen)}/{len(sources)}"
     scores = score_hypotheses(
         tokens,
-        references,
+        [references[index] for index in chosen],
         metrics=["bleu_as_given"],
         target_language=target,
         testset=released.testset,
@@ -107,7 +114,7 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
         check_num_lines(SystemOutput("the test set", references, "lines"), len(public), place)
         scores += score_hypotheses(
             [detokenize_line(line, target) for line in tokens],
-            public,
+            [public[index] for index in chosen],
             metrics=default_metrics(target, False),
             target_language=target,
             testset=released.testset,
@@ -121,7 +128,8 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
         language_pair=released.language_pair,
         testset=released.testset,
         search=search,
-        num_lines=len(sources),
+        num_lines=len(chosen),
+        num_testset_lines=len(sources),
         sha256_by_archive=sha256_by_archive,
         hardware=cpu_name() if device == "cpu" else device,
         scores=scores,
@@ -130,13 +138,13 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     print(render(released, record, decoding), end="")
 
 
-def say(remark: str) -> None:
+def say(words: str) -> None:
     """Print a remark to standard error."""
-    print(f"aiayn evaluate: {remark}", file=sys.stderr)
+    print(f"aiayn evaluate: {words}", file=sys.stderr)
 
 
 def announce(released: ReleasedModel, archives: Path) -> None:
-    """Say the sizes before anything is downloaded.
+    """Say the sizes, the free space and the time before anything is downloaded.
 
     Raises:
         SpaceError: if archives and model do not fit.
@@ -145,26 +153,42 @@ def announce(released: ReleasedModel, archives: Path) -> None:
     num_bytes = sum(archive.expected_bytes for archive in missing)
     needed = num_bytes + int(UNPACKED_RATIO * released.model.expected_bytes)
     require_free_space(archives, needed, f"the archives of {released.name} and their content")
+    free = shutil.disk_usage(next(p for p in archives.absolute().parents if p.exists())).free
+    minutes = released.num_lines * PEAK_FLOPS_PER_LINE / cpu_flops_per_second_per_core() / 60
     say(
         f"{released.name}: about {num_bytes / 1e9:.1f} GB to download (sizes are not published),"
-        f" {needed / 1e9:.1f} GB in all; {released.num_lines:,} lines"
+        f" {needed / 1e9:.1f} GB in all, {free / 1e9:.0f} GB free; {released.num_lines:,} lines"
+        f" take about {minutes:.0f} minutes of a core, {minutes / 2:.0f} minutes on two cores"
     )
 
 
-def fetch(archive: ReleasedArchive, archives: Path) -> FoundFile:
-    """Download an archive, unless it is there.
+def fetch(archive: ReleasedArchive, archives: Path, folder: Path, wanted: Sequence[str]) -> str:
+    """Download an archive, unpack its wanted files into a folder, and return its digest.
 
     Raises:
-        FetchError: as `evaluate_released`.
+        FetchError, CorpusError, SpaceError: as `evaluate_released`.
     """
-    checksum = f"sha256:{archive.sha256}" if archive.sha256 else ""
+    seen_path = archives / f"{archive.name}.json"  # what was downloaded first, and when
+    seen = msgspec.json.decode(seen_path.read_bytes()) if seen_path.exists() else {}
+    sha256 = archive.sha256 or seen.get("sha256", "")
+    checksum = f"sha256:{sha256}" if sha256 else ""
     mirror = named_mirror(None)
     urls = [] if mirror is None else [f"{mirror.rstrip('/')}/released/{archive.name}"]
     files = [PublishedFile(archive.name, url, checksum) for url in (*urls, archive.url)]
     try:
-        return download_file(files, archives)
+        found = download_file(files, archives)
     except FetchError as error:
-        raise FetchError(f"{error}; or put it into {archives}") from error
+        first = f"; its digest is that of the download of {seen['date']}" if seen else ""
+        raise FetchError(f"{error}; or put it into {archives}{first}") from error
+    if not (folder.exists() and sha256 == found.sha256):
+        shutil.rmtree(folder, ignore_errors=True)
+        unpack(found.path, folder, wanted)
+    if not sha256:
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        with replace_on_success(seen_path) as partial_path:
+            partial_path.write_bytes(msgspec.json.encode({"sha256": found.sha256, "date": today}))
+        say(f"{found.path}: no digest is published; sha256 {found.sha256} is compared from now on")
+    return found.sha256
 
 
 def unpack(path: Path, folder: Path, wanted: Sequence[str]) -> None:
@@ -205,10 +229,10 @@ def check_numbers(
         CorpusError: with the first number that differs.
     """
     languages = released.language_pair.split("-")
-    dictionaries = [read_dictionary(folder / f"dict.{language}.txt") for language in languages]
+    dictionaries = [read_dictionary(folder / f"model/dict.{name}.txt") for name in languages]
     # Both releases share one dictionary. Two would mean that files of releases were mixed.
     if dictionaries[0] != dictionaries[1]:
-        raise CorpusError(f"{folder}: two different dictionaries; expected a joint one")
+        raise CorpusError(f"{folder}/model: two different dictionaries; expected a joint one")
     num_tokens = sum(len(line.split()) for line in references)
     for name, number, expected in (
         ("symbols", len(dictionaries[0]), released.num_symbols),
@@ -217,9 +241,44 @@ def check_numbers(
     ):
         if number != expected:
             raise CorpusError(
-                f"{folder}: {number:,} {name}, expected {expected:,}: not {released.name} as it"
-                " was released in 2018"
+                f"{folder}: {number:,} {name}, expected {expected:,}: not {released.name} as it was"
+                " released in 2018"
             )
+
+
+def decode_blocks(
+    translator: Translator, sources: Sequence[Any], blocks: Path, max_lines: int
+) -> dict[int, str]:
+    """Return the pieces of at least `max_lines` lines by their numbers, or of fewer after Ctrl-C.
+
+    Finished blocks are read from their files.
+
+    Raises:
+        StateError: if Ctrl-C came before the end of the first block.
+    """
+    order = random.Random(ORDER_SEED).sample(range(len(sources)), len(sources))
+    pieces_by_line: dict[int, str] = {}
+    num_lines = min(max_lines, len(sources))
+    num_done = min(num_lines, LINES_PER_BLOCK * len(list(blocks.glob("*.json"))))
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        progress_bar("decode", num_lines, " lines", initial=num_done) as bar,
+    ):
+        for begin in range(0, num_lines, LINES_PER_BLOCK):
+            chosen = order[begin : begin + LINES_PER_BLOCK]
+            path = blocks / f"{begin:06}.json"
+            if not path.exists():
+                hypotheses = translator.translate([sources[index] for index in chosen], bar)
+                lines = [" ".join(hypothesis.pieces) for hypothesis in hypotheses]
+                with replace_on_success(path) as partial_path:
+                    partial_path.write_bytes(msgspec.json.encode(lines))
+            lines = msgspec.json.decode(path.read_bytes(), type=list[str])
+            pieces_by_line.update(zip(chosen, lines, strict=True))
+    if not pieces_by_line:
+        raise StateError(f"{blocks}: no block of {LINES_PER_BLOCK} lines is finished; start again")
+    if len(pieces_by_line) < len(sources):
+        say(f"partial: {len(pieces_by_line)} of {len(sources)} lines; the same command continues")
+    return pieces_by_line
 
 
 def render(released: ReleasedModel, record: ReleasedRecord, decoding: DecodingSpec) -> str:
@@ -242,6 +301,8 @@ def render(released: ReleasedModel, record: ReleasedRecord, decoding: DecodingSp
         printed = f"{released.printed.value:.1f}" if score.metric == released.printed.metric else ""
         rows.append((score.metric, f"{score.value:.2f}", values, printed))
     title = f"{released.name}, {record.testset}: released model, decoded here"
+    if record.num_lines < record.num_testset_lines:
+        title += f", PARTIAL: {record.num_lines:,} of {record.num_testset_lines:,} lines"
     return sections(
         ("", titled(title)),
         ("", table(rows, right=(1, 2, 3), num_headings=1)),

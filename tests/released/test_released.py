@@ -1,16 +1,17 @@
 """`aiayn evaluate --released` on archives of the layout of 2018, served on the loopback: the whole
-command, a second start, and every bad input in a sentence.
+command, its continuation, and every bad input in a sentence.
 """
 
 import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.decode.decode import Translator
 from aiayn.released import read_released, read_released_records
 from tests.released.foreign_models import Foreign, make_data_bin, rewrite_to_2018
 from tests.workflow.loopback_server import LoopbackServer, loopback_server, record_waits
@@ -105,7 +106,7 @@ differences: [the text]
         yield made
 
 
-def test_the_whole_command_gives_fairseqs_translations_and_a_second_start_only_translates(
+def test_the_whole_command_gives_fairseqs_translations_and_a_second_start_does_nothing_again(
     scene: Scene,
     foreign: Foreign,
     archives: Path,
@@ -117,8 +118,9 @@ def test_the_whole_command_gives_fairseqs_translations_and_a_second_start_only_t
     assert scene.evaluate("--output", output) == 0
     assert output.read_text(encoding="utf-8").splitlines() == foreign.expected
     printed = capsys.readouterr()
-    assert "to download (sizes are not published)" in printed.err
+    assert "minutes on two cores" in printed.err
     assert f"{MODEL}/model.pt" in printed.err  # the members of the archive
+    assert "is compared from now on" in printed.err
     parts = [part for part, _ in scene.server.asked(f"/{MODEL}.tar.bz2")]
     assert parts[0] == ""
     assert parts[1].startswith("bytes=")  # the broken download was continued
@@ -127,19 +129,66 @@ def test_the_whole_command_gives_fairseqs_translations_and_a_second_start_only_t
     assert "bleu_as_given" in printed.out
     assert "29.99" in printed.out
     assert "bleu_as_given 29.23 with beam 5, alpha 1 (a thread)" in printed.out
+    assert "PARTIAL" not in printed.out
     (record,) = read_released_records(scene.results)
-    assert record.num_lines == 100
+    assert (record.num_lines, record.num_testset_lines) == (100, 100)
     assert {score.metric for score in record.scores} >= {"bleu_as_given", "bleu_sacre_13a"}
     cell = ["where", "released:small:bleu_sacre_13a", "--results", str(scene.results)]
     assert main(cell) == 0
     assert "released model, decoded here" in capsys.readouterr().out
     num_requests = len(scene.server.requests)
-    (model,) = scene.results.glob("released/small/model-*/model.pt")
-    time = model.stat().st_mtime_ns
+    blocks = sorted(scene.results.glob("released/small/blocks*/*.json"))
+    times = [block.stat().st_mtime_ns for block in blocks]
     assert scene.evaluate() == 0
     assert capsys.readouterr().out == printed.out
     assert len(scene.server.requests) == num_requests
-    assert model.stat().st_mtime_ns == time  # not unpacked again
+    assert [block.stat().st_mtime_ns for block in blocks] == times
+
+
+def test_a_partial_result_is_marked_and_continued(
+    scene: Scene,
+    foreign: Foreign,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("analysis.released.heavy_released.LINES_PER_BLOCK", 30)
+    output = tmp_path / "output"
+    assert scene.evaluate("--max-lines", 30, "--output", output) == 0
+    printed = capsys.readouterr()
+    assert "PARTIAL: 30 of 100 lines" in printed.out
+    assert "|partial:30/100" in printed.out
+    assert "the same command continues" in printed.err
+    part = output.read_text(encoding="utf-8").splitlines()
+    assert len(part) == 30
+    assert part != foreign.expected[:30]  # a sample, not the beginning
+    (block,) = scene.results.glob("released/small/blocks*/*.json")
+    time = block.stat().st_mtime_ns
+    assert scene.evaluate("--output", output) == 0
+    assert output.read_text(encoding="utf-8").splitlines() == foreign.expected
+    assert block.stat().st_mtime_ns == time
+    assert "PARTIAL" not in capsys.readouterr().out
+    # Another search has blocks of its own.
+    assert scene.evaluate("--search", "paper", "--max-lines", 30) == 0
+    assert "stop:tensor2tensor|maxlen:1x+50" in capsys.readouterr().out
+
+
+def test_an_interrupt_scores_the_finished_blocks(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("analysis.released.heavy_released.LINES_PER_BLOCK", 40)
+    translate, num_calls = Translator.translate, 0
+
+    def interrupted(*arguments: Any) -> Any:
+        nonlocal num_calls
+        num_calls += 1
+        if num_calls == 2:
+            raise KeyboardInterrupt
+        return translate(*arguments)
+
+    monkeypatch.setattr(Translator, "translate", interrupted)
+    assert scene.evaluate() == 0
+    assert "PARTIAL: 40 of 100 lines" in capsys.readouterr().out
 
 
 def refused(scene: Scene, capsys: pytest.CaptureFixture[str]) -> str:
@@ -157,10 +206,10 @@ def test_a_cut_archive_is_named(
     whole = (archives / f"{MODEL}.tar.bz2").read_bytes()
     scene.serve(MODEL, whole[: len(whole) // 2])
     assert f"{MODEL}.tar.bz2: cut or damaged" in refused(scene, capsys)
-    assert not list(scene.results.glob("released/small/*"))
+    assert not (scene.results / "released/small/model").exists()
 
 
-def test_another_archive_of_the_same_name_is_unpacked_apart(
+def test_another_archive_of_the_same_name_is_refused(
     scene: Scene, archives: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert scene.evaluate() == 0
@@ -169,8 +218,9 @@ def test_another_archive_of_the_same_name_is_unpacked_apart(
     path.unlink()
     pack(archives / MODEL, omit="dict.de.txt", path=tmp_path / "other")
     scene.serve(MODEL, (tmp_path / "other").read_bytes())
-    # The files of the first archive are still there, and must not be taken for the second's.
-    assert "no dict.de.txt" in refused(scene, capsys)
+    message = refused(scene, capsys)
+    assert "not the published file" in message
+    assert "its digest is that of the download of 20" in message
 
 
 def test_another_layout_is_listed(

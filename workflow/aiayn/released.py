@@ -64,13 +64,16 @@ class ReleasedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReleasedRecord(Record, frozen=True, kw_only=True, tag="ReleasedRecord"):
-    """The scores of a released model, decoded here. `search` is the signature of the search."""
+    """The scores of a released model, decoded here. `num_lines` of `num_testset_lines` are decoded.
+    `search` is the signature of the search.
+    """
 
     name: str
     language_pair: str
     testset: str
     search: str
     num_lines: int
+    num_testset_lines: int
     sha256_by_archive: dict[str, str]
     hardware: str
     scores: list[ScoreRecord]

@@ -11,7 +11,7 @@ transformer`. Its file cannot run code. What is translated is one of:
 
 --released: a model that fairseq's authors published, with its newstest2014. Both are downloaded,
 decoded with fairseq's search (half an hour on two cores), and compared with the published score of
-this file.
+this file. Ctrl-C stops it and prints the score of the lines so far. The same command continues.
 
 Before the translation, the model's loss tells whether the dictionaries are the model's. The search
 is the paper's (section 6.1), unless flags change it; `--search fairseq` selects the search
@@ -58,6 +58,9 @@ class Flags(TextFlags):
     )
     released: str | None = flag(
         "a released model with its test set: wmt16.en-de or wmt14.en-fr", "NAME"
+    )
+    max_lines: int | None = flag(
+        "for --released: stop after so many lines, a sample of the test set", "N", type=positive
     )
     results: Path = RESULTS
     data: Path | None = flag("a data-bin", "FOLDER")
@@ -197,6 +200,6 @@ def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tupl
     return sides[0], sides[1] or None, words.startswith("Moses")
 
 
-def say(remark: str) -> None:
+def say(words: str) -> None:
     """Print a remark to standard error."""
-    print(f"aiayn evaluate: {remark}", file=sys.stderr)
+    print(f"aiayn evaluate: {words}", file=sys.stderr)

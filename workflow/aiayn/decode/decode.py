@@ -63,34 +63,39 @@ class Translator:
         ).long()
         return encoded
 
-    def translate(self, sources: list[torch.Tensor]) -> list[Hypothesis]:
+    def translate(
+        self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None
+    ) -> list[Hypothesis]:
         """Translate lines that are given as ids with end of sentence.
 
-        Lines longer than fairseq's 1,024 positions are cut.
+        Lines longer than fairseq's 1,024 positions are cut. `bar` shows the progress in lines.
+        Without it, a new progress bar is shown.
 
         Raises:
             CheckpointError: if the model's outputs for a line are not numbers.
         """
+        if bar is None:
+            with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as own_bar:
+                return self.translate(sources, own_bar)
         sources = [cut_line(source) for source in sources]
         hypothesis_by_line: dict[int, Hypothesis] = {}
         padding = self.task.source_dictionary.pad()
         dictionary = self.task.target_dictionary
         tokens_per_batch = TOKENS_PER_BATCH if self.device == "cpu" else TOKENS_PER_BATCH_ELSEWHERE
-        with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as bar:
-            for line_indices in _batches(list(map(len, sources)), self.decoding, tokens_per_batch):
-                batch = [sources[index] for index in line_indices]
-                # On the left, as fairseq pads sources in training.
-                source_BS = torch.nn.utils.rnn.pad_sequence(
-                    batch, batch_first=True, padding_value=padding, padding_side="left"
-                ).to(self.device)
-                lengths = list(map(len, batch))
-                end = dictionary.eos()
-                search = BatchSearch(
-                    self.steps, source_BS, lengths, self.decoding, padding=dictionary.pad(), end=end
-                )
-                for line_index, hypothesis in zip(line_indices, search.run(), strict=True):
-                    hypothesis_by_line[line_index] = self._hypothesis(hypothesis, line_index)
-                bar.update(len(line_indices))
+        for line_indices in _batches(list(map(len, sources)), self.decoding, tokens_per_batch):
+            batch = [sources[index] for index in line_indices]
+            # On the left, as fairseq pads sources in training.
+            source_BS = torch.nn.utils.rnn.pad_sequence(
+                batch, batch_first=True, padding_value=padding, padding_side="left"
+            ).to(self.device)
+            lengths = list(map(len, batch))
+            end = dictionary.eos()
+            search = BatchSearch(
+                self.steps, source_BS, lengths, self.decoding, padding=dictionary.pad(), end=end
+            )
+            for line_index, hypothesis in zip(line_indices, search.run(), strict=True):
+                hypothesis_by_line[line_index] = self._hypothesis(hypothesis, line_index)
+            bar.update(len(line_indices))
         return [hypothesis_by_line[index] for index in range(len(sources))]
 
     def _hypothesis(self, best: BestHypothesis | None, line_index: int) -> Hypothesis:
