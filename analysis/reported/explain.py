@@ -7,15 +7,15 @@ in question is compared with the range. Every gap, replication and cause carries
 (README.md next to this file, and published/README.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from aiayn.errors import UsageError, did_you_mean
-from aiayn.paths import num_averaged
+from aiayn.paths import RESULTS_FOLDER, num_averaged
 from aiayn.printed import (
     EDITION_WORDS,
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
@@ -27,6 +27,7 @@ from aiayn.printed import (
     read_cells,
     read_table,
 )
+from aiayn.released import read_released_records
 from aiayn.scoring.definitions import METRICS
 from aiayn.terminal import command_lines, sections, table, titled, wrapped
 from analysis.reported.published import (
@@ -404,7 +405,7 @@ def _find_replications(question: Question) -> tuple[list[NearReplication], int]:
     """Return the comparable replications, the nearest first, and the number of all others."""
     near = []
     num_elsewhere = 0
-    for replication in read_reference_replications():
+    for replication in [*read_reference_replications(), *_decoded_here()]:
         if (replication.system, replication.language_pair) != (
             question.system,
             question.language_pair,
@@ -417,6 +418,26 @@ def _find_replications(question: Question) -> tuple[list[NearReplication], int]:
         else:
             num_elsewhere += 1
     return sorted(near, key=lambda row: abs(row.difference)), num_elsewhere
+
+
+def _decoded_here() -> Iterator[ReferenceReplication]:
+    """Yield the scores of released models that `aiayn evaluate --released` has decoded here."""
+    for record in read_released_records(RESULTS_FOLDER):
+        for score in record.scores:
+            fields: dict[str, Any] = {
+                "name": f"{record.name}:{score.metric}",
+                "who": "released model, decoded here",
+                "system": "big",
+                "language_pair": record.language_pair,
+                "testset": record.testset,
+                "value": f"{score.value:.2f}",
+                "metric": score.metric,
+                "definition": record.search,
+                "note": f"{record.num_lines} of {record.num_testset_lines} lines",
+                "source": f"aiayn where released:{record.name}:{score.metric}",
+            }
+            fields |= dict.fromkeys(("training_data", "steps", "batch", "hardware"), "")
+            yield ReferenceReplication(**fields)
 
 
 def _find_caveats(

@@ -1,4 +1,5 @@
-"""Judges several values of one of the paper's systems, its seeds, by the project's rule.
+"""Judges several values of one system, its seeds, by the project's rule. The values are given, or
+read from a folder.
 
 There are two answers: the verdict on the mean (`aiayn.scoring.verdict`), and whether the printed
 number, itself a single run, could be a further run of this system. The sd is computed from the
@@ -8,18 +9,23 @@ are cited next to the answers. The answers do not depend on them.
 
 import importlib.metadata
 import statistics
+from pathlib import Path
 
 import msgspec
 
-from aiayn.errors import UsageError
+from aiayn.errors import RecordError, UsageError
+from aiayn.facts.listing import list_folder
+from aiayn.known_good.rows import rows_of, scored
 from aiayn.printed import (
     EDITION_WORDS,
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
     PAPER_SCALE,
     PAPER_TESTSET_BY_ROLE,
     PUBLISHED_FOLDER,
+    PublishedReplication,
     find_printed,
     read_cells,
+    read_replications,
     read_table,
 )
 from aiayn.scoring.definitions import METRICS
@@ -34,6 +40,7 @@ from aiayn.scoring.verdict import (
     judge,
     not_comparable,
 )
+from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_scale
 from aiayn.terminal import sections, titled, wrapped
 from analysis.reported.explain import (
     INDENT,
@@ -45,21 +52,26 @@ from analysis.reported.explain import (
     paragraphs,
     reading_lines,
 )
+from paper_tables.logs.from_logs import judged_folder
+from paper_tables.make_frame import make_frame
 from paper_tables.public_seeds import noise_sentence, seeds_by_public_noise
 from paper_tables.rounding import BLEU, PLUS_MINUS, rounded, rounded_p, rounded_range
+from paper_tables.scale_results import gather_from_records
 from paper_tables.tables.verdicts import MEANINGS
 
 MAX_SEEDS = 1000
 
 
 class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of the paper with its table, edition, system and conditions."""
+    """A printed number with its place, system and conditions. Only the paper's has an `edition`."""
 
     value: str
     source: str
     edition: str
     system: str
     language_pair: str
+    average: str
+    role: str
     conditions: Conditions
 
 
@@ -67,7 +79,7 @@ class JudgedNumber(msgspec.Struct, frozen=True):
     """A printed number, the verdict on it, and whether it could be a further run of the system.
 
     `public_seeds_to_decide` says how many seeds would decide at the seed noise of public trainings,
-    or "" where the sd of the values is known.
+    or "" where our own noise is known.
     """
 
     printed: PrintedNumber
@@ -87,11 +99,14 @@ class GivenMean(msgspec.Struct, frozen=True):
 class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Values in percent, one for each seed, and the conditions under which they were measured.
 
-    A published mean has `given_mean` and no values.
+    `signatures` and `left_out` are filled only if the values come from records. A published mean
+    has `given_mean` and no values.
     """
 
     values: tuple[float, ...]
     conditions: Conditions
+    signatures: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     given_mean: GivenMean | None = None
 
     @property
@@ -110,7 +125,7 @@ class SeedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     question: SeedQuestion
     rule: dict[str, float | str]
     verdicts: tuple[JudgedNumber, ...]
-    evidence: Explanation
+    evidence: Explanation | None
     public_spread: str
     version: str
 
@@ -123,7 +138,8 @@ def printed_numbers(
     metric: str | None = None,
     edition: str | None = None,
 ) -> list[PrintedNumber]:
-    """Return the printed numbers of a system: from Table 2 or, if it is not there, from Table 3.
+    """Return the printed numbers of a system: from Table 2 or, if it is not there, from Table 3 or
+    a replication.
 
     If the editions differ, each has a number.
 
@@ -132,6 +148,9 @@ def printed_numbers(
     """
     if metric is not None:
         check_known("--metric", metric, METRICS)
+    for replication in read_replications():
+        if replication.row == system:
+            return [_number_of_replication(replication)]
     # Table 2 has the test set, Table 3 the development set.
     is_in_table_2 = any(
         join.table == 2 and system in (join.row, join.system) for join in read_cells()
@@ -151,16 +170,42 @@ def printed_numbers(
             edition=join.edition,
             system=join.system,
             language_pair=language_pair,
+            average=join.average,
+            role=join.role,
             conditions=conditions,
         )
         numbers.append(number)
     return [number for number in numbers if number.edition == edition] or numbers
 
 
+def _number_of_replication(replication: PublishedReplication) -> PrintedNumber:
+    """Return a replication's number under the conditions of the scale that runs it."""
+    for scale in SCALES:
+        rows = read_scale(CONFIG_FOLDER / f"{scale}.yaml").read_rows()
+        if replication.system in {row.system for row in rows}:
+            break
+    return PrintedNumber(
+        value=replication.value,
+        source=replication.paper,
+        edition="",
+        system=replication.system,
+        language_pair=replication.language_pair,
+        average=replication.average,
+        role=replication.role,
+        conditions=Conditions(
+            scale=scale,
+            corpus=replication.corpus,
+            testset=replication.testset,
+            metric=replication.metric,
+        ),
+    )
+
+
 def question_of_values(
     values: list[float],
     printed: PrintedNumber,
     *,
+    scale: str | None,
     testset: str | None,
     metric: str | None,
     given_mean: GivenMean | None = None,
@@ -176,12 +221,98 @@ def question_of_values(
         )
     if given_mean is not None and not 0 <= given_mean.sd <= 100:
         raise UsageError(f"--sd {given_mean.sd}: expected 0 to 100 BLEU")
-    conditions = msgspec.structs.replace(
-        printed.conditions,
-        testset=testset or printed.conditions.testset,
-        metric=metric or printed.conditions.metric,
-    )
+    check_known("--scale", scale or PAPER_SCALE, SCALES)
+    given = {"scale": scale, "testset": testset, "metric": metric}
+    if scale not in (None, printed.conditions.scale):
+        given |= {"corpus": f"{scale}'s corpus", "testset": testset or "an unnamed test set"}
+    changes = {condition: text for condition, text in given.items() if text}
+    conditions = msgspec.structs.replace(printed.conditions, **changes)
     return SeedQuestion(values=tuple(values), conditions=conditions, given_mean=given_mean)
+
+
+def question_of_folder(
+    folder: Path, printed: PrintedNumber, *, scale: str | None, metric: str | None
+) -> SeedQuestion:
+    """Return a system's values in a folder: from our records, if there are any, else from fairseq's
+    logs.
+
+    Raises:
+        RecordError: if no value is found, or several configurations or definitions.
+        UsageError: if the folder has records of several scales and not of `scale`.
+    """
+    scale_folders = [path.resolve() for path in list_folder(folder).scale_folders]
+    above_by_scale = {path.name: path.parent for path in scale_folders}
+    if not above_by_scale:
+        return _question_of_logs(folder, printed, metric)
+    if scale is None and len(above_by_scale) == 1:
+        (scale,) = above_by_scale
+    if scale not in above_by_scale:
+        raise UsageError(
+            f"{folder}: records of scale {', '.join(above_by_scale)}; choose a scale with --scale"
+        )
+    recorded = gather_from_records(scale, [above_by_scale[scale]])
+    frame = make_frame(recorded.results)
+    metric = metric or printed.conditions.metric
+    corpus = printed.conditions.corpus
+    if printed.conditions.scale == PAPER_SCALE:
+        corpus = frame.corpus_by_pair[printed.language_pair]
+    key = frame.find(printed.language_pair, printed.system, printed.average, printed.role, corpus)
+    number = frame.number(key, metric)
+    place = f"{folder}: {printed.system} on {corpus}, {printed.average}, {printed.role}"
+    if number is None or not number.values:
+        raise RecordError(
+            f"{place}: no {metric}; expected a score for each seed, with its translations; `aiayn"
+            " score` writes it"
+        )
+    signatures = number.signatures
+    if len(signatures) > 1:
+        named = " and ".join(signatures)
+        raise RecordError(
+            f"{place}: values of several definitions, {named}; expected a single definition; score"
+            " all seeds alike"
+        )
+    left_out = [fault.text for fault in recorded.faults if printed.system in fault.path.parts]
+    return SeedQuestion(
+        values=tuple(number.seed_values),
+        signatures=signatures,
+        conditions=Conditions(
+            scale=scale, corpus=corpus, testset=number.key.testset, metric=metric
+        ),
+        left_out=tuple(left_out),
+    )
+
+
+def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) -> SeedQuestion:
+    """Return a system's values in fairseq's logs, a value for each training."""
+    place = f"{folder}: {printed.system}, {printed.role}"
+    values_by_row: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
+    for target, trainings in rows_of(judged_folder(folder).trainings):
+        if (target.system, target.language_pair) == (printed.system, printed.language_pair):
+            for definition, translation_by_name in scored(trainings, printed.role).items():
+                bleus = [translation.value for translation in translation_by_name.values()]
+                values = [bleu for bleu in bleus if bleu is not None]
+                row = target.scale, trainings[0].version
+                values_by_row.setdefault(row, {})[definition] = values
+    if not values_by_row:
+        raise RecordError(
+            f"{place}: no BLEU in these logs fills the row; `aiayn tables --from-logs` lists the"
+            " system of each log, and what keeps a number out"
+        )
+    if len(values_by_row) > 1:
+        named = " and ".join(f"{scale}, {version}" for scale, version in values_by_row)
+        raise RecordError(
+            f"{place}: values of several versions, {named}; give a folder with a single version"
+        )
+    (((scale, _), values_by_definition),) = values_by_row.items()
+    chosen = [key for key in values_by_definition if metric in (None, key[0])]
+    if len(chosen) != 1:
+        named = " and ".join(" ".join(key).rstrip() for key in values_by_definition)
+        raise RecordError(
+            f"{place}: values of several definitions, {named}; expected a single definition; choose"
+            " it with --metric"
+        )
+    conditions = msgspec.structs.replace(printed.conditions, metric=chosen[0][0], scale=scale)
+    return SeedQuestion(values=tuple(values_by_definition[chosen[0]]), conditions=conditions)
 
 
 def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedAnswer:
@@ -214,15 +345,21 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedA
             verdict = judge(float(number.value), question.judged, pooled)
         else:
             verdict = not_comparable(mismatch, len(question.judged))
-        public_seeds = seeds_by_public_noise(verdict)
+        is_of_paper = number.conditions.scale == PAPER_SCALE
+        public_seeds = seeds_by_public_noise(verdict) if is_of_paper else ""
         judged.append(JudgedNumber(number, verdict, verdict.is_printed_predicted, public_seeds))
-    evidence = explain(
-        bleu=bleu,
-        metric=question.conditions.metric,
-        testset=question.conditions.testset,
-        system=numbers[0].system,
-        language_pair=numbers[0].language_pair,
-    )
+    conditions = question.conditions
+    evidence = None
+    public_spread = ""
+    if conditions.scale == PAPER_SCALE:
+        public_spread = noise_sentence()
+        evidence = explain(
+            bleu=bleu,
+            metric=conditions.metric,
+            testset=conditions.testset,
+            system=numbers[0].system,
+            language_pair=numbers[0].language_pair,
+        )
     return SeedAnswer(
         question=question,
         rule={
@@ -233,7 +370,7 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedA
         },
         verdicts=tuple(judged),
         evidence=evidence,
-        public_spread=noise_sentence(),
+        public_spread=public_spread,
         version=importlib.metadata.version("aiayn"),
     )
 
@@ -248,8 +385,10 @@ def render_seeds(answer: SeedAnswer) -> str:
     meanings: list[str] = []
     if any(judged.verdict.mean is not None for judged in answer.verdicts):
         meanings = [text.replace(PLUS_MINUS, "+-") for text in MEANINGS]
-    sentences = [reading.sentence for reading in answer.evidence.readings]
-    evidence = [*reading_lines(answer.evidence), *paragraphs(sentences, INDENT)]
+    evidence: list[str] = []
+    if answer.evidence is not None:
+        sentences = [reading.sentence for reading in answer.evidence.readings]
+        evidence = [*reading_lines(answer.evidence), *paragraphs(sentences, INDENT)]
     return sections(
         ("", _question_lines(answer)),
         *(("", _answer_lines(judged)) for judged in answer.verdicts),
@@ -262,7 +401,7 @@ def render_seeds(answer: SeedAnswer) -> str:
 def _question_lines(answer: SeedAnswer) -> list[str]:
     """Return the values, their mean and sd, and their conditions."""
     question = answer.question
-    conditions = question.conditions
+    conditions = answer.question.conditions
     mean = rounded(statistics.mean(question.judged), conditions.metric)
     values = " ".join(rounded(value, conditions.metric) for value in question.values)
     spread = ""
@@ -276,7 +415,8 @@ def _question_lines(answer: SeedAnswer) -> list[str]:
         f"mean {mean}{spread}, n {len(question.judged)}; {conditions.testset} of"
         f" {conditions.corpus}, scale {conditions.scale}"
     )
-    return lines
+    lines += [f"signature {signature}" for signature in question.signatures]
+    return lines + paragraphs([f"left out: {text}" for text in question.left_out])
 
 
 def _answer_lines(judged: JudgedNumber) -> list[str]:
@@ -285,8 +425,8 @@ def _answer_lines(judged: JudgedNumber) -> list[str]:
     """
     verdict, number = judged.verdict, judged.printed
     metric = number.conditions.metric
-    edition = EDITION_WORDS[number.edition]
-    lines = wrapped(f"Printed: {number.value} {metric} ({number.source}, {edition})", "", INDENT)
+    edition = f", {EDITION_WORDS[number.edition]}" if number.edition else ""
+    lines = wrapped(f"Printed: {number.value} {metric} ({number.source}{edition})", "", INDENT)
     texts = [f"{verdict.outcome.value}. {verdict.reason}"]
     if verdict.difference is not None:
         text = f"Mean minus printed: {rounded(verdict.difference, BLEU, is_signed=True)}"
@@ -302,8 +442,8 @@ def _answer_lines(judged: JudgedNumber) -> list[str]:
                 f" {rounded_p(verdict.p_outside)}. Largest difference that these seeds could call"
                 f" equivalent: {largest}."
             )
-        num_seeds = verdict.num_seeds_to_decide or judged.public_seeds_to_decide or "not known"
-        texts.append(f"{text} Seeds that would decide if mean and sd stayed: {num_seeds}.")
+        wanted = verdict.num_seeds_to_decide or judged.public_seeds_to_decide or "not known"
+        texts.append(f"{text} Seeds that would decide if mean and sd stayed: {wanted}.")
     if verdict.prediction_interval is not None and verdict.prediction_half_width is not None:
         low, high = verdict.prediction_interval
         interval = f"{rounded(low, metric)} to {rounded(high, metric)}"

@@ -8,19 +8,20 @@ the paper's number is given as a range in your definition.
 Several numbers, a number for each seed: the answer is the verdict by the project's rule
 (docs/tables.md), with the interval and the seeds that would decide, and whether the printed number,
 itself a single run, is in the 95 % prediction interval of your runs. The sd is computed from your
-values. For the mean of another paper, give --mean, --sd and --num-seeds. The verdict on a folder of
-logs or records is in the tables of `aiayn tables --from-logs`.
-
-    aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
+values. For the mean of another paper, give --mean, --sd and --num-seeds. --from-logs and --results
+take the numbers from fairseq's logs or from our records. --system may be a published replication
+(revisit_tiny): aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
 
 Exit code 0: any verdict. 4: not the verdict of --expect, also NOT COMPARABLE. 1, 2: the
 input is wrong.
 """
 
+from pathlib import Path
 from typing import Literal
 
 from aiayn.cli.flags import JSON, flag
 from aiayn.errors import UsageError
+from aiayn.printed import PAPER_SCALE
 from aiayn.terminal import json_text
 from analysis.reported.explain import explain, render_explanation
 
@@ -33,10 +34,16 @@ class Flags:
     bleu: list[float] | None = flag(
         "your number, such as 26.9, or a number for each seed", "PERCENT", excludes="source"
     )
+    from_logs: Path | None = flag(
+        "a folder of logs or of records, such as paper_tables/measured/multi30k",
+        "FOLDER",
+        excludes="source",
+    )
+    results: Path | None = flag("our results folder", "FOLDER", excludes="source")
     mean: float | None = flag(
         "the mean of several seeds, with --sd and --num-seeds", "PERCENT", excludes="source"
     )
-    system: str = flag("base, big or a row of Table 3 (`aiayn list systems`)")
+    system: str = flag("base, big, a row of Table 3 (`aiayn list systems`), or a replication")
     metric: str | None = flag(
         "its definition, as `aiayn score` names it, or sacrebleu (default: the printed number's)"
     )
@@ -44,6 +51,9 @@ class Flags:
         "its test set (default: newstest2014, all 3,003 lines; newstest2013 for seeds of Table 3)"
     )
     language_pair: str = flag("en-de or en-fr (default: en-de)", default="en-de")
+    scale: str | None = flag(
+        "for several values: demo, multi30k or paper (default: paper, or the files' own)"
+    )
     edition: Literal["neurips2017", "arxiv"] | None = flag(
         "for several values: only this edition's number"
     )
@@ -60,7 +70,7 @@ def run(args: Flags) -> int:
     if args.metric == "sacrebleu":  # the usual name
         args.metric = "bleu_sacre_13a"
     if args.bleu is not None and len(args.bleu) == 1:
-        for name in ("edition", "sd", "num_seeds", "expect"):
+        for name in ("scale", "edition", "sd", "num_seeds", "expect"):
             if getattr(args, name) is not None:
                 shown = f"--{name.replace('_', '-')} {getattr(args, name)}"
                 raise UsageError(
@@ -81,6 +91,7 @@ def run(args: Flags) -> int:
         GivenMean,
         explain_seeds,
         printed_numbers,
+        question_of_folder,
         question_of_values,
         render_seeds,
     )
@@ -94,20 +105,21 @@ def run(args: Flags) -> int:
         raise UsageError(
             "--sd and --num-seeds: expected with --mean; otherwise they follow from the values"
         )
+    own_testset = args.testset if args.scale in (None, PAPER_SCALE) else None
     numbers = printed_numbers(
         args.system,
         args.language_pair,
-        testset=args.testset,
+        testset=own_testset,
         metric=args.metric,
         edition=args.edition,
     )
-    question = question_of_values(
-        args.bleu or [],
-        numbers[0],
-        testset=args.testset,
-        metric=args.metric,
-        given_mean=given_mean,
-    )
+    folder = args.from_logs or args.results
+    named = {"scale": args.scale, "testset": args.testset, "metric": args.metric}
+    if folder is not None:
+        question = question_of_folder(folder, numbers[0], scale=args.scale, metric=args.metric)
+    else:
+        values = args.bleu or []
+        question = question_of_values(values, numbers[0], given_mean=given_mean, **named)
     if args.expect is not None and (len(question.judged) == 1 or len(numbers) > 1):
         reason = "a single value cannot be judged; give a value for each seed"
         if len(numbers) > 1:
