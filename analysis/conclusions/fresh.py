@@ -348,8 +348,8 @@ class _TimedUpdates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def read_seconds_an_update(path: Path = SECONDS_PATH) -> dict[str, list[float]]:
-    """Return the CPU seconds of an update by system, a value for each round. The result is empty
-    without a file.
+    """Return the CPU seconds that an update takes, by system, with one value for each round of the
+    benchmark. The result is empty if the file does not exist.
 
     Raises:
         TableError: the file is malformed.

@@ -162,8 +162,8 @@ def _published_cost(
 
 
 def _definition_costs(metric: str, corpus: str) -> list[Cost]:
-    """Return each published gap on newstest2014 between the printed number's definition and this
-    definition, which reads lower.
+    """Return the published BLEU differences on newstest2014 between the definition of the printed
+    number and `metric`. They are the cost of a score in `metric`, because it is the lower one.
     """
     key = (PAPER_CORPORA.get(corpus), ALIKE.get(metric, metric), "newstest2014", "yes")
     return [

@@ -1,5 +1,5 @@
-"""Explains a BLEU score without a run: finds the paper's number in the same definition, the nearest
-published replications, and what to check next.
+"""Explains a BLEU score that somebody reports, without logs or records: finds the paper's number in
+the same definition of BLEU, the nearest published replications, and what to check next.
 
 Numbers are not converted. The printed number keeps its own definition (section 6.1 for Table 2, 6.2
 for Table 3). Published gaps between that definition and the question's give a range, and the number

@@ -133,8 +133,8 @@ def write_table(table: Table, folder: Path) -> None:
 
 
 def write_picture(frame: Frame, folder: Path) -> None:
-    """Write the picture that opens the page as a separate SVG, for README, and its numbers. Without
-    answers, nothing is written.
+    """Write the picture at the beginning of the page into an SVG of its own, which README shows,
+    and the numbers of the picture into a TSV next to it. Without answers, nothing is written.
     """
     picture = picture_of(frame)
     if picture is not None:

@@ -107,7 +107,9 @@ def _listed(text: str) -> tuple[Value, ...]:
 
 
 def _ends(text: str, target: Mapping[str, TargetValue]) -> tuple[Any, Any]:
-    """Return the ends of a range. An end that the target lacks is NaN, which allows nothing."""
+    """Return the lowest and the highest value of a range. A limit that refers to a value which the
+    target does not have is NaN, so that no value is in the range.
+    """
     low, _, high = text.partition("..")
     return _end(low, target, -math.inf), _end(high, target, math.inf)
 
