@@ -27,6 +27,7 @@ from analysis.layers.records import LayerSize, LayerTiming, TimedLayers
 
 SIZES_PATH = Path(__file__).with_name("sizes.csv")
 NUM_ROUNDS = 7
+LEAST_SECONDS = 0.004  # of a timing: a quicker layer is called several times
 
 
 def read_sizes() -> list[LayerSize]:
@@ -92,15 +93,25 @@ def counted_flops(call: Callable[[], Tensor]) -> int:
 def time_layers(sizes: Sequence[LayerSize]) -> TimedLayers:
     """Time layers of these sizes on one CPU thread in fp32, in CPU seconds of this process."""
     torch.set_num_threads(1)  # CPU seconds would count waiting threads
+    torch.manual_seed(1)
     calls = [make_call(size) for size in sizes]
+    flops = [counted_flops(call) for call in calls]
+    # The first call after others is slow, which would hide the exponents of quick layers.
+    numbers = []
+    for call in calls:
+        seconds_once = timeit(call, timer=time.process_time, number=1)
+        numbers.append(max(1, round(LEAST_SECONDS / max(seconds_once, 1e-6))))
     rounds = []
     for _ in range(NUM_ROUNDS):
-        rounds.append([timeit(call, timer=time.process_time, number=1) for call in calls])
+        seconds_by_call = []
+        for call, number in zip(calls, numbers, strict=True):
+            seconds_by_call.append(timeit(call, timer=time.process_time, number=number) / number)
+        rounds.append(seconds_by_call)
     timings = []
-    for size, call, *seconds in zip(sizes, calls, *rounds, strict=True):
+    for size, num_flops, *seconds in zip(sizes, flops, *rounds, strict=True):
         timing = LayerTiming(
             **msgspec.structs.asdict(size),
-            flops=counted_flops(call),
+            flops=num_flops,
             seconds=min(seconds),
             median_seconds=median(seconds),
         )

@@ -14,6 +14,7 @@ from aiayn.__main__ import main
 from aiayn.records import read_record
 from analysis.layers import heavy_layer_timing
 from analysis.layers.heavy_layer_timing import (
+    LEAST_SECONDS,
     convolutional,
     counted_flops,
     make_call,
@@ -94,15 +95,15 @@ def test_the_recurrence_is_torchs_own() -> None:
 def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The replaced clock counts a nanosecond for each operation. The first round takes ten times as
-    long.
+    """The replaced clock counts a nanosecond for each operation. The first call of each size, which
+    says how many calls a timing takes, and the first round take ten times as long.
     """
-    timed: list[Callable[[], torch.Tensor]] = []
+    timed: list[tuple[Callable[[], torch.Tensor], int]] = []
 
     def seconds_of(call: Callable[[], torch.Tensor], *, timer: object, number: int) -> float:
-        timed.append(call)
-        assert number == 1
-        return counted_flops(call) * 1e-9 * (10 if len(timed) <= len(sizes) else 1)
+        timed.append((call, number))
+        slowness = 10 if len(timed) <= 2 * len(sizes) else 1
+        return number * counted_flops(call) * 1e-9 * slowness
 
     monkeypatch.setattr(heavy_layer_timing, "timeit", seconds_of)
     sizes = list(itertools.chain.from_iterable(map(small_sizes, VARIABLES_BY_TYPE)))
@@ -110,7 +111,12 @@ def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns(
     for timing, size in zip(layers.timings, sizes, strict=True):
         assert (timing.layer, timing.n, timing.d) == (size.layer, size.n, size.d)
         assert timing.seconds == pytest.approx(timing.flops * 1e-9)
-    assert timed == timed[: len(sizes)] * layers.num_rounds
+    first, rounds = timed[: len(sizes)], timed[len(sizes) :]
+    assert [number for _, number in first] == [1] * len(sizes)
+    # A timing takes as many calls as fill LEAST_SECONDS, by the first call.
+    for (_, number), timing in zip(rounds[: len(sizes)], layers.timings, strict=True):
+        assert number == round(LEAST_SECONDS / (10 * timing.flops * 1e-9)) > 1
+    assert rounds == rounds[: len(sizes)] * layers.num_rounds
 
 
 def test_a_convolution_is_centred() -> None:
