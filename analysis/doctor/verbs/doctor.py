@@ -71,6 +71,11 @@ def _diagnose_run(args: Flags) -> "Diagnosis":
     from analysis.doctor.collect import list_runs
     from analysis.doctor.diagnose import diagnose_run
 
+    if args.what is not None and is_file(Path(args.what)):
+        parent = Path(args.what).parent
+        raise UsageError(
+            f"{args.what}: is a file; give its folder, {parent}, with --system and --corpus"
+        )
     if args.what is not None and "/" in args.what and not Path(args.what).exists():
         raise UsageError(f"{args.what}: no such folder; name one, or a run of `aiayn status`")
     why = f"{args.what or 'the newest run'} is a run, whose records name its system"
