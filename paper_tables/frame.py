@@ -82,7 +82,7 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seed_values(self) -> list[float]:
-        """The values without their runs, in the order of their seeds."""
+        """Only the values, in the order of their seeds."""
         return [value for _, value in self.values]
 
     @property
@@ -209,7 +209,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def find(
         self, language_pair: str, system: str, average: str, role: str, corpus: str = ""
     ) -> CellKey:
-        """Return the key of a system, by default on the scale's corpus for this language pair.
+        """Return the key of a system and a corpus. Without `corpus`, it is the corpus that this
+        scale uses for the language pair.
 
         The test set of the key is '' if the scale does not evaluate the system so.
         """

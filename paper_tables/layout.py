@@ -203,7 +203,9 @@ class ShownCell(NamedTuple):
 
 
 def grid(table: Table) -> list[tuple[Any, list[ShownCell]]]:
-    """Return each row of a table: its first line, and a cell for every column."""
+    """Return the rows of a table. Each is the row's first line in `table.cells`, and one cell for
+    every column of the table.
+    """
     lines_by_place: dict[int, dict[str, list[Any]]] = {}
     line: Any
     for line in table.cells.itertuples():

@@ -88,8 +88,9 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for a contrast, and the numbers that are shown next to it.
 
     `holm_difference` and `holm_within` are the p-values of difference and of equivalence, each
-    corrected by Holm over the contrasts that were answered together. The smallest margins are in
-    bits. The second is corrected for the number of these contrasts.
+    corrected by Holm over the contrasts that were answered together. The two smallest margins, in
+    bits a subword, are those with which the test of equivalence would still pass. The second is
+    corrected for the number of these contrasts.
     """
 
     answer: ContrastAnswer

@@ -35,8 +35,8 @@ class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RateProbes(msgspec.Struct, frozen=True):
-    """Bits a subword on dev by system and times of the peak: means over probes, each of `updates`
-    updates.
+    """Bits a subword on dev by system and by the factor on equation (3)'s peak learning rate (0.5,
+    1, 2). Each is the mean over short trainings (probes) of `updates` updates.
     """
 
     updates: int

@@ -126,8 +126,9 @@ def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None
 
 
 def tokens_ratio(case: Case) -> float | None:
-    """Return the ratio of an update's tokens to the system's. They are the printed target tokens
-    or, if not printed, the positions in the arguments. Return None if both are unknown.
+    """Return the number of tokens of an update, divided by the system's. It is the number of target
+    tokens that the log prints or, if it prints none, the maximum that the arguments allow. Return
+    None if both are unknown.
     """
     expected = expected_number(case, "tokens_per_update")
     if case.training is None or not expected:

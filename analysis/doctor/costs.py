@@ -141,8 +141,8 @@ def _kind(cost: Cost) -> int:
 def _published_cost(
     finding: Finding, diagnosis: Diagnosis, costs: Sequence[_PublishedCost]
 ) -> Cost:
-    """Return the published cost of a finding. It ranges from the lowest to the highest of all
-    published costs that apply to the finding, and has the lowest certainty among them.
+    """Return how many BLEU a finding costs, as published: from the lowest to the highest of all
+    published costs that apply to the finding, with the lowest certainty among them.
     """
     # Costs are published for base and big. Rows of Table 3 are variations of base.
     kind = "big" if diagnosis.system.startswith("big") else "base"

@@ -181,7 +181,8 @@ def render_released(name: str, results: Path) -> str:
     """Return where a score of a released model comes from. `name` is released:model:metric.
 
     Raises:
-        UsageError: if no such model was decoded here, or not in this definition.
+        UsageError: if the results have no translations of such a model, or no score of them in this
+            definition of BLEU.
     """
     known = []
     for record in read_released_records(results):

@@ -8,7 +8,8 @@ these is fixed).
 With references the model's loss is compared with two others on the same text: the loss of a unigram
 model, and the model's own loss after its dictionary is shuffled. Then only symbols with equal
 counts are shuffled among themselves. If this does not raise the loss, their order was already
-wrong. Without references, only the order of the dictionary and the translations are checked.
+wrong. Without references, two things are checked: whether the dictionary is in order of frequency,
+and how much of the translations is repeated.
 Shapes: S source and T target tokens, V symbols.
 """
 

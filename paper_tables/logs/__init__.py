@@ -1,1 +1,1 @@
-"""Lays out the numbers of any logs in Tables 2 and 3, the list of these logs, and their page."""
+"""Arranges the numbers of any logs as Tables 2 and 3, and makes their list and page."""

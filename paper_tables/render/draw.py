@@ -29,7 +29,8 @@ def draw_figures(
     log_path_by_run: Mapping[str, Path] | None,
     attention_folder: Path | None,
 ) -> list[DrawnFigure] | None:
-    """Let the wings draw the figures of a scale into `folder`, and return them in the page's order.
+    """Let each wing (optional package) draw its figures of a scale into `folder`. Return the
+    figures in the order of the page.
 
     `aiayn.wings.Wing.scale_figures` documents the arguments. The list is empty if no wing draws.
     Without the extra `figures` the result is None, and a line is logged.

@@ -279,7 +279,7 @@ def test_the_first_paragraph_says_what_is_missing() -> None:
     assert f"{num_missing} are missing" in first
     labels = {"table3_d_pdrop02": "P_drop 0.2", "table3_d_els02": "eps_ls 0.2"} | LABELS
     single = [labels[system] for _, system, seeds in missing if seeds == "6"]
-    assert f"seed 6 of {', '.join(single[:-1])} and {single[-1]}, both of En-Fr big" in first
+    assert f"seed 6 of {', '.join(single[:-1])} and {single[-1]}, and two of En-Fr big" in first
 
 
 def test_base_updates_at_most_as_often_as_the_page_of_checks_says() -> None:

@@ -269,8 +269,9 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
     line is the ids of its pieces and `source_ends_with`. The decoder begins with
     `target_begins_with`. `first_position` is the index of a sentence's first token among the
     positions: 0 as in the paper, 2 for fairseq's own transformer and convolutions, None for an
-    LSTM. `tokenise` is a value of a corpus file; it processes a line before
-    `subword_method` splits it into pieces (null: it comes in pieces). `tensors_sha256` is the
+    LSTM. `tokenise`, a key of the corpus's YAML file, is the tokeniser of a line before
+    `subword_method` splits the line into pieces. If `subword_method` is null, lines are already in
+    pieces. `tensors_sha256` is the
     digest of the average, over all tensors including tied tensors.
     """
 

@@ -36,9 +36,9 @@ class WingTable(msgspec.Struct, frozen=True):
     """A table of a wing: its name, and `module:function`, which returns the table of a scale's
     frame, or None.
 
-    The page shows it in `chapter`, ordered by `place` among the tables of the core and of all
-    wings. A pack contains the table only if the table has a number of ours, or if
-    `is_always_packed`.
+    The page shows the table in `chapter`. `place` decides its position there, among the tables of
+    the core and of all wings. A pack contains the table only if the table has a number of ours, or
+    if `is_always_packed`.
     """
 
     name: str

@@ -64,7 +64,8 @@ def system_path(wildcards):
 def override_flags(wildcards):
     """Return flags for the values that the scale changes.
 
-    An unchanged value has no flag, so that it repeats no training.
+    A value that the scale does not change has no flag. The command then stays the same, and
+    Snakemake does not repeat the training.
     """
     # The system's own file, without the overrides: only then it shows which values differ.
     return SCALE.overrides.flags(read_system(wildcards.system, SCALE.scale).training)

@@ -286,8 +286,8 @@ def _difference_cell(contrast: PrintedContrast) -> Cell:
 
 
 def _call_cell(contrast: PrintedContrast) -> Cell | None:
-    """Return the cell of the call. If the call is "too close", the cell also says whether the
-    printed effect is smaller than the reach.
+    """Return the cell with the answer by decision 0009's rule, which it calls a "call". If that is
+    "too close", the cell also says whether the printed effect is smaller than the reach.
     """
     ours = contrast.ours
     if ours is None:

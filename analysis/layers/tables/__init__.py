@@ -1,1 +1,1 @@
-"""The tables of the wing `layers`."""
+"""The tables of the wing (optional package) `layers`."""

@@ -105,8 +105,8 @@ def _exponent_cells(layer: LayerType, timings: Sequence[LayerTiming]) -> dict[st
 def fit_power_law(
     sizes: Sequence[Sequence[float]], values: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Fit values = c n^a d^b and so on. Return by variable its exponent and half of the 95 %
-    t-interval.
+    """Fit a power law, c n^a d^b with a factor for each variable, to some values. Return for each
+    variable its exponent and half of the 95 % t-interval.
 
     The fit is by least squares of the logarithms. Every variable has several sizes, which do not
     follow from the others. The interval covers all residuals: noise, and any deviation from a power

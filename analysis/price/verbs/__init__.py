@@ -1,1 +1,1 @@
-"""The verbs of the wing `price`."""
+"""The verbs (subcommands of `aiayn`) of the wing `price`, an optional package."""

@@ -1,7 +1,8 @@
 """Predict what a config will take, before money is spent: hours, GPU-hours, money, disk, memory.
 
-The hours are computed by a formula, on GPUs as a range. Finished trainings in the results folder,
-on the same kind of device and in the same precision, scale them. `--config precision=bf16` plans
+The hours are estimated by a formula. For GPUs the estimate is a range. If the results folder has
+finished trainings on the same kind of device and in the same precision, the estimate is scaled by
+their hours. `--config precision=bf16` plans
 all systems in bf16.
 
 Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster,

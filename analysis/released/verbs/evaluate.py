@@ -4,7 +4,8 @@ The checkpoint may be any translation model that fairseq 0.6 to 0.12 saved, such
 transformer`. Its file cannot run code. What is translated is one of:
 
 --data: a data-bin (raw, lazy, cached or mmap) with the model's dictionaries. Without --testset and
---references its own target side is scored, as fairseq-generate does.
+--references the translations are scored against the target side of the data-bin, as
+fairseq-generate does.
 
 --source: plain text. --bpe-codes (subword-nmt, fastBPE or sentencepiece) splits it into pieces, and
 --dictionaries is the folder of the model's dict.*.txt. Without references it is only translated.

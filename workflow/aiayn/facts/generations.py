@@ -37,7 +37,7 @@ def facts_of_generation(generation: Generation) -> list[Fact]:
 
 
 def metric_of(section: Section) -> str:
-    """Return the definition of a generation's BLEU.
+    """Return how the BLEU in an output of fairseq-generate was computed.
 
     `bleu_as_given` is fairseq's arithmetic on the tokens of the data. `bleu_sacre_13a` is
     sacreBLEU's on detokenised text, and `bleu_sacre_on_tokens` on text that may still be tokens.

@@ -40,12 +40,12 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def needed_by(self) -> frozenset[str]:
-        """The numbers that need an allowed value."""
+        """The numbers that a log shows only if this quantity has an allowed value."""
         return frozenset(self.numbers.replace("+", "").split())
 
     @functools.cached_property
     def required_by(self) -> frozenset[str]:
-        """The numbers that need the quantity to be stated."""
+        """The numbers that a log shows only if it states this quantity."""
         return frozenset(word[1:] for word in self.numbers.split() if word.startswith("+"))
 
 

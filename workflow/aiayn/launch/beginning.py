@@ -2,8 +2,8 @@
 data.
 
 Equation (3) has no horizon, so a training of 16,000 updates contains the training of 8,000. The key
-`begins_from` of a system's file is the shorter system. The record of the longer training states the
-run and the update at which it began.
+`begins_from` of a system's file is the shorter system. The record of the longer training states
+from which run, and from which of its updates, the longer training began.
 """
 
 import logging

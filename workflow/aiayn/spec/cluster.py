@@ -105,12 +105,12 @@ class ClusterSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def num_ranks(self) -> int:
-        """The ranks of a training, over all its nodes."""
+        """The number of ranks of a training, summed over its nodes."""
         return self.num_nodes * self.ranks_per_node
 
     @property
     def threads_per_rank(self) -> int:
-        """The CPUs of a rank."""
+        """The number of CPUs of a rank."""
         return CPUS_PER_RANK if self.cpus_per_rank == "node" else self.cpus_per_rank
 
 

@@ -26,7 +26,8 @@ def detokenise(pieces: str, corpus: CorpusSpec) -> str:
 def join_line(pieces: str, method: str, tokenise: str, language: str) -> str:
     """Join pieces into a line of text: undo the subword method, then the tokenisation.
 
-    `method` is sentencepiece or subword_nmt. `tokenise` is a value of a corpus file.
+    `method` is sentencepiece or subword_nmt. `tokenise` is the value of that key in the
+    YAML file of the corpus.
     """
     line = join_pieces(pieces) if method == "sentencepiece" else remove_marks(pieces)
     return line if tokenise == "none" else detokenize_line(line, language)

@@ -49,7 +49,8 @@ _REFUSALS = (
 
 def with_node_cpus(cluster: ClusterSpec) -> ClusterSpec:
     """Return the cluster with `cpus_per_rank: node` as a number: the CPUs of its partition's
-    smallest node over the ranks of a node. Without an answer of sinfo the key stays.
+    smallest node, divided by the ranks of a node. If sinfo does not answer, the value stays
+    `node`.
     """
     if cluster.cpus_per_rank != "node":
         return cluster

@@ -222,7 +222,8 @@ def check_form(
     """Check that the form of the lines does not decide their score. `paths` are the two files.
 
     Raises:
-        ScoreError: with the matches as they are and without the form, and the next step.
+        ScoreError: the message states how many words match the references before and after the form
+            is undone, and the next step.
     """
     fault = find_form_fault(hypotheses, references, language=language, is_as_given=is_as_given)
     if fault is None:
