@@ -2,8 +2,7 @@
 
 The hours are estimated by a formula. For GPUs the estimate is a range. If the results folder has
 finished trainings on the same kind of device and in the same precision, the estimate is scaled by
-their hours. `--config precision=bf16` plans
-all systems in bf16.
+their hours. `--config precision=bf16` plans all systems in bf16.
 
 Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster,
 --config cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster

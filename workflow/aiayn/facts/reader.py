@@ -135,9 +135,9 @@ class _Reader:
         form_of_line = line.translate(None, b"0123456789")
         if form_of_line in self._inner_forms:
             section = self._of_program("train", number)
-            section.last_line = number
-            _keep_time(section, number, line)
             if section.first_update is not None and (section.num_inner + 1) % section.sample_step:
+                section.last_line = number
+                _keep_time(section, number, line)
                 update = UPDATE.search(line)
                 _count_inner(section, number, int(update[1]) if update else 0)
                 return

@@ -2,9 +2,9 @@
 the record of the finished run.
 
 It does not import torch, and uses only the protocol `Launcher`. A run is done when rank 0 has
-written `<run folder>/done.json`. All other events are in attempts.jsonl. The
-driver learns only from the launcher's queue whether a job waits or runs, never from a file. A
-driver that is killed leaves its job running. The next driver waits for that job.
+written `<run folder>/done.json`. All other events are in attempts.jsonl. The driver learns only
+from the launcher's queue whether a job waits or runs, never from a file. A driver that is killed
+leaves its job running. The next driver waits for that job.
 """
 
 import contextlib
