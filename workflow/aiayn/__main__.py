@@ -1,4 +1,4 @@
-"""Runs `aiayn VERB`: imports a verb's module only when it is called, and turns errors into exit
+"""Runs `aiayn VERB`: imports the module of the verb that is called, and turns errors into exit
 codes.
 
 Exit codes: 0 done, 1 the input is wrong or a check failed, 2 wrong usage, 3 a run failed, 4 the
@@ -88,18 +88,22 @@ def build_parser(verb: str) -> VerbParser:
     A verb's module imports what takes long (pandas, scipy, torch) inside its functions, so that
     `--help` and a mistyped flag are answered at once.
     """
+    # Wings are read only for a verb that is not in the core.
     name = f"aiayn.cli.{verb}" if verb in CORE_VERBS else module_of_verb(verb)
     module = importlib.import_module(str(name))
     parser = VerbParser(
         prog=f"aiayn {verb}",
+        # The docstring of the module is the text of --help.
         description=reflowed(module.__doc__ or ""),
         epilog=f"example:\n  {module.EXAMPLE}",
         formatter_class=help_format,
     )
+    # The first line is enough for an error message.
     parser.example = module.EXAMPLE.partition("\n")[0]
     add_flags(parser, module.Flags)
+    # argparse keeps a group of flags that exclude each other on one line, however long it is.
     usage = parser.format_usage()
-    if max(map(len, usage.split("\n"))) > text_width():  # argparse keeps a group on one line
+    if max(map(len, usage.split("\n"))) > text_width():
         lines = wrapped(" ".join(usage.split()), "", "  ")
         parser.usage = "\n".join(lines).removeprefix("usage: ")
     # `completion` needs all parsers, and may not import this module, which is above it.
@@ -142,17 +146,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             exit_code = _run(arguments)
-        except ConfigError as error:  # raised for a wing, before any verb runs
+        # Raised before a verb runs: a wing cannot be read, or a flag contains a password.
+        except ConfigError as error:
             _print_error("aiayn", str(error))
             exit_code = error.exit_code
+        # Flushed here, because Python itself flushes too late to catch an error: it would print
+        # `Exception ignored ... BrokenPipeError`.
         finally:
-            print(end="", flush=True)  # here: at its own end Python would report a broken pipe
+            print(end="", flush=True)
     except BrokenPipeError:
+        # The pipe of a child process can break, too. That is a mistake in the program.
         if not _is_unread():
             raise
         _discard_output()
         return exit_code or EXIT_UNREAD
-    except OSError as error:  # a full disk below a redirected output
+    # The flush failed: standard output is a file on a full disk.
+    except OSError as error:
         _discard_output()
         if exit_code == 0:
             _print_error("aiayn", f"standard output: {error.strerror}; it is incomplete")
@@ -167,10 +176,12 @@ def _discard_output() -> None:
 
 def _is_unread() -> bool:
     """Return whether standard output is a pipe that its reader has closed."""
+    # Standard output is an object in memory in some tests and notebooks.
     try:
         number = sys.stdout.fileno()
-    except OSError:  # no file at all
+    except OSError:
         return False
+    # poll reports the end of the reader by ERR or HUP, without writing anything.
     poll = select.poll()
     poll.register(number, select.POLLOUT)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
@@ -182,6 +193,7 @@ def _print_error(program: str, text: str) -> None:
 
 def _run(arguments: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    # First of all, because records, logs and error messages repeat the command line.
     for argument in arguments:
         require_no_password(argument, "the command line")
     if arguments[:1] == ["help"]:  # `help VERB` is `VERB --help`
@@ -193,13 +205,14 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(_version())
         return 0
     verb = arguments[0]
-    # The core is asked first, so that its verbs work although a wing is broken.
+    # `verbs()` reads the wings. A verb of the core is found without it, and works although the file
+    # of a wing is broken.
     if verb not in CORE_VERBS and verb not in verbs():
         hint = did_you_mean(verb, verbs(), f"expected one of {', '.join(verbs())}")
         _print_error("aiayn", f"no verb {verb!r}; {hint}")
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    # fairseq's progress belongs in a training's log.
+    # The log of a training has fairseq's progress. The other verbs show only its warnings.
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     return _call(verb, build_parser(verb).parse_args(arguments[1:]))
 
@@ -218,12 +231,14 @@ def _call(verb: str, parsed: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         text = _explain_missing_package(error, verb)
         exit_code = 1
-        if not text:  # a module of ours: a mistake of the program
+        # No extra has the module, so it is one of ours: the program has a mistake.
+        if not text:
             raise
     except KeyboardInterrupt:
         text = "interrupted"
         exit_code = EXIT_INTERRUPTED
     except OSError as error:
+        # `main` ends without a message if the reader of the output, such as `head`, has ended.
         if isinstance(error, BrokenPipeError) and _is_unread():
             raise
         text = _explain_os_error(error)
@@ -236,6 +251,7 @@ def _explain_missing_package(error: ModuleNotFoundError, verb: str) -> str:
     """Return the command that installs what is missing, or "" if no extra has it."""
     from aiayn.paths import install_command
 
+    # The error may be about a submodule: `torch.cuda` is in the package torch.
     package = (error.name or "").partition(".")[0]
     extra = EXTRA_BY_MODULE.get(package, "")
     if not extra:
@@ -247,10 +263,11 @@ def _explain_missing_package(error: ModuleNotFoundError, verb: str) -> str:
 
 
 def _explain_os_error(error: OSError) -> str:
-    """Return the file, what the system says of it and, if its disk is full, what is free there."""
+    """Return the file, the message of the system and, if the disk is full, its free space."""
     text = f"{error.filename or 'standard output or a temporary file'}: {error.strerror or error}"
     if error.filename and error.errno in (errno.ENOSPC, errno.EDQUOT):
         folder = Path(error.filename).absolute()
+        # The file or its folder may not exist yet. The nearest existing folder is on the same disk.
         while not folder.is_dir():
             folder = folder.parent
         free_mb = shutil.disk_usage(folder).free / 1e6
@@ -259,7 +276,7 @@ def _explain_os_error(error: OSError) -> str:
 
 
 def _version() -> str:
-    """Return version, commit and folder: what a report of a fault needs."""
+    """Return version, commit and folder, for bug reports."""
     import importlib.metadata
 
     from aiayn.provenance import commit_label
@@ -269,13 +286,17 @@ def _version() -> str:
 
 
 def _check_record_path(record: Path | None) -> None:
-    """Require that no output has the name of the record: they have other suffixes."""
+    """Require that a record is a .json file. Outputs next to it have the same name with a different
+    suffix.
+    """
     if record is not None and record.suffix != ".json":
         raise UsageError(f"--record {record}: expected a name that ends in .json; outputs do not")
 
 
 def _require_workflow(verb: str) -> None:
-    """Require for a stage that a workflow is here: its config may be changed, the package's not."""
+    """Require that a config exists and, for a stage, that it is not the config inside the package,
+    which users do not edit.
+    """
     from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PACKED_WORKFLOW
 
     if not CONFIG_FOLDER.is_dir():

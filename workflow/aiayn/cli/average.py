@@ -34,15 +34,18 @@ def run(args: Flags) -> None:
 
 
 def average_run(train_path: Path, runs_folder: Path, last: int, record_path: Path) -> None:
-    """Average the last checkpoints of the training of a record, and write the average's record."""
+    """Average the last `last` checkpoints of a recorded training, and write the record."""
     from aiayn.train.average import average_checkpoints
 
     train = read_train_record(train_path, runs_folder)
+    # Results may have been copied here without the folder of runs, which has the checkpoints.
     if not train.run_folder.is_dir():
         raise CheckpointError(
             f"{train_path}: no folder {train.run_folder}, expected there with the checkpoints; "
             "name the folder that holds the run with --runs-folder"
         )
     record = average_checkpoints(train, last=last, record_path=record_path)
+    # `average_checkpoints` gets the content of the record. Only here the path of its file is known,
+    # and the provenance lists it as the input.
     provenance = gather_provenance([train_path], stage="average")
     write_record(msgspec.structs.replace(record, provenance=provenance), record_path)

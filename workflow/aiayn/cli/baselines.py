@@ -36,6 +36,7 @@ def run(args: Flags) -> None:
     )
 
     raw = read_record(args.raw, RawCorpus, "--raw")
+    # Refused by the number in the record, before millions of lines are read.
     require_few_pairs(raw.pair_by_split["train"].num_lines, raw.corpus)
     corpus = read_corpus(raw.corpus)
     if args.testset not in raw.pair_by_split:
@@ -43,12 +44,15 @@ def run(args: Flags) -> None:
         raise CorpusError(f"{args.raw}: no test set {args.testset!r}; {raw.corpus} has {testsets}")
 
     def sides(split: str) -> list[list[str]]:
+        # Raises if a file was edited since fetch: the numbers would not be those of the corpus.
         paths = unchanged_paths(raw.pair_by_split[split])
         return [list(read_lines(paths[language])) for language in corpus.languages]
 
     sources, references = sides(args.testset)
     train_sources, train_targets = sides("train")
+    # The BLEU of a copy is above 0, because names and numbers are the same in both languages.
     translations = {"copy": sources}
+    # Only the corpora of the demo have a dictionary. It has one translation for each English word.
     if isinstance(corpus.source, ShippedSource) and corpus.source.dictionary is not None:
         path = CONFIG_FOLDER / "corpora" / corpus.source.dictionary
         entries = [entry.partition("\t") for entry in read_lines(path)]
@@ -59,6 +63,8 @@ def run(args: Flags) -> None:
         name: score_hypotheses(
             translated,
             references,
+            # A corpus that is published as tokens is scored as it is: its plain text does not
+            # exist.
             metrics=default_metrics(corpus.target_language, corpus.is_segmented),
             target_language=corpus.target_language,
             testset=args.testset,

@@ -1,7 +1,7 @@
 """Turn text into fairseq's data-bin, the folder `data-bin/` next to the record.
 
-Text in words needs the record of its subword models (--segmented). Text that others have segmented
-already (`segmented` in the corpus file) does not: give the record of fetch as --text.
+Text in words needs the record of its subword models (--segmented). Text that was published already
+segmented (`segmented` in the corpus file) does not: give the record of fetch as --text.
 """
 
 from pathlib import Path
@@ -41,6 +41,7 @@ class Flags:
 def run(args: Flags) -> None:
     """Binarize and write the record."""
     spec = read_corpus(args.corpus)
+    # A second segmentation would split the pieces of a segmented corpus again.
     if spec.is_segmented != (args.segmented is None):
         state = (
             "in pieces: omit --segmented"
@@ -48,6 +49,8 @@ def run(args: Flags) -> None:
             else "in words: give --segmented RECORD"
         )
         raise UsageError(f"corpus {spec.name}: its text comes {state}")
+    # The stage `clean` is left out for a segmented corpus. Its text comes from fetch, which writes
+    # a different type of record.
     text = (
         read_record(args.text, RawCorpus, "--text")
         if spec.is_segmented
@@ -66,7 +69,9 @@ def run(args: Flags) -> None:
         segmented = read_record(args.segmented, SegmentedText, "--segmented")
         records["--segmented"] = segmented
         require_fitting(records, spec.name)
+        # A new dict, because mypy does not accept a dict of encoders of a more specific type.
         encoder_by_language = {**load_encoders(segmented)}
+        # Both languages have the same file if the model is joint. The provenance lists it once.
         model_paths = list(dict.fromkeys(segmented.model_path_by_language.values()))
     record = binarize_corpus(
         spec,

@@ -30,5 +30,6 @@ class Flags:
 
 def run(args: Flags) -> None:
     """End the run, and say what was saved."""
+    # The queues are an argument below, because `aiayn.runs` must not import the launchers.
     run_folder = find_run_folder(args.runs_folder, args.run)
     print(cancel_run(run_folder, QUEUES, timeout_seconds=args.timeout_seconds))

@@ -28,6 +28,7 @@ def run(args: Flags) -> int:
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder; name a folder of results or runs")
     num_faults = 0
+    # Printed as they are found, because the digests of many checkpoints take minutes.
     for fault in check_folder(folder, counts, with_scores=args.scores):
         print(fault)
         num_faults += 1

@@ -31,7 +31,9 @@ def run(args: CompletionArguments) -> None:
 
     parser = argparse.ArgumentParser(prog="aiayn")
     parser.add_argument("--version", action="store_true", help="print version and commit")
+    # shtab completes a single parser, but `aiayn` has one parser for each verb.
     choices = parser.add_subparsers()
     for verb, own_parser in args.make_parsers().items():
+        # The parent already has --help. argparse refuses to add the same flag twice.
         choices.add_parser(verb, parents=[own_parser], add_help=False, help=verb)
     print(shtab.complete(parser, shell=args.shell))

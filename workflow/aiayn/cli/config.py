@@ -14,7 +14,7 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
 
     Raises:
         UsageError: if a change is not of the form KEY=VALUE.
-        ConfigError: naming the file, if a key or value is wrong.
+        ConfigError: with the file, if a key or value is wrong.
     """
     if not changes:
         return read_scale(path)
@@ -33,4 +33,5 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
                 f"--config {change}: expected KEY=VALUE, such as updates=1000 or only=base:1"
             )
         values[key] = value
+    # Errors then show the flag, too, because the wrong value may be in it and not in the file.
     return convert_scale(values, f"{path} with --config {' '.join(changes)}")

@@ -60,8 +60,8 @@ def run(args: Flags) -> None:
 
 
 def searched_as(decoding: DecodingSpec, testset: str) -> DecodingSpec:
-    """Return the search settings for a test set. The test set's name may contain an alpha that
-    replaces the system's.
+    """Return the search settings for a test set. If its name ends in an alpha (`val-alpha1.4`),
+    this alpha replaces the alpha of the system.
     """
     alpha = split_alpha(testset)[1]
     if alpha is None:
@@ -81,17 +81,19 @@ def decode_testset(
 ) -> None:
     """Translate a test set with a recorded average, and write lines and record.
 
-    `searched` is the test set. It may contain an alpha, which replaces the alpha of `decoding`.
+    `searched` is the test set, perhaps with an alpha (`val-alpha1.4`) for the alpha of `decoding`.
     """
     import torch
 
     from aiayn.decode.decode import Translator, decode_split
     from aiayn.train.device import resolve_device
 
+    # By default torch takes all cores, which other jobs of Snakemake use at the same time.
     torch.set_num_threads(threads)
     checkpoint = read_record(checkpoint_path, CheckpointRecord, "--checkpoint")
     data = read_record(binarized_path, BinarizedCorpus, "--binarized")
     require_fitting({"--checkpoint": checkpoint, "--binarized": data})
+    # The data-bin has the test set under its own name, without the alpha.
     testset, _ = split_alpha(searched)
     split = require_recorded_split(data, testset)
     decoding = searched_as(decoding, searched)
@@ -102,7 +104,10 @@ def decode_testset(
 
     text_path = record_path.with_suffix(".txt")
     pieces_path = record_path.with_suffix(".pieces.txt")
+    # The pieces are kept next to the text: detokenising loses where the model split a word.
     pieces = [" ".join(hypothesis.pieces) for hypothesis in hypotheses]
+    # The old record is removed before the files are replaced. So a record never describes the
+    # translations of a different search.
     with replace_outputs_on_success(record_path) as folder:
         write_lines(pieces, folder / pieces_path.name)
         write_lines((detokenise(line, corpus) for line in pieces), folder / text_path.name)
@@ -115,6 +120,7 @@ def decode_testset(
         path=text_path,
         pieces_path=pieces_path,
         num_lines=len(hypotheses),
+        # `aiayn check` and `aiayn evaluations` find a changed file by these digests.
         hypotheses_sha256=file_sha256(text_path),
         pieces_sha256=file_sha256(pieces_path),
         beam_size=decoding.beam_size,

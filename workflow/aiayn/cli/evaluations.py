@@ -80,9 +80,10 @@ class Flags:
 
 
 class _EvaluationStage(NamedTuple):
-    """A stage of an evaluation: its record, with the inputs and the function that make it.
+    """A stage of an evaluation: the path of its record, the input files, and the function that
+    makes it.
 
-    `fits` says whether a record has the present settings.
+    `fits` returns whether an existing record has the present settings.
     """
 
     verb: str
@@ -95,22 +96,24 @@ class _EvaluationStage(NamedTuple):
     def is_current(self) -> bool:
         """Return whether the record exists and is up to date.
 
-        An average of an earlier version does not state its input. Then it must be the newer file.
-        The checkpoint of an average is not checked here, but in `_is_average_due`.
+        The record of an average of an earlier version does not list its inputs. It then must be
+        newer than they are. The checkpoint of an average is checked in `_is_average_due`.
         """
         try:
             record = read_record(self.path, self.record_type)
+        # A record that is absent, torn or of an earlier schema is made again.
         except RecordError:
             return False
         # A record of an earlier version does not state its number, which was the first one.
         version = record.provenance.stage_version or EVALUATION_VERSIONS[self.verb]
         if version != STAGE_VERSIONS[self.verb] or not self.fits(record):
             return False
+        # Digests without paths: in a copied folder the same inputs have other paths.
         recorded = sorted(record.provenance.input_sha256_by_path.values())
         if recorded:
             is_of_inputs = recorded == sorted(map(file_sha256, self.input_paths))
         else:
-            # As Snakemake decides, by times, because this record states no digest.
+            # Without digests the times of the files decide, as they do in Snakemake.
             newest = max(path.stat().st_mtime_ns for path in self.input_paths)
             is_of_inputs = self.path.stat().st_mtime_ns >= newest
         if not is_of_inputs or isinstance(record, CheckpointRecord):
@@ -123,9 +126,10 @@ def run(args: Flags) -> None:
 
     Raises:
         UsageError: if an evaluation is misspelt, or --record is not the training's place.
-        EvaluationError: naming the evaluations that failed, after the others were made.
+        EvaluationError: if evaluations failed, with their names. All others have been made.
     """
     train = read_train_record(args.train, args.runs_folder)
+    # An evaluation with a perplexity is in both flags, because it is decoded, too.
     evaluation_names = list(dict.fromkeys([*args.decode, *(args.perplexity or ())]))
     _check_names(args, train, evaluation_names)
     paths: list[Path] = []
@@ -141,13 +145,14 @@ def run(args: Flags) -> None:
         paths.append(averaged.path)
         for word, stages in stages_by_word.items():
             paths += [stage.path for stage in stages]
-            # Its average failed, so nothing of it can be made.
+            # Its average has failed. Without the checkpoint no stage can run.
             if word in message_by_word:
                 continue
             with _noted(message_by_word, [word]):
                 for stage in stages:
                     if not stage.is_current():
                         _make(stage, word)
+    # Without the list the rule has failed, so Snakemake calls the same command next time.
     if message_by_word:
         messages = "; ".join(dict.fromkeys(message_by_word.values()))
         raise EvaluationError(
@@ -184,6 +189,7 @@ def _average_stage(args: Flags, train: TrainRecord, average: str) -> _Evaluation
     last = num_averaged(average)
     updates = [model.update for model in train.models[-last:]]
     training = (train.corpus, train.system, train.seed)
+    # The fifth folder above `results/<scale>/evaluations/<corpus>/<system>/seed1.json`.
     path = average_record(args.record.parents[4], args.scale, *training, average)
     return _EvaluationStage(
         "average",
@@ -191,6 +197,7 @@ def _average_stage(args: Flags, train: TrainRecord, average: str) -> _Evaluation
         CheckpointRecord,
         [args.train],
         partial(average_run, args.train, args.runs_folder, last, path),
+        # A training for more updates has the same path, but a different run and other checkpoints.
         lambda record: (record.run, record.averaged_updates) == (train.run, updates),
     )
 
@@ -206,7 +213,8 @@ def _stages(
         seed=train.seed,
         average=average,
         testset=testset,
-        role="",  # decides which tables use it, and no path
+        # Both decide which tables show the evaluation, and do not occur in paths.
+        role="",
         language_pair="",
     )
     record_path = partial(
@@ -217,6 +225,8 @@ def _stages(
     measure = partial(measure_testset, device=args.device, threads=args.threads)
     if word in args.decode:
         decoding = read_system(train.system, args.scale).decoding
+        # The settings of the search are not an input file, so the digests do not show that they
+        # changed.
         signature = searched_as(decoding, testset).signature
         path = record_path(verb="decode")
         yield _EvaluationStage(
@@ -236,6 +246,7 @@ def _stages(
             on_testset[:2],
             partial(measure, *on_testset, path),
         )
+    # The score comes last. Its input is the record of decode above.
     if word in args.decode:
         inputs = (record_path(verb="decode"), args.raw)
         path = record_path(verb="score")
@@ -262,6 +273,7 @@ def _is_average_due(
     # Scores need only translations, which may have been copied without the checkpoint.
     if all(stage.verb == "score" or stage.is_current() for stage in stages):
         return False
+    # Imported only here: reading a checkpoint needs torch, and most calls find everything done.
     from aiayn.train.checkpoints import checkpoint_problem
 
     return checkpoint_problem(record.path, record.tensors_sha256) != ""
@@ -269,7 +281,8 @@ def _is_average_due(
 
 def _make(stage: _EvaluationStage, word: str) -> None:
     logger.info(f"{word}: {stage.verb}")
-    if stage.verb != "score":  # which needs no engine
+    # A score needs neither torch nor fairseq, and may be made where they are not installed.
+    if stage.verb != "score":
         with engine_import():
             import aiayn.decode.decode
             import aiayn.train.average  # noqa: F401 -- the verbs import them again
@@ -278,8 +291,8 @@ def _make(stage: _EvaluationStage, word: str) -> None:
 
 @contextlib.contextmanager
 def _noted(message_by_word: dict[str, str], words: Sequence[str]) -> Iterator[None]:
-    """Record an error of the block for each of its evaluations, as last5/demo_test, and go on, so
-    that the other evaluations are made.
+    """Catch an error of the block, log it, and store its message for each evaluation in `words`,
+    such as `last5/demo_test`. The caller then goes on with the other evaluations.
 
     An error about a package that is not installed is raised: `aiayn` shows what to install.
     """
@@ -288,6 +301,8 @@ def _noted(message_by_word: dict[str, str], words: Sequence[str]) -> Iterator[No
     except ModuleNotFoundError:
         raise
     except Exception as error:
+        # The message of our own errors and of the system is enough. Any other error is a mistake in
+        # the program, and its traceback is logged.
         is_explained = isinstance(error, AiaynError | OSError)
         message = str(error) if is_explained else f"{type(error).__name__}: {error}"
         logger.error(f"{', '.join(words)}: {message}", exc_info=not is_explained)

@@ -5,9 +5,9 @@
         num_processes: int = flag("processes for chunks of text (default: 1)", "N", default=1,
         type=positive)
 
-A field's name is the flag's, with hyphens. Its type says how the text is read: `bool` is a switch,
-a `Literal` has the choices, `list[...]` takes several values. Any other field is required if it has
-neither a default nor `| None`.
+The flag has the name of the field, with hyphens. The type of the field decides how the text is
+parsed: `bool` is a switch, a `Literal` lists the choices, `list[...]` takes several values. Any
+other field is required if it has neither a default nor `| None`.
 """
 
 import argparse
@@ -28,11 +28,12 @@ Device = Literal["auto", "cpu", "cuda"]
 def flag(help: str, metavar: str | None = None, **keywords: Any) -> Any:
     """Return the declaration of a flag, as the value of a field of any type.
 
-    `keywords` are those of argparse's `add_argument`. `add_flags` reads three more. `is_positional`
-    makes the flag a positional argument. `heading` is the heading in --help for this flag and the
-    flags after it. `excludes` is a word: of all flags with the same word, exactly one must be
-    given.
+    `keywords` are arguments of argparse's `add_argument`, and three more that `add_flags` reads.
+    `is_positional` makes the flag a positional argument. `heading` is the heading in --help for
+    this flag and the flags after it. `excludes` is the name of a group: exactly one flag of each
+    group must be given.
     """
+    # argparse refuses a metavar for a switch, even the value None.
     titles = {"metavar": metavar} if metavar else {}
     return {"help": help, **titles, **keywords}
 
@@ -48,24 +49,30 @@ class VerbParser(argparse.ArgumentParser):
         """Print what is wrong and what to type instead, and end with exit code 2."""
         sentence = message.removeprefix("argument ")
         advice = f"see `{self.prog} --help`"
+        # What follows the first colon, as in `unrecognized arguments: --sead 2`.
         arguments = re.findall(r"\S+", message.partition(": ")[2])
-        # argparse has no codes for its errors, so they are told apart by its sentences.
+        # argparse has no codes for its errors, so they are distinguished by its sentences, such as
+        # `the following arguments are required: RUN, --corpus`.
         if message.startswith("the following arguments are required"):
             actions = {title: action for action in self._actions for title in _titles(action)}
             missing = [title.rstrip(",") for title in arguments]
             sentence = "; ".join(f"{title} is missing ({actions[title].help})" for title in missing)
             advice = f"for example: {self.example}"
+        # `one of the arguments --configfile --from-logs is required`: a group of `excludes`.
         elif names := re.fullmatch(r"one of the arguments (.*) is required", message):
             sentence = f"one of {', '.join(names[1].split())} is missing"
             advice = f"for example: {self.example}"
         elif message.startswith("unrecognized arguments"):
+            # Only the first is explained: what follows an unknown flag is usually its value.
             choices = [title for action in self._actions for title in action.option_strings]
             hint = did_you_mean(arguments[0], choices, advice)
             kind = "no such flag" if arguments[0].startswith("-") else "one value too many"
             sentence = f"{arguments[0]}: {kind}"
             advice = hint
         elif choice := re.fullmatch(r"(.*): invalid choice: (.*) \(choose from (.*)\)", sentence):
-            choices = choice[3].replace("'", "").split(", ")  # Python 3.11 quotes them
+            # `--device: invalid choice: 'gpu' (choose from 'auto', 'cpu', 'cuda')`, as Python 3.11
+            # quotes the choices. Later versions do not quote them.
+            choices = choice[3].replace("'", "").split(", ")
             sentence = f"{choice[1]}: {choice[2]}; expected one of {', '.join(choices)}"
             advice = did_you_mean(choice[2].strip("'"), choices, advice)
         print(
@@ -87,13 +94,17 @@ def help_format(prog: str) -> argparse.HelpFormatter:
 
 def add_flags(parser: argparse.ArgumentParser, flags: type) -> None:
     """Add the flags that a class declares to a parser."""
+    # The common base class of a parser and its groups, for which argparse has no public name.
     section: argparse._ActionsContainer = parser
     group_by_word: dict[str, argparse._ActionsContainer] = {}
     # Annotations keep the order of the class, which is the order in --help.
     for name, hint in get_type_hints(flags).items():
+        # A copy, because verbs share declarations such as RUN and DEVICE, and three keys are
+        # removed.
         declared = dict(getattr(flags, name))
         heading, word = declared.pop("heading", ""), declared.pop("excludes", "")
         is_positional = declared.pop("is_positional", False)
+        # argparse refuses the keyword `required` for a positional value.
         keywords = _keywords_of_type(hint, is_positional or "default" in declared) | declared
         title = name if is_positional else f"--{name.replace('_', '-')}"
         # A heading holds for the flags after it, up to the next heading.
@@ -101,18 +112,20 @@ def add_flags(parser: argparse.ArgumentParser, flags: type) -> None:
             section = parser.add_argument_group(heading)
         if word and word not in group_by_word:
             group_by_word[word] = section.add_mutually_exclusive_group(required=True)
+        # A positional value is optional in argparse only by its number of values.
         if is_positional and NoneType in get_args(hint):
             keywords["nargs"] = "?"
         group_by_word.get(word, section).add_argument(title, **keywords)
 
 
 def _keywords_of_type(hint: Any, is_given: bool) -> dict[str, Any]:
-    """Return the keywords of `add_argument` that follow from a field's type. `is_given` means that
-    argparse already requires the flag, or that it has a default.
+    """Return the keywords of `add_argument` that follow from a field's type. `is_given` is true for
+    a positional value, which argparse requires by itself, and for a flag with a default.
     """
     if hint is bool:
         return {"action": "store_true"}
     is_optional = NoneType in get_args(hint)
+    # The arguments of `Path | None` are (Path, NoneType).
     kind = get_args(hint)[0] if is_optional else hint
     keywords: dict[str, Any] = {}
     if get_origin(kind) is list:
@@ -122,6 +135,8 @@ def _keywords_of_type(hint: Any, is_given: bool) -> dict[str, Any]:
         keywords = {"required": True}
     if get_origin(kind) is Literal:
         return {**keywords, "choices": get_args(kind)}
+    # With `type=float` the message is `invalid float value: '26,9'`, which does not say what to
+    # type.
     return {**keywords, "type": decimal_number if kind is float else kind}
 
 
@@ -131,7 +146,9 @@ def whole_number(text: str, *, least: int = 0, most: int = 10**9) -> int:
     Raises:
         ArgumentTypeError: if the text is not a whole number from `least` to `most`.
     """
+    # `int` also accepts signs, blanks and underscores. Above 4,300 digits it raises its own error.
     if not text.isdecimal() or len(text) > 18 or not least <= int(text) <= most:
+        # The upper bound is shown only to a user whose number is too large.
         bounds = f"{least} to {most}" if text.isdecimal() and text > "0" else f"{least} or more"
         raise argparse.ArgumentTypeError(f"{text[:30]!r}: expected a whole number of {bounds}")
     return int(text)
@@ -146,6 +163,7 @@ def decimal_number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
+        # A decimal comma, as in German and French: `26,9`.
         with_point = text.replace(",", ".", 1)
         is_comma = re.fullmatch(r"-?\d+,\d+", text)
         hint = f"write a decimal point: {with_point}" if is_comma else "such as 26.9"
@@ -158,8 +176,8 @@ def positive(text: str) -> int:
 
 
 def seed(text: str) -> int:
-    """Parse a seed. Its limit is lower than 2^32, because fairseq adds the number of the epoch and
-    the sum has 32 bits.
+    """Parse a seed, which is less than 2^31. fairseq adds the number of the epoch to it, and the
+    sum must fit into 32 bits.
     """
     return whole_number(text, most=2**31 - 1)
 
@@ -171,6 +189,7 @@ def num_threads(text: str) -> int:
     return whole_number(text, least=1, most=1024)
 
 
+# Flags of several verbs, so that a flag has the same text and default in all of them.
 RUN = flag("a run's name, or any unique beginning of it", "RUN", is_positional=True)
 RUNS_FOLDER = flag("folder of runs (default: runs)", "FOLDER", default=Path("runs"))
 RESULTS = flag("default: results", "FOLDER", default=RESULTS_FOLDER)
@@ -202,4 +221,5 @@ ARCHIVES_FOLDER = flag(
 
 def choose_archives(named: Path | None) -> Path:
     """Return the folder of archives: from the flag, else from the environment, else the default."""
+    # An empty variable counts as not set.
     return named or Path(os.environ.get(ARCHIVES_VARIABLE) or "results/archives")

@@ -1,8 +1,8 @@
 """Write the workflow into a folder: Snakefile, rules, config and profiles, to train with.
 
-In this folder and below it `snakemake` works as in a checkout, and the verbs read the config that
-is there, which you may change. This verb belongs to the installed package: a checkout has the
-workflow already.
+In this folder and below it `snakemake` works as in a checkout. The verbs read the config in this
+folder, which you may change. This verb is for the installed package: a checkout has the workflow
+already.
 """
 
 import shutil
@@ -32,11 +32,13 @@ def run(args: Flags) -> None:
             f"{CHECKOUT}: this checkout has the workflow already, and its verbs read its config;"
             " type `snakemake -n` in it, or clone it again"
         )
-    is_here = folder.absolute() == Path.cwd()  # it would be renamed below the shell
+    # The finished folder is renamed into place. The shell would stay in the replaced folder.
+    is_here = folder.absolute() == Path.cwd()
     if is_here or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         reason = "is the working directory" if is_here else "is not an empty folder"
         raise UsageError(f"{folder}: {reason}; nothing was written; name a new folder")
     with new_folder_on_success(folder) as partial_folder:
+        # The context manager has made the folder, in which copytree would fail by default.
         shutil.copytree(PACKED_WORKFLOW, partial_folder, dirs_exist_ok=True)
         # `snakemake --profile slurm` looks in the working directory.
         (partial_folder / "slurm").symlink_to("profiles/slurm")

@@ -37,7 +37,7 @@ def run(args: Flags) -> None:
 
 def _rows(kind: str) -> Iterator[tuple[str, str, str]]:
     pattern = {"systems": "systems/*/*.yaml", "corpora": "corpora/*.yaml", "scales": "*.yaml"}[kind]
-    # Read and not only listed: a file that cannot be read must not look usable.
+    # Each file is read, and not only listed: a file with a mistake must not look usable.
     for path in sorted(CONFIG_FOLDER.glob(pattern)):
         if kind == "systems" and path.parent.name in SCALES:
             system = read_system(path.stem, path.parent.name)
@@ -45,6 +45,7 @@ def _rows(kind: str) -> Iterator[tuple[str, str, str]]:
         elif kind == "corpora":
             corpus = read_corpus(path.stem)
             yield corpus.language_pair, corpus.name, ", ".join(corpus.testsets)
+        # hardware.yaml is next to the scales. It has the speeds of GPUs.
         elif kind == "scales" and path.stem != "hardware":
             scale = read_scale(path)
             config = f"workflow/config/{path.name}"

@@ -64,6 +64,7 @@ def measure_testset(
     from aiayn.decode.perplexity import SIGNATURE, perplexity
     from aiayn.train.device import resolve_device
 
+    # By default torch takes all cores, which other jobs of Snakemake use at the same time.
     torch.set_num_threads(threads)
     checkpoint = read_record(checkpoint_path, CheckpointRecord, "--checkpoint")
     data = read_record(binarized_path, BinarizedCorpus, "--binarized")
@@ -80,6 +81,8 @@ def measure_testset(
         unit="subword",
         num_tokens=measured.num_tokens,
         signature=SIGNATURE,
+        # Words of plain text do not depend on the subwords: from them the tables compute bits per
+        # word, which systems with different vocabularies have in common.
         num_words=sum(len(detokenise(line, corpus).split()) for line in measured.target_pieces),
         cross_attention_entropy=measured.cross_attention_entropy,
         bits_lost_uniform=measured.bits_lost_uniform,

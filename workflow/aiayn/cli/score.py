@@ -104,13 +104,13 @@ def print_output_scores(
     `references_name` is the name of the references in messages. `search` is the part of the
     signature that describes the beam search.
     """
-    from aiayn.data.sources.testsets import (
-        target_language_of,
-    )  # downloads, which the pipeline's scores never do
+    # Imported here, because this module can download, which the pipeline's scores never do.
+    from aiayn.data.sources.testsets import target_language_of
 
     target_language = target_language_of(args.language_pair)
     metrics = default_metrics(target_language, args.as_given)
     check_num_lines(output, len(references), references_name)
+    # On standard error: standard output has the scores, which a program may read as JSON.
     if output.kind != "lines":
         print(
             f"{output.path}: read as {output.kind}, {len(output.lines):,} lines in the order of the"
@@ -153,6 +153,7 @@ def _print_doubts(output: SystemOutput, references: Sequence[str]) -> None:
     doubts = find_doubts(output.lines, references)
     if output.has_several:
         doubts.append("sentences occur twice: two decodings in one file? The first one is scored")
+    # Warnings only: a doubt may also come from a bad translation, whose BLEU is right.
     for doubt in doubts:
         print(f"aiayn score: warning: {output.path}: {doubt}", file=sys.stderr)
 
@@ -161,6 +162,8 @@ def read_references(args: TextFlags, output: SystemOutput | None) -> tuple[list[
     """Return the reference lines and their name for messages. The references may be part of the
     system output.
     """
+    # References of a generate log are its T- lines, which may be missing: the log of a decoding
+    # without a target side has only S- and H- lines.
     if args.references is not None:
         file = read_output(args.references)
         if file.kind != "generate log":
@@ -174,6 +177,7 @@ def read_references(args: TextFlags, output: SystemOutput | None) -> tuple[list[
     if args.testset is not None:
         from aiayn.data.sources.testsets import public_references
 
+        # Without a file the references are downloaded, or read from the cache of sacreBLEU.
         return public_references(args.testset, args.language_pair), args.testset
     if output is not None and output.references is not None:
         return output.references, f"{output.path} (its T- lines)"

@@ -25,6 +25,7 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Print the state of runs."""
+    # A reason may quote a log or Slurm. Control characters in it must not reach the terminal.
     if args.run is None:
         statuses = read_statuses(list_run_folders(args.runs_folder), QUEUES)
         print(

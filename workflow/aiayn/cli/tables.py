@@ -31,6 +31,7 @@ from aiayn.paths import workflow_command
 from aiayn.spec.system import convert_scale
 from aiayn.terminal import json_text
 
+# For annotations only: loading `paper_tables` takes a second, which --help should not cost.
 if TYPE_CHECKING:
     from paper_tables.layout import Table
 
@@ -89,15 +90,18 @@ def run(args: Flags) -> None:
     if args.configfile is not None:
         scale = read_changed_scale(args.configfile, args.config)
     else:
+        # argparse has required one of the three sources, so --config-json was given.
         scale = convert_scale(args.config_json or {}, "--config-json")
     # Imported last: it takes a second, which a wrong config should not cost.
     from paper_tables.render.tables import make_tables
 
     rendered = make_tables(scale, args.results, so_far=args.so_far, queues=QUEUES)
+    # The terminal shows Table 2 only. The page and the folder of tables have all others.
     tables = [table for table in rendered.tables if table.name == "table2"]
     num_finished = rendered.num_finished
     summary = f"{num_finished} of {rendered.num_trainings} trainings finished"
     _print(args, tables, summary, [rendered.report_path])
+    # The page is written all the same, but without numbers of ours the command has failed.
     if num_finished == 0 and args.configfile is not None:
         command = workflow_command(scale.scale, args.configfile)
         raise TableError(f"{args.results / scale.scale}: no training has finished; {command}")
@@ -111,6 +115,7 @@ def _make_from_logs(args: Flags, folders: list[Path]) -> None:
     from paper_tables.logs.pages import make_tables_from_logs
 
     pages = make_tables_from_logs(folders, args.output or args.results / "from-logs")
+    # A file that cannot be read does not stop the others. It is a line on standard error.
     for fault in pages.faults:
         print(f"aiayn tables: {fault.text}", file=sys.stderr)
     for sentence in pages.not_read[:MAX_NOT_READ]:

@@ -88,14 +88,15 @@ def _chosen_cluster(args: Flags) -> ClusterSpec | None:
     """Return the cluster to train on, None for a launcher of this machine.
 
     Raises:
-        UsageError: if a cluster's launcher has no cluster, or another is to print what it would
-        submit.
-        ConfigError: if the cluster's file is at fault.
+        UsageError: if --cluster is missing for a launcher of a cluster, or if --dry-run is given
+            for a launcher of this machine.
+        ConfigError: if the cluster's file has a mistake.
     """
     if args.launcher in CLUSTER_LAUNCHERS:
         if args.cluster is None:
             needs = f"--launcher {args.launcher} needs a cluster"
             raise UsageError(f"{needs}; add `--cluster NAME`, a file of workflow/config/clusters")
+        # `cpus_per_rank: node` in a cluster's file becomes a number, which the request needs.
         from aiayn.launch.slurm.nodes import with_node_cpus
 
         return with_node_cpus(read_cluster(args.cluster))
@@ -130,6 +131,7 @@ def run(args: Flags) -> None:
     """Drive the training to its end, or print what would be submitted."""
     cluster = _chosen_cluster(args)
     data = None
+    # A dry run may come before the data. It shows the path that the workflow would use.
     binarized_path = args.binarized or corpus_record(
         Path("results"), args.scale, "binarize", args.corpus
     )
@@ -146,9 +148,12 @@ def run(args: Flags) -> None:
             )
         data = read_record(binarized_path, BinarizedCorpus, "--binarized")
         require_fitting({"--binarized": data}, args.corpus)
+        # A data-bin that changed since its record was written would train a different model under
+        # the same run name.
         from aiayn.data.text.binarize import require_recorded_data_bin  # loads numpy
 
         require_recorded_data_bin(data)
+    # The file of a cluster replaces both flags, which are for this machine only.
     num_ranks, threads_per_rank = args.num_ranks, args.threads_per_rank
     if cluster is not None:
         num_ranks, threads_per_rank = cluster.num_ranks, cluster.threads_per_rank
@@ -164,10 +169,12 @@ def run(args: Flags) -> None:
         num_models=args.num_models or num_kept(read_corpus(args.corpus).language_pair, args.system),
         num_ranks=num_ranks,
         threads_per_rank=threads_per_rank,
+        # The driver prints it when it ends early: the same command resumes the run.
         command=shlex.join(["aiayn", *sys.argv[1:]]),
     )
     _check_beginning(args, request.begins_from)
     if data is None or args.record is None:
+        # A dry run works before the text is prepared. All other checks read the data.
         check_precision(request, cluster)
         launcher = make_launcher(args.launcher, request, cluster)
         # The folder of the code is computed, but not written: a dry run changes nothing.
@@ -176,9 +183,8 @@ def run(args: Flags) -> None:
     if args.begin_from is not None:
         earlier = read_train_record(args.begin_from, args.runs_folder)
         request = begun_from(request, earlier, data)
-    if (
-        args.fresh or not request.folder.is_done()
-    ):  # a finished run needs no machine: its record is copied
+    # A finished run is not trained again, so the machine need not fit it. Its record is copied.
+    if args.fresh or not request.folder.is_done():
         check_evaluations(request, data, args.scale)
         check_feasible(
             request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster

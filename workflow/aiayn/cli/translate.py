@@ -22,6 +22,7 @@ from aiayn.errors import CorpusError
 from aiayn.runs.finished import FinishedRun, find_finished
 
 EXAMPLE = "echo 'The dog sees the cat.' | aiayn translate demo_en_de-base-seed1"
+# Sentences of a file that beam search translates as one batch.
 LINES_AT_ONCE = 64
 
 
@@ -36,9 +37,8 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Translate line by line at a terminal, many lines at once from a pipe."""
-    finished = find_finished(
-        args.results, args.run, args.average
-    )  # before the imports, which take seconds
+    # Before the imports, which take seconds: a misspelt name is reported at once.
+    finished = find_finished(args.results, args.run, args.average)
 
     from aiayn.decode.decode import Translator
     from aiayn.train.device import resolve_device
@@ -68,6 +68,7 @@ def run(args: Flags) -> None:
             line = text if args.plain else f"{hypothesis.score:.4f}\t{text}"
             if args.json:
                 line = json.dumps({"score": hypothesis.score, "translation": text})
+            # Flushed, so that a program behind a pipe gets a translation when it is made.
             print(line, flush=True)
 
 
@@ -78,8 +79,10 @@ def text_splitter(finished: FinishedRun, language: str) -> Callable[[str], str]:
     from aiayn.data.text.subword import load_encoders
 
     segmented = finished.segmented
+    # The corpus was published in pieces. Its subword model does not exist here.
     if segmented is None:
         return lambda line: line
+    # In the order of the stages: `clean` makes tokens, and `segment` learns subwords from them.
     prepare = preprocessor(segmented.tokenise, language)
     encoder = load_encoders(segmented)[language]
     return lambda line: encoder.pieces(prepare(line))
@@ -96,6 +99,7 @@ def text_joiner(finished: FinishedRun) -> Callable[[str], str]:
 
 def _read_input() -> Iterator[str]:
     """Yield the lines of standard input, split only at LF."""
+    # In text mode Python also ends a line at a bare CR. Translations would no longer match lines.
     for line_number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
         try:
             yield line.removesuffix(b"\n").decode("utf-8")
