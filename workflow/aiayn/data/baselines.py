@@ -1,8 +1,8 @@
 """Makes translations without training, which a trained system must beat.
 
-This module has two of the three baselines: replacing each word by a dictionary, which only the
-demo's corpora have, and returning the target side of the most similar training sentence. The third
-baseline copies the source.
+This module has two of the three baselines. The first looks up each word in a dictionary, which only
+the demo's corpora have. The second returns the target side of the most similar training sentence.
+The third baseline, a copy of the source, needs no code here.
 
 The similarity search keeps all training pairs in memory, with the words of their sources as a
 sparse matrix and `MAX_SIMILARITIES` numbers. Memory grows with the corpus, so a corpus of more than
@@ -26,7 +26,8 @@ def require_few_pairs(num_pairs: int, corpus: str) -> None:
     """Raise an error if a corpus has more training pairs than fit into memory.
 
     Raises:
-        ConfigError: naming the corpus, its number of pairs and the limit.
+        ConfigError: if there are too many pairs. The message contains the corpus, their number and
+            the limit.
     """
     if num_pairs > MAX_TRAIN_PAIRS:
         raise ConfigError(
@@ -36,7 +37,8 @@ def require_few_pairs(num_pairs: int, corpus: str) -> None:
 
 
 def translate_word_by_word(sources: Sequence[str], dictionary: Mapping[str, str]) -> list[str]:
-    """Return each source with its words replaced in place, from a dictionary of lower-case words.
+    """Return each source with each word replaced by its translation in a dictionary of lower-case
+    words. The order of words does not change.
 
     Punctuation and words that the dictionary lacks stay. If a source begins with a capital, its
     translation does, too.
@@ -52,6 +54,7 @@ def translate_word_by_word(sources: Sequence[str], dictionary: Mapping[str, str]
 def _count_words(lines: Sequence[str], index_by_word: Mapping[str, int]) -> scipy.sparse.csr_array:
     """Return each line's counts of known words, shape (num_lines, num_words)."""
     # Rows of a sparse matrix in its own format: no list of lists is kept.
+    # scipy's CSR format: the words of line i are word_indices[row_starts[i]:row_starts[i + 1]].
     row_starts, word_indices = [0], []
     for line in lines:
         source_words = _WORD.findall(line.lower())
@@ -61,6 +64,7 @@ def _count_words(lines: Sequence[str], index_by_word: Mapping[str, int]) -> scip
         (np.ones(len(word_indices)), word_indices, row_starts),
         shape=(len(lines), len(index_by_word)),
     )
+    # A word that occurs twice in a line has two entries, which are added here.
     counts.sum_duplicates()
     return counts
 
@@ -97,10 +101,13 @@ def nearest_training_sentence(
         for word in _WORD.findall(line.lower()):
             index_by_word.setdefault(word, len(index_by_word))
     train_counts = _count_words(train_sources, index_by_word)
+    # After `sum_duplicates` each line has one entry for each of its words, so entries count lines.
     num_lines_by_word = np.bincount(train_counts.indices, minlength=len(index_by_word))
     weights = np.log1p(len(train_sources) / num_lines_by_word)
     train_words = _unit_rows(train_counts, weights).T.tocsr()  # (num_words, num_train)
     nearest: list[int] = []
+    # The similarities of a source to all training sentences are a dense row, so only as many
+    # sources are compared at a time as fit into MAX_SIMILARITIES numbers.
     num_sources_at_a_time = max(1, MAX_SIMILARITIES // len(train_sources))
     for start in range(0, len(sources), num_sources_at_a_time):
         counts = _count_words(sources[start : start + num_sources_at_a_time], index_by_word)

@@ -18,9 +18,10 @@ _MAX_NAMES_SHOWN = 6
 
 
 def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, BinaryIO]]:
-    """Yield (name, stream) of each wanted member, in the archive's order.
+    """Yield (name, stream) of each wanted member (a file in the archive), in the archive's order.
 
-    A member whose name ends in `.gz` is unpacked. Read each stream before you ask for the next.
+    A member with a name that ends in `.gz` is unpacked. Read each stream before you request the
+    next, because a tar is read from front to back.
 
     Raises:
         CorpusError: if a wanted member is missing, is not a file, occurs twice, or needs a
@@ -30,6 +31,8 @@ def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Bin
     for written_name, stream in open_files(path):
         # Archives write the same name as `./a` or `a`.
         name = posixpath.normpath(written_name)
+        # Extracting such an archive would keep the last of the two, so it is not clear which one
+        # the recipe means.
         if name in wanted and name in names:
             raise CorpusError(f"{path}: holds {name!r} twice; expected one; fetch it again")
         names.append(name)
@@ -37,6 +40,8 @@ def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Bin
             with stream:
                 unpacked = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
                 yield name, cast(BinaryIO, unpacked)
+    # Only after the last member is it known that a member is missing: a tar has no table of
+    # contents.
     for name in wanted:
         if name not in names:
             num_others = len(names) - _MAX_NAMES_SHOWN
@@ -49,12 +54,16 @@ def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Bin
 
 
 def open_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield the names and streams of all files of an archive. Links and folders are passed over."""
+    """Yield the names and streams of all files of an archive. Links and folders in a tar are
+    skipped.
+    """
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
                 yield name, archive.open(name)
         return
+    # `r|*` reads from front to back and detects the compression. Random access would unpack a .tgz
+    # again and again.
     with tarfile.open(path, "r|*") as tar:
         for entry in tar:
             if (stream := tar.extractfile(entry) if entry.isreg() else None) is not None:

@@ -1,8 +1,9 @@
 """Downloads published files into a folder and verifies each by its checksum.
 
-The addresses are tried in turn. A file gets its name when it is verified. Until then it is
-`.<name>.<key>.partial`, which a later start continues. `key` is made from the checksum, so the
-bytes of two editions are never joined. A wrong file is renamed to `<name>.wrong`.
+The addresses are tried in turn. A download is written to `.<name>.<key>.partial`, which a later
+start continues. It gets its final name only after its checksum was verified. `key` is made from the
+checksum, so the bytes of two editions of a file are never joined. A wrong file is renamed to
+`<name>.wrong`.
 """
 
 import contextlib
@@ -30,17 +31,18 @@ _LOG = logging.getLogger(__name__)
 MIRROR_VARIABLE = "AIAYN_MIRROR"
 # The limit for a file of unknown size, in bytes. The largest file of WMT14 has 2.6e9.
 MAX_BYTES = 8_000_000_000
-# Below 1 kB a second over a whole minute a server is given up. The next start continues.
+# A server that sends less than 1 kB a second over a whole minute counts as dead. The next start
+# continues the download.
 MIN_BYTES_PER_SECOND = 1000
 SPEED_SECONDS = 60.0
 MAX_ATTEMPTS = 5  # in a row, at one address, without new bytes
 MAX_WAIT_SECONDS = 120.0
 CONNECT_TIMEOUT_SECONDS = 30.0
 READ_TIMEOUT_SECONDS = 60.0  # between two blocks, not for the whole file
-# Temporary errors; statmt.org answers 503 when it is busy.
+# Temporary errors. statmt.org answers 503 when it is busy.
 PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _BLOCK_BYTES = 1 << 20
-# The next attempt would end in the same way; such as a redirect to `file://`.
+# A further attempt would fail in the same way. An example is a redirect to `file://`.
 _LASTING_ERRORS = (
     requests.exceptions.InvalidSchema,
     requests.exceptions.InvalidURL,
@@ -80,11 +82,12 @@ class WrongFileError(FetchError):
 
 
 def named_mirror(mirror: str | None) -> str | None:
-    """Return the given mirror as a URL, otherwise the mirror of the environment, otherwise None. ''
-    counts as None.
+    """Return the URL of the mirror: the argument, or else the environment variable AIAYN_MIRROR, or
+    else None. '' counts as None.
 
-    A user name and a password are accepted in the environment's only, and are left out here, so
-    that no log and no record has them. `_mirror_credentials` finds them again.
+    Only the environment variable may contain a user name and a password. The returned URL does not
+    contain them, so they appear in no log and no record. `_mirror_credentials` reads them from the
+    variable again.
 
     Raises:
         ConfigError: if it is not a folder or a `file://`, `http://` or `https://` URL, or if the
@@ -95,6 +98,7 @@ def named_mirror(mirror: str | None) -> str | None:
     mirror = mirror or os.environ.get(MIRROR_VARIABLE) or None
     if mirror is None or urllib.parse.urlsplit(mirror).scheme in ("file", "http", "https"):
         return mirror and _without_credentials(mirror)
+    # A plain folder is also accepted, such as a copy on a shared disk.
     folder = Path(mirror).expanduser()
     if not folder.is_dir():
         raise ConfigError(
@@ -118,6 +122,8 @@ def _mirror_credentials(url: str) -> tuple[str, str] | None:
     mirror = os.environ.get(MIRROR_VARIABLE, "")
     parts = urllib.parse.urlsplit(mirror)
     base = _without_credentials(mirror).rstrip("/")
+    # Credentials are sent to the mirror only, never to a public address. The `/` keeps
+    # https://host.example from matching https://host.
     if parts.username is None or not url.startswith(f"{base}/"):
         return None
     return urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or "")
@@ -129,10 +135,12 @@ def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
 
     A file that is already in `folder` is preferred to a download. If an address does not deliver
     new bytes, it is tried again with exponential backoff: the waits double, and jitter shortens
-    each wait by up to a half. A server's Retry-After is obeyed, up to `MAX_WAIT_SECONDS`.
+    each wait by up to a half. If a server sends Retry-After, the wait is at least that long, up to
+    `MAX_WAIT_SECONDS`.
 
     Raises:
-        FetchError: with every address, its answer, and the next step.
+        FetchError: if no address delivers the file. The message contains every address, its answer,
+            and the next step.
     """
     reasons: list[str] = []
     # Files that are there already come first, so that a machine without a network needs none.
@@ -150,6 +158,7 @@ def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
             reasons.append(str(error))
             next_step = "; trying the next address" if file is not files[-1] else ""
             _LOG.warning("%s%s", error, next_step)
+    # The message shows the mirror that was used, because a wrong mirror is the likeliest mistake.
     mirror = os.environ.get(MIRROR_VARIABLE)
     now = f" (now {_without_credentials(mirror)})" if mirror else ""
     next_step = (
@@ -172,12 +181,14 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
         WrongFileError: with the file or its URL, the actual value and the expected value.
         FileNotFoundError: if the file does not exist.
     """
+    # A partial file has a hidden name, so messages about a download contain its URL.
     source = url or path
     num_bytes = path.stat().st_size
     if published.num_bytes not in (None, num_bytes):
         raise WrongFileError(
             f"{source}: {num_bytes} bytes, expected {published.num_bytes}: not the published file"
         )
+    # An empty checksum means that nobody published one. Then only the size was compared.
     algorithm, _, expected = published.checksum.partition(":")
     digest = sha256 = file_sha256(path)
     if not algorithm:
@@ -199,8 +210,11 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
 
 
 def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
-    """Return the verified file of a URL. A file of a `file://` URL is not copied."""
+    """Download and verify the file of a URL. The file of a `file://` URL is verified where it is,
+    and not copied.
+    """
     path = local_path(published.url)
+    # A mirror on a local disk needs no copy and no lock.
     if path is not None:
         try:
             return verify_file(path, published, published.url)
@@ -210,6 +224,7 @@ def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
     with _locked(folder / f".{published.name}.lock", published.name):
         with contextlib.suppress(FileNotFoundError, WrongFileError):
             return verify_file(folder / published.name, published)  # by another process meanwhile
+        # From here on, this process holds the lock, and the file is absent or wrong.
         partial_path = _partial_path(published, folder)
         url = published.url
         _receive(url, partial_path, published.num_bytes)
@@ -228,10 +243,12 @@ def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
 def _receive(url: str, partial_path: Path, num_bytes: int | None) -> None:
     """Append the missing bytes of an http(s) URL to a partial file, in several attempts if needed.
 
-    An attempt that brought new bytes is not counted as a failure, so even a server that drops every
-    connection is read to the end.
+    An attempt that received new bytes does not count as a failure, so even a server that drops
+    every connection is read to the end.
     """
     num_failures = 0
+    # The highest number of bytes so far shows whether an attempt made progress. A server that
+    # starts over may deliver fewer bytes than the last attempt.
     most_bytes = _num_bytes_of(partial_path)
     while True:
         try:
@@ -244,10 +261,13 @@ def _receive(url: str, partial_path: Path, num_bytes: int | None) -> None:
             if "NameResolutionError" in str(error) and not reached:  # no later attempt will do
                 host = urllib.parse.urlsplit(url).hostname
                 raise FetchError(f"{url}: no network: {host} is not found") from error
+            # This failure is the first after new bytes, or one more without them.
             num_failures = 1 if reached > most_bytes else num_failures + 1
             most_bytes = max(most_bytes, reached)
             if num_failures >= MAX_ATTEMPTS:
                 raise FetchError(f"{url}: {error} (attempt {num_failures})") from error
+            # Waits of 1, 2, 4 and 8 s before jitter. Jitter keeps parallel downloads from asking in
+            # step.
             wait_seconds = 2.0 ** (num_failures - 1) * random.uniform(0.5, 1.0)
             wait_seconds = min(MAX_WAIT_SECONDS, max(wait_seconds, _retry_after_seconds(error)))
             state = f"{reached} bytes are there; trying again in {wait_seconds:.1f} s"
@@ -256,7 +276,10 @@ def _receive(url: str, partial_path: Path, num_bytes: int | None) -> None:
 
 
 def _retry_after_seconds(error: Exception) -> float:
-    """Return how long a server asks its clients to wait, 0 if it does not say."""
+    """Return how many seconds the server asks its clients to wait (its header Retry-After), 0
+    without that header.
+    """
+    # Only errors with an HTTP status have a response. A broken connection has none.
     response = getattr(error, "response", None)
     after = None if response is None else response.headers.get("Retry-After")
     try:
@@ -269,14 +292,16 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
     """Request a file once, from the first missing byte on. If no byte is missing, do not send a
     request.
 
-    `response.raw` is read instead of `iter_content`, which would unpack a .tgz that a server labels
-    as gzip-encoded, and would drop an incomplete block when the connection breaks.
+    The function reads `response.raw` and not `iter_content`. The latter would unpack a .tgz that a
+    server labels as gzip-encoded, and would drop an incomplete block when the connection breaks.
     """
     start = _num_bytes_of(partial_path)
     if start and start == num_bytes:
         return
     if start:
         _LOG.info("%s: continuing after %d bytes", url, start)
+    # Without `identity`, a server may compress the file on the fly, and the range would count other
+    # bytes.
     headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"}
     if start:
         headers["Range"] = f"bytes={start}-"
@@ -290,19 +315,24 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
             raise FetchError(
                 f"{url}: offers {total_bytes} bytes, the published file has {num_bytes}"
             )
+        # The server's size may be absent, because chunked transfer has no Content-Length.
         expected_bytes = total_bytes if total_bytes is not None else num_bytes
         most_bytes = MAX_BYTES if num_bytes is None else num_bytes
         if expected_bytes is not None and expected_bytes > most_bytes:
             raise FetchError(f"{url}: offers {expected_bytes} bytes, more than {most_bytes}")
         name = url.rpartition("/")[2]
         with (
+            # `r+b` keeps the bytes that are there, `wb` deletes them if the server starts over.
             partial_path.open("r+b" if start else "wb") as partial,
             progress_bar(name, expected_bytes, "B", initial=start) as bar,
         ):
             position = minute_position = partial.seek(start)
             minute_began = time.monotonic()
+            # `read1` returns what has arrived instead of waiting for a whole block, so that a slow
+            # server is noticed.
             while block := response.raw.read1(_BLOCK_BYTES, decode_content=False):
                 position += len(block)
+                # Stops a server that never ends before it fills the disk.
                 if position > (most_bytes if expected_bytes is None else expected_bytes):
                     raise FetchError(f"{url}: sends more than {expected_bytes or most_bytes} bytes")
                 partial.write(block)
@@ -312,6 +342,8 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
                     _require_speed(url, position - minute_position, seconds)
                     minute_position = position
                     minute_began = time.monotonic()
+    # urllib3 itself reports a body that is shorter than its Content-Length. Without that header,
+    # only the published size shows it. A connection error is tried again.
     if expected_bytes is not None and position < expected_bytes:
         raise requests.ConnectionError(
             f"the answer ended after {position} of {expected_bytes} bytes"
@@ -319,10 +351,10 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
 
 
 def _require_speed(url: str, num_bytes: int, seconds: float) -> None:
-    """Give up a server that is too slow. The received bytes are kept for the next start.
+    """Raise an error if a server is too slow. The received bytes are kept for the next start.
 
     Raises:
-        FetchError: below MIN_BYTES_PER_SECOND.
+        FetchError: if the mean speed is below MIN_BYTES_PER_SECOND.
     """
     if num_bytes < MIN_BYTES_PER_SECOND * seconds:
         raise FetchError(
@@ -337,11 +369,12 @@ def _accepted_range(
     """Return the offset in bytes at which a response begins, and the size of the whole file if the
     server states it.
 
-    If the server sends a different part than requested, the checksum of the whole file reveals it.
+    If the server sends a different part of the file than requested, the checksum of the whole file
+    reveals it.
 
     Raises:
         requests.HTTPError: if a later attempt may succeed.
-        FetchError: if this address does not provide the file.
+        FetchError: if this address will not provide the file, so further attempts are useless.
     """
     status = f"{response.status_code} {response.reason}"
     if response.status_code in PASSING_STATUSES:
@@ -352,9 +385,11 @@ def _accepted_range(
         raise requests.HTTPError(f"{status}; starting over", response=response)
     if response.status_code not in (200, 206):
         raise FetchError(f"{url}: {status}")
+    # 206 is a part of the file, 200 the whole file. A server may ignore the header Range.
     if response.status_code == 200 and start:
         _LOG.warning("%s: the server ignores the range asked for; starting over", url)
         start = 0
+    # Content-Length counts the rest of the file, from `start` on.
     length = response.headers.get("Content-Length", "")
     return start, start + int(length) if length.isdecimal() else None
 
@@ -371,7 +406,9 @@ def _num_bytes_of(path: Path) -> int:
 
 
 def _set_aside(path: Path, error: WrongFileError, named: Path | None = None) -> str:
-    """Rename a wrong file, so that nobody uses it, and return the message."""
+    """Rename a wrong file to `<name>.wrong`, so that nobody uses it. Return the text of the
+    error.
+    """
     aside_path = (named or path).with_name(f"{(named or path).name}.wrong")
     path.replace(aside_path)
     _LOG.warning("%s; set aside as %s", error, aside_path)
@@ -379,6 +416,8 @@ def _set_aside(path: Path, error: WrongFileError, named: Path | None = None) -> 
 
 
 def _partial_path(published: PublishedFile, folder: Path) -> Path:
+    # Each edition of a file has its own partial file. Editions differ in their checksum, not in
+    # their name.
     key = hashlib.sha256(published.checksum.encode()).hexdigest()[:8]
     return folder / f".{published.name}.{key}.partial"
 
@@ -391,6 +430,8 @@ def _locked(path: Path, name: str) -> Iterator[None]:
     """
     with path.open("wb") as lock:
         try:
+            # The first try does not wait, only to be able to say that the process is waiting. The
+            # lock ends with the process, even after SIGKILL.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             _LOG.info("%s: being downloaded by another process; waiting for it", name)

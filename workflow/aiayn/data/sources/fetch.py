@@ -1,4 +1,5 @@
-"""Fetches a corpus's text: shipped next to its file, or downloaded.
+"""Fetches the text of a corpus: from a file that is shipped next to the corpus file, or by
+download.
 
 Downloads come from the public URLs or a mirror, and are verified by their published checksums. A
 *mirror* is a base URL (`file://` or `http(s)://`) with one folder for each source. The paths inside
@@ -39,7 +40,7 @@ from aiayn.spec.system import (
     ShippedSource,
 )
 
-# Shared by all corpora, which have archives in common; kept for the next fetch.
+# Shared by all corpora, because they have archives in common. Kept for the next fetch.
 ARCHIVES_FOLDER = Path("results/archives")
 _LOG = logging.getLogger(__name__)
 
@@ -54,8 +55,8 @@ def fetch_corpus(
     """Write the text of the training set and of all test sets, `<split>.<language>`, into the
     folder of the record.
 
-    If `mirror` is None, the environment's AIAYN_MIRROR is taken, else the public URLs.
-    `archives_folder` keeps downloads for the next fetch. Returns the record.
+    If `mirror` is None, the environment variable AIAYN_MIRROR is used, and without that variable
+    the public URLs. `archives_folder` keeps downloads for the next fetch. Returns the record.
 
     Raises:
         ConfigError: if the mirror is not a URL or a folder.
@@ -85,6 +86,8 @@ def fetch_corpus(
         for split in splits:
             paths = {language: folder / f"{split}.{language}" for language in languages}
             pair_by_split[split] = text_pair(paths, record_path.parent)
+    # The archives are the inputs. They were hashed when they were verified, so they are not read
+    # again.
     sha256_by_path = {archive.path: archive.sha256 for archive in archive_by_name.values()}
     return RawCorpus(
         provenance=msgspec.structs.replace(
@@ -136,10 +139,11 @@ def fetch_archives(
     archives_folder: Path,
     mirror: str | None,
 ) -> dict[str, FetchedArchive]:
-    """Write `train.<language>` into `folder`. Describe each archive, in the order of joining.
+    """Write `train.<language>` into `folder`. Return a description of each archive, in the order in
+    which the archives are joined.
 
-    Archives that `archives_folder` holds under their public names are used, and missing archives
-    are downloaded into it.
+    Archives that are already in `archives_folder` under their public names are used. Missing
+    archives are downloaded into that folder.
 
     Raises:
         FetchError: if an archive cannot be downloaded, or is not the published archive.
@@ -153,6 +157,7 @@ def fetch_archives(
     # Asked before the first byte: WMT14 needs tens of GB, and a full disk ends other jobs, too.
     num_bytes = sum(archive.text_bytes for archive in archive_by_name.values())
     for archive, files in zip(archive_by_name.values(), files_by_name.values(), strict=True):
+        # An archive that is already there needs room for its text only.
         if not any((archives_folder / file.name).exists() for file in files):
             num_bytes += archive.first_file.num_bytes
     require_free_space(folder, num_bytes, "archives to download and their text")
@@ -166,6 +171,8 @@ def fetch_archives(
     if failures:
         raise FetchError("\n".join(failures))
     fetched_by_name = {}
+    # All archives are complete before the first line is written, because a download may fail after
+    # hours.
     with contextlib.ExitStack() as opened:
         text_by_language = {
             language: opened.enter_context((folder / f"train.{language}").open("wb"))
@@ -179,7 +186,9 @@ def fetch_archives(
 def files_of(
     source: ArchiveSource, archive: ArchiveSpec, mirror: str | None
 ) -> list[PublishedFile]:
-    """Return the files that hold an archive's text, in order of trial. The mirror comes first."""
+    """Return the files that contain an archive's text, in the order in which they are tried. The
+    mirror comes first.
+    """
     # A mirror may lack a file, so the public addresses follow its own.
     on_mirror, public = [], []
     for packed in archive.file_by_format.values():
@@ -200,10 +209,14 @@ def files_of(
 def _append(
     name: str, archive: ArchiveSpec, file: FoundFile, into: Mapping[str, BinaryIO]
 ) -> FetchedArchive:
-    """Append an archive's sides to the files of their languages, and describe the archive."""
+    """Append an archive's text to the files of its languages. Return a description of the
+    archive.
+    """
     began = time.monotonic()
     published = archive.num_lines
     num_lines = append_archive(file.path, archive.member_by_language, into)
+    # The number of lines is a second check besides the checksum: it also finds a change in how
+    # lines are split.
     if published is None:
         _LOG.warning("%s: its number of pairs is not published; %d were read", name, num_lines)
     elif num_lines != published:

@@ -1,13 +1,14 @@
-"""Appends the two sides of an archive to the files of a corpus. Reads the segments of test sets.
+"""Appends the two sides (source and target text) of an archive to the files of a corpus. Also reads
+the segments of test sets.
 
 A line ends at LF only, and both sides must have the same number of lines. Text is copied in blocks,
 so memory does not grow with the corpus. Characters are not changed. Only a last line without LF
 gets an LF, so that the first line of the next archive is not appended to it.
 
-Test sets come as markup. An .sgm file looks like XML but is not: a bare `&` or `<` is text
-("S&P"), so an XML reader refuses it. `&amp;` may be what a sentence says, so nothing is unescaped
-(sacreBLEU's fake_sgml.py and tensorflow/datasets do the same). In contrast to these two, several
-segments may share a line, and a segment may span several lines.
+Test sets come as markup. An .sgm file looks like XML but is not XML: a bare `&` or `<` is text
+("S&P"), which an XML reader refuses. A sentence may contain `&amp;` literally, so nothing is
+unescaped (sacreBLEU's fake_sgml.py and tensorflow/datasets do the same). In contrast to these two,
+several segments may share a line, and a segment may span several lines.
 """
 
 import re
@@ -32,12 +33,16 @@ _LINE_BREAK = re.compile(r"[ \t]*\r?\n[ \t]*")
 def append_archive(
     path: Path, member_by_language: Mapping[str, str], into: Mapping[str, BinaryIO]
 ) -> int:
-    """Append each language's member to its file, and return the number of lines of each side.
+    """Append each language's member (a file in the archive) to its output file. Return the number
+    of lines of one side. Both sides have the same number.
 
     Raises:
-        CorpusError: naming archive and member, if a side is missing or empty, if the sides differ
-            in length, or if the archive is torn, or not of the format that its name says.
+        CorpusError: if a side is missing or empty, if the sides differ in length, or if the archive
+            is torn or not of the format that its name says. The message contains archive and
+            member.
     """
+    # `open_members` yields members in the order of the archive, so a member must lead to its
+    # language.
     language_by_member = {member: language for language, member in member_by_language.items()}
     num_lines_by_place = {}
     try:
@@ -53,13 +58,14 @@ def append_archive(
 
 
 def _append_lines(stream: BinaryIO, into: BinaryIO) -> int:
-    """Write a member's lines and return how many."""
+    """Write a member's lines. Return their number."""
     num_lines = 0
     block = b""
     while next_block := stream.read(_BLOCK_BYTES):
         block = next_block
         num_lines += block.count(b"\n")
         into.write(block)
+    # After the loop `block` is the last block of the member, or empty for an empty member.
     if block and not block.endswith(b"\n"):
         into.write(b"\n")
         num_lines += 1
@@ -74,6 +80,7 @@ def read_segments(text: str, place: str) -> Iterator[str]:
         end of the file.
     """
     position = 0
+    # Two segments may be on one line: `<seg id="1">Yes.</seg><seg id="2">No.</seg>`.
     while (begin := _BEGIN.search(text, position)) is not None:
         end = _END.search(text, begin.end())
         following = _BEGIN.search(text, begin.end())

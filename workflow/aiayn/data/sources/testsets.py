@@ -3,8 +3,8 @@
 sacreBLEU's table of test sets gives each archive's URL, MD5 and members. Archives are kept in
 sacreBLEU's own cache (variable SACREBLEU, by default ~/.sacrebleu), so that sacreBLEU and this
 module use each other's downloads, also offline. Segments are read from the archive itself, exactly
-as published: sacreBLEU's extracted text has blanks instead of all other white space (NBSP in 11
-lines of newstest2013.de). A mirror's plain text, checked by its MD5, is kept in the same cache.
+as published. The text that sacreBLEU extracts has blanks instead of all other white space (NBSP in
+11 lines of newstest2013.de). A mirror's plain text, checked by its MD5, is kept in the same cache.
 """
 
 import logging
@@ -27,7 +27,7 @@ from aiayn.spec.corpus import ArchiveSource, PublicTestset
 from aiayn.spec.system import CONFIG_FOLDER, read_corpus
 
 _LOG = logging.getLogger(__name__)
-# newstest2014 is the full set of 3,003 lines, as in the paper; sacreBLEU's `wmt14` is the filtered
+# newstest2014 is the full set of 3,003 lines, as in the paper. sacreBLEU's `wmt14` is the filtered
 # set of 2,737 lines.
 SACREBLEU_NAME_BY_TESTSET = {
     "newstest2013": "wmt13",
@@ -37,7 +37,8 @@ SACREBLEU_NAME_BY_TESTSET = {
 
 
 def public_references(testset: str, language_pair: str) -> list[str]:
-    """Return a public test set's reference lines, from sacreBLEU's cache or downloaded.
+    """Return the reference lines of a public test set. They come from sacreBLEU's cache, or are
+    downloaded.
 
     Raises:
         ScoreError: if sacreBLEU does not have the test set in this language pair, or has several
@@ -113,6 +114,8 @@ def archive_path(published: PublicTestset) -> Path:
     folder = (
         Path(os.environ.get("SACREBLEU") or Path.home() / ".sacrebleu") / published.sacrebleu_name
     )
+    # The layout of sacreBLEU's cache: <name>/raw/<name with _>.<archive>, such as
+    # wmt14/full/raw/wmt14_full.test-full.tgz.
     archive_name = Path(DATASETS[published.sacrebleu_name].data[0]).name
     return folder / "raw" / f"{published.sacrebleu_name.replace('/', '_')}.{archive_name}"
 
@@ -123,15 +126,17 @@ def read_public_testset(
     """Return a test set's lines by language.
 
     If the cache contains the archive, the archive is read. Otherwise plain text from the cache or
-    the mirror is read. If that is missing, too, the archive is downloaded.
+    the mirror is read. If the plain text is missing, too, the archive is downloaded.
 
     Raises:
         ConfigError: if sacreBLEU has no such test set.
-        FetchError: with the addresses that were tried and the folder for a manual copy.
+        FetchError: if the test set cannot be downloaded. The message contains the addresses that
+            were tried and the folder for a manual copy.
         CorpusError: if a side does not have the published number of lines.
     """
     dataset = DATASETS.get(published.sacrebleu_name)
     languages = language_pair.split("-")
+    # Only data sets of .sgm files list an archive and its members in the form that is read below.
     if not isinstance(dataset, FakeSGMLDataset) or language_pair not in dataset.langpairs:
         raise ConfigError(
             f"test set {testset!r}: sacreBLEU has no {published.sacrebleu_name!r} of sgm files for"
@@ -153,6 +158,7 @@ def read_public_testset(
             reasons.append(str(error))
             _LOG.warning("%s: %s", testset_name, error)
     if not lines_by_language:
+        # sacreBLEU lists the members of a pair in the order source, target.
         members = dict(zip(dataset.langpairs[language_pair], languages, strict=True))
         checksum = f"md5:{dataset.md5[0]}"
         archives = [PublishedFile(path.name, url, checksum) for url in dataset.data]
@@ -187,7 +193,7 @@ def _read_plain(
 ) -> dict[str, list[str]]:
     """Return the lines of plain text by language.
 
-    Files that `folder` lacks come from the mirror, and are kept in `folder` for the next time.
+    Files that are not in `folder` are copied from the mirror into `folder`, for the next time.
     """
     lines_by_language = {}
     for language in languages:
@@ -210,4 +216,5 @@ def _published_in_recipe(testset: str, language_pair: str) -> PublicTestset | No
     if not (CONFIG_FOLDER / "corpora" / f"{name}.yaml").exists():
         return None
     source = read_corpus(name).source
+    # Only corpora of archives list public test sets.
     return source.testset_by_name.get(testset) if isinstance(source, ArchiveSource) else None

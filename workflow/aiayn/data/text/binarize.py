@@ -1,19 +1,19 @@
 """Turns text into fairseq's mmap data-bin, byte for byte as `fairseq-preprocess` writes it.
 
 The bytes equal the output of `fairseq-preprocess --padding-factor 1`. The format (fairseq 0.12.3,
-data/indexed_dataset.py and data/dictionary.py; little-endian):
+data/indexed_dataset.py and data/dictionary.py), with little-endian numbers:
 
-- `dict.<language>.txt`: `symbol count` on each line, by falling count in the training text, then by
-  code points. The four special symbols precede the first line and are not written.
+- `dict.<language>.txt`: `symbol count` on each line, sorted by falling count in the training text,
+  then by code points. The four special symbols precede the first line and are not written.
 - `.bin`: the token indices of all lines, each line ended by `</s>`, in 16 bits if the dictionary
   has fewer than 65,500 symbols, else in 32.
-- `.idx`: a magic word, version 1, a code of the width, the number of lines, each line's length
-  (int32), each line's first byte in the `.bin` (int64).
+- `.idx`: a magic word, version 1, a code for the width of the indices, the number of lines, the
+  length of each line (int32), and the position of each line's first byte in the `.bin` (int64).
 
-Text is encoded in chunks by several processes. The bytes do not depend on the number of either.
-Symbols are first numbered in the order in which they occur, in a temporary file, and get their
-final index when the whole training text has been counted. Everything is copied in blocks, so memory
-grows with the vocabulary, not with the corpus.
+Text is encoded in chunks by several processes. The bytes depend neither on the number of chunks nor
+on the number of processes. Symbols are first numbered in the order in which they occur, in a
+temporary file. They get their final index when the whole training text has been counted. Everything
+is copied in blocks, so memory grows with the vocabulary, not with the corpus.
 """
 
 import contextlib
@@ -66,9 +66,9 @@ def binarize_corpus(
     """Write `data-bin/` next to the record and return the record.
 
     If both languages have the same encoder, the dictionary is joint and counts the training text of
-    both. The dev test set becomes fairseq's `valid`, the others `test`, `test1`, ... in the
-    corpus's order. Counts of tokens include `</s>`. `model_paths` are the encoders' subword models,
-    for the record.
+    both. The dev test set becomes fairseq's `valid`. The other test sets become `test`, `test1`,
+    ... in the order of the corpus file. Counts of tokens include `</s>`. `model_paths` are the
+    files of the subword models, which the record lists as inputs.
 
     Raises:
         CorpusError: if the text is from a different corpus, or has changed since its record was
@@ -81,7 +81,8 @@ def binarize_corpus(
     )
     pair_by_split = {split: text.pair_by_split[split] for split in ("train", *spec.testsets)}
     with replace_outputs_on_success(record_path) as folder, contextlib.ExitStack() as opened:
-
+        # In the output folder rather than in /tmp, which may be too small for a corpus. The files
+        # have no name, so that they disappear with the process.
         def temporary_file() -> BinaryIO:
             return opened.enter_context(tempfile.TemporaryFile(dir=folder))
 
@@ -101,6 +102,8 @@ def binarize_corpus(
             ):
                 for language, side in chunk.items():
                     sides[language].append(side)
+                # A pair is as long as its longer side. The model cannot read pairs above
+                # MAX_POSITIONS.
                 lengths = np.maximum(*(side.lengths for side in chunk.values()))
                 num_pairs_by_split[split] += lengths.size
                 num_long_by_split[split] += int((lengths > MAX_POSITIONS).sum())
@@ -108,6 +111,7 @@ def binarize_corpus(
         for testset, fairseq_split in fairseq_split_by_testset.items():
             stem_by_split[testset] = f"{fairseq_split}.{spec.language_pair}"
         _write_data_bin(sides_by_split, stem_by_split, encoder_by_language, folder / DATA_BIN_NAME)
+    # At the end of the block above the data-bin was moved next to the record.
     data_bin_folder = record_path.parent / DATA_BIN_NAME
     sha256_by_file = data_bin_files(data_bin_folder)
     dictionary_paths = {
@@ -138,7 +142,7 @@ def binarize_corpus(
 
 
 class SideOfChunk(msgspec.Struct, frozen=True):
-    """One side of a chunk as numbers.
+    """The lines of a chunk in one language, as numbers.
 
     A number is an index into `symbols` and has a meaning only within this chunk. A line's length
     counts its end of sentence.
@@ -153,7 +157,8 @@ class SideOfChunk(msgspec.Struct, frozen=True):
 class EncodingWork(msgspec.Struct, frozen=True, dict=True):
     """Encodes a chunk as numbers.
 
-    Text repeats its words: 97 % have occurred in earlier chunks. So a process remembers words.
+    97 % of the words in a chunk have occurred in earlier chunks, so each process keeps a cache from
+    words to numbers.
     """
 
     encoder_by_language: dict[str, LineEncoder]
@@ -161,6 +166,8 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def _encode_by_language(self) -> dict[str, Callable[[str], bytes]]:
         """The functions from a word to its numbers. Languages with one encoder share a function."""
+        # The caches are made in the process that uses them, because an lru_cache of a partial
+        # cannot be pickled.
         encode_by_encoder = {
             id(encoder): functools.lru_cache(MAX_WORDS)(functools.partial(_numbers, encoder))
             for encoder in self.encoder_by_language.values()
@@ -175,8 +182,12 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
         sides = {}
         for language, encoder in self.encoder_by_language.items():
             encode = self._encode_by_language[language]
+            # A line is kept as bytes until its chunk is complete. Bytes can be cached and joined
+            # faster than lists of integers.
             rows = [b"".join(map(encode, encoder.words(line))) for line in chunk.lines(language)]
             lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // _NUMBER_DTYPE.itemsize + 1
+            # The same number ends every line, also the last line: `join` writes it before the empty
+            # last item.
             end = np.array([encoder.end], _NUMBER_DTYPE).tobytes()
             numbers = np.frombuffer(end.join([*rows, b""]), _NUMBER_DTYPE)
             # A chunk needs few of an encoder's many numbers, so it gets small ones of its own.
@@ -198,7 +209,9 @@ def _numbers(encoder: LineEncoder, word: str) -> bytes:
 
 
 class _EncodedSide:
-    """One language of a split: its numbers and lengths in files, and each symbol's count."""
+    """The text of a split in one language: numbers and line lengths in temporary files, and the
+    count of each symbol.
+    """
 
     def __init__(self, numbers: BinaryIO, lengths: BinaryIO) -> None:
         self.numbers, self.lengths = numbers, lengths
@@ -209,6 +222,8 @@ class _EncodedSide:
     def append(self, side: SideOfChunk) -> None:
         """Add a chunk's lines."""
         number_by_symbol = self._number_by_symbol
+        # The chunk's numbers are translated by a lookup in an array, because text has far more
+        # tokens than symbols.
         table = np.array(
             [number_by_symbol.setdefault(s, len(number_by_symbol)) for s in side.symbols],
             _NUMBER_DTYPE,
@@ -226,7 +241,9 @@ def _write_data_bin(
     encoder_by_language: Mapping[str, LineEncoder],
     folder: Path,
 ) -> None:
-    """Write the data-bin of numbered text. Languages that share an encoder share a dictionary."""
+    """Write the dictionaries, .bin and .idx files. Languages that share an encoder share a
+    dictionary.
+    """
     folder.mkdir()
     for language, encoder in encoder_by_language.items():
         count_by_symbol: Counter[str] = Counter()
@@ -234,6 +251,7 @@ def _write_data_bin(
             if other_encoder is encoder:
                 count_by_symbol.update(sides_by_split["train"][other].count_by_symbol)
         path = folder / f"dict.{language}.txt"
+        # Only the training text is counted. Symbols that occur in test sets only become <unk>.
         write_lines(dictionary_lines(count_by_symbol), path)
         index_by_symbol = {symbol: index for index, symbol in enumerate(read_dictionary(path))}
         for split, sides in sides_by_split.items():
@@ -248,6 +266,7 @@ def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
     Special symbols are left out.
     """
     # The order of ties decides all indices. fairseq left it to chance until 2019.
+    # fairseq adds its special symbols itself when it reads the file.
     ordinary = [entry for entry in count_by_symbol.items() if entry[0] not in SPECIAL_SYMBOLS]
     return [
         f"{symbol} {count}"
@@ -263,6 +282,8 @@ def read_dictionary(path: Path) -> list[str]:
     """
     symbols = list(SPECIAL_SYMBOLS)
     for line_number, line in enumerate(read_lines(path), start=1):
+        # fairseq allows the mark behind a line that repeats an earlier symbol, for old Camembert
+        # models.
         symbol, _, count = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
         if not symbol or not count.isdecimal():
             raise CorpusError(
@@ -293,6 +314,8 @@ def _write_indices(
         index.write(INDEX_HEADER.pack(INDEX_MAGIC, 1, _WIDTH_CODE_BY_DTYPE[dtype], num_lines))
         for lengths in _blocks(side.lengths, LENGTH_DTYPE):
             index.write(lengths.tobytes())
+        # The .idx file ends with the position of each line's first byte. The lengths are read again
+        # from the start.
         first_token = 0
         for lengths in _blocks(side.lengths, LENGTH_DTYPE):
             ends = first_token + np.cumsum(lengths, dtype=np.int64)
@@ -334,6 +357,7 @@ def require_recorded_split(record: BinarizedCorpus, testset: str) -> str:
             the file.
     """
     split = record.split_of(testset)
+    # Nothing is left for the loop below: an old record does not list files.
     if not record.sha256_by_file:
         require_recorded_data_bin(record)
     names = (name for name in record.sha256_by_file if name.startswith((f"{split}.", "dict.")))

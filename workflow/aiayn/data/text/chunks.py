@@ -1,6 +1,6 @@
 """Processes line-aligned text in chunks, in several processes, and yields the results in order.
 
-Only the chunks at work are in memory.
+Memory holds only the chunks that are being processed.
 """
 
 import contextlib
@@ -44,15 +44,19 @@ class Chunk(msgspec.Struct, frozen=True):
         """Return the lines of one side, without their LF.
 
         Raises:
-            CorpusError: naming file and line, if a line is not UTF-8.
+            CorpusError: if a line is not UTF-8. The message contains file and line.
         """
         begin, end = self.bounds_by_language[language]
         with self.path_by_language[language].open("rb") as content:
             content.seek(begin)
             text = content.read(end - begin)
+        # `split` at LF instead of `splitlines`, which also splits at U+2028 and others. The LF of
+        # the last line is removed first, because `split` would make an empty line of it.
         try:
             return text.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:
+            # `error.start` is the position of the wrong byte in the chunk, so the LFs before it
+            # give the line.
             line_number = self.first_line + text.count(b"\n", 0, error.start)
             location = f"{self.path_by_language[language]}:{line_number}"
             raise CorpusError(
@@ -67,11 +71,11 @@ def map_chunks(
     num_processes: int,
     what: str,
 ) -> Iterator[Result]:
-    """Yield `work(chunk)` for all chunks of line-aligned files, in their order.
+    """Yield `work(chunk)` for all chunks of line-aligned files, in the order of the text.
 
     Lines end at LF only, and the last line may lack it. `work` is pickled once for each process.
     Processes are spawned, because a fork can hang when other libraries have threads. A short text
-    is processed in this process.
+    is processed in the calling process.
 
     Raises:
         CorpusError: if the files have different numbers of lines or no lines (the message lists the
@@ -82,6 +86,7 @@ def map_chunks(
     num_lines = agreed_num_lines({str(path): count_lines(path) for path in paths})
     # Rounded up: a short text still has one process.
     num_processes = min(num_processes, -(-num_lines // LINES_PER_PROCESS))
+    # A generator: the files are read while the first chunks are already at work.
     chunks = _find_chunks(path_by_language, num_lines)
     with progress_bar(what, num_lines, " lines") as bar:
         results: Iterator[Result] = map(work, chunks)
@@ -92,6 +97,8 @@ def map_chunks(
             bar.update(min(LINES_PER_CHUNK, num_lines - int(bar.n)))
 
 
+# A chunk carries positions instead of text. Pickling them is cheap, and each process reads its own
+# part of the file.
 def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int) -> Iterator[Chunk]:
     with contextlib.ExitStack() as opened:
         sides = {
@@ -99,6 +106,8 @@ def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int) -> Iterat
             for language, path in path_by_language.items()
         }
         begins = dict.fromkeys(path_by_language, 0)
+        # Reading line by line finds the byte positions of the same lines on both sides, where lines
+        # differ in length.
         for first_line in range(1, num_lines + 1, LINES_PER_CHUNK):
             num_chunk_lines = min(LINES_PER_CHUNK, num_lines + 1 - first_line)
             bounds_by_language = {}
@@ -112,10 +121,14 @@ def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int) -> Iterat
 def _work_in_processes(
     work: Callable[[Chunk], Result], chunks: Iterator[Chunk], num_processes: int, what: str
 ) -> Iterator[Result]:
+    # `spawn`: see `map_chunks`. The initialiser gives `work` to each process once instead of with
+    # each chunk.
     executor = ProcessPoolExecutor(
         num_processes, multiprocessing.get_context("spawn"), _begin_process, (work,)
     )
     try:
+        # Executor.map submits everything at once, and the results of fast chunks would pile up in
+        # memory. So only a few chunks per process are submitted at a time.
         while some := list(itertools.islice(chunks, _CHUNKS_PER_PROCESS * num_processes)):
             yield from executor.map(_work_on, some)
     except BrokenProcessPool as error:
@@ -124,6 +137,7 @@ def _work_in_processes(
             " the command again, with a smaller --num-processes if memory is short"
         ) from error
     except BaseException:  # Ctrl-C, or an error of `work` or of the caller
+        # The chunks at work may take minutes. `shutdown` alone would wait for them.
         for process in multiprocessing.active_children():
             process.terminate()
         raise
@@ -131,12 +145,15 @@ def _work_in_processes(
         executor.shutdown(cancel_futures=True)
 
 
+# The function of this process, in a list so that the initialiser can set it. Only spawned processes
+# fill it.
 _work_of_process: list[Callable[[Chunk], Any]] = []
 
 
 def _begin_process(work: Callable[[Chunk], Any]) -> None:
     """Make a process ignore Ctrl-C and exit when its parent exits, even by SIGKILL."""
     _work_of_process[:] = [work]
+    # Ctrl-C goes to all processes of a terminal. The parent ends its children itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None  # it was spawned
@@ -145,6 +162,7 @@ def _begin_process(work: Callable[[Chunk], Any]) -> None:
 
 def _exit_after(sentinel: int) -> None:
     multiprocessing.connection.wait([sentinel])
+    # `sys.exit` in a thread would end only the thread.
     os._exit(1)
 
 

@@ -1,12 +1,12 @@
 """Turns raw text into the recipe's text: tokenised, and filtered for training.
 
-Training text is processed in chunks by several processes. The output does not depend on the number
-of either. Test sets are never filtered. Where duplicates are dropped, memory grows by some 100
-bytes for each pair.
+Training text is processed in chunks by several processes. The output depends neither on the number
+of chunks nor on the number of processes. Test sets are never filtered. If duplicates are dropped,
+memory grows by about 100 bytes for each pair.
 
-The length limits follow Moses' clean-corpus-n.perl. That script also deletes `|` from every
-line (unless the first pair has it) and turns a no-break space into a blank. Here a pair is kept
-unchanged or dropped.
+The length limits follow Moses' clean-corpus-n.perl. That script also deletes `|` from every line
+(unless the first pair contains it) and turns a no-break space into a blank. This module does not
+change a pair: it keeps or drops the pair.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ def clean_corpus(
     """Write the prepared training pairs and test sets next to the record, and return the record.
 
     Raises:
-        ConfigError: if the corpus comes in pieces, which others have cleaned.
+        ConfigError: if the corpus was published already cleaned and segmented into subwords.
         CorpusError: if the sides of the training text differ in their number of lines, if a line is
             not UTF-8, if no pair is left, or if a raw file has changed since it was fetched.
     """
@@ -61,6 +61,7 @@ def clean_corpus(
             path_by_language = unchanged_paths(pair)
             new_paths = {language: folder / f"{split}.{language}" for language in path_by_language}
             if split == "train":
+                # `partial` rather than a lambda, because the function is pickled for each process.
                 chunks = map_chunks(
                     functools.partial(clean_chunk, spec),
                     path_by_language,
@@ -68,6 +69,8 @@ def clean_corpus(
                     what=f"clean {spec.name}",
                 )
                 num_dropped_by_reason = _write_train(chunks, new_paths)
+                # `text_pair` would refuse an empty file, too, but would not say which limit dropped
+                # the pairs.
                 if not all(path.stat().st_size for path in new_paths.values()):
                     names = " and ".join(map(str, path_by_language.values()))
                     raise CorpusError(
@@ -114,6 +117,7 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
             continue
         kept_lines[0].append(f"{source}\n".encode())
         kept_lines[1].append(f"{target}\n".encode())
+        # A digest instead of the text: the process that writes must remember every pair.
         if spec.clean.deduplicate:  # one LF a line: different pairs differ in bytes
             pair = kept_lines[0][-1] + kept_lines[1][-1]
             digests.append(hashlib.blake2b(pair, digest_size=_DIGEST_BYTES).digest())
@@ -139,13 +143,15 @@ def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
 
 
 def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
-    """Return the first of REASONS that drops a pair, or None. Duplicates are found elsewhere.
+    """Return the first of REASONS for which a pair is dropped, or None. Duplicates are not looked
+    for here, because only `_write_train` sees all pairs.
 
     The ratio is the longer side's length over the shorter side's. A pair exactly at a limit stays,
     as in clean-corpus-n.perl.
     """
     if not source.strip() or not target.strip():
         return "empty_side"
+    # Both sides are already tokenised here, so a comma counts as a word.
     shorter, longer = sorted((num_words(source), num_words(target)))
     if clean.max_words is not None and longer > clean.max_words:
         return "too_long"
@@ -169,7 +175,9 @@ def num_words(line: str) -> int:
 def _write_train(
     chunks: Iterable[CleanedChunk], path_by_language: Mapping[str, Path]
 ) -> dict[str, int]:
-    """Write all chunks' pairs without duplicates. Return the number of dropped pairs by reason."""
+    """Write the pairs of all chunks without duplicates. Return the number of dropped pairs by
+    reason.
+    """
     num_dropped_by_reason = dict.fromkeys(REASONS, 0)
     seen: set[bytes] = set()
     with contextlib.ExitStack() as opened:
@@ -177,6 +185,7 @@ def _write_train(
             language: opened.enter_context(path.open("wb"))
             for language, path in path_by_language.items()
         }
+        # Workers cannot see each other's pairs, so duplicates are dropped here, in the only writer.
         for chunk in chunks:
             for reason, count in chunk.num_dropped_by_reason.items():
                 num_dropped_by_reason[reason] += count

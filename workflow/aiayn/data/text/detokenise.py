@@ -15,8 +15,8 @@ def detokenise(pieces: str, corpus: CorpusSpec) -> str:
     """Return the line of text in the target language for pieces that are separated by blanks.
 
     If this project tokenised the corpus, Moses' detokenizer turns tokens into plain text, like the
-    references. If the corpus came in pieces, its tokens stay (fairseq's `--remove-bpe`). The line
-    never contains a line feed.
+    references. If the corpus was published in pieces, the result is a line of tokens (as with
+    fairseq's `--remove-bpe`). The line never contains a line feed.
     """
     if corpus.subword is None:  # it came in pieces
         return remove_marks(pieces)
@@ -29,6 +29,8 @@ def join_line(pieces: str, method: str, tokenise: str, language: str) -> str:
     `method` is sentencepiece or subword_nmt. `tokenise` is the value of that key in the
     YAML file of the corpus.
     """
+    # The order is the reverse of preprocessing: first tokens from pieces, then plain text from
+    # tokens.
     line = join_pieces(pieces) if method == "sentencepiece" else remove_marks(pieces)
     return line if tokenise == "none" else detokenize_line(line, language)
 
@@ -39,6 +41,8 @@ PIECE_PATTERN = "@@(?= |$)|\u2581|\uffed|(?<= )##(?=[^\\s#])|(?:(?<=[ \\t])|^)\u
 
 def remove_marks(pieces: str) -> str:
     """Join the pieces of subword-nmt: remove `@@ `, as fairseq's `--remove-bpe` does."""
+    # A blank is added so that a mark at the end of the line is also followed by a blank. fairseq
+    # does the same.
     return f"{pieces} ".replace(CONTINUATION_MARK, "").rstrip()
 
 
@@ -46,7 +50,10 @@ def join_pieces(pieces: str) -> str:
     """Join the pieces of sentencepiece as its `decode_pieces` does."""
     text = ""
     spelt = bytearray()  # the bytes of consecutive byte pieces
+    # The empty piece at the end flushes the bytes that are still collected.
     for piece in [*filter(None, pieces.split(" ")), ""]:
+        # A character outside the vocabulary is spelt in byte pieces, such as `<0xC3> <0xA9>` for
+        # U+00E9. They are decoded together when the next ordinary piece comes.
         byte = _BYTE_PIECE.fullmatch(piece)
         if byte:
             spelt.append(int(byte[1], 16))
@@ -58,5 +65,6 @@ def join_pieces(pieces: str) -> str:
         if piece == "<unk>":
             text += _UNKNOWN_SURFACE
         elif piece not in ("<s>", "</s>"):
+            # The mark of the first word is not a blank, because a line does not begin with one.
             text += (piece if text else piece.removeprefix(_WORD_BEGIN)).replace(_WORD_BEGIN, " ")
     return text.replace("\n", " ")  # a model may spell a line feed in bytes

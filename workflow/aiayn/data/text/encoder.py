@@ -1,5 +1,5 @@
-"""Turns lines into numbered subwords, for text that is already segmented. `subword` does so for
-learnt models.
+"""Turns lines of text that is already segmented into numbered subwords. The module `subword` has
+the encoders of learnt models.
 """
 
 
@@ -30,6 +30,8 @@ class LineEncoder:
 
     def numbers(self, word: str) -> list[int]:
         """Return the numbers of a word's pieces."""
+        # Segmented text has no model with numbers, so a symbol gets the next free number when it
+        # first occurs. `filter` drops the empty strings between two blanks.
         number_by_symbol = self._number_by_symbol
         pieces = filter(None, self.pieces(word).split(" "))
         return [number_by_symbol.setdefault(p, len(number_by_symbol)) for p in pieces]
@@ -40,7 +42,9 @@ class LineEncoder:
 
 
 class WordEncoder(LineEncoder):
-    """Encodes text that comes in pieces. As in fairseq, any white space separates pieces."""
+    """Encodes text that was published already split into pieces. As in fairseq, any white space
+    separates pieces.
+    """
 
     def words(self, line: str) -> list[str]:
         """Return the words of a line."""

@@ -1,4 +1,5 @@
-"""Turns plain text into the subwords of a model that was trained elsewhere, with its codes.
+"""Turns plain text into the subwords of a model that others have trained, with the codes file that
+they published.
 
 The preprocessing of the model's training text is inferred from its dictionary and its codes file.
 """

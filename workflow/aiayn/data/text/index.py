@@ -14,11 +14,12 @@ LENGTH_DTYPE = np.dtype("<i4")
 
 
 def pair_lengths(folder: Path, split: str, languages: Sequence[str]) -> npt.NDArray[np.int32]:
-    """Return the length of each pair of a data-bin's split: of its longer side, with `</s>`."""
+    """Return the length of each pair of a split: the tokens of its longer side, with `</s>`."""
     lengths = []
     for language in languages:
         path = folder / f"{split}.{'-'.join(languages)}.{language}.idx"
         with path.open("rb") as index:
+            # The lengths follow the header directly, so the positions after them need not be read.
             *_, num_lines = INDEX_HEADER.unpack(index.read(INDEX_HEADER.size))
             lengths.append(np.fromfile(index, LENGTH_DTYPE, num_lines))
     return np.maximum(*lengths)

@@ -1,8 +1,8 @@
 """Reads and writes lines of UTF-8 text, also from files packed by gzip or xz.
 
 A line ends at LF only. A bare CR, NEL, U+2028 and U+2029 are ordinary characters. `str.splitlines`
-and universal newlines end a line at them, often on one side of a pair only, which would misalign
-news-commentary v9.
+and universal newlines would end a line at these characters, often on one side of a pair only, and
+so misalign news-commentary v9.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ def blocks_of(lines: Iterator[str], lines_per_block: int) -> Iterator[list[str]]
 
 
 def write_lines(lines: Iterable[str], path: Path) -> int:
-    """Write lines, each with an LF, and return how many.
+    """Write lines, each with an LF. Return the number of lines.
 
     Raises:
         CorpusError: if a line contains an LF, which would split it.
@@ -85,6 +85,8 @@ def write_lines(lines: Iterable[str], path: Path) -> int:
 def count_lines(path: Path) -> int:
     """Return the number of lines. A last line without LF counts."""
     num_lines = 0
+    # The last block tells whether the file ends without LF. `block` keeps it after the loop, in
+    # which `next_block` becomes empty.
     block = b""
     with open_bytes(path) as content:
         while next_block := content.read(_BLOCK_BYTES):
@@ -140,7 +142,10 @@ def read_shipped(source: ShippedSource) -> dict[str, list[tuple[str, str]]]:
             split_names = list(source.num_pairs_by_split)
             hint = did_you_mean(split, split_names, f"expected one of {', '.join(split_names)}")
             raise CorpusError(f"{path}:{line_number}: split {split!r}; {hint}")
+        # Pairs of a split may be anywhere in the file. They keep the order of their lines.
         pairs_by_split.setdefault(split, []).append((source_line, target_line))
+    # The checksum above covers the file, but not the corpus file, where the numbers are written by
+    # hand.
     for split, num_pairs in source.num_pairs_by_split.items():
         num_found = len(pairs_by_split.get(split, []))
         if num_found != num_pairs:
@@ -161,6 +166,7 @@ def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = 
         CorpusError: as `agreed_num_lines`.
     """
     final_path_by_language, num_lines_by_place, sha256_by_language = {}, {}, {}
+    # The files are counted and hashed where they are now, and recorded where they will be.
     for language, path in path_by_language.items():
         final_path = path if final_folder is None else final_folder / path.name
         final_path_by_language[language] = final_path
@@ -191,6 +197,7 @@ def text_provenance(pairs: Iterable[TextPair], further_paths: Sequence[Path] = (
     `unchanged_paths` has compared the text with its recorded digests, so it is not hashed again.
     """
     provenance = gather_provenance(further_paths)
+    # `gather_provenance` hashes only the further paths, such as subword models.
     sha256_by_path: dict[PurePath, str] = {}
     for pair in pairs:
         for language, path in pair.path_by_language.items():

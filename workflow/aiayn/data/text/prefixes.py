@@ -1,7 +1,7 @@
 """Finds the prefix that a launcher, a container or a paste adds to each line of a log.
 
-A prefix is a rank, a time or an indentation. A log has at most one kind of prefix, and most of its
-lines have it.
+A prefix is a rank, a time, a name or an indentation. A log has at most one kind of prefix, and most
+of its lines have it.
 """
 
 import re
@@ -10,11 +10,19 @@ from collections.abc import Sequence
 NUM_LINES_SNIFFED = 100
 MIN_SHARE = 0.8  # of the lines that are not blank
 # The beginnings of fairseq's own lines, after any prefix.
+# Most patterns below are so short that they count as a prefix only before such a beginning.
 _OWN = (
     rb"(?=\d{4}-\d\d-\d\d \d|\||\{|Namespace|[STHDPAIE]-\d|epoch |Generate |Translated |averaging"
     rb" |INFO)"
 )
 _MODEL = rb"(?= *\(\w+\): |\w+\($| *\)$)"  # lines of a printed model
+# Example lines, in the order of the patterns:
+#   `0: epoch 001: ...`, `[default0]:2026-01-31 10:00:00 | INFO | ...`
+#   `2026-01-31T10:00:00.123456Z stdout F epoch 001: ...`
+#   `Jan 31 10:00:00 epoch 001: ...`
+#   `trainer-1  | epoch 001: ...`
+#   `> epoch 001: ...`
+#   `    epoch 001: ...`
 PREFIXES = (
     re.compile(
         rb"^\s*\[?(?:rank ?|default)?(?P<rank>\d{1,5})\]?: ?(?:" + _OWN + rb"|" + _MODEL + rb")"
@@ -38,6 +46,8 @@ def find_prefix(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
     sample = [line for line in lines[:NUM_LINES_SNIFFED] if line.strip()]
     for prefix in PREFIXES:
         num_matching = sum(prefix.match(line) is not None for line in sample)
+        # PREFIXES[0] is the label of a rank. A text where lines of fairseq begin without a prefix
+        # cannot have one of the other prefixes.
         is_label = prefix is PREFIXES[0] and num_matching > 0
         own_lines = [line for line in sample if re.match(_OWN, line)]
         if is_label or (
@@ -59,6 +69,7 @@ def without_prefix(line: bytes, prefix: re.Pattern[bytes]) -> bytes | None:
     match = prefix.match(line)
     if match is None:
         return line
+    # Only rank 0 is read, because each rank may print the same line.
     if int(match.groupdict().get("rank") or 0):
         return None
     return line[match.end() :]

@@ -1,17 +1,18 @@
-"""Turns training text into a subword model (section 5.1), and a model into an encoder of lines.
+"""Learns subword models from training text (section 5.1), and loads them as encoders of lines.
 
 Two libraries learn byte-pair encoding. Their memory grows with the text that they learn from.
 
-sentencepiece learns from plain text, all lines or a sample, and takes some 0.7 GB for a million
+sentencepiece learns from plain text, all lines or a sample, and needs about 0.7 GB for a million
 lines of 24 words. Text is not normalised (`identity`; sentencepiece's default is `nmt_nfkc`): only
 repeated blanks and blanks at the ends of a line are lost, and U+2581, sentencepiece's mark, comes
 back as a blank. Unseen characters are spelt in UTF-8 bytes, pieces `<0x00>` to `<0xFF>`. White
 space characters except the blank (NBSP, CR, U+2028, ...) are also spelt in bytes: they are removed
-from the text to learn from, because fairseq's dictionaries and readers would split a piece at them.
+from the text that is learnt from, because fairseq's dictionaries and readers would split a piece at
+them.
 
 subword-nmt (Sennrich et al. 2016), which the recipes of 2016 and 2017 use, learns codes from Moses
 tokens. It learns from words and their counts, so the order of words and languages does not matter.
-It takes 1.7 KB for each different word: some 5 GB for three million words, which WMT14 may have.
+It needs 1.7 KB for each different word: about 5 GB for three million words, which WMT14 may have.
 """
 
 import contextlib
@@ -61,8 +62,8 @@ class PieceEncoder(LineEncoder):
     """Splits lines into pieces by a learnt model.
 
     Splitting word by word is several times as fast as sentencepiece's own way, and gives the same
-    pieces, because no learnt piece spans two words. A line that contains sentencepiece's own mark
-    counts as a word.
+    pieces, because no learnt piece spans two words. A line that contains sentencepiece's mark
+    U+2581 is passed to sentencepiece as a whole.
     """
 
     def __init__(self, model_path: Path) -> None:
@@ -81,6 +82,7 @@ class PieceEncoder(LineEncoder):
                 f"{model_path}: not a sentencepiece model: {error}; rerun `aiayn segment`"
             ) from error
         self.end = self._model.eos_id()
+        # Listed once, because `binarize` asks for all pieces in every chunk of text.
         self._symbols = [
             self._model.id_to_piece(index) for index in range(self._model.get_piece_size())
         ]
@@ -104,7 +106,7 @@ class PieceEncoder(LineEncoder):
 
 
 class CodesEncoder(LineEncoder):
-    """Splits tokenised lines by learnt byte-pair codes of this project, subword-nmt or fastBPE."""
+    """Splits tokenised lines with codes that this project, subword-nmt or fastBPE has learnt."""
 
     def __init__(self, codes_path: Path) -> None:
         """Load codes.
@@ -156,6 +158,8 @@ def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEnc
     """
     require_files(segmented, segmented.model_path_by_language.values())
     load = PieceEncoder if segmented.method == "sentencepiece" else CodesEncoder
+    # `binarize` gives languages with the same encoder object a joint dictionary, so a model that
+    # both languages share must be loaded only once.
     encoder_by_path = {path: load(path) for path in set(segmented.model_path_by_language.values())}
     return {
         language: encoder_by_path[path]
@@ -188,6 +192,7 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     suffix = SUFFIX_BY_METHOD[subword.method]
     learning_by_model = {}
     with replace_outputs_on_success(record_path) as folder:
+        # A joint model has one name for both languages. It is learnt once, from both files.
         for name in dict.fromkeys(name_by_language.values()):
             paths = [
                 path
@@ -195,6 +200,7 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
                 if name_by_language[language] == name
             ]
             origin = " and ".join(map(str, paths))
+            # The fields of SubwordTraining. Only sentencepiece samples lines.
             begun_at = time.monotonic()
             num_all = pair.num_lines * len(paths)
             num_lines = num_all
@@ -202,6 +208,8 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
             if subword.method == "sentencepiece":
                 num_lines = min(subword.sample_lines or num_all, num_all)
                 seed = subword.sample_seed if num_lines < num_all else None
+                # Each model draws with a new generator, so its sample does not depend on the other
+                # model.
                 rng = np.random.default_rng(subword.sample_seed)
                 lines = sample_lines(paths, [pair.num_lines] * len(paths), num_lines, rng)
                 model = learn_pieces(lines, subword, origin)
@@ -216,6 +224,7 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
                 memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
                 // _KIB_PER_MIB,  # Linux counts in KiB
             )
+    # At the end of the block above the models were moved from the temporary folder to this folder.
     model_folder = record_path.parent
     model_path_by_language = {
         language: model_folder / f"{name}{suffix}" for language, name in name_by_language.items()
@@ -241,9 +250,9 @@ def sample_lines(
 ) -> Iterator[str]:
     """Yield `num_samples` lines of all files together, in their order, or all lines if fewer exist.
 
-    Each block's share of the sample is hypergeometric, and its lines are drawn uniformly (Fan,
-    Muller and Rezucha 1962, by blocks). So only one block is in memory, and line numbers are never
-    listed.
+    The number of lines from each block is drawn from a hypergeometric distribution. The lines
+    within a block are drawn uniformly (Fan, Muller and Rezucha 1962, by blocks). So only one block
+    is in memory, and no list of line numbers is needed.
 
     Raises:
         CorpusError: if a file does not have its number of lines in `num_lines_by_path`.
@@ -255,11 +264,15 @@ def sample_lines(
             num_read = 0
             for block in blocks_of(read_lines(path), LINES_PER_DRAW):
                 num_read += len(block)
+                # A file that has grown since it was recorded would make the counts below negative,
+                # which numpy refuses. The error after the loop is clearer.
                 if num_read > num_lines:
                     break
                 num_chosen = int(
                     rng.hypergeometric(samples_left, lines_left - samples_left, len(block))
                 )
+                # `choice` returns indices in any order. They are sorted to keep the order of the
+                # text.
                 chosen = rng.choice(len(block), num_chosen, replace=False, shuffle=False)
                 yield from (block[index] for index in np.sort(chosen))
                 bar.update(num_chosen)
@@ -272,14 +285,18 @@ def sample_lines(
 
 
 def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
-    """Learn byte-pair pieces from lines and return the model, the same bytes for the same lines.
+    """Learn byte-pair pieces from lines and return the content of the model file. The same lines
+    give the same bytes.
 
     Raises:
         ConfigError: if the lines of `origin` cannot fill the vocabulary, or have too many
             characters for it.
     """
+    # The model is written to memory: the caller decides where it is stored.
     model = io.BytesIO()
     try:
+        # White space inside a piece would split it when fairseq reads the dictionary. `minloglevel`
+        # 2 prints errors only, because the progress of the training would fill a log.
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=(_WHITE_SPACE.sub(" ", line) for line in lines),
             model_writer=model,
@@ -313,6 +330,7 @@ def count_words(paths: Sequence[Path]) -> Iterator[str]:
         for block in blocks_of(read_lines(path), _LINES_PER_BLOCK):
             count_by_word.update(" ".join(block).split(" "))
     del count_by_word[""]  # the empty word between two blanks
+    # Checked once for each different word, which is much less work than once for each line.
     for word, count in count_by_word.items():
         _require_one_token(word, " and ".join(map(str, paths)))
         yield f"{word} {count}"
@@ -330,8 +348,8 @@ def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> lis
     """Learn codes from lines `word count` and return the lines of their file, header first.
 
     Raises:
-        ConfigError: if the text of `origin` yields fewer merges; a pair must occur twice to be
-            merged.
+        ConfigError: if the text yields fewer merges than requested, because only pairs that occur
+            at least twice are merged. The message calls the text `origin`.
     """
     from subword_nmt.learn_bpe import learn_bpe
 
@@ -342,6 +360,7 @@ def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> lis
     with contextlib.redirect_stderr(progress), contextlib.suppress(ValueError):
         learn_bpe(count_lines, codes, num_merges, is_dict=True)
     lines = codes.getvalue().removesuffix("\n").split("\n")
+    # subword-nmt stops early without an error if no pair is left that occurs twice.
     if len(lines) - 1 != num_merges:
         raise ConfigError(
             f"{origin}: subword.vocabulary_size is {num_merges} merges; expected at most"

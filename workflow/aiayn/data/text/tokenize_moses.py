@@ -1,11 +1,11 @@
-"""Turns text into Moses' tokens, on which the paper's BLEU was counted, and back.
+"""Splits text into Moses tokens, the form in which the paper's BLEU was computed, and joins tokens
+to text again.
 
 The tokenizer is tokenizer.perl before its treatment of final dots changed (mosesdecoder 9fc964da7,
 2018-11-07). sacremoses keeps that behaviour on purpose. tests/oracle compares German and French
-with the original's output token by token, English by a digest. Lines in other scripts may differ:
-CJK characters, the virama U+094D, letters above U+FFFF and letters of later Unicode versions, which
-tokenizer.perl splits by other properties. The word DOTMULTI differs, too. The corpora of this
-project contain none of them.
+with the original's output token by token, English by a digest. Four kinds of characters may be
+split differently: CJK, the virama U+094D, letters above U+FFFF, and letters of later Unicode
+versions. The word DOTMULTI differs, too. The corpora of this project do not contain them.
 
 For scoring (T2T's utils/get_ende_bleu.sh), the tokenizer reads characters, but the two later
 scripts, `perl -ple` and multi-bleu.perl, read bytes, so the code after the tokenizer works on UTF-8
@@ -36,11 +36,14 @@ _SPLIT_HYPHEN = rb"\1 ##AT##-##AT## \2"
 # (2016-12-23). That script turned the full-width digit 1 into a double quote, a mistake repaired in
 # 5d3331b92 (2019-10-14) and in sacremoses, and kept here because it enters the scores. The list
 # does not contain the low German quote U+201E and the French quotes.
+# Two entries of the list are patterns: a full-width stop with all blanks after it becomes `. `.
 _FULL_WIDTH_STOP_AND_BLANKS = re.compile("[\u3002\uff0e] *")
 
 
 @functools.cache
 def _ascii_by_punctuation() -> dict[int, str]:
+    # The list's two patterns (longer than a character) are left out here. U+FF11 is the full-width
+    # digit 1 with the old mistake.
     from sacremoses import MosesPunctNormalizer
 
     return {
@@ -55,10 +58,10 @@ def tokenize_line(line: str, language: str, *, splits_hyphens: bool = False) -> 
 
     With `splits_hyphens`, hyphens are split as by `tokenizer.perl -a`: `x-y` becomes `x @-@ y`.
 
-    The characters & | < > ' " [ ] become entities (`&quot;`), so the reference must be escaped,
-    too: against an unescaped reference about a point of BLEU is lost. All Unicode white space,
-    including no-break spaces, separates tokens. A soft hyphen is a separate token. After a final
-    `.'` there is a surplus blank, as in the original.
+    The characters & | < > ' " [ ] become entities such as `&quot;`. The references must be escaped
+    in the same way, otherwise about a point of BLEU is lost. All Unicode white space, including
+    no-break spaces, separates tokens. A soft hyphen is a separate token. After a final `.'` there
+    is a surplus blank, as in the original.
     """
     text: str = _tokenizer(language).tokenize(
         line.translate(_DELETED), return_str=True, aggressive_dash_splits=splits_hyphens
@@ -66,6 +69,8 @@ def tokenize_line(line: str, language: str, *, splits_hyphens: bool = False) -> 
     return text
 
 
+# sacremoses reads its lists of abbreviations when a tokenizer is made, so each language's tokenizer
+# is made once.
 @functools.cache
 def _tokenizer(language: str) -> "MosesTokenizer":
     from sacremoses import MosesTokenizer
