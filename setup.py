@@ -1,4 +1,4 @@
-"""Packs into a wheel what is no package: the workflow, and what was measured.
+"""Adds files that are outside of the packages to a wheel: the workflow, and the measured runs.
 
 `aiayn/checkout/` holds the files of the workflow with their paths in the checkout. The verbs read
 its config, and `aiayn init` writes it into a folder. An editable installation reads the checkout
@@ -12,6 +12,8 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
+# Patterns relative to the checkout. MANIFEST.in has the same files: a wheel is built from the
+# source distribution, which contains only what MANIFEST.in lists.
 MEASURED = "paper_tables/measured/**/*"  # packs of runs, and the shipped model
 WORKFLOW = (
     "Snakefile",
@@ -27,11 +29,12 @@ WORKFLOW = (
 
 
 class BuildWithWorkflow(build_py):
-    """Copies the packages, then what is no package."""
+    """Copies the packages, then the files of the workflow and the measured runs."""
 
     def run(self) -> None:
         """Fill the folder that becomes the wheel."""
         super().run()
+        # An editable installation reads these files in the checkout.
         if self.editable_mode:
             return
         wheel_folder = Path(self.build_lib)
@@ -44,8 +47,9 @@ def copy_files(pattern: str, folder: Path) -> None:
     """Copy the files that match, with their paths in the checkout.
 
     Raises:
-        FileNotFoundError: if there are none: MANIFEST.in lacks them.
+        FileNotFoundError: if no file matches, because MANIFEST.in does not list the files.
     """
+    # `**/*` matches folders, too.
     paths = [path for path in sorted(ROOT.glob(pattern)) if path.is_file()]
     if not paths:
         raise FileNotFoundError(f"{ROOT / pattern}: no such file; look at MANIFEST.in")

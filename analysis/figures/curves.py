@@ -1,10 +1,10 @@
 """Reads the curves of trainings from their logs: loss, dev perplexity, learning rate and speed at
 each line printed.
 
-`aiayn.facts` assigns lines to sections, and sections to trainings. This module reads the
-same lines again for what a section only summarises: statistics within an epoch. A curve may be
-read while its log grows. If a start resumed before the newest update of an earlier start, its own
-lines replace the earlier lines.
+`aiayn.facts` splits a log into sections, one for each start of a program, and groups the sections
+of one training. It only summarises the values within an epoch. This module reads the lines again
+for all of them. A curve may be read while its log grows. If a start resumed before the newest
+update of an earlier start, its own lines replace the earlier lines.
 """
 
 import math
@@ -42,6 +42,8 @@ def read_curves(path: Path) -> list[tuple[Training, list[CurvePoint]]]:
     Raises:
         OSError: if the file cannot be opened or read.
     """
+    # The first reading finds the sections. Their line numbers tell the second reading where each
+    # begins.
     trainings = join_logs([read_log(path)]).trainings
     # A start is known by the line on which it begins.
     start_by_line: dict[int, _Start] = {}
@@ -53,6 +55,7 @@ def read_curves(path: Path) -> list[tuple[Training, list[CurvePoint]]]:
         current = start_by_line.get(number, current)
         if current is not None:
             current.read(line)
+    # A file may hold several trainings, for example if it was appended to by a later command.
     curves = []
     for training in trainings:
         starts = [start_by_line[section.line] for section in training.sections]
@@ -61,13 +64,19 @@ def read_curves(path: Path) -> list[tuple[Training, list[CurvePoint]]]:
 
 
 def _join(starts: Iterable["_Start"]) -> list[CurvePoint]:
-    """Return all points of a training that count: what a restart repeats, as it was done last."""
+    """Return the points of a training. Updates that a restart did a second time count only once, as
+    they were done last.
+    """
     points: list[CurvePoint] = []
     for start in starts:
         if start.points:
+            # Without a checkpoint the log does not say from where the start goes on, so the update
+            # before its first printed line is taken.
             resumed = start.resumed_update
             if resumed is None:
                 resumed = start.points[0].update - 1
+            # Updates after the checkpoint were lost with the process and were trained a second
+            # time.
             points = [point for point in points if point.update <= resumed]
             points += start.points
     return points
@@ -79,20 +88,25 @@ class _Start:
     def __init__(self, training: Training, section: Section) -> None:
         self.resumed_update = section.whole("resumed_updates")
         self.points: list[CurvePoint] = []
+        # A log may have several `--valid-subset`. Only the dev set is drawn.
         self._subset = training.last.dev_subset
         self._last_update = self.resumed_update or 0
 
     def read(self, line: bytes) -> None:
         """Read a further line of this start."""
+        # A search for bytes costs far less than parsing, and most lines of a log are not
+        # statistics. Statistics within an epoch, at its end and of a validation have one of these
+        # beginnings.
         if b"num_updates" not in line and b'{"epoch"' not in line and b"| valid on" not in line:
             return
         statistics = parse_statistics(line)
         if statistics is None:
             return
         values = statistics.value_by_name
+        # Lines that do not state their update get the update of the line before.
         self._last_update = statistics.update or self._last_update
         measured: dict[str, float] = {}
-        # The line at the end of an epoch does not add points.
+        # The line at the end of an epoch repeats means over the epoch, so it does not add points.
         if statistics.kind == "inner":
             for measure, name in INNER_MEASURES.items():
                 if name in values:
@@ -112,6 +126,7 @@ def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoi
 
     Values that are nan or inf are kept, because a mean would hide them.
     """
+    # Updates count from 1, so `update - 1` puts the updates 1 to `num_updates` into the first span.
     spans: dict[tuple[str, int], list[CurvePoint]] = {}
     thinned: list[CurvePoint] = []
     for point in points:

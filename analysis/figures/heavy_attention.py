@@ -1,7 +1,7 @@
-"""Draws Figures 3 to 5: what the heads of a layer attend to, as lines between words and as a matrix
-for each head.
+"""Draws Figures 3 to 5 of the paper: what the heads of a layer attend to. One figure has lines
+between words, the other has a matrix for each head.
 
-A frame holds a sentence, with a line for each weight: run, kind, layer, num_layers, head,
+The frame holds one sentence, with a line for each weight: run, kind, layer, num_layers, head,
 query_index, query, key_index, key, weight. In each head the weights of a query sum to 1. `aiayn
 attention` takes the weights from the model and writes the frame.
 """
@@ -39,6 +39,9 @@ def read_attention(path: Path) -> pd.DataFrame:
     Raises:
         RecordError: if the file is not such a table.
     """
+    # Tokens are text from anywhere. Without these options pandas would read the token `null` as
+    # missing, 1999 as a number, and a quotation mark as the beginning of a quoted field (3 is
+    # csv.QUOTE_NONE).
     types = dict.fromkeys(("run", "kind", "query", "key"), str) | {"weight": float}
     try:
         frame = pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False, quoting=3)
@@ -55,11 +58,11 @@ def read_attention(path: Path) -> pd.DataFrame:
 
 
 def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
-    """Return the indices of the tokens of a word, at its first occurrence, or empty if it does not
-    occur.
+    """Return the indices of the tokens of a word at its first occurrence. The list is empty if the
+    word does not occur.
 
-    Tokens are words, sentencepiece's pieces (U+2581 begins a word) or subword-nmt's (`@@` continues
-    a word). Case and punctuation at the ends are ignored.
+    Tokens are words, pieces of sentencepiece (U+2581 begins a word) or pieces of subword-nmt (`@@`
+    continues a word). Case and punctuation at the ends are ignored.
     """
     # Pieces are joined to words first, because the word may be in several pieces.
     words: list[str] = []
@@ -78,10 +81,13 @@ def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
 
 def _pieces(tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
     """Yield each token without subword marks, and whether it continues a word. </s> never does."""
+    # Sentencepiece marks the first piece of a word with U+2581. subword-nmt marks every piece of a
+    # word except the last: "vot@@ ing". A sentence has only one of the two marks.
     tokens = list(tokens)
     goes_on = False
     has_marks = any(token.startswith("\u2581") for token in tokens)
     for token in tokens:
+        # </s> has no mark, and must not be joined to the word before it.
         is_special = token.startswith("<") and token.endswith(">")
         is_inside = not token.startswith("\u2581") if has_marks else goes_on
         goes_on = token.endswith("@@")
@@ -113,6 +119,7 @@ def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") ->
         frame = frame[frame["head"].isin(heads)]
     if not word:
         return frame
+    # The frame has a line for each pair of query and key, so each query occurs many times.
     queries = frame.drop_duplicates("query_index").sort_values("query_index")
     positions = positions_of_word(list(queries["query"]), word)
     if not positions:
@@ -126,17 +133,18 @@ def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") ->
 def draw_attention(
     path: Path, *, heads: Sequence[int], word: str, needs_word: bool
 ) -> Iterator[str]:
-    """Draw the file of `aiayn attention` in its folder. Yield each picture's path, or why it is
-    missing.
+    """Draw the file of `aiayn attention` in its folder. Yield the path of each picture, or the
+    reason why it is missing.
 
-    With a `word`, only its lines are drawn. With `needs_word` it must occur. Without heads, all
-    heads are drawn.
+    With a `word`, only the lines from that word are drawn. With `needs_word` the word must occur.
+    Without `heads`, all heads are drawn.
 
     Raises:
         FigureError: if a head or the word does not exist.
     """
     frame = select(read_attention(path), heads=heads)
-    # The default words are the paper's. A different sentence need not contain them.
+    # The default words are the paper's. A different sentence does not have to contain them, so then
+    # all lines are drawn.
     of_word = frame
     try:
         of_word = select(frame, word=word)
@@ -144,6 +152,8 @@ def draw_attention(
         if needs_word:
             raise
     for figure, shown in ((ATTENTION_LINES, of_word), (ATTENTION_HEADS, frame)):
+        # The pictures get the name of the TSV. A figure that cannot be drawn does not stop the
+        # other figure.
         named = replace(figure, name=f"{path.stem}_{figure.name.removeprefix('attention_')}")
         try:
             yield from map(str, write_figure(named, shown, path.parent, with_frame=False))
@@ -159,13 +169,15 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
     Raises:
         FigureError: if the sentence has too many tokens to label.
     """
+    # The longer of the two columns decides the height.
     num_tokens = int(max(frame["query_index"].max(), frame["key_index"].max())) + 1
     if num_tokens > MAX_LABELLED:
         raise FigureError(
             f"Attention as lines: {num_tokens} tokens, more than the {MAX_LABELLED} that can be"
             " named in a column; the matrices show them."
         )
-    # The largest weight is always drawn, and at most MAX_LINES lines are.
+    # The largest weight is always drawn, even where attention is so even that all weights are
+    # small. At most MAX_LINES lines are drawn.
     drawn = frame.nlargest(MAX_LINES, "weight")
     drawn = drawn[drawn["weight"] >= min(MIN_DRAWN_WEIGHT, float(drawn["weight"].max()))]
     drawn = drawn.assign(start=0.0, end=1.0)
@@ -175,7 +187,10 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
     step = 0.6 / max(len(heads), 4)
     ends = drawn["key_index"] + (drawn["head"].map(heads.index) - (len(heads) - 1) / 2) * step
     drawn = drawn.assign(name=drawn["head"].map(lambda head: f"head {head}"), key_end=ends)
+    # Head 3 has the same colour in a picture of all heads and in a picture of head 3 only.
     colours = [HEAD_COLOURS[(head - 1) % len(HEAD_COLOURS)] for head in heads]
+    # The domain is reversed, because the first token is at the top. `nice=False` keeps Vega from
+    # extending the axis to round numbers.
     y_scale = alt.Scale(domain=[num_tokens - 0.5, -0.5], nice=False)
     x_scale = alt.Scale(domain=[0, 1], nice=False)
     x = alt.X("start:Q", scale=x_scale, axis=None)
@@ -183,6 +198,7 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
     legend = None
     if len(heads) > 1:
         legend = alt.Legend(title=None, columns=4, symbolType="stroke", symbolOpacity=1)
+    # Opacity is relative to the largest weight, because in most sentences no weight is near 1.
     largest = float(drawn["weight"].max())
     strength = alt.Opacity(
         "weight:Q", scale=alt.Scale(domain=[0, largest], range=[0.06, 0.95]), legend=None
@@ -227,9 +243,11 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
     """Draw a matrix for each head, with queries downwards and keys to the right. Larger weights are
     darker.
     """
+    # Sizes come from the indices and not from the cells, because pale cells are not drawn.
     num_queries, num_keys = (int(frame[f"{side}_index"].max()) + 1 for side in ("query", "key"))
     longest = max(num_queries, num_keys)
-    # Paler cells cannot be seen; of the others, a picture has the strongest.
+    # Paler cells cannot be seen. Of the visible cells only the strongest are drawn, because each is
+    # an element of the SVG.
     cells = frame[frame["weight"] >= MIN_DRAWN_WEIGHT / 2].nlargest(MAX_CELLS, "weight")
     heads = sorted(frame["head"].unique())
     # `side` is a matrix's width in pixels: what the labels leave of the figure's width.
@@ -242,6 +260,7 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
         num_columns = 2
         is_named = longest <= MAX_LABELLED // 2
         side = height = (WIDTH - (110 if is_named else 60)) / 2
+    # Only the matrices at the left and at the bottom have token labels. Neighbours share them.
     charts = []
     for index, head in enumerate(heads):
         is_left, is_bottom = index % num_columns == 0, index >= len(heads) - num_columns
@@ -251,6 +270,8 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
         x_scale, y_scale = (alt.Scale(domain=list(range(n))) for n in (num_keys, num_queries))
         encoded = (
             alt.Chart(cells[cells["head"] == head])
+            # Without `aria=False` Vega writes a label for screen readers into each of the thousands
+            # of cells.
             .mark_rect(color=HEAD_COLOURS[(head - 1) % len(HEAD_COLOURS)], aria=False)
             .encode(
                 alt.X("key_index:O", axis=key_axis, scale=x_scale, title=None),
@@ -270,6 +291,8 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
 
 
 def _token_axis(frame: pd.DataFrame, side: str, *, shows: bool, angle: int) -> alt.Axis:
+    # Vega labels an ordinal axis with the indices. The expression looks up the token of an index in
+    # a JSON table.
     words = frame.drop_duplicates(f"{side}_index").sort_values(f"{side}_index")
     named = dict(zip(words[f"{side}_index"].astype(int), shown_tokens(words[side]), strict=True))
     table = json.dumps(named, ensure_ascii=False)
@@ -302,6 +325,8 @@ def describe_attention(frame: pd.DataFrame) -> str:
     """Describe the layer, the sentence, and the largest weight of each head."""
     first = frame.iloc[0]
     queries = frame.drop_duplicates("query_index").sort_values("query_index")["query"]
+    # The alternative text of the picture: a reader who cannot see it gets the main point of each
+    # head.
     strongest = frame.loc[frame.groupby("head")["weight"].idxmax()].sort_values("head")
     sentences = [
         f"Head {line['head']}: largest weight {line['weight']:.2f}, from {line['query']} to"

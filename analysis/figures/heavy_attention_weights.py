@@ -1,7 +1,7 @@
 """Reads the attention weights of a trained model, equation (1), as the model computes them.
 
-Shapes are in the names: H heads, Q queries, K keys, S and T tokens of source and target, B = 1
-sentence.
+Shapes are in the names: H heads, Q queries, K keys, S source tokens, T target tokens, B sentences
+(always 1).
 """
 
 from pathlib import Path
@@ -30,8 +30,8 @@ STACK_AND_NAME = {
 class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
     """The weights of a layer, (H, Q, K), and the tokens of both sides. `layer` counts from 1.
 
-    The decoder's queries are its input, </s> and then the target. The queries of `cross` are the
-    tokens that each position predicts.
+    The queries of the decoder's self-attention are its input: </s> and then the target. The queries
+    of `cross` are labelled with the tokens that each position predicts.
     """
 
     kind: Kind
@@ -57,6 +57,7 @@ def attention_weights(
     """
     stack, name = STACK_AND_NAME[kind]
     model = translator.model
+    # An LSTM does not have attention modules with these names.
     layers = getattr(getattr(model, stack), "layers", None)
     if layers is None or not all(hasattr(module, name) for module in layers):
         raise CheckpointError(
@@ -70,9 +71,11 @@ def attention_weights(
     dictionary = translator.task.target_dictionary
     target_T = None
     if kind != "encoder":
+        # The sentence has no reference, so the decoder reads what the model itself would say.
         (hypothesis,) = translator.translate([source_S])
         numbers = [dictionary.symbols.index(piece) for piece in hypothesis.pieces]
         target_T = torch.tensor([*numbers, dictionary.eos()])
+    # Translation cuts a line that is too long. A picture of a cut sentence would mislead.
     for ids in (source_S, target_T):
         if ids is not None and len(ids) > MAX_POSITIONS:
             raise UsageError(
@@ -82,6 +85,8 @@ def attention_weights(
     weights_HQK = _observe(translator, layers[layer - 1], name, source_S, target_T)
     sources = [translator.task.source_dictionary.symbols[int(number)] for number in source_S]
     targets = [] if target_T is None else [dictionary.symbols[int(number)] for number in target_T]
+    # The decoder reads </s> first and then the target, as in training. Position t predicts target
+    # token t.
     shifted = [targets[-1], *targets[:-1]] if targets else []
     queries = {"encoder": sources, "decoder": shifted, "cross": targets}[kind]
     return AttentionWeights(
@@ -105,6 +110,7 @@ def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
     ):
         lines.write("\t".join(ATTENTION_COLUMNS) + "\n")
         first_columns = f"{run}\t{weights.kind}\t{weights.layer}\t{weights.num_layers}"
+        # Six digits are enough for every picture, and keep the file small.
         for (head, query, key), weight in np.ndenumerate(weights.weights_HQK):
             tokens = f"{query}\t{weights.queries[query]}\t{key}\t{weights.keys[key]}"
             lines.write(f"{first_columns}\t{head + 1}\t{tokens}\t{weight:.6g}\n")
@@ -116,7 +122,11 @@ def _observe(
     """Run the model on the sentence and return the weights of the chosen attention, shape (H, Q,
     K).
     """
+    # The hooks append to a list, because a value returned by a forward hook would replace the
+    # output of the module.
     seen: list[Tensor] = []
+    # Only our attention module has a `score`. fairseq's module has other flags for the same
+    # request.
     attention = getattr(layer, name)
     is_ours = hasattr(attention, "score")
     flags = ["needs_weights"] if is_ours else ["need_weights", "need_head_weights"]
@@ -125,6 +135,7 @@ def _observe(
         return args, kwargs | dict.fromkeys(flags, True)
 
     def keep_weights(module: Any, args: Any, output: Any) -> None:
+        # Both modules return (values, weights).
         seen.append(output[1])
 
     if hasattr(layer, "ever_training"):
@@ -147,5 +158,6 @@ def _observe(
     finally:
         for hook in hooks:
             hook.remove()
+    # Ours are (B, H, Q, K), fairseq's are (H, B, Q, K).
     weights_HQK: np.ndarray = seen[-1].squeeze(0 if is_ours else 1).float().cpu().numpy()
     return weights_HQK

@@ -1,9 +1,9 @@
 """Collects and draws curves of trainings: loss, dev perplexity, learning rate and speed, against
 updates.
 
-A frame of curves has a line for each point: run, series, seed, measure, update, value. The
-runs of a series (a system on a corpus, or a configuration) share a colour. Their seeds make a band.
-`analysis.figures.curves` defines the measures.
+A frame of curves has a line for each point: run, series, seed, measure, update, value. A series is
+a system on a corpus, or all runs of one configuration. Runs of a series share a colour, and their
+seeds make a band. `analysis.figures.curves` defines the measures.
 """
 
 import math
@@ -39,7 +39,9 @@ PANEL_HEIGHT = 92
 
 
 class Panel(NamedTuple):
-    """A measure: its heading with its unit, its scale, and the number format of its axis (d3's)."""
+    """A measure: its heading with its unit, its scale, and the number format of its axis in d3's
+    notation.
+    """
 
     measure: str
     title: str
@@ -72,13 +74,14 @@ def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
     """
     curves = list(curves)
     updates = [point.update for curve in curves for point in curve.points]
-    # The same spans for all curves, so that seeds are averaged at equal updates.
+    # All curves have the same spans, so that seeds are averaged at equal updates.
     num_spans = min(NUM_SPANS, max(1, MAX_POINTS // max(1, len(curves))))
     span = max(1, math.ceil(max(updates, default=1) / num_spans))
     lines = []
     for curve in curves:
         for point in thin_points(curve.points, span):
             lines.append((curve.run, curve.series, curve.seed, *point))
+    # `Int64` is pandas' type for whole numbers with gaps: a foreign log does not state its seed.
     return pd.DataFrame(lines, columns=list(COLUMNS)).astype({"seed": "Int64", "value": "float64"})
 
 
@@ -96,7 +99,8 @@ def means_over_seeds(points: pd.DataFrame) -> pd.DataFrame:
 def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None) -> list[Curve]:
     """Return the curves of every run of a scale that has a log, finished or not.
 
-    The logs are where the scale's config and the records say, unless their paths are given.
+    If `path_by_run` is not given, the logs are in the runs folder of the config, or where the
+    records of the trainings say.
 
     Raises:
         RecordError: if a log cannot be read.
@@ -104,11 +108,14 @@ def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None)
     if path_by_run is None:
         path_by_run = {}
         for run in cells.runs:
+            # A finished training has the path of its log in its record. A running training has no
+            # record.
             path = Path(cells.runs_folder) / run.status.run / LOG_NAME
             if run.train and exists(run.train.log_path):
                 path = run.train.log_path
             if run.status.run and path.exists():
                 path_by_run[run.status.run] = path
+    # With one corpus its name would only make the legend longer.
     has_one_corpus = len({run.corpus for run in cells.runs}) == 1
     curves = []
     for run in cells.runs:
@@ -138,6 +145,8 @@ def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
             raise RecordError(
                 f"{path}: no training in it; expected a log of fairseq-train or `aiayn train`"
             )
+        # The first training keeps the name of the file. The others add the line on which they
+        # begin.
         for index, (training, points) in enumerate(found):
             suffix = f":{training.first.line}" if index else ""
             curves.append(Curve(run + suffix, series + suffix, seed, points))
@@ -145,9 +154,9 @@ def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
 
 
 def _series_of_path(path: str) -> tuple[str, int | None]:
-    """Return the series and the seed of a log outside the tables.
+    """Return the series and the seed of a log that is in no table.
 
-    The last folder of its path is the run's name if the run is ours.
+    A run folder of ours has the run's name, which contains system, corpus and seed.
     """
     training = training_of(Path(path).parent.name)
     if training is None:
@@ -168,7 +177,9 @@ def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
     Raises:
         FigureError: if no value can be drawn.
     """
+    # Vega cannot place nan or inf on an axis. `_layers` marks where they begin.
     finite = frame[frame["value"].map(math.isfinite)]
+    # A log that never validated, for example, has no panel of perplexity.
     panels = [panel for panel in PANELS if (finite["measure"] == panel.measure).any()]
     if not panels:
         raise FigureError(
@@ -178,9 +189,11 @@ def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
     colour = _colour(names)
     x_scale = alt.Scale(domain=[0, float(frame["update"].max()) or 1.0], nice=False)
     charts = []
+    # In d3's format `~s`, 20000 is 20k. On a shorter axis it would mix 500 with 1.5k.
     x_format = "~s" if frame["update"].max() >= 10_000 else "~g"
     for panel in panels:
         is_last = panel is panels[-1]
+        # Only the last panel has labels on the x axis, because all panels share it.
         axis = alt.Axis(
             title="Update (optimiser steps)" if is_last else None,
             labels=is_last,
@@ -224,6 +237,7 @@ def _layers(
     """Return a panel: means over seeds, their bands, and a mark where values are not numbers."""
     points = finite[finite["measure"] == panel.measure]
     if panel.is_log:
+        # The logarithm of 0 does not exist.
         points = points[points["value"] > 0]
     means = means_over_seeds(points)
     axis = alt.Axis(
@@ -235,9 +249,12 @@ def _layers(
     if panel.is_log:
         low, high = float(means["low"].min()), float(means["high"].max())
         scale = alt.Scale(type="log", nice=False, domain=[low / 1.05, high * 1.05])
+        # On a logarithmic axis d3 puts a tick at each of 1, 2, ... 9 times a power of ten, too many
+        # for a panel of this height.
         axis.values = round_ticks(low / 1.05, high * 1.05)
     y = alt.Y("value:Q", scale=scale, axis=axis)
     names = list(dict.fromkeys(points["series"]))
+    # A Vega expression. Python's `repr` of a list of names is also a valid JavaScript array.
     is_grey = f"indexof({names[MAX_SERIES:]!r}, datum.series) >= 0"
     opacity = alt.condition(is_grey, alt.value(0.25), alt.value(1.0))
     tooltip = [
@@ -264,6 +281,7 @@ def _layers(
         layers.append(
             alt.Chart(single).mark_point(filled=True).encode(x, y, colour, tooltip=tooltip)
         )
+    # Only the first such value of each run is marked.
     not_finite = frame[(frame["measure"] == panel.measure) & ~frame["value"].map(math.isfinite)]
     if not not_finite.empty:
         layers += _not_finite_marks(not_finite.sort_values("update").drop_duplicates("run"), x)
@@ -271,10 +289,11 @@ def _layers(
 
 
 def _not_finite_marks(not_finite: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
-    """Return a rule and words where a curve's values stop being numbers."""
+    """Return a rule and a text where the values of a curve stop being numbers."""
     base = alt.Chart(not_finite)
     tooltip = ["run:N", "update:Q"]
     rule = base.mark_rule(color=WARNING, strokeWidth=1.5).encode(x, tooltip=tooltip)
+    # If several runs diverged, one text is enough.
     first = alt.Chart(not_finite.head(1))
     text = first.mark_text(
         align="right", dx=-5, baseline="top", dy=2, color=WARNING, fontWeight=600

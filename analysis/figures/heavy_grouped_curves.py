@@ -1,5 +1,5 @@
-"""Draws the dev perplexity of all systems as one figure: a panel for each group of systems, with
-each curve's name at its end.
+"""Draws the dev perplexity of all systems as one figure. Each group of systems has a panel, and
+each curve has its name at its end.
 """
 
 import itertools
@@ -26,6 +26,7 @@ PADDING = {"left": 4, "top": 4, "right": 40, "bottom": 4}  # names in a wider fo
 MAX_IN_PANEL = len(PALETTE)  # besides the reference: each has a colour
 OUTLIER_RATIO = 2.0  # ends above this ratio to the median end do not set the axis
 ROOM_ABOVE = 1.6  # the ratio of the top of the axis to the highest other end
+# The name of a system of Table 3: `table3_c_dmodel1024` has the letter c and the label dmodel1024.
 _ROW = re.compile(r"table3_([a-e])_(.+)")
 GROUP_BY_LETTER = {
     "a": "Table 3 (A): heads",
@@ -44,14 +45,17 @@ def draw_groups(frame: pd.DataFrame) -> alt.TopLevelMixin:
     Raises:
         FigureError: if all values are nan or inf.
     """
+    # The axis is logarithmic, so a value must be above 0.
     finite = frame[frame["value"].map(math.isfinite) & (frame["value"] > 0)]
     shown = [panel for panel in PANELS[:2] if (finite["measure"] == panel.measure).any()]
     if not shown:
         raise FigureError("Curves: the logs have no finite loss or perplexity yet.")
     panel = shown[-1]  # perplexity comes after the loss
     means = means_over_seeds(finite[finite["measure"] == panel.measure])
+    # A name is `base` or, on several corpora, `base, en-de`.
     means["series"] = without_common_corpus(means["series"])
     ends = means.groupby("series", sort=False).tail(1).set_index("series")["value"]
+    # All panels have the same axis, so that heights can be compared between them.
     domain = axis_domain(means["value"].min(), ends)
     groups = group_series(list(ends.index))
     charts = []
@@ -60,6 +64,7 @@ def draw_groups(frame: pd.DataFrame) -> alt.TopLevelMixin:
         labels = place_labels(ends[names], domain)
         charts.append(_draw_panel(title, names, part, labels, domain))
     stacked = alt.vconcat(*charts, spacing=14, title=panel.title, padding=PADDING)
+    # Each panel uses the palette from its beginning, although its series differ.
     chart: alt.VConcatChart = stacked.resolve_scale(color="independent")
     return chart
 
@@ -80,10 +85,12 @@ def axis_domain(lowest: float, ends: pd.Series) -> tuple[float, float]:
 
 
 def group_series(names: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return the panels' titles and series: the rows of Table 3 by their letter, then the others.
+    """Return the title and the series of each panel: the rows of Table 3 by their letter, then all
+    other systems.
 
-    The reference comes first in each. A group of many systems has several panels.
+    The reference is the first series of each panel. A group of many systems has several panels.
     """
+    # The name of a series may continue with its corpus: `base, en-de`.
     references = [name for name in names if name.split(",")[0] == REFERENCE]
     members_by_title: dict[str, list[str]] = {}
     for name in names:
@@ -97,6 +104,7 @@ def group_series(names: Sequence[str]) -> list[tuple[str, list[str]]]:
     for title in (*GROUP_BY_LETTER.values(), OTHERS):
         members = members_by_title.get(title, [])
         num_panels = math.ceil(len(members) / MAX_IN_PANEL)
+        # Twelve systems become two panels of six, and eight become two of four.
         size = math.ceil(len(members) / max(num_panels, 1))
         for index in range(num_panels):
             suffix = ", continued" if index else ""
@@ -106,8 +114,8 @@ def group_series(names: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 
 def place_labels(ends: pd.Series, domain: tuple[float, float]) -> pd.DataFrame:
-    """Return the names at the ends of curves (series, text, position), LINE_HEIGHT pixels or more
-    from each other. `position` is a value of the axis.
+    """Return the names at the ends of curves and their positions (series, text, pixel, position).
+    Two names are at least LINE_HEIGHT pixels apart. `position` is a value of the axis.
 
     If a curve ends above the axis, its label contains its last value.
     """
@@ -120,8 +128,10 @@ def place_labels(ends: pd.Series, domain: tuple[float, float]) -> pd.DataFrame:
         if value > high:
             text += f": {value:.3g}, above"
         texts.append(text)
+        # Pixels count downwards from the top of the panel, on a logarithmic axis.
         pixels.append(PANEL_HEIGHT * (1 - math.log(min(value, high) / low) / ratio))
-    # Downwards each label keeps its distance from the label above. Upwards none leaves the panel.
+    # The first pass moves a label down if it is too near to the label above. This may push the last
+    # labels out of the panel, so the second pass moves labels up again.
     for above, below in itertools.pairwise(range(len(pixels))):
         pixels[below] = max(pixels[below], pixels[above] + LINE_HEIGHT)
     lowest_allowed = float(PANEL_HEIGHT)
@@ -142,6 +152,7 @@ def _draw_panel(
     last_update = float(means["update"].max())
     others = [name for name in names if name.split(",")[0] != REFERENCE]
     references = [name for name in names if name not in others]
+    # The reference has the colour of the text, so that it is the same in each panel.
     colours = [*[INK] * len(references), *PALETTE[: len(others)]]
     scale = alt.Scale(domain=[*references, *others], range=colours)
     colour = alt.Color("series:N", scale=scale, legend=None)

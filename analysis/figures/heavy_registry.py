@@ -22,18 +22,22 @@ NO_ATTENTION = (
 def figures_of_scale(
     cells: Frame, log_path_by_run: Mapping[str, Path] | None, attention_folder: Path | None
 ) -> Iterator[Drawable]:
-    """Yield every figure of a scale. Attention comes last, drawn from the files in its folder.
+    """Yield every figure of a scale with the function that makes its frame. Attention comes last,
+    drawn from the files in its folder.
 
-    The logs of its runs are where its config says, unless their paths are given.
+    If `log_path_by_run` is None, the logs are in the runs folder of the scale's config.
     """
     runs = curves.curves_of_scale(cells, log_path_by_run)
     yield CURVES, lambda: curves.curve_frame(runs)
+    # `aiayn attention` writes <folder>/<run>/<kind>_layer<n>.tsv.
     paths = sorted(attention_folder.glob("*/*.tsv")) if attention_folder else []
     for path in paths:
+        # A page needs unique names, so each figure gets the run and the layer.
         for figure in (attention.ATTENTION_LINES, attention.ATTENTION_HEADS):
             named = replace(figure, name=f"{figure.name}_{path.parent.name}_{path.stem}")
             yield named, functools.partial(attention.read_attention, path)
     if not paths:
+        # The page then says which command makes the picture.
         yield attention.ATTENTION_LINES, _no_attention
 
 

@@ -1,9 +1,10 @@
-"""Shows where a table's cell comes from: the sources of its number in the frame of a scale.
+"""Shows where the number in a cell of a table comes from: the runs behind it, by the frame of a
+scale.
 
-A cell of ours is `table:row:column`: `table2:base:bleu_en_de`, a row of replications.csv
-(`replications:<row>:value`), or any other cell with a number of ours, by the frame that all tables
-are made of. A cell with a difference has two numbers. The page's popovers answer the same. A score
-of a released model is `released:wmt16.en-de:<metric>`.
+The name of a cell is `table:row:column`. It is the place of a printed number
+(`table2:base:bleu_en_de`), a row of replications.csv (`replications:<row>:value`), or the place of
+a number of ours in any other table. A cell with a difference has two numbers. The popovers of the
+page give the same answer. A score of a released model is `released:wmt16.en-de:<metric>`.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,9 @@ RELEASED_PREFIX = "released:"
 
 
 class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of ours: its number's key and metric, and the printed values by edition."""
+    """A cell with a number of ours: the key and metric of the number, and the printed values by
+    edition.
+    """
 
     name: str
     key: CellKey
@@ -36,7 +39,7 @@ class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A run behind a number, and the value that it adds to the number."""
+    """A run behind a number, and the run's own value."""
 
     run: str
     seed: int | None
@@ -59,8 +62,12 @@ class CellSources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named_cells(frame: Frame) -> dict[str, NamedCell]:
-    """Return every cell by name, in the order of the tables. Both editions are in the same cell."""
+    """Return the place of every printed number by name, in the order of the tables. Values of both
+    editions are in one cell.
+    """
     cell_by_name: dict[str, NamedCell] = {}
+    # A frame has one cell for each edition of a printed number. They differ in the printed value
+    # only.
     for cell in frame.cells:
         prefix = f"table{cell.table}" if cell.table.isdigit() else cell.table
         name = f"{prefix}:{cell.row}:{cell.column}"
@@ -70,19 +77,22 @@ def named_cells(frame: Frame) -> dict[str, NamedCell]:
 
 
 def numbers_by_cell(cells: pd.DataFrame) -> dict[str, list[Number]]:
-    """Return our numbers in every cell that has any, by the cell's name."""
+    """Return our numbers by the name of their cell. Cells without a number of ours are left out."""
     found: dict[str, list[Number]] = {}
+    # Named tuples that pandas makes have no types. `line.numbers` are a tuple of `Number`.
     line: Any
     for line in cells.itertuples():
         if line.numbers:
             numbers = found.setdefault(f"{line.table}:{line.row}:{line.column}", [])
+            # A cell may have several lines, such as a difference for each edition, with the same
+            # number.
             numbers += [number for number in line.numbers if number not in numbers]
     return found
 
 
 def find_sources(name: str, frame: Frame) -> list[CellSources]:
-    """Return the sources of a cell: of a printed cell, or of every number of ours in any other
-    cell.
+    """Return the sources of a cell. The place of a printed number has one number of ours, another
+    cell may have several.
 
     Raises:
         UsageError: if the cell does not exist (the error lists similar names), or if the scale does
@@ -91,6 +101,7 @@ def find_sources(name: str, frame: Frame) -> list[CellSources]:
     printed = named_cells(frame)
     if name in printed:
         return [sources_of_printed(frame, printed[name])]
+    # Only cells without a printed number need all tables to be laid out.
     found = numbers_by_cell(cells_of_tables(lay_out_tables(frame)))
     if name not in found:
         hint = did_you_mean(name, [*printed, *found], "see `aiayn where --list`", most=3)
@@ -117,6 +128,8 @@ def sources_of_printed(frame: Frame, cell: NamedCell) -> CellSources:
             f" {frame.scale}; name another --scale, or add the system to the scale's sheet"
             " of trainings"
         )
+    # A printed number is expected from every seed of the sheet, so seeds without a value are
+    # listed.
     seeds_with_value = {run.seed for run, _ in number.values}
     missing = []
     for run in frame.runs_by_system[cell.key.corpus, cell.key.system]:
@@ -152,6 +165,7 @@ def render_sources(origin: CellSources) -> str:
     cell = origin.cell
     key = origin.cell.key
     note = ""
+    # Printed numbers of replications have this scale, so the note is for Tables 2 and 3 only.
     if origin.scale != PAPER_SCALE and cell.name.startswith("table"):
         note = f"scale {origin.scale} is not the paper's: no reproduction of the printed number"
     facts = [
@@ -181,12 +195,13 @@ def render_released(name: str, results: Path) -> str:
     """Return where a score of a released model comes from. `name` is released:model:metric.
 
     Raises:
-        UsageError: if the results have no translations of such a model, or no score of them in this
-            definition of BLEU.
+        UsageError: if the results do not have translations of this model, or do not have a score of
+            them in this definition of BLEU.
     """
     known = []
     for record in read_released_records(results):
         for score in record.scores:
+            # All names are collected for the hint "did you mean".
             known.append(f"{RELEASED_PREFIX}{record.name}:{score.metric}")
             if known[-1] != name:
                 continue

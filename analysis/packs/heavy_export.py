@@ -1,8 +1,8 @@
 """Exports an averaged checkpoint for programs without fairseq, as safetensors and JSON.
 
 An export is a new folder, which is never partly written. It contains the tensors, the vocabularies
-as JSON lists in order of id, the subword models that split text into pieces, and `config.json`, an
-`ExportRecord` with everything that a reader of the tensors must know.
+as JSON lists in order of id, the subword models that split text into pieces, and `config.json`.
+This file is an `ExportRecord` with everything that a program must know to use the tensors.
 """
 
 import json
@@ -53,18 +53,22 @@ def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
             f"{finished.checkpoint.run}: architecture {training.architecture}, expected"
             " transformer; translate with the run itself: `aiayn translate RUN`"
         )
+    # An export only copies tensors, so a GPU would not help.
     model, task = load_average(finished.checkpoint, finished.data.folder, device="cpu")
     tensors: dict[str, torch.Tensor] = model.state_dict()
-    # A tied tensor is stored once, because safetensors refuses shared memory.
+    # A tied tensor (one matrix for both embeddings and the output, section 3.4) is stored once,
+    # because safetensors refuses tensors that share memory. The record maps its other names to it.
     tied = {name: first for name, first in first_names(tensors).items() if first != name}
     stored = {name: tensor.contiguous() for name, tensor in tensors.items() if name not in tied}
     with new_folder_on_success(into) as folder:
+        # The tensors are nearly all of an export, so the space is checked before they are written.
         require_free_space(
             folder, sum(tensor.nbytes for tensor in stored.values()), "the exported tensors"
         )
         vocabulary_file_by_side = _write_vocabularies(task, folder)
         try:
-            # Readers expect the format's name.
+            # Libraries such as transformers read `format` to find out which framework wrote the
+            # file.
             safetensors.torch.save_file(stored, folder / TENSORS_NAME, metadata={"format": "pt"})
         except safetensors.SafetensorError as error:  # raised if the disk is full
             raise SpaceError(
@@ -91,9 +95,11 @@ def _facts(
     """Return the fields of the record that describe the run, its languages, its symbols, and the
     steps from text to subwords.
     """
+    # The special symbols have the same ids in both dictionaries.
     dictionary = task.target_dictionary
     segmented = finished.segmented
     special = (dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.unk())
+    # A corpus that is published already segmented has no record of `segment`.
     steps = {"tokenise": "none", "subword_method": None}
     if segmented is not None:
         steps = {
@@ -108,8 +114,11 @@ def _facts(
         "source_language": finished.data.source_language,
         "target_language": finished.data.target_language,
         "id_by_special_symbol": {dictionary[index]: index for index in special},
+        # fairseq ends a source with </s>, and begins a target with </s> instead of <s>. A reader of
+        # the tensors cannot guess either.
         "source_ends_with": dictionary[dictionary.eos()],
         "target_begins_with": dictionary[dictionary.eos()],
+        # In fairseq's own models position 0 is in row 2 of the table of positions.
         "first_position": int(model.encoder.embed_positions.offset),
     }
 
@@ -138,6 +147,7 @@ def _copy_subword_models(finished: FinishedRun, folder: Path) -> dict[str, str]:
     path_by_language = finished.segmented.model_path_by_language if finished.segmented else {}
     file_by_language = {}
     for language, path in path_by_language.items():
+        # A joint model has the same file for both languages. The second copy overwrites the first.
         file_by_language[language] = f"subword_{path.name.removeprefix('subword_')}"
         shutil.copyfile(path, folder / file_by_language[language])
     return file_by_language

@@ -1,10 +1,11 @@
-"""Packs a scale's finished runs into a small folder: records, logs, translations, tables, figures.
+"""Packs the finished runs of a scale into a folder that is small enough to be shipped: records,
+logs, translations, tables and figures.
 
-The folder is laid out like `results/<scale>/`, with `runs/<run>/` for logs and attempts. Records,
-logs and translations are in one archive (`aiayn/packed.py`), in which texts are compressed by xz.
-The same runs give the same bytes, because the time of packing, host names and this machine's
-folders are not written. A table may be trained on several machines, so runs that are missing here
-stay in the pack if an earlier pack has them.
+A pack is laid out like `results/<scale>/`, with `runs/<run>/` for logs and attempts. Records, logs
+and translations are in one archive (`aiayn/packed.py`), in which texts are compressed by xz. The
+same runs give the same bytes, because the time of packing, host names and the folders of this
+machine are not written. The trainings of a table may have run on several machines, so a run of an
+earlier pack stays in the pack if the results here lack it.
 """
 
 import re
@@ -116,6 +117,7 @@ def pack_scale(
         StateError: if a folder of that name exists and is not a pack.
     """
     target = output_folder / scale.scale
+    # The folder is replaced as a whole, so a folder that is not a pack must not be touched.
     if target.exists() and not is_pack(target):
         raise StateError(f"{target}: exists and is not a pack; give another --output")
     results = gather_results(
@@ -130,14 +132,19 @@ def pack_scale(
         )
     kept = _kept(results, output_folder)
     results = msgspec.structs.replace(results, train_by_key=results.train_by_key | kept)
-    # Everything is written beside the old pack, which is replaced only when all is well.
+    # The new pack is written next to the old pack, on the same file system, so that a rename can
+    # replace the old pack when everything has succeeded.
     output_folder.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{scale.scale}-", dir=output_folder))
     try:
         packer = _Packer(results, results_folder, output_folder, staging, kept)
         packer.pack()
+        # Models are packed after the archive is made: they stay files, because programs open them
+        # by path.
         _archive(staging / scale.scale)
         packer.pack_models(config_folder / "corpora")
+        # The tables are made from the new pack, not from the results, so that everybody can make
+        # them again from its files.
         recorded = gather_from_records(scale.scale, [staging], config_folder)
         write_tables_of_pack(recorded, staging / scale.scale)
         packed = _summary(
@@ -159,6 +166,8 @@ def pack_scale(
 
 def _archive(folder: Path) -> None:
     """Move the folders with records, logs and translations of a pack into one zip file."""
+    # Files directly in the folder stay outside of the archive: the sheet, and later README and
+    # tables.
     folders = [path for path in folder.iterdir() if path.is_dir()]
     paths = [path for path in folder.rglob("*") if path.is_file() and path.parent != folder]
     write_archive(folder, paths, folder / ARCHIVE_NAME)
@@ -187,8 +196,8 @@ def _missing(results: ScaleResults) -> list[TrainingKey]:
 
 
 def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
-    """Return whether an earlier pack used the results' data-bin. True if the results do not have a
-    data-bin.
+    """Return whether an earlier pack used the data-bin of the results. The answer is True if the
+    results have no data-bin, and False if the pack has none.
     """
     path = corpus_record(earlier_folder, results.experiment.scale.scale, "binarize", corpus)
     if not exists(path):
@@ -218,6 +227,7 @@ def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[st
     for path in glob(earlier, "train/*/*/seed*.json"):
         if not exists(folder / path.relative_to(earlier)):
             seed = int(path.stem.removeprefix("seed"))
+            # The path is train/<corpus>/<system>/seed<k>.json.
             key = TrainingKey(path.parts[-3], path.parts[-2], seed)
             is_asked = key in results.status_by_key
             reason = "another spec or other data" if is_asked else "not asked for"
@@ -259,6 +269,8 @@ class _Packer:
             for verb, record_type in DATA_RECORD_BY_VERB.items():
                 self._copy(corpus_record(Path(), self.scale, verb, corpus), record_type, *folders)
         folders = (self.results_folder, self.earlier_folder)
+        # A machine that only trained some runs may lack these records. Then those of the earlier
+        # pack are taken.
         for corpus, testset in self.results.experiment.baselines:
             self._copy(
                 baselines_record(Path(), self.scale, corpus, testset), BaselineRecords, *folders
@@ -279,6 +291,8 @@ class _Packer:
         for train in self.results.train_by_key.values():
             inside = model_folder(Path(), self.scale, train.run)
             if (self.earlier_folder / inside).is_dir():
+                # Vocabulary and weights were made from the corpus, so its origin and its terms are
+                # shipped with them.
                 notice_path = notices_folder / f"{train.corpus}.{NOTICE_NAME}"
                 if not notice_path.exists():
                     raise RecordError(
@@ -294,16 +308,21 @@ class _Packer:
         return self.earlier_folder if key in self.kept else self.results_folder
 
     def _copy(self, inside: Path, record_type: type[Record], *folders: Path, run: str = "") -> bool:
-        """Copy a record from the first folder that contains it. Names of this machine are removed.
+        """Copy a record from the first folder that contains it, without the names of this machine.
 
-        Return whether the record was found and, if `run` is given, was written by that run.
+        Return whether the record was copied. If `run` is given, only a record that this run wrote
+        is copied.
         """
         paths = [folder / inside for folder in folders if exists(folder / inside)]
         if not paths:
             return False
         path = paths[0]
+        # A record of an earlier training may still be on the disk. It must not be packed with the
+        # new training.
         if run not in ("", getattr(read_record(path, record_type), "run", "")):
             return False
+        # The checksum at the end of a record covers its other lines, so a changed record needs a
+        # new one.
         text = read_sealed(path)[0].decode("utf-8")
         values = msgspec.json.decode(self._neutral(text), type=dict[str, Any])
         values["provenance"]["host"] = ""
@@ -314,6 +333,7 @@ class _Packer:
 
     def _pack_run(self, runs_folder: Path, run: str) -> None:
         source, target = runs_folder / run, self.folder / self.scale / PACK_RUNS_NAME / run
+        # The log is `train.log`, or `train.log.xz` in an earlier pack.
         log_path = find_packed(source / LOG_NAME)
         if log_path is None or not is_file(source / ATTEMPTS_NAME):
             missing = source / (LOG_NAME if log_path is None else ATTEMPTS_NAME)
@@ -328,8 +348,11 @@ class _Packer:
         target.mkdir(parents=True)
         for event in read_events(source):
             RunFolder(target).append_event(self._neutral_event(event))
+        # A log may contain bytes that are not UTF-8, for example in the output of a library.
+        # `surrogateescape` keeps them as they are.
         text = self._neutral(_read_unpacked(log_path).decode("utf-8", errors="surrogateescape"))
-        # A run may have been trained in a different folder than the one it is packed from.
+        # A run may have been trained in a different folder than the folder it is packed from. In
+        # `/data/aiayn/runs/<run>/checkpoints` this finds `/data/aiayn`.
         elsewhere = set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(run)}/", text))
         # The record of a moved run contains its former folder. Later records may contain it, too.
         for folder in sorted(elsewhere):
@@ -345,6 +368,8 @@ class _Packer:
         run = self.results.train_by_key[key].run
         average = average_record(Path(), self.scale, *key, evaluation.average)
         self._copy(average, CheckpointRecord, folder, run=run)
+        # A translation without scores is packed. Scores without their translations are not, because
+        # nobody could check them.
         decoded, scored, perplexity = (
             evaluation_record(Path(), self.scale, verb, evaluation)
             for verb in ("decode", "score", "perplexity")
@@ -369,8 +394,8 @@ class _Packer:
         return text
 
     def _neutral_event(self, event: Event) -> Event:
-        """Return an event without its host, and without the last lines of the log, which is packed
-        whole.
+        """Return an event without the names of this machine. The last lines of the log are left
+        out, too, because the log is packed whole.
         """
         if isinstance(event, Started):
             return msgspec.structs.replace(event, host="", job="")
@@ -394,24 +419,33 @@ def _read_unpacked(path: Path) -> bytes:
 
 
 def _replacements(folders: Iterable[Path]) -> list[tuple[re.Pattern[str], str]]:
-    """Return the replacements of this machine's mirror and folders.
+    """Return the patterns that remove the names of this machine from a text, each with its
+    replacement.
 
     The mirror, the working folder and the checkout are removed. `folders` and the home folder keep
-    a short name. Longer paths come first, as a shorter path may be their beginning.
+    a short name.
     """
+    # Later entries replace earlier entries: the working folder is removed even if it is the home
+    # folder.
     name_by_folder = {str(folder): folder.name for folder in folders if folder.is_absolute()}
     name_by_folder |= {str(Path.home()): "~", str(CHECKOUT): ".", str(Path.cwd()): "."}
+    # The address of a mirror may be private. It occurs in commands: `aiayn fetch
+    # --mirror=https://host/copy`.
     replacements = [(re.compile(r"(?<=--mirror=)[^\s'\"]+"), "")]
+    # Longer paths come first, because a shorter path may be the beginning of a longer path.
     for folder in sorted(name_by_folder, key=len, reverse=True):
         replacements += _replacements_of(folder, name_by_folder[folder])
     return replacements
 
 
 def _replacements_of(folder: str, name: str) -> list[tuple[re.Pattern[str], str]]:
+    # In a container the working folder may be `/`, which is in every path.
     if folder == "/":
         return []
     inside = "" if name == "." else f"{name}/"
     return [
+        # The first pattern shortens a path inside the folder: /home/ann/aiayn/runs/x becomes
+        # runs/x. The second replaces the folder itself. It does not match /home/ann/aiayn2.
         (re.compile(rf"{re.escape(folder)}/+"), inside),
         (re.compile(rf"{re.escape(folder)}(?![\w.-])"), name),
     ]

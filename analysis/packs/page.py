@@ -23,6 +23,7 @@ def write_page_of_pack(pack_folder: Path, page_path: Path) -> None:
     Raises:
         RecordError: if a record of the pack is malformed.
     """
+    # A pack is read like a results folder, which contains a folder for each scale.
     recorded = gather_from_records(pack_folder.name, [pack_folder.parent])
     frame = make_frame(recorded.results)
     log_path_by_run = {}
@@ -30,6 +31,7 @@ def write_page_of_pack(pack_folder: Path, page_path: Path) -> None:
         log_path = find_packed(run.train.log_path) if run.train else None
         if log_path is not None:
             log_path_by_run[run.status.run] = log_path
+    # Figures are drawn as files. The page needs their SVG only, which it contains.
     with tempfile.TemporaryDirectory() as folder:
         no_attention = None  # in a pack
         figures = draw_figures(Path(folder), frame, log_path_by_run, no_attention)

@@ -1,5 +1,5 @@
-"""Makes the README of a folder of measured runs: the runs with date, hardware and commit, and their
-tables.
+"""Makes the README of a pack, a folder of measured runs: the runs with date, hardware and commit,
+and their tables.
 
 The README depends only on the records, not on the time or on the checkout.
 """
@@ -58,8 +58,9 @@ def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:
     """Return the README of a scale. `tables` are in tables/ in the same folder."""
     scale = recorded.results.experiment.scale.scale
     shown = [table for table in tables if table.name in SHOWN_TABLES]
-    # In the order of the README, not of the page.
+    # SHOWN_TABLES has the order of the README. `tables` are in the order of the page.
     shown.sort(key=lambda table: SHOWN_TABLES.index(table.name))
+    # Empty parts are left out below.
     parts = [
         _head(scale, num_runs=len(recorded.results.train_by_key)),
         _runs(recorded),
@@ -110,6 +111,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def _runs(recorded: RecordedResults) -> str:
     rows = []
     hours = 0.0
+    # By corpus, system and seed, so that the order does not depend on the order of training.
     for _, train in sorted(recorded.results.train_by_key.items()):
         hours += train.wall_seconds / SECONDS_OF_HOUR
         row = (
@@ -133,13 +135,15 @@ def _hardware(train: TrainRecord) -> str:
     hardware = train.hardware
     if hardware.num_gpus:
         return f"{hardware.num_gpus} x {hardware.gpu}"
+    # On a CPU each rank is a process with its own threads.
     threads = hardware.num_ranks * hardware.threads_per_rank
     return f"{hardware.cpu or 'CPU'}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def _missing(recorded: RecordedResults) -> str:
-    """Return the requested trainings that are missing, by system."""
+    """Return the requested trainings that the pack lacks, by system."""
     seeds_by_system: dict[tuple[str, str], list[int]] = {}
+    # The sheet of the pack lists the requested trainings, the records are those that finished.
     for corpus, system, seed in recorded.results.status_by_key:
         if (corpus, system, seed) not in recorded.results.train_by_key:
             seeds_by_system.setdefault((corpus, system), []).append(seed)
@@ -162,11 +166,13 @@ def _further(tables: Sequence[Table]) -> str:
 
 def _testsets(recorded: RecordedResults) -> str:
     """Return the test sets: number of lines, digest of the scored references, public location."""
+    # Only test sets that the trainings of the sheet are evaluated on are listed.
     experiment = recorded.results.experiment
     evaluated = {(evaluation.corpus, evaluation.testset) for evaluation in experiment.evaluations}
     rows = []
     for name, corpus in experiment.corpora.items():
         raw = None
+        # The records may come from several results folders. The first record of `fetch` is taken.
         for folder in dict.fromkeys(recorded.folder_by_key.values()):
             path = corpus_record(folder, experiment.scale.scale, "fetch", name)
             if raw is None and exists(path):
@@ -184,6 +190,7 @@ def _testsets(recorded: RecordedResults) -> str:
 
 
 def _references(raw: RawCorpus | None, corpus: CorpusSpec, testset: str) -> tuple[str, str]:
+    # Without a record of `fetch`, the test set is listed without its number of lines and digest.
     pair = None if raw is None else raw.pair_by_split.get(testset)
     if pair is None:
         return "", ""
@@ -193,6 +200,8 @@ def _references(raw: RawCorpus | None, corpus: CorpusSpec, testset: str) -> tupl
 def _public_location(corpus: CorpusSpec, testset: str) -> str:
     """Return the public location of a test set's references, or how they are made."""
     source = corpus.source
+    # Only line-aligned files have a public address for each split. Other test sets are made from
+    # archives.
     if isinstance(source, ParallelSource) and testset in source.file_by_split:
         return f"{source.public_url}/{source.file_by_split[testset][corpus.target_language].path}"
     return f"`aiayn fetch --corpus {corpus.name}` makes or fetches them"

@@ -1,16 +1,17 @@
 """Checks whether a dictionary is the dictionary with which a model was trained.
 
 With a wrong dictionary, the indices of symbols do not have the meanings that they had in training.
-The most frequent case is a dictionary that was made a second time. Symbols with a unique count keep
-their indices, but symbols with equal counts change places (since April 2019, fairseq's order of
-these is fixed).
+The most frequent case is a dictionary that was made a second time from the same text. Then symbols
+with a unique count keep their indices, but symbols with equal counts change places. (Since April
+2019, fairseq has a fixed order for symbols with equal counts.)
 
-With references the model's loss is compared with two others on the same text: the loss of a unigram
-model, and the model's own loss after its dictionary is shuffled. Then only symbols with equal
-counts are shuffled among themselves. If this does not raise the loss, their order was already
-wrong. Without references, two things are checked: whether the dictionary is in order of frequency,
-and how much of the translations is repeated.
-Shapes: S source and T target tokens, V symbols.
+With references the model's loss is compared with two other losses on the same text: the loss of a
+unigram model, and the model's own loss with a shuffled dictionary. In a second test only symbols
+with equal counts change places. If this does not raise the loss, their order was already wrong.
+Without references, two things are checked: whether the dictionary is in order of frequency, and how
+many translations are repeated.
+
+Shapes: S source tokens, T target tokens, V symbols.
 """
 
 import math
@@ -36,21 +37,22 @@ MAX_REPEATED_FRACTION = 0.1
 def check_by_loss(
     translator: Translator, sources: Sequence[Tensor], targets: Sequence[Tensor], place: str
 ) -> str:
-    """Return a summary of the losses that test the dictionary in `place`, in nats per token, on at
-    most NUM_LINES lines.
+    """Compute the losses that test a dictionary, on at most NUM_LINES lines, and return a summary
+    in nats per token. `place` is the name of the dictionary in messages.
 
     Raises:
         CheckpointError: if the dictionary is wrong. The model's loss is then higher than a unigram
             model's and nearer to the loss with a shuffled dictionary, or shuffling symbols with
             equal counts hardly raises the loss.
     """
-    # Spread over the text, whose beginning may be of one document.
+    # The lines are spread over the text, because its beginning may come from a single document.
     step = max(1, len(sources) // NUM_LINES)
     lines = sources[::step][:NUM_LINES], targets[::step][:NUM_LINES]
     target_T = torch.cat(list(lines[1]))
     dictionary = translator.task.target_dictionary
     # One is added to each count, so that no probability is 0.
     count_by_symbol = Counter(torch.cat(list(targets)).tolist())
+    # The counts come from the whole text, the loss is the mean over the chosen lines only.
     total = count_by_symbol.total() + len(dictionary)
     unigram = sum(math.log(total / (count_by_symbol[n] + 1)) for n in target_T.tolist())
     unigram /= len(target_T)
@@ -64,8 +66,11 @@ def check_by_loss(
         f"loss on {len(lines[0])} lines, nats a token: {model:.2f}; a unigram model of the same"
         f" text {unigram:.2f}; this model with a shuffled dictionary {shuffled:.2f}"
     )
+    # A weak model may be worse than a unigram model. The dictionary is blamed only if the loss is
+    # also nearer to the loss with a shuffled dictionary.
     is_wrong = model > unigram and model > (unigram + shuffled) / 2
-    # The tokens whose symbols the shuffle of ties has moved. Few of them would show nothing.
+    # True for tokens with a symbol that the shuffle of equal counts has moved. A few such tokens
+    # would not show anything.
     is_tied_T = (ties(dictionary) != _unchanged(dictionary))[target_T]
     if int(is_tied_T.sum()) >= MIN_TIED_TOKENS:
         tied = float(model_T[is_tied_T].mean())
@@ -86,8 +91,8 @@ def _unchanged(dictionary: Any) -> Tensor:
 
 
 def _shuffled(dictionary: Any, *, only_ties: bool) -> Tensor:
-    """Return a permutation of the symbols. With `only_ties`, only symbols with equal counts are
-    exchanged. Special symbols keep their numbers.
+    """Return a permutation of the symbols' numbers. With `only_ties`, only symbols with equal
+    counts change places. Special symbols keep their numbers.
     """
     numbers_by_group: dict[int, list[int]] = {}
     for number in range(dictionary.nspecial, len(dictionary)):
@@ -95,7 +100,8 @@ def _shuffled(dictionary: Any, *, only_ties: bool) -> Tensor:
         numbers_by_group.setdefault(group, []).append(number)
     number_V = _unchanged(dictionary)
     for numbers in numbers_by_group.values():
-        # Half of the group further, because neighbours are as frequent.
+        # Neighbours in a dictionary are about equally frequent. A shift by half of the group gives
+        # each symbol the place of a symbol with a different frequency.
         number_V[numbers] = torch.tensor(numbers).roll((len(numbers) + 1) // 2)
     return number_V
 
@@ -109,7 +115,7 @@ def _token_losses(
 ) -> Tensor:
     """Return the negative log-likelihood of each target token in nats, in the order of lines.
 
-    `shuffled` returns the new numbers of a dictionary's symbols.
+    `shuffled` takes a dictionary and returns the number that replaces the number of each symbol.
     """
     task, device = translator.task, translator.device
     source_V, target_V = shuffled(task.source_dictionary), shuffled(task.target_dictionary)
@@ -132,12 +138,14 @@ def _token_losses(
 def check_without_references(
     counts: Sequence[int], lines: Sequence[str], num_sources: int, place: str
 ) -> str:
-    """Describe a dictionary and translations without references, with a warning if they are odd.
+    """Describe a dictionary and the translations that were made with it. The description contains a
+    warning if something is unusual.
 
     `num_sources` is the number of different source lines.
     """
-    # fairseq writes a dictionary by falling count. Another order was made by hand.
+    # fairseq writes a dictionary in order of falling counts. A different order was made by hand.
     is_by_frequency = list(counts) == sorted(counts, reverse=True)
+    # A model that does not understand its input gives many sources the same translation.
     num_repeated = max(0, num_sources - len(set(lines)))
     words = (
         f"{place}: {len(counts):,} symbols, as many as the model has rows;"

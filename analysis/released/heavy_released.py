@@ -1,10 +1,10 @@
 """Decodes the test set of a released model with that model, and compares the result with the
 published values.
 
-Archives are read in one pass. They are verified by a published digest or, if none is published, by
-the checksums inside the archive and the digest of the first download. Lines are decoded in a fixed
-random order, block by block: a finished block is a file, a second start continues after it, and any
-beginning is a sample of the test set.
+Archives are read in one pass. They are verified by a published digest. If no digest is published,
+they are verified by the checksums inside the archive and by the digest of the first download. Lines
+are decoded in a fixed random order, in blocks. A finished block is a file, so that a second start
+continues after it. The lines decoded so far are always a random sample of the test set.
 """
 
 import contextlib
@@ -74,10 +74,13 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     folder = args.results / "released" / released.name
     archives = choose_archives(None)
     announce(released, archives)
+    # These are the file names of fairseq-preprocess: test.en-de.de.bin has the target lines, and
+    # its .idx says where each line begins.
     dictionaries = [f"dict.{language}.txt" for language in (source, target)]
     stem = f"test.{released.language_pair}"
     sides = [f"{stem}.{side}.{kind}" for side in (source, target) for kind in ("bin", "idx")]
     sha256_by_archive = {}
+    # The model's dictionaries are unpacked, too, to compare their size with the published size.
     for part, archive, wanted in (
         ("model", released.model, ["model.pt", "bpecodes", *dictionaries]),
         ("data", released.data, [*sides, *dictionaries]),
@@ -85,11 +88,15 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
         sha256_by_archive[archive.name] = fetch(archive, archives, folder / part, wanted)
     translator = Translator(folder / "model/model.pt", folder / "data", decoding, device=device)
     sources, targets = load_split(translator.task, "test")
+    # The data-bin has the references as ids of pieces. Joined, they are the tokens that the
+    # published BLEU was computed on.
     references = [translator.task.target_dictionary.string(line) for line in targets or []]
     references = list(map(remove_marks, references))
     check_numbers(released, folder, len(sources), references)
     if not args.no_warning:
         say(check_by_loss(translator, sources, targets or [], str(folder / "data")))
+    # Blocks of different searches are in different folders. `|` and `:` are not allowed in file
+    # names everywhere.
     search = decoding.signature
     blocks = folder / f"blocks {search}".replace("|", " ").replace(":", "")
     pieces_by_line = decode_blocks(translator, sources, blocks, args.max_lines or len(sources))
@@ -97,6 +104,7 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     tokens = [remove_marks(pieces_by_line[index]) for index in chosen]
     if args.output is not None:
         write_lines(tokens, args.output)
+    # A score of a sample must not be quoted as a score of the whole test set.
     signature = f"|{search}|released:{released.name}"
     if len(chosen) < len(sources):
         signature += f"|partial:{len(chosen)}/{len(sources)}"
@@ -109,6 +117,8 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     )
     # The public references need a network. Without them the score on tokens is still right.
     try:
+        # The public references are plain text. The model writes tokens, which must be detokenised
+        # first.
         args.testset, args.language_pair = released.testset, released.language_pair
         public, place = read_references(args, None)
         check_num_lines(SystemOutput("the test set", references, "lines"), len(public), place)
@@ -149,10 +159,12 @@ def announce(released: ReleasedModel, archives: Path) -> None:
     Raises:
         SpaceError: if archives and model do not fit.
     """
+    # An archive that is there already needs no space, but its content does.
     missing = [a for a in (released.model, released.data) if not (archives / a.name).exists()]
     num_bytes = sum(archive.expected_bytes for archive in missing)
     needed = num_bytes + int(UNPACKED_RATIO * released.model.expected_bytes)
     require_free_space(archives, needed, f"the archives of {released.name} and their content")
+    # The folder may not exist yet, and its free space is that of the nearest folder that exists.
     free = shutil.disk_usage(next(p for p in archives.absolute().parents if p.exists())).free
     minutes = released.num_lines * PEAK_FLOPS_PER_LINE / cpu_flops_per_second_per_core() / 60
     say(
@@ -170,9 +182,12 @@ def fetch(archive: ReleasedArchive, archives: Path, folder: Path, wanted: Sequen
     """
     seen_path = archives / f"{archive.name}.json"  # what was downloaded first, and when
     seen = msgspec.json.decode(seen_path.read_bytes()) if seen_path.exists() else {}
+    # Without a published digest, the digest of the first download is used, so that a change on the
+    # server is noticed.
     sha256 = archive.sha256 or seen.get("sha256", "")
     checksum = f"sha256:{sha256}" if sha256 else ""
     mirror = named_mirror(None)
+    # The mirror comes first, because it is usually nearer.
     urls = [] if mirror is None else [f"{mirror.rstrip('/')}/released/{archive.name}"]
     files = [PublishedFile(archive.name, url, checksum) for url in (*urls, archive.url)]
     try:
@@ -180,6 +195,7 @@ def fetch(archive: ReleasedArchive, archives: Path, folder: Path, wanted: Sequen
     except FetchError as error:
         first = f"; its digest is that of the download of {seen['date']}" if seen else ""
         raise FetchError(f"{error}; or put it into {archives}{first}") from error
+    # Content of the same archive stays. With a new archive it is unpacked again.
     if not (folder.exists() and sha256 == found.sha256):
         shutil.rmtree(folder, ignore_errors=True)
         unpack(found.path, folder, wanted)
@@ -192,20 +208,24 @@ def fetch(archive: ReleasedArchive, archives: Path, folder: Path, wanted: Sequen
 
 
 def unpack(path: Path, folder: Path, wanted: Sequence[str]) -> None:
-    """Unpack the wanted files of an archive, by their names without folders.
+    """Unpack the wanted files of an archive. The folders of the archive are ignored.
 
     Raises:
-        CorpusError: if the archive is cut, or lacks a file; the error lists its files.
+        CorpusError: if the archive is cut, or lacks a file. The error lists the files that it has.
     """
     names = []
     with new_folder_on_success(folder) as partial_folder:
         try:
+            # A compressed tar can only be read from front to back, so all wanted files are taken in
+            # one pass.
             for name, stream in open_files(path):
                 names.append(name)  # for the error, if the layout is another
                 if posixpath.basename(name) in wanted:
                     with (partial_folder / posixpath.basename(name)).open("wb") as unpacked:
                         shutil.copyfileobj(stream, unpacked)
         except (tarfile.ReadError, EOFError, OSError) as error:
+            # The decompressor raises an OSError without an errno if the data is damaged. An errno
+            # comes from the system, such as a full disk.
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # of the disk
             raise CorpusError(
@@ -223,7 +243,8 @@ def unpack(path: Path, folder: Path, wanted: Sequence[str]) -> None:
 def check_numbers(
     released: ReleasedModel, folder: Path, num_lines: int, references: Sequence[str]
 ) -> None:
-    """Compare symbols, lines and reference tokens with what is known of this release.
+    """Compare the numbers of symbols, lines and reference tokens with the published numbers of this
+    release.
 
     Raises:
         CorpusError: with the first number that differs.
@@ -249,13 +270,15 @@ def check_numbers(
 def decode_blocks(
     translator: Translator, sources: Sequence[Any], blocks: Path, max_lines: int
 ) -> dict[int, str]:
-    """Return the pieces of at least `max_lines` lines by their numbers, or of fewer after Ctrl-C.
+    """Return the pieces of the decoded lines by line number. They are `max_lines` lines, rounded up
+    to whole blocks, or fewer after Ctrl-C.
 
     Finished blocks are read from their files.
 
     Raises:
         StateError: if Ctrl-C came before the end of the first block.
     """
+    # The same order at each start, so that the blocks on the disk fit.
     order = random.Random(ORDER_SEED).sample(range(len(sources)), len(sources))
     pieces_by_line: dict[int, str] = {}
     num_lines = min(max_lines, len(sources))
@@ -264,6 +287,7 @@ def decode_blocks(
         contextlib.suppress(KeyboardInterrupt),
         progress_bar("decode", num_lines, " lines", initial=num_done) as bar,
     ):
+        # Ctrl-C ends the loop. The block in progress is lost, all earlier blocks are kept.
         for begin in range(0, num_lines, LINES_PER_BLOCK):
             chosen = order[begin : begin + LINES_PER_BLOCK]
             path = blocks / f"{begin:06}.json"
@@ -288,6 +312,7 @@ def render(released: ReleasedModel, record: ReleasedRecord, decoding: DecodingSp
     search = (decoding.beam_size, decoding.length_penalty_alpha) if by_fairseq else None
     rows = [("definition", "here", "published", "the paper")]
     values_by_metric: dict[str, list[str]] = {}
+    # Scores that were published for a different search are listed below the table.
     others = []
     for published in released.published:
         if (published.beam_size, published.alpha) == search:

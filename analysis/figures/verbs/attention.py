@@ -53,6 +53,7 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Write the weights and draw them. Print the path of each file."""
+    # torch is imported only here, so that --help is fast and works without it.
     from aiayn.data.text.foreign import foreign_splitter
     from aiayn.decode.decode import Translator
     from aiayn.train.device import resolve_device
@@ -67,6 +68,7 @@ def run(args: Flags) -> None:
     if args.checkpoint is not None:
         if args.data is None:
             raise UsageError("--checkpoint: expected also --data FOLDER, with its dict.*.txt")
+        # A checkpoint of other people has no record of its search, so the paper's is taken.
         decoding = read_system("base", "paper").decoding
         translator = Translator(args.checkpoint, args.data, decoding, device=device)
         run_name = args.checkpoint.stem
@@ -91,6 +93,7 @@ def run(args: Flags) -> None:
         weights = attention_weights(translator, split(sentence), kind=args.kind, layer=args.layer)
         name = f"{weights.kind}_layer{weights.layer}"
         if args.sentence is None:
+            # The first of the paper's sentences is in Figure 3, the second in Figure 4.
             name += f"_figure{number + 2}"
         path = output_folder / f"{name}.tsv"
         write_weights(weights, run_name, path)
@@ -98,6 +101,7 @@ def run(args: Flags) -> None:
         if has_figures():
             from analysis.figures.heavy_attention import draw_attention
 
+            # Only a word from the command line has to occur. The paper's words are a default.
             word = args.word or PAPER_SENTENCES.get(sentence, "")
             is_asked = bool(args.word)
             for line in draw_attention(path, heads=args.head, word=word, needs_word=is_asked):

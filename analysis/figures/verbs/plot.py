@@ -36,6 +36,7 @@ def run(args: Flags) -> None:
         if is_file(path):
             named.append((name, path))
             continue
+        # A run's folder may be in the zip of a pack, which `is_dir` and `find_packed` look into.
         folder = path if is_dir(path) else find_run_folder(args.runs_folder, name)
         log_path = find_packed(folder / LOG_NAME)
         if log_path is None:

@@ -1,9 +1,9 @@
 """Show where a cell of a table comes from: value, run, commit and hardware of each seed.
 
 CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all printed
-cells. Row and column of any other table are those of its CSV, and a difference has two numbers.
-released:wmt16.en-de:bleu_sacre_13a is a score of `aiayn evaluate --released`.
-If --results is not given and results/ has no results of the scale, the shipped numbers are shown.
+cells. For any other table, take row and column from its CSV file. A cell with a difference has two
+numbers. released:wmt16.en-de:bleu_sacre_13a is a score of `aiayn evaluate --released`. Without
+--results, the shipped numbers are shown if results/ does not have results of the scale.
 """
 
 from pathlib import Path
@@ -47,12 +47,14 @@ def run(args: Flags) -> None:
             "CELL is missing; give table:row:column, such as table2:base:bleu_en_de, or --list; see"
             " --help"
         )
+    # Released models have a folder and a record of their own, outside of the scales.
     if args.cell is not None and args.cell.startswith(RELEASED_PREFIX):
         print(render_released(args.cell, args.results), end="")
         return
     configfile = args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml"
     scale = read_changed_scale(configfile, args.config)
     results = results_or_shipped(args.results, scale.scale)
+    # With `so_far`, a scale answers although some of its trainings are unfinished.
     frame = make_frame(gather_results(scale, results, so_far=True, queues=QUEUES))
     cell_by_name = named_cells(frame)
     if args.cell is None or args.list:
@@ -66,6 +68,7 @@ def run(args: Flags) -> None:
         print(json_text(answers[0] if len(answers) == 1 else answers), end="")
     else:
         print("\n".join(map(render_sources, answers)), end="")
+    # The lines above have the printed number. This error says how to get a number of ours.
     if not any(answer.sources for answer in answers):
         raise RecordError(
             f"{results / scale.scale}: no run has this number;"

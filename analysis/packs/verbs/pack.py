@@ -45,12 +45,15 @@ def run(args: Flags) -> None:
 
     scale = read_changed_scale(args.configfile, args.config)
     max_bytes = round(args.max_mb * 1e6)
+    # A model is exported into the pack, so the pack is written first. A folder that contains only a
+    # model would be refused, because it is not a pack.
     packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes)
     if args.model is not None:
         from analysis.packs.heavy_export import export_model
 
         finished = find_finished(args.results, args.model, args.average)
         folder = model_folder(args.output, scale.scale, finished.checkpoint.run)
+        # An export never replaces a folder, and the same run gives the same tensors.
         if not folder.exists():
             export_model(finished, folder)
         # The second time the model is in the earlier pack, and gets its NOTICE.

@@ -107,6 +107,7 @@ def run(args: Flags) -> None:
         evaluate_released(args, decoding, device)
         return
     folder = args.data or args.dictionaries
+    # Exactly one of the two ways is allowed: a data-bin, or plain text with codes and dictionaries.
     has_source = None not in (args.source, args.bpe_codes, args.dictionaries)
     if args.checkpoint is None or folder is None or (args.data is None) != has_source:
         raise UsageError(
@@ -121,6 +122,7 @@ def run(args: Flags) -> None:
     symbols = task.target_dictionary.symbols
     has_moses = False
     # sentencepiece marks pieces by U+2581, subword-nmt and fastBPE by @@.
+    # A model has one kind of subwords, so one symbol with the mark is enough.
     join = join_pieces if any("\u2581" in symbol for symbol in symbols) else remove_marks
     if args.source is None:
         sources, targets = load_split(task, args.split)
@@ -134,6 +136,8 @@ def run(args: Flags) -> None:
             args.as_given = True
     else:
         sources, targets, has_moses = number_text(translator, args, references)
+    # The check needs a reference for each line. An error of numbers is reported by the scores
+    # below.
     if targets is not None and len(targets) == len(sources) and not args.no_warning:
         say(check_by_loss(translator, sources, targets, str(folder)))
     hypotheses = translator.translate(sources)
@@ -169,6 +173,7 @@ def search_of(args: Any) -> DecodingSpec:
     """Return the search settings: the paper's or fairseq's, changed by the flags for single
     settings.
     """
+    # The names of the flags are the names of the fields of `DecodingSpec`.
     decoding = read_system("base", "paper").decoding
     is_by_fairseq = args.search == "fairseq" or (args.search is None and args.released is not None)
     changes: dict[str, Any] = dict(FAIRSEQ_SEARCH) if is_by_fairseq else {}
@@ -195,6 +200,8 @@ def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tupl
         split, words = foreign_splitter(
             args.bpe_codes, dictionary.symbols, language, is_tokenised=args.tokenised
         )
+        # `add_if_not_exist=False` gives unknown pieces the id of <unk>. fairseq's default would add
+        # symbols that the model has no embedding for.
         numbers = [dictionary.encode_line(split(line), add_if_not_exist=False) for line in lines]
         sides.append([line.long() for line in numbers])
     say(f"{args.source}: {words}")
