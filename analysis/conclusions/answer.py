@@ -1,4 +1,4 @@
-"""Makes the picture that opens a scale's page: a line for each conclusion of the paper, and one
+"""Makes the picture at the top of a scale's page: a line for each conclusion of the paper, and one
 sentence with the counts of answers.
 """
 
@@ -14,6 +14,8 @@ from paper_tables.render.picture import Kind, Picture, PictureLine, place_lines
 from paper_tables.rounding import rounded
 
 UNIT = "difference to base, bits a subword"
+# The picture has fewer colours than there are answers. The two answers against the paper share a
+# kind, and so do the two answers that find no more than a small effect.
 KIND_BY_ANSWER: dict[ContrastAnswer, Kind] = {
     ContrastAnswer.AS_PRINTED: "same",
     ContrastAnswer.REVERSED: "other",
@@ -22,6 +24,7 @@ KIND_BY_ANSWER: dict[ContrastAnswer, Kind] = {
     ContrastAnswer.TOO_SMALL: "none",
     ContrastAnswer.UNDECIDED: "open",
 }
+# AS_PRINTED has no sentence here: the picture's main sentence counts it.
 # A sentence about the rows with an answer, for one row and for several. It agrees with names of
 # either number, such as "one head" and "learned positions".
 WORDS_BY_ANSWER = {
@@ -45,6 +48,7 @@ SCALE_WORDS = {"demo": "the demo", "multi30k": "Multi30k", PAPER_SCALE: "the pap
 
 def picture_of_scale(frame: Frame) -> Picture | None:
     """Return the picture of a scale's conclusions in bits, or None while none is measured."""
+    # Cached in the frame, because the table `conclusions` needs the same contrasts.
     contrasts = frame.once(draw_contrasts).primary
     if all(contrast.ours is None for contrast in contrasts):
         return None
@@ -53,6 +57,7 @@ def picture_of_scale(frame: Frame) -> Picture | None:
         sentence=_sentence(contrasts, frame.scale),
         details=_details(contrasts),
         unit=UNIT,
+        # Fewer bits are better, so the left end of the axis is the good one.
         low_text="\u2190 better",
         high_text="worse \u2192",
     )
@@ -65,6 +70,8 @@ def _line(contrast: PrintedContrast) -> PictureLine:
     if contrast.answered is not None:
         answer = str(contrast.answered.answer)
         kind = KIND_BY_ANSWER[contrast.answered.answer]
+    # Measured, but without an answer: a run did not start, or base has a single seed. The call of
+    # decision 0009 says which.
     elif ours is not None:
         answer = str(ours.call)
     return PictureLine(
@@ -83,6 +90,8 @@ def _line(contrast: PrintedContrast) -> PictureLine:
 
 def _sentence(contrasts: Sequence[PrintedContrast], scale: str) -> str:
     """Return how many of the paper's conclusions are also found at a scale."""
+    # The total includes contrasts that are not measured yet: the sentence is about all conclusions
+    # of the paper, also while trainings run.
     num_same = 0
     for contrast in contrasts:
         if contrast.answered is not None:

@@ -1,15 +1,17 @@
-"""Answers two questions about each contrast: is there a difference, is it smaller than a margin.
+"""Answers two questions about each contrast: is there a difference, and is it below a margin.
 
-The rule is in decision 0012. An estimate is a difference with its standard error and degrees of
-freedom. With the paper's relation and its printed effect, both in bits a subword, the answer is
+A contrast is the difference between two systems: a row of Table 3 minus its control, usually base.
+The rule is in decision 0012. An estimate is a difference in bits a subword with its standard error
+and degrees of freedom. The paper gives the direction that it concludes and the printed effect, here
+also in bits a subword. The answer is
 
 | answer | if |
 |---|---|
 | as printed, reversed | the 95 % interval excludes 0, with or against the printed sign |
 | differs | the paper prints the two as equal, and the interval excludes 0 |
-| as printed | printed as equal, the interval includes 0, the effect is within the margin |
-| absent | the interval includes 0, not the printed effect; the effect is within the margin |
-| too small to tell | the interval includes both; the effect is within the margin |
+| as printed | printed as equal, the interval includes 0, our effect is within the margin |
+| absent | the interval includes 0 but not the printed effect, ours is within the margin |
+| too small to tell | the interval includes 0 and the printed effect, ours is within the margin |
 | undecided | anything else |
 
 The effect is within the margin if two one-sided t-tests at ALPHA reject an effect of the margin or
@@ -27,7 +29,7 @@ from scipy import special  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, tail
 
-# In bits a subword; chosen after the runs of decision 0009 were seen (decision 0012).
+# In bits a subword. Decision 0012 chose it after the runs of decision 0009 had been seen.
 MARGIN_OF_ABSENCE = 0.05
 
 Relation = Literal["above", "below", "equivalent"]
@@ -61,19 +63,26 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def p_difference(self) -> float:
         """The two-sided p-value of no difference."""
+        # The t-distribution is symmetric, so both sides together are twice the upper tail.
         p_above = tail(abs(self.difference), self.standard_error, self.degrees_of_freedom)
         return min(1.0, 2 * p_above)
 
     def p_within(self, margin: float) -> float:
-        """Return the p-value of the two one-sided tests: small if the effect is smaller than the
-        margin.
+        """Return the p-value of the two one-sided tests. It is small if the effect is smaller than
+        the margin.
         """
+        # The larger of the two p-values is from the test on the side of the difference. `abs`
+        # selects this side.
         return tail(margin - abs(self.difference), self.standard_error, self.degrees_of_freedom)
 
     def smallest_margin(self, num_tests: int = 1) -> float:
-        """Return the smallest margin that would pass at ALPHA, corrected for `num_tests`
-        contrasts.
+        """Return the smallest margin with which the test of equivalence would pass at ALPHA.
+
+        It is corrected for `num_tests` contrasts.
         """
+        # ALPHA, not ALPHA / 2: each of the two tests is one-sided, which gives the 90 % interval.
+        # The correction is Bonferroni's, as in decision 0012: Holm's steps depend on the other
+        # p-values, so they do not give one margin for each contrast.
         return abs(self.difference) + self._quantile(1 - ALPHA / num_tests)
 
     def includes(self, effect: float) -> bool:
@@ -81,6 +90,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         return abs(self.difference - effect) <= self.reach
 
     def _quantile(self, probability: float) -> float:
+        # stdtrit is the inverse of Student's distribution, and takes fractional degrees of freedom,
+        # as Welch's formula gives them.
         return self.standard_error * float(special.stdtrit(self.degrees_of_freedom, probability))
 
 
@@ -88,9 +99,9 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for a contrast, and the numbers that are shown next to it.
 
     `holm_difference` and `holm_within` are the p-values of difference and of equivalence, each
-    corrected by Holm over the contrasts that were answered together. The two smallest margins, in
-    bits a subword, are those with which the test of equivalence would still pass. The second is
-    corrected for the number of these contrasts.
+    corrected by Holm over the contrasts that were answered together. `smallest_margin`, in bits a
+    subword, is the smallest margin with which the test of equivalence would pass.
+    `corrected_smallest_margin` is the same, corrected for the number of contrasts.
     """
 
     answer: ContrastAnswer
@@ -110,7 +121,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 def estimate_difference(
     difference: float, pooled: PooledSd, num_seeds: int, num_control_seeds: int
 ) -> Estimate:
-    """Return the estimate of a difference of means by an sd that is pooled over systems."""
+    """Return the estimate of a difference of means. Its sd is pooled over systems."""
     return Estimate(
         difference=difference,
         standard_error=pooled.sd * math.sqrt(1 / num_seeds + 1 / num_control_seeds),
@@ -121,14 +132,17 @@ def estimate_difference(
 def estimate_welch(
     difference: float, numbers: Sequence[int], pooled_rows: PooledSd, pooled_control: PooledSd
 ) -> Estimate:
-    """Return the estimate by two variances, with the degrees of freedom of Welch and Satterthwaite.
+    """Return the estimate from two variances, with Welch and Satterthwaite's degrees of freedom.
 
-    `numbers` are the seeds of the row and of the control.
+    `numbers` are the numbers of seeds of the row and of the control.
     """
+    # A part is the variance of one side's mean. The parts add up, because the sides share no run.
     row_part, control_part = pooled_rows.sd**2 / numbers[0], pooled_control.sd**2 / numbers[1]
     variance = row_part + control_part
     spread = row_part**2 / pooled_rows.degrees_of_freedom
     spread += control_part**2 / pooled_control.degrees_of_freedom
+    # Without any spread the degrees of freedom are 0 / 0. Their value does not matter then: a
+    # standard error of 0 gives p-values of 0, 0.5 or 1.
     return Estimate(
         difference=difference,
         standard_error=math.sqrt(variance),

@@ -8,12 +8,12 @@ than a row. The primary quantity is bits a subword on dev: log2 of each seed's p
 mean over seeds. A difference of bits is a ratio of perplexities, so a row that learns little does
 not weigh more than the others. BLEU is secondary.
 
-d is the mean of the row over its n1 seeds minus the mean of the control over its n2 seeds (two or
-more, else nothing is called). sd is pooled over all systems of the test set and metric that have
-two seeds or more, with df degrees of freedom. The standard error is e = sd sqrt(1/n1 + 1/n2), and
-the reach, half of the 95 % interval, is t(0.975, df) e. The paper concludes either a direction, or
-that two systems are equivalent: within a margin of 0.10 bits, about what a single head costs as
-printed, or of 0.5 BLEU.
+d is the mean of the row over its n1 seeds minus the mean of the control over its n2 seeds. The
+control must have two seeds or more. sd is pooled over all systems of the test set and metric that
+have two seeds or more, with df degrees of freedom. The standard error is e = sd sqrt(1/n1 + 1/n2).
+The reach is half of the 95 % interval, t(0.975, df) e. The paper concludes either a direction or an
+equivalence. Equivalent means that the difference is within a margin: 0.10 bits, about the printed
+cost of a single head, or 0.5 BLEU. The call is the answer by this rule:
 
 | call | of a direction, if | of an equivalence, if |
 |---|---|---|
@@ -21,26 +21,28 @@ printed, or of 0.5 BLEU.
 | reversed | d in the other direction > the reach | abs(d) - the reach > the margin |
 | too close to call | anything else | anything else |
 
-Each call has a p-value: two-sided, of no difference; for an equivalence, of the tests on d's side
-of the margin. A second column of calls corrects one family, the primary contrasts, by Holm (1979):
-a call that its corrected p-value does not support is too close. The primary contrasts that hold or
-are reversed are decided. If the pooled sd gives a row a reach above MAX_REACH_BITS, all rows get a
-third seed.
+Each call has a p-value. For a direction, it is the two-sided p-value of no difference. For an
+equivalence, it is the p-value of the two one-sided tests if abs(d) is within the margin, and else
+the two-sided p-value of a difference within the margin. The primary contrasts, in bits, are one
+family. A second column has their calls after Holm's correction (1979): if the corrected p-value is
+not below 0.05, the call is *too close to call*. A primary contrast is decided if its call is *holds
+here* or *reversed*. If the pooled sd gives a row a reach above MAX_REACH_BITS, all rows get a third
+seed.
 
-A post-norm model may fail to start, or start late: until then its cross-attention reads all source
-tokens alike. *Did not start*: the lowest head of every decoder layer has an entropy over log S
-above 0.98, and making all weights equal costs less than 0.05 bits a subword. A row with such a seed
-is not called, and says so. Its difference is taken over the seeds that started. The sd is taken
-over the runs that started. Where a run did not, another column calls with all runs in, by the sd of
-all. If a seed of the control did not start, nothing is called: the scale must be chosen anew.
-*Started late*: the first validation below STARTED_BITS came after 30 % of the updates, or never.
-Late runs count like others, and are marked.
+A post-norm model may fail to start to learn, or start late. Until it starts, its cross-attention
+reads all source tokens alike. *Did not start*: the lowest head of every decoder layer has an
+entropy over log S above 0.98, and making all weights equal costs less than 0.05 bits a subword. A
+row with such a seed is marked and has no call. Its difference and the sd are taken over the runs
+that started. If any run did not start, a further column has the calls over all runs, with the sd
+over all runs. If a seed of the control did not start, no row has a call: the scale must be chosen
+anew. *Started late*: the first validation below STARTED_BITS came after 30 % of the updates, or
+never. Late runs count like others, and are marked.
 
-Equation (3) has no horizon, so each run contains all shorter runs: the effect is looked at after
-60, 80 and 100 % of each system's updates. A row with more updates than its control, as big, is also
-looked at after the control's number of updates. Decision 0012 adds six answers
-(`analysis.conclusions.answers`). Its test of slopes tells which contrasts are *still moving*. The
-calls of this module stay as decision 0009 has them.
+The learning rate of equation (3) does not depend on the total number of updates, so each run
+contains all shorter runs. The effect is shown after 60, 80 and 100 % of each system's updates. A
+row with more updates than its control, such as big, is also compared after the control's number of
+updates. Decision 0012 adds six answers (`analysis.conclusions.answers`) and a test of slopes, which
+finds the contrasts that are *still moving*. The calls of this module remain those of decision 0009.
 """
 
 import statistics
@@ -53,15 +55,16 @@ from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd, holm_adjusted, pool_sd, tail
 from analysis.conclusions.answers import Estimate, Relation, estimate_difference
 
-MARGIN_BITS = 0.10
+# The limits down to VALIDATION_SHARE are from decision 0009.
+MARGIN_BITS = 0.10  # one head instead of eight costs log2(5.29 / 4.92) = 0.105 bits as printed
 MAX_REACH_BITS = 0.06
-STARTED_BITS = 4.5  # bits a subword on dev; for scale multi30k's vocabulary, from its probes
+STARTED_BITS = 4.5  # bits a subword on dev, from probes with the vocabulary of scale multi30k
 LATE_SHARE = 0.30  # of the updates
 SHARES = (0.6, 0.8, 1.0)  # of the updates, at which an effect is looked at
 VALIDATION_SHARE = 0.05  # a run has 20 validations: an older validation is too far from the share
 SLOPE_FROM = 0.6  # of a run's updates: the slope is taken over the last 40 % (decision 0012)
 NUM_LAST_VALIDATIONS = 3
-MIN_CONTROL_SEEDS = 2
+MIN_CONTROL_SEEDS = 2  # with one seed, the luck of this seed would shift every contrast
 NUM_NAMED_SDS = 3
 
 
@@ -82,11 +85,13 @@ CALLED = (*DECIDED, Call.TOO_CLOSE)
 
 
 class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One seed of a system: its value, and how it learnt by its records and its log.
+    """One seed of a system: its value in a metric, and how it learnt, from its records and its log.
 
-    `lowest_entropy` is the lowest entropy over log S of all layers and heads. It and `bits_lost`
-    are None where they were not recorded. `bits_by_update` holds the validations on dev. It is
-    empty without a log. `device` is the name of the GPU that it was trained on, or CPU.
+    `lowest_entropy` is the lowest entropy of all heads of all decoder layers, divided by log S for
+    S source tokens. `bits_lost` is the number of bits a subword that the model loses if its
+    cross-attention is made uniform. Both are None if they were not recorded. `bits_by_update` has
+    the validations on dev. It is empty without a log. `device` is the name of the GPU that trained
+    the run, or CPU.
     """
 
     value: float
@@ -102,6 +107,8 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the cross-attention is useful, or None if this is not known."""
         if self.lowest_entropy is None or self.bits_lost is None:
             return None
+        # A run failed to start only if both limits say so. Nearly uniform attention that the model
+        # cannot do without has started.
         return self.lowest_entropy <= UNIFORM_ENTROPY or self.bits_lost >= UNIFORM_BITS
 
     @property
@@ -109,9 +116,11 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the run started to learn late, by its log. A run that never started is not
         counted as late.
         """
+        # Without validations lateness is unknown. The run then counts as in time.
         if not self.bits_by_update or self.has_started is False:
             return False
         for update, bits in sorted(self.bits_by_update.items()):
+            # The first validation below the limit decides, also if the bits rise again later.
             if bits < STARTED_BITS:
                 return update > LATE_SHARE * self.updates
         return True
@@ -139,6 +148,8 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         late_shares, late_bits = [], []
         for update, bits in self.bits_by_update.items():
             if update >= SLOPE_FROM * self.updates:
+                # Shares instead of updates, so that the slopes of big (16,000 updates) and of base
+                # (8,000) can be compared.
                 late_shares.append(update / self.updates)
                 late_bits.append(bits)
         if len(late_bits) < NUM_LAST_VALIDATIONS:
@@ -149,10 +160,10 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """The pooled sds of one test set and metric, each None if no system has two seeds.
 
-    `everything` is pooled over all runs, `started` without the runs that failed to start,
-    `punctual` without the systems with a seed that failed to start or started late. `unstarted`
-    and `late` name these systems. `largest` has the three systems with the largest sds, over all
-    runs.
+    `everything` is pooled over all runs. `started` leaves out the runs that failed to start.
+    `punctual` leaves out every system with a seed that failed to start or started late. `unstarted`
+    and `late` list these systems. `largest` has the three systems with the largest sds, computed
+    over all runs.
     """
 
     started: PooledSd | None
@@ -164,14 +175,14 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A row compared with its control. `difference`, in the metric's unit, covers the runs that
+    """A row compared with its control. `difference`, in the metric's unit, is over the runs that
     started.
 
-    `estimate` is None without an sd. `p_value` is None where nothing is called. `corrected` is the
-    call after Holm's correction, None outside the family. `with_all` is the call with all runs in,
-    None if all runs of all systems started. `effects` are the differences in bits at SHARES of the
-    updates. An effect is None in BLEU, and if a seed was not validated there. A row with more
-    updates than its control has `effect_at_control_updates`.
+    `estimate` is None without an sd. `p_value` is None if there is no call. `corrected` is the call
+    after Holm's correction, None outside the family. `with_all` is the call over all runs, None if
+    all runs of all systems started. `effects` are the differences in bits at SHARES of the updates.
+    An effect is None for BLEU, and if a seed has no validation there. Only a row with more updates
+    than its control has `effect_at_control_updates`.
     """
 
     call: Call
@@ -210,6 +221,8 @@ def measure_spread(runs_by_system: Mapping[str, Sequence[SeedRun]]) -> Spread:
     unstarted, late, sds = [], [], []
     for system, runs in runs_by_system.items():
         everything[system] = _values(runs)
+        # A run that did not start is far from the other seeds of its system. It would widen the
+        # interval of every contrast.
         started[system] = _values(started_runs(runs))
         if len(started[system]) < len(runs):
             unstarted.append(system)
@@ -217,6 +230,7 @@ def measure_spread(runs_by_system: Mapping[str, Sequence[SeedRun]]) -> Spread:
             late.append(system)
         if system not in (*unstarted, *late):
             punctual[system] = everything[system]
+        # An sd needs two seeds. `pool_sd` leaves out such systems itself.
         if len(runs) > 1:
             sds.append((system, statistics.stdev(everything[system])))
     sds.sort(key=lambda named: -named[1])
@@ -246,9 +260,10 @@ def started_runs(runs: Sequence[SeedRun]) -> list[SeedRun]:
 def known_values(
     runs: Iterable[SeedRun], value_of: Callable[[SeedRun], float | None]
 ) -> list[float]:
-    """Return a quantity of each of a system's runs. The list is empty if a value of one run is
+    """Return a quantity of each of a system's runs. The list is empty if the value of any run is
     missing.
     """
+    # All or none: a mean over some of the seeds would be compared with a mean over all seeds.
     values = []
     for run in runs:
         value = value_of(run)
@@ -266,12 +281,13 @@ def draw_contrast(
     *,
     is_in_bits: bool,
 ) -> Contrast:
-    """Return the contrast of a row's seeds, one or more, with its control's.
+    """Return the contrast between the runs of a row and the runs of its control, one or more each.
 
     Values are bits a subword, or BLEU. `spread` comes from `measure_spread` over all systems of the
     test set and metric. Without a `relation` the contrast is not called. If no seed of a side
     started, the difference is taken over all its seeds.
     """
+    # MARGIN_BLEU is also the margin of the verdicts on printed numbers.
     margin = MARGIN_BITS if is_in_bits else MARGIN_BLEU
     compared = started_runs(runs) or runs
     controls = started_runs(control_runs) or control_runs
@@ -283,6 +299,8 @@ def draw_contrast(
     if call in CALLED and num_unstarted + num_unstarted_controls:
         call = Call.CONTROL_NOT_STARTED if num_unstarted_controls else Call.NOT_STARTED
         p_value = None
+    # The sd over all runs differs from the other sd as soon as any system has an unstarted run. So
+    # every contrast then has a second call, not only the rows with such a run.
     with_all = None
     if spread.unstarted:
         of_all_runs = _estimate(runs, control_runs, spread.everything)
@@ -302,6 +320,7 @@ def draw_contrast(
         p_value=p_value,
         with_all=with_all,
     )
+    # Logs have validations in bits only, so BLEU has no effects at earlier updates.
     if not is_in_bits:
         return contrast
     # A row that trained for longer than its control, as big, is also compared at equal updates.
@@ -326,8 +345,8 @@ def _difference(values: Sequence[float], control_values: Sequence[float]) -> flo
 def _effect(
     runs: Sequence[SeedRun], control_runs: Sequence[SeedRun], share: float, control_share: float
 ) -> float | None:
-    """Return the difference in bits at shares of the updates, or None if a seed was not validated
-    there.
+    """Return the difference in bits at these shares of the updates, or None if a seed has no
+    validation there.
     """
     values = known_values(runs, lambda run: run.bits_at(share))
     control_values = known_values(control_runs, lambda run: run.bits_at(control_share))
@@ -337,8 +356,8 @@ def _effect(
 
 
 def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:
-    """Return the reach for these numbers of seeds. It does not depend on the difference, so it is
-    known before a difference is.
+    """Return the reach for these numbers of seeds. It does not depend on the difference, so it can
+    be computed before any difference is looked at.
     """
     return estimate_difference(0.0, pooled, num_seeds, num_control_seeds).reach
 
@@ -361,11 +380,15 @@ def _call(
         return Call.FEW_CONTROLS, None
     if relation is None:
         return Call.NOT_ASKED, None
+    # No call without a relation: the paper concludes nothing from such a row.
     distance = abs(estimate.difference)
     if relation == "equivalent":
         error, degrees_of_freedom = estimate.standard_error, estimate.degrees_of_freedom
+        # Doubled, because `is_reversed` uses the reach of a two-sided interval: a difference may
+        # leave the margin on either side.
         p_outside = min(1.0, 2 * tail(distance - margin, error, degrees_of_freedom))
         p_value = estimate.p_within(margin) if distance <= margin else p_outside
+        # The same as p_within(margin) < ALPHA: the 90 % interval is inside the margin.
         holds = estimate.smallest_margin() < margin
         is_reversed = distance - estimate.reach > margin
     else:
@@ -382,6 +405,8 @@ def correct_family(contrasts: Sequence[Contrast]) -> list[Contrast]:
     """Return the contrasts of one family with calls corrected by Holm. Contrasts without a call do
     not enter the correction.
     """
+    # Each tested contrast makes the correction stricter, so contrasts without a call must not
+    # count.
     p_values = [contrast.p_value for contrast in contrasts if contrast.p_value is not None]
     adjusted = iter(holm_adjusted(p_values))
     corrected = []
@@ -389,6 +414,7 @@ def correct_family(contrasts: Sequence[Contrast]) -> list[Contrast]:
         if contrast.p_value is None:
             corrected.append(contrast)
             continue
+        # The correction can take a decided call back. It never changes the direction of a call.
         call = contrast.call if next(adjusted) < ALPHA else Call.TOO_CLOSE
         corrected.append(msgspec.structs.replace(contrast, corrected=call))
     return corrected

@@ -1,15 +1,17 @@
-"""Answers decision 0013's questions: recurrence and convolution, heads or d_k, other readings.
+"""Answers the questions of decision 0013 about attention against recurrence and convolution, the
+number of heads against d_k, and other readings (interpretations) of the paper's model.
 
-All seeds are fresh, that is, they were not used before the decision. The quantity is bits per
-subword on dev: the mean of a run's last three validations. A contrast is a system minus its
-control. The standard error uses two variances: base's own, and a variance pooled over the other
+A seed is *fresh* if it was not used before the decision. Only fresh seeds count here. The quantity
+is bits per subword on dev: the mean of a run's last three validations. A contrast is a system minus
+its control, which is base unless the contrast says otherwise. The contrasts of one question are a
+*family*. The standard error uses two variances: base's own, and a variance pooled over the other
 systems of the family. A contrast without base uses the pooled variance on both sides.
 
-Each contrast has two questions: is there a difference (two-sided t-test), and is it smaller than
-MARGIN_OF_ABSENCE (two one-sided t-tests)? Holm's correction runs within a family, once over each
-question. The rule runs on a family when all of its trainings have ended. Until then its numbers are
-shown without answers, together with a list of the missing trainings. If a side has fewer than two
-seeds, or if the runs used two kinds of device, a sentence replaces the number.
+Each contrast has two tests: is there a difference (two-sided t-test), and is it smaller than
+MARGIN_OF_ABSENCE (two one-sided t-tests)? Holm's correction is applied within a family, once to
+each of the two tests. A family is answered when all of its trainings have ended. Until then its
+numbers are shown without answers, together with a list of the missing trainings. If a side has
+fewer than two seeds, or if the runs used two kinds of device, a sentence replaces the number.
 """
 
 import statistics
@@ -39,14 +41,17 @@ from paper_tables.rounding import BITS, rounded
 SHEET_PATH = CONFIG_FOLDER / "trainings" / "attention.tsv"
 FIRST_FRESH_SEED = 21
 MIN_SEEDS = 2
-# One thread's CPU seconds, measured apart from the trainings, in interleaved rounds.
+# CPU seconds of one thread, from tests/benchmarks/bench_architectures.py. Its rounds are
+# interleaved, so that other work on the machine affects all systems alike.
 SECONDS_PATH = PUBLISHED_FOLDER.parent / "measured" / "attention" / "seconds.csv"
-BETTER_RATE_BITS = 0.020  # by more than this, a better rate of base is said next to the answers
+BETTER_RATE_BITS = 0.020  # if base gains more at a different rate, each answer says so (0013)
 UNDECIDED = "undecided"
 
 
 class FreshContrast(NamedTuple):
-    """A question of decision 0013: a system minus its control, with the predicted sign."""
+    """A contrast of decision 0013: a system minus its control, with the direction that the decision
+    predicts. An empty prediction means that none was made.
+    """
 
     system: str
     control: str = REFERENCE_SYSTEM
@@ -59,8 +64,8 @@ class FreshContrast(NamedTuple):
 
 
 class FreshFamily(NamedTuple):
-    """Contrasts that are corrected together by Holm, and the rows of the sheet with their
-    trainings.
+    """The contrasts that Holm's correction treats together, and their trainings as rows of the
+    sheet (the list of trainings).
     """
 
     contrasts: tuple[FreshContrast, ...]
@@ -78,20 +83,26 @@ class FreshFamily(NamedTuple):
 
 
 def _rows_for(family: str) -> tuple[SheetRow, ...]:
-    """Return the rows that decision 0013 requires in one of its families."""
+    """Return the rows of the sheet with the trainings of a family."""
+    # The column `asked_by` may list several families, such as in the row of base:
+    # `decision0013-recurrence decision0013-heads decision0013-readings`.
     word = f"decision0013-{family}"
     return tuple(row for row in read_sheet(SHEET_PATH) if word in row.asked_by)
 
 
-# At four and eight times equation (3)'s rate, which their probes chose on seed 101.
+# The LSTM and the convolutional model at four and eight times the learning rate of equation (3).
+# Their probes with seed 101 needed the fewest bits at these rates.
 LSTM, FCONV = "rate_fourfold_lstm", "rate_eightfold_fconv"
-# The speed of an update does not depend on the rate, and was measured for the systems without one.
+# The time of an update does not depend on the learning rate. It was measured with the systems
+# `lstm` and `fconv`, which have equation (3)'s rate.
 TIMED_AS = {REFERENCE_SYSTEM: REFERENCE_SYSTEM, LSTM: "lstm", FCONV: "fconv"}
 RECURRENCE = FreshFamily(
     (FreshContrast(LSTM, predicted="higher"), FreshContrast(FCONV, predicted="higher")),
     _rows_for("recurrence"),
 )
 H1, H4 = "table3_a_h1", "table3_a_h4"
+# Rows (A) of Table 3 change the number of heads and d_k together. In each of these two systems,
+# only one of the two differs from base (h 8, d_k 16).
 MORE_D_K, FEWER_HEADS = "cross_h8_dk32", "cross_h4_dk16"
 HEADS = FreshFamily(
     (
@@ -108,7 +119,8 @@ MODEL_READINGS = FreshFamily(
     tuple(FreshContrast(row.system) for row in _READING_ROWS if row.system != REFERENCE_SYSTEM),
     _READING_ROWS,
 )
-# What the decision says of the crossing systems, by whether each of the two is lower.
+# What decision 0013 says about these two systems, by (whether MORE_D_K is lower than base, whether
+# FEWER_HEADS is). The sentences were written before the trainings.
 HEADS_OR_D_K = {
     (True, False): "The effect follows d_k: more numbers in a query help, fewer heads do not.",
     (False, True): "The effect follows the number of heads.",
@@ -124,14 +136,14 @@ RunsBySystem = Mapping[str, Sequence[SeedRun]]
 
 # Our numbers of the last checkpoints with fresh seeds only, by system, test set and metric.
 FreshNumbers = dict[tuple[str, str, str], Number]
-DEV = "dev"  # in place of the test set's name: the corpus's test set of that role
+DEV = "dev"  # replaces the name of the corpus's test set with this role
 
 
 class ComparedContrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A contrast with its numbers. If the estimate is missing, `problem` says why.
+    """A contrast with its numbers. If the estimate is None, `problem` says why.
 
-    `runs` are the fresh runs of its system. `answer` is '' until all trainings of the family have
-    ended. The p-values are corrected by Holm within the family.
+    `runs` are the fresh runs of the system, not of the control. `answer` is '' until all trainings
+    of the family have ended. The p-values are after Holm's correction within the family.
     """
 
     contrast: FreshContrast
@@ -147,6 +159,8 @@ def fresh_numbers(frame: Frame) -> FreshNumbers:
     """Return our numbers on the En-De corpus, restricted to fresh seeds."""
     corpus = frame.corpus_by_pair["en-de"]
     fresh: FreshNumbers = {}
+    # The trainings of decision 0013 are in `later_numbers`, because no printed row uses them.
+    # `setdefault` below keeps this first number if a system is in both.
     for numbers in (frame.later_numbers, frame.numbers):
         for (key, metric), number in numbers.items():
             if (key.corpus, key.average) != (corpus, COMPARED_AVERAGE):
@@ -157,6 +171,8 @@ def fresh_numbers(frame: Frame) -> FreshNumbers:
                     values.append((run, value))
             if values:
                 name = (key.system, DEV if key.role == DEV else key.testset, metric)
+                # `missing` counts trainings with earlier seeds, too. `missing_trainings` lists the
+                # fresh ones.
                 of_fresh = msgspec.structs.replace(number, values=tuple(values), missing=())
                 fresh.setdefault(name, of_fresh)
     return fresh
@@ -166,13 +182,15 @@ def fresh_runs(frame: Frame) -> dict[str, list[SeedRun]]:
     """Return the finished runs with fresh seeds on the En-De corpus, by system and in order of
     seed. Their value is the mean of the last three validations.
     """
-    # The later numbers have the fresh seeds, so they win where a system has both.
+    # The right side of `|` wins: the later numbers have the fresh seeds.
     numbers = frame.numbers | frame.later_numbers
     runs: dict[str, list[SeedRun]] = {}
     for (system, testset, metric), number in fresh_numbers(frame).items():
         if (testset, metric) != (DEV, BITS_METRIC):
             continue
         for run in seed_runs(frame, number, numbers):
+            # A run without its log, or with fewer than three validations, does not have the primary
+            # quantity. `missing_trainings` then lists it.
             if run.mean_of_last is not None:
                 last = msgspec.structs.replace(run, value=run.mean_of_last)
                 runs.setdefault(system, []).append(last)
@@ -190,6 +208,8 @@ def missing_trainings(family: FreshFamily, runs_by_system: RunsBySystem) -> dict
 
 def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[ComparedContrast]:
     """Return every contrast of a family by the rule of decision 0013, in the family's order."""
+    # Only the seeds that the decision lists count. Otherwise one could add seeds until a test
+    # passes.
     runs: dict[str, list[SeedRun]] = {}
     for system, seed in family.trainings:
         family_runs = [run for run in runs_by_system.get(system, ()) if run.seed == seed]
@@ -198,7 +218,7 @@ def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[Co
     values = {}
     for system, system_runs in started.items():
         values[system] = [run.value for run in system_runs]
-    # Base has more seeds than a row, and its own variance: it stays out of the pooled one.
+    # Base has a variance of its own, because it has six seeds and is in almost every contrast.
     own_pooled = pool_sd({REFERENCE_SYSTEM: values[REFERENCE_SYSTEM]}, with_bartlett=False)
     other_values = {system: bits for system, bits in values.items() if system != REFERENCE_SYSTEM}
     pooled = pool_sd(other_values, with_bartlett=False)
@@ -215,6 +235,7 @@ def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[Co
             problem=problem,
         )
         compared.append(line)
+    # Holm's correction depends on all p-values of the family, so a partial family has no answers.
     if missing_trainings(family, runs_by_system):
         return compared
     return _answer(compared, runs)
@@ -228,6 +249,8 @@ def _problem(contrast: FreshContrast, runs_by_system: RunsBySystem) -> str:
         if len(runs) < MIN_SEEDS:
             return f"No number: {system} has {len(runs)} seed(s), expected {MIN_SEEDS} or more."
         devices |= {run.device for run in runs}
+    # A GPU and a CPU add in a different order, so the same seed would give different runs. The
+    # effect of the device would be mixed with the effect of the system.
     if len(devices) > 1:
         return (
             f"No number: trained on {' and '.join(sorted(devices))}, expected one kind of device."
@@ -241,10 +264,11 @@ def _estimate(
     pooled: PooledSd,
     pooled_base: PooledSd | None,
 ) -> Estimate:
-    """Return the estimate of a contrast. Both sides must have at least two seeds."""
+    """Return the estimate of a contrast in which both sides have at least two seeds."""
     sides = values[contrast.system], values[contrast.control]
     difference = statistics.mean(sides[0]) - statistics.mean(sides[1])
     numbers = len(sides[0]), len(sides[1])
+    # Both systems share the pooled variance, as in `h1 minus h4`.
     if contrast.control != REFERENCE_SYSTEM or pooled_base is None:
         return estimate_difference(difference, pooled, *numbers)
     return estimate_welch(difference, numbers, pooled, pooled_base)
@@ -253,12 +277,12 @@ def _estimate(
 def _answer(
     compared: Sequence[ComparedContrast], runs_by_system: RunsBySystem
 ) -> list[ComparedContrast]:
-    """Return the contrasts of a family, with answers. All trainings of the family must have ended.
+    """Return the contrasts of a family with their answers. All its trainings must have ended.
 
-    A contrast with a run that did not start to learn is not answered and does not enter the
-    correction.
+    If a run of either side did not start to learn, the answer says so, and the contrast does not
+    enter the correction.
     """
-    # By index, because a control may occur in several contrasts of a family.
+    # The key is the index, because a system may occur in several contrasts of a family.
     estimate_by_index = {}
     unstarted = {}
     for index, line in enumerate(compared):
@@ -269,6 +293,7 @@ def _answer(
                 unstarted[index] = f"{system} did not start ({num_unstarted} of {len(runs)})"
         if line.estimate is not None and index not in unstarted:
             estimate_by_index[index] = line.estimate
+    # Two families of tests, as decision 0013 requires: differences and equivalences.
     p_difference = [estimate.p_difference for estimate in estimate_by_index.values()]
     p_within = [estimate.p_within(MARGIN_OF_ABSENCE) for estimate in estimate_by_index.values()]
     holm_difference = dict(zip(estimate_by_index, holm_adjusted(p_difference), strict=True))
@@ -293,6 +318,8 @@ def _answer(
 
 
 def _answer_words(estimate: Estimate, holm_difference: float, holm_within: float) -> str:
+    # A difference can be significant and still be smaller than the margin. Then the answer is the
+    # direction, with "within 0.05" next to it.
     is_within = holm_within < ALPHA
     if holm_difference < ALPHA:
         direction = "lower" if estimate.difference < 0 else "higher"
@@ -301,13 +328,15 @@ def _answer_words(estimate: Estimate, holm_difference: float, holm_within: float
 
 
 def heads_sentence(compared: Sequence[ComparedContrast]) -> str:
-    """Return decision 0013's conclusion on the two systems that separate the number of heads from
-    d_k, or '' until both are answered.
+    """Return decision 0013's conclusion from the two systems that separate the number of heads from
+    d_k. Return '' until both are answered.
 
     An undecided system counts as not lower.
     """
     is_lower = {}
     for line in compared:
+        # "lower, within 0.05" is also lower. A contrast with an unstarted run has an answer, but no
+        # p-value: it does not lead to a conclusion.
         if line.contrast.system in (MORE_D_K, FEWER_HEADS) and line.holm_difference is not None:
             is_lower[line.contrast.system] = line.answer.startswith("lower")
     if len(is_lower) < 2:
@@ -321,15 +350,16 @@ def final_bits(runs: Sequence[SeedRun]) -> float:
 
 
 def updates_until(bits_by_update: Mapping[int, float], target_bits: float) -> float | None:
-    """Return the update at which a run first reaches the target, by linear interpolation between
+    """Return the update at which a run first reaches the target, interpolated linearly between
     validations.
 
-    Return None if the run never reaches it. If the first validation already reaches it, return the
-    update of this validation.
+    Return None if the run never reaches the target. If the first validation already reaches it,
+    return the update of this validation.
     """
     before: tuple[int, float] | None = None
     for update, bits in sorted(bits_by_update.items()):
         if bits <= target_bits:
+            # Equal validations would divide by zero below.
             if before is None or before[1] == bits:
                 return float(update)
             share = (before[1] - target_bits) / (before[1] - bits)
@@ -339,7 +369,7 @@ def updates_until(bits_by_update: Mapping[int, float], target_bits: float) -> fl
 
 
 class _TimedUpdates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The CPU seconds of some updates of a system, in one round of the measurement of speed."""
+    """The CPU seconds of some updates of a system, in one round of the benchmark of speed."""
 
     system: str
     round: int
@@ -364,7 +394,8 @@ def better_rate_sentence(probes: RateProbes | None) -> str:
     """Return a sentence if base was better at a learning rate other than equation (3)'s, by more
     than BETTER_RATE_BITS. Return '' otherwise.
 
-    This needs a probe of base at equation (3)'s rate.
+    Without a probe of base at equation (3)'s rate there is nothing to compare with, so the result
+    is ''.
     """
     bits_by_rate = {} if probes is None else probes.bits_by_system.get(REFERENCE_SYSTEM, {})
     if PRINTED_RATE not in bits_by_rate:

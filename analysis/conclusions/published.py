@@ -1,4 +1,6 @@
-"""Reads what the paper concludes from pairs of printed cells, and what others found about them."""
+"""Reads what the paper concludes from pairs of printed cells, and what other authors found on the
+same questions.
+"""
 
 from pathlib import Path
 
@@ -13,7 +15,8 @@ DATA_FOLDER = Path(__file__).parent  # README.md there describes the files
 class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A conclusion from two cells of one column: how `row`'s number compares with `reference`'s.
 
-    `sentence` is the paper's own sentence, shortened; `statement` applies it to the two rows.
+    `sentence` is the paper's own sentence, shortened. `statement` applies it to the two rows.
+    `reference` is the row that `row` is compared with.
     """
 
     name: Text
@@ -42,10 +45,11 @@ class PublishedFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 def read_conclusions(folder: Path = DATA_FOLDER) -> list[PublishedConclusion]:
-    """Return what sections 5.4, 6.1 and 6.2 conclude from pairs of printed cells.
+    """Return the conclusions that sections 5.4, 6.1 and 6.2 draw from pairs of printed cells.
 
     The list was fixed before any training.
     """
+    # A misspelt row or column is found when the cell is looked up (`_find_cell`).
     rows = read_rows(folder / "conclusions.csv", PublishedConclusion)
     return [conclusion for _, conclusion in rows]
 

@@ -1,11 +1,12 @@
-"""Reads the probes at other learning rates.
+"""Reads the probes: trial runs at other learning rates.
 
-Equation (3) fixes the rate. A probe is a training with the same schedule, but half or twice its
-peak rate. It is a separate system: `rate_half_<system>` or `rate_twice_<system>`. A probe at
-equation (3)'s rate is a training of the system itself. `paper_tables/measured/rates/<scale>.csv`
+Equation (3) fixes the learning rate. A probe is a training with the same schedule, but half or
+twice its peak rate. It is a separate system: `rate_half_<system>` or `rate_twice_<system>`. A probe
+at equation (3)'s rate is a training of the system itself. `paper_tables/measured/rates/<scale>.csv`
 has a line for each probe, and the folder next to it has the logs. Probes use separate seeds and do
-not appear in the tables of results. The schedule has no horizon, so a probe may be shorter than the
-tables' trainings: all sides are compared after the probes' number of updates.
+not appear in the tables of results. The schedule does not depend on the total number of updates, so
+a probe may be shorter than the tables' trainings. All runs are compared after the probes' number of
+updates.
 """
 
 import statistics
@@ -19,6 +20,7 @@ from aiayn.printed import PUBLISHED_FOLDER, read_rows
 from aiayn.spec.sheet import FIRST_PROBE_SEED
 
 RATES_FOLDER = PUBLISHED_FOLDER.parent / "measured" / "rates"
+# The factor on the peak learning rate: 1 is the paper's own schedule.
 PRINTED_RATE = 1.0
 
 
@@ -56,6 +58,7 @@ def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | No
     values: dict[tuple[str, float], list[float]] = {}
     updates: int | None = None
     for location, probe in read_rows(path, RateProbe):
+        # A seed of the tables would be used twice: to choose the rate, and to measure at this rate.
         if probe.seed < FIRST_PROBE_SEED:
             raise TableError(
                 f"{location}: seed {probe.seed} at {probe.times_peak:g} times the peak; expected a"

@@ -11,14 +11,16 @@ from paper_tables.frame import Frame, Number, Numbers
 
 
 def runs_by_system(frame: Frame, judged: Sequence[Number]) -> dict[str, list[SeedRun]]:
-    """Return the runs of every system on the test set of some numbers, in their metric.
+    """Return the runs of every system on the test set of the judged numbers, in their metric.
 
-    A judged system is represented by its judged number, any other system by its first number of the
-    same kind: an averaged model or a last checkpoint, as the judged numbers are.
+    The judged numbers are those of the contrasts. A system without a judged number has the runs of
+    its first number of the same kind: both averaged models, or both last checkpoints.
     """
+    # All systems of the scale are needed, also those in no contrast: they add to the pooled sd.
     kind = _kind(judged[0])
     number_by_system: dict[str, Number] = {}
     other_numbers = [frame.numbers[key, judged[0].metric] for key in frame.keys]
+    # The judged numbers come first, because `setdefault` keeps the first number of a system.
     for number in (*judged, *other_numbers):
         if _kind(number) == kind:
             number_by_system.setdefault(number.key.system, number)
@@ -31,17 +33,21 @@ def runs_by_system(frame: Frame, judged: Sequence[Number]) -> dict[str, list[See
 
 
 def _kind(number: Number) -> tuple[str, str, bool]:
-    """Return what two numbers must share to be pooled: corpus, test set, and averaging or not."""
+    """Return what two numbers must share to be pooled: corpus, test set, and averaging or not.
+
+    An average of checkpoints varies less over seeds than a last checkpoint.
+    """
     return number.key.corpus, number.key.testset, is_averaged(number.key.average)
 
 
 def seed_runs(frame: Frame, number: Number, numbers: Numbers | None = None) -> list[SeedRun]:
-    """Return the seeds of a number. On every test set, the record of dev says whether they started.
+    """Return the runs of a number, in order of seed.
 
     `numbers` is the collection that the number comes from, by default the frame's own.
     """
     numbers = frame.numbers if numbers is None else numbers
-    # Whether a run started is recorded on dev, and holds for its other test sets, too.
+    # Decision 0009 defines by the cross-attention on dev whether a run started to learn. The result
+    # also holds for its other test sets.
     dev = number.key
     for key, _ in numbers:
         if (key.corpus, key.system, key.role) == (dev.corpus, dev.system, "dev"):
@@ -51,6 +57,7 @@ def seed_runs(frame: Frame, number: Number, numbers: Numbers | None = None) -> l
     bits_lost = _values_of(numbers, dev, BITS_LOST_METRIC)
     runs = []
     for run, value in number.values:
+        # A run that was read from a log may lack its seed, and has no record of the training.
         if run.seed is not None and run.train is not None:
             seed = SeedRun(
                 value=value,

@@ -1,8 +1,10 @@
 """Turns the frame of a scale into contrasts: one for each conclusion of the paper's text and for
 each other row of Table 3.
 
-The rule is in `analysis.conclusions.contrasts`, the six answers are in
-`analysis.conclusions.answers`. The table, the forest and the page show these contrasts.
+A contrast is the difference between a row and its control, usually base. Its *call* is the answer
+by the rule of decision 0009 (`analysis.conclusions.contrasts`). Its *answer* is one of the six of
+decision 0012 (`analysis.conclusions.answers`). The table `conclusions`, the picture of the page and
+the study of Multi30k use these contrasts.
 """
 
 import math
@@ -43,19 +45,20 @@ from analysis.conclusions.published import (
 from analysis.conclusions.runs import runs_by_system
 from paper_tables.frame import Frame, Number, PrintedCell
 
-CONTROL = "base"  # of the slopes, and of rows about which the text concludes nothing
+CONTROL = "base"  # in the test of slopes, and for rows about which the text concludes nothing
 NOT_ANSWERED, NOT_MEASURED = "cannot be answered", "not measured yet"
 
 
 class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     """A contrast as the paper prints it, as other publications report it, and as we measured it.
 
-    `conclusion` is None if the text concludes nothing from the two cells. `printed_effect` is in
-    our metric's unit. `row` and `control` are None if the system is not run at this scale. `ours`
-    is None unless both have a value. `by_testset` contains the same contrast on further test sets
-    and, in BLEU, with a different length penalty alpha. These further contrasts are not called.
-    Primary contrasts are `answered`, unless a run did not start to learn or the control has a
-    single seed. `is_moving` says that the effect still changes at the end of the updates.
+    `conclusion` is None if the text concludes nothing from the two cells. `printed_effect` is the
+    printed difference in our metric's unit: bits for a perplexity. `row` and `control` are None if
+    the system is not run at this scale. `ours` is None unless both have a value. `by_testset` has
+    the same contrast, without a call, on further test sets and, in BLEU, with a different length
+    penalty alpha. `answered` is None if the contrast is not primary, if a run did not start to
+    learn, or if the control has a single seed. `is_moving` says that the effect still changes at
+    the end of the updates.
     """
 
     conclusion: PublishedConclusion | None
@@ -75,19 +78,23 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def statement(self) -> str:
-        """The paper's statement about the two rows, or otherwise the name of the difference."""
+        """The paper's statement about the two rows, or the name of the difference if the paper has
+        no statement.
+        """
         return self.name if self.conclusion is None else self.conclusion.statement
 
     @property
     def name(self) -> str:
-        """The name of the difference: our systems, or the printed rows where they are not run."""
+        """The name of the difference, such as `big minus base`: our systems, or the printed rows
+        where they are not run.
+        """
         row = self.row_name if self.row is None else self.row.key.system
         control = self.control_name if self.control is None else self.control.key.system
         return f"{row} minus {control}"
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """Our numbers of the row and of its control, as far as they are run at this scale."""
+        """Our numbers of the row and of its control. A system that is not run is left out."""
         return tuple(number for number in (self.row, self.control) if number is not None)
 
     @property
@@ -113,14 +120,14 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_primary(self) -> bool:
-        """Whether the contrast is counted, that is, it is in bits and the paper draws a conclusion
-        from it.
+        """Whether the contrast is counted: it is in bits, and the paper draws a conclusion from
+        it.
         """
         return self.metric == BITS_METRIC and self.conclusion is not None
 
 
 class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
-    """All contrasts of a scale, those in bits first, and the sds by test set and metric."""
+    """All contrasts of a scale, first those in bits, and the sds by test set and metric."""
 
     contrasts: tuple[PrintedContrast, ...]
     spread_by_place: dict[tuple[str, str], Spread]
@@ -133,6 +140,7 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw_contrasts(frame: Frame) -> Contrasts:
     """Return every contrast with our difference, its call and its answer."""
+    # A place is a test set and a metric, such as dev in bits.
     printed = _printed_contrasts(frame)
     numbers_by_place: dict[tuple[str, str], list[Number]] = {}
     for contrast in printed:
@@ -145,6 +153,7 @@ def draw_contrasts(frame: Frame) -> Contrasts:
         spread_by_place[place] = measure_spread(runs_by_place[place])
     drawn = []
     for contrast in printed:
+        # One of the two systems is not run here: the table shows the printed difference only.
         if contrast.place is None:
             drawn.append(contrast)
             continue
@@ -162,6 +171,7 @@ def draw_contrasts(frame: Frame) -> Contrasts:
 
 def _correct(drawn: Sequence[PrintedContrast]) -> list[PrintedContrast]:
     """Return the contrasts, with calls by Holm's correction for the primary contrasts."""
+    # Decision 0009: BLEU is secondary and is not corrected.
     family = [contrast.ours for contrast in drawn if contrast.is_primary and contrast.ours]
     # Holm's correction needs the whole family at once. Its results go back in the same order.
     corrected = iter(correct_family(family))
@@ -180,15 +190,21 @@ def _answer(
     """Return all contrasts. Primary contrasts also have an answer, and the result of the test of
     slopes.
     """
+    # By system: a system has only one primary contrast, because conclusions.csv has one line in
+    # `ppl_dev` for each row.
     asked = {}
     runs_by_system: dict[str, list[SeedRun]] = {}
     for contrast in drawn:
         ours, relation = contrast.ours, contrast.relation
+        # A row with a run that did not start, or without enough seeds of base, has no call. Such a
+        # row has no answer, and does not enter Holm's correction.
         if not contrast.is_primary or ours is None or ours.call not in CALLED:
             continue
         if relation is not None and ours.estimate is not None and contrast.place is not None:
             asked[_system_of(contrast)] = (relation, contrast.printed_effect, ours.estimate)
+            # Also the systems without an answer: their slopes add to the pooled sd.
             runs_by_system |= runs_by_place[contrast.place]
+    # Holm's correction needs all answers of the family at once.
     answers = answer_family(asked)
     moving = _moving_systems(runs_by_system, list(asked))
     answered = []
@@ -210,16 +226,16 @@ def _moving_systems(
     """Return the systems that learn faster or slower than base at the end of the updates (decision
     0012).
 
-    The mean slope of a system's dev curve is compared with base's. The test uses the sd pooled over
-    all systems, and Holm's correction over `systems`. A system is not tested if the slope of one of
-    its seeds is unknown.
+    The mean slope of a system's validations on dev is compared with base's. The test uses the sd
+    pooled over all systems, and Holm's correction over `systems`. A system is not tested if the
+    slope of one of its seeds is unknown.
     """
     slopes_by_system = {}
     for system, runs in runs_by_system.items():
         slopes = known_values(started_runs(runs), lambda run: run.slope_at_end)
         if slopes:
             slopes_by_system[system] = slopes
-    # Decision 0012: only a slope unlike base's is a movement of the effect.
+    # Base may still improve at the end, too. The effect moves only if the slopes differ.
     control_slopes = slopes_by_system.get(CONTROL, [])
     pooled = pool_sd(slopes_by_system, with_bartlett=False)
     if pooled is None or len(control_slopes) < MIN_CONTROL_SEEDS:
@@ -241,11 +257,14 @@ def _system_of(contrast: PrintedContrast) -> str:
 
 
 def _contrasts_by_testset(frame: Frame, contrast: PrintedContrast) -> dict[str, Contrast]:
-    """Return a row's contrasts on further test sets, uncalled, or empty for Table 2's rows."""
+    """Return a row's contrasts on further test sets, without calls. The result is empty for rows of
+    Table 2.
+    """
     contrasts: dict[str, Contrast] = {}
     if contrast.table != 3:
         return contrasts
     for testset in further_testsets(frame):
+        # The further test set is scored with the same average as the row's number on dev.
         numbers = []
         for number in contrast.numbers:
             cell = (number.key.corpus, number.key.system, number.key.average, testset)
@@ -253,6 +272,7 @@ def _contrasts_by_testset(frame: Frame, contrast: PrintedContrast) -> dict[str, 
                 if (key.corpus, key.system, key.average, key.testset) == cell:
                     numbers.append(frame.numbers[key, contrast.metric])
                     break
+        # One of the two systems is not scored on this test set.
         if len(numbers) < 2:
             continue
         runs = runs_by_system(frame, numbers)
@@ -268,9 +288,7 @@ def _our_contrast(
     runs: Mapping[str, list[SeedRun]],
     spread: Spread,
 ) -> Contrast | None:
-    """Return our contrast of two systems that are run here, or None if a value of one is
-    missing.
-    """
+    """Return our contrast of two systems that are run here, or None if either has no value."""
     row_runs, control_runs = (runs.get(number.key.system, []) for number in contrast.numbers)
     if not row_runs or not control_runs:
         return None
@@ -279,18 +297,21 @@ def _our_contrast(
 
 
 def _printed_contrasts(frame: Frame) -> list[PrintedContrast]:
-    """Return what the paper concludes, then the other rows of Table 3: first all in bits, then in
-    BLEU.
+    """Return the contrasts in bits, then the contrasts in BLEU. In each part, the paper's
+    conclusions come first, then the other rows of Table 3.
     """
     contrasts = []
     for metric in (PERPLEXITY_METRIC, METRIC_BY_PAIR["en-de"]):
         rows_of_table3 = set()
         for conclusion in read_conclusions():
+            # En-Fr has a BLEU metric of its own, so only perplexity or not decides which part has
+            # the contrast.
             row = _find_cell(frame, conclusion, conclusion.row)
             if (row.metric == PERPLEXITY_METRIC) != (metric == PERPLEXITY_METRIC):
                 continue
             control = _find_cell(frame, conclusion, conclusion.reference)
             contrasts.append(_printed_contrast(frame, conclusion, row, control))
+            # The rows that a conclusion covers. The others follow below, without a conclusion.
             if row.table == "3":
                 rows_of_table3.add(row.row)
         cells = {
@@ -306,6 +327,7 @@ def _find_cell(frame: Frame, conclusion: PublishedConclusion, row: str) -> Print
     """Return the printed cell of a row in the column that a conclusion is about."""
     place = (str(conclusion.table), row, conclusion.column)
     for cell in frame.cells:
+        # Where the two editions print different numbers, a conclusion is about one of them.
         is_edition = cell.edition in (conclusion.edition, "both")
         if (cell.table, cell.row, cell.column) == place and is_edition:
             return cell
@@ -319,7 +341,8 @@ def _printed_contrast(
 ) -> PrintedContrast:
     value, control_value = Decimal(row.printed), Decimal(control.printed)
     metric, effect = row.metric, float(value - control_value)
-    # A difference of bits is a ratio of perplexities, so rows of any perplexity weigh alike.
+    # Our perplexities are on a different level than the paper's, and a difference of perplexities
+    # grows with the level. A difference of bits is the logarithm of a ratio, so it can be compared.
     if row.metric == PERPLEXITY_METRIC:
         metric, effect = BITS_METRIC, math.log2(value / control_value)
     return PrintedContrast(
@@ -337,6 +360,7 @@ def _printed_contrast(
 
 
 def further_testsets(frame: Frame) -> list[str]:
-    """Return the further test sets of Table 3's rows, and dev with a different alpha."""
+    """Return the further test sets of Table 3's rows, and dev with a different length penalty."""
+    # The role `alpha` is dev, decoded again with the alpha that decision 0009 chose.
     testsets = [key.testset for key in frame.keys if key.role in ("further", "alpha")]
     return list(dict.fromkeys(testsets))

@@ -1,11 +1,12 @@
-"""Registers the wing `conclusions`: which of the paper's conclusions hold here, and how variants
-compare with base.
+"""Registers the wing (optional package) `conclusions`: which of the paper's conclusions hold here,
+and how variants compare with base.
 """
 
 from aiayn.wings import Wing, WingTable
 
 WING = Wing(
     summary="which of the paper's conclusions hold here",
+    # `place` orders the tables of a chapter, also between those of other wings.
     tables=(
         WingTable(
             "conclusions",

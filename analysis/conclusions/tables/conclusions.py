@@ -1,8 +1,9 @@
 """Lays out table `conclusions`: what the paper concludes from pairs of printed cells, and which of
 these conclusions our systems show.
 
-The rules are in `analysis.conclusions.answers` and `analysis.conclusions.contrasts`, and in the
-notes of the table.
+A row of the table is a contrast: the difference between a row of Table 2 or 3 and its control. It
+has an answer by decision 0012 (`analysis.conclusions.answers`) and a call by the older rule of
+decision 0009 (`analysis.conclusions.contrasts`). The notes of the table explain both.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,6 +54,8 @@ OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"
 NOTHING_CONCLUDED = "the text concludes nothing of it"
 NOT_RUN = "One of the two systems is not run at this scale"
 SHARES_WORDS = ", ".join(rounded(share * 100, 0) for share in SHARES)
+# The notes repeat the two rules, because the table is also read outside of this project. Decision
+# 0009 was fixed before the trainings, decision 0012 after a look at them, and each note says so.
 RULE_NOTES = (
     (
         "A difference is the mean of the row over its seeds minus that of the other row over its"
@@ -107,6 +110,7 @@ def lay_out_conclusions(frame: Frame) -> Table:
     """Return the table with one row per contrast: contrasts in bits per subword, then contrasts in
     BLEU.
     """
+    # Cached in the frame, because the picture of the page needs the same contrasts.
     drawn = frame.once(draw_contrasts)
     notes = [*_spread_notes(frame, drawn), *RULE_NOTES]
     fields: list[Field[PrintedContrast]] = [
@@ -123,6 +127,7 @@ def lay_out_conclusions(frame: Frame) -> Table:
         _answer_field(
             "smallest_margin", "smallest margin, plain and corrected", _smallest_margin_words
         ),
+        # Decision 0012 keeps the calls of the older rule, which was fixed before the trainings.
         our_field("call", "call", _call_cell),
         _words_field("call_holm", "call by Holm", lambda _, ours: ours.corrected or ""),
         _words_field("call_with_all", "call with all runs", lambda _, ours: ours.with_all or ""),
@@ -155,8 +160,8 @@ def lay_out_conclusions(frame: Frame) -> Table:
 def _words_field(
     name: str, heading: str, words_of: Callable[[PrintedContrast, Contrast], str]
 ) -> Field[PrintedContrast]:
-    """Return a column of text about our contrast. It is blank without a contrast or without a
-    text.
+    """Return a column of text about our contrast. A cell is blank if there is no contrast, or if
+    `words_of` returns ''.
     """
 
     def words(contrast: PrintedContrast) -> str:
@@ -168,7 +173,9 @@ def _words_field(
 def _answer_field(
     name: str, heading: str, words_of: Callable[[PrintedContrast, Answered], str]
 ) -> Field[PrintedContrast]:
-    """Return a field of words about the answer; blank for a contrast without an answer."""
+    """Return a column of text about the answer. A cell is blank for a contrast without an
+    answer.
+    """
 
     def words(contrast: PrintedContrast, ours: Contrast) -> str:
         return "" if contrast.answered is None else words_of(contrast, contrast.answered)
@@ -177,11 +184,13 @@ def _answer_field(
 
 
 def summarise(drawn: Contrasts) -> str:
-    """Return how many primary contrasts have which answer and which call, and which are moving,
-    late or not started.
+    """Return the numbers of primary contrasts with each answer and with decided calls, and the rows
+    that are still moving, late or not started.
     """
     words = [contrast.answer_words for contrast in drawn.primary]
     counts = []
+    # In the fixed order of the answers, so that two scales can be compared. Answers without a
+    # contrast are left out.
     for answer in (*ContrastAnswer, NOT_ANSWERED, NOT_MEASURED):
         if answer in words:
             counts.append(f"{words.count(answer)} {answer}")
@@ -266,17 +275,19 @@ def _smallest_margin_words(contrast: PrintedContrast, answered: Answered) -> str
 
 
 def _shown(contrast: PrintedContrast, value: float | None, *, is_signed: bool = False) -> str:
-    """Return a value as text, rounded as usual for its metric, or '' if there is no value."""
+    """Return a value as text, rounded to the digits of its metric, or '' if there is no value."""
     return "" if value is None else rounded(value, contrast.metric, is_signed=is_signed)
 
 
 def _difference_cell(contrast: PrintedContrast) -> Cell:
     """Return our difference with its interval and the numbers of seeds."""
     ours, row, control = contrast.ours, contrast.row, contrast.control
+    # The mark of the scale, such as a dagger: not measured under the paper's conditions.
     marks = row.marks if row else ()
     if ours is None or row is None or control is None:
         state = "not run" if contrast.place is None else "not measured"
         return Cell(state, "state", marks, numbers=contrast.numbers)
+    # Without an sd over seeds there is a difference, but no interval.
     interval = ""
     if ours.interval is not None:
         interval = f"{rounded_range(*ours.interval, contrast.metric, is_signed=True)}; "
@@ -286,8 +297,10 @@ def _difference_cell(contrast: PrintedContrast) -> Cell:
 
 
 def _call_cell(contrast: PrintedContrast) -> Cell | None:
-    """Return the cell with the answer by decision 0009's rule, which it calls a "call". If that is
-    "too close", the cell also says whether the printed effect is smaller than the reach.
+    """Return the cell with the call, the answer by decision 0009's rule.
+
+    If the call is "too close", the cell also says whether the printed effect is smaller than the
+    reach. Such an effect cannot be found with these seeds.
     """
     ours = contrast.ours
     if ours is None:
@@ -300,6 +313,7 @@ def _call_cell(contrast: PrintedContrast) -> Cell | None:
         text += f" ({numbers}): choose the scale anew"
     elif ours.call is Call.TOO_CLOSE and ours.reach is not None:
         name, size = "printed effect", abs(contrast.printed_effect)
+        # For an equivalence the margin replaces the printed effect, which is about 0.
         if contrast.relation == "equivalent":
             name = "margin"
             size = MARGIN_BITS if contrast.metric == BITS_METRIC else MARGIN_BLEU
@@ -317,6 +331,7 @@ def _testset_field(testset: str) -> Field[PrintedContrast]:
         if further is None:
             return ""
         text = with_reach(further.difference, further.reach, contrast.metric)
+        # Decision 0009: further test sets have no call, but a different sign is marked.
         if further.difference * ours.difference < 0:
             text += "; sign changes"
         return text
@@ -325,6 +340,7 @@ def _testset_field(testset: str) -> Field[PrintedContrast]:
 
 
 def _effects(contrast: PrintedContrast, ours: Contrast) -> str:
+    # None at any share: the logs are not there, or the metric is BLEU.
     if set(ours.effects) == {None}:
         return ""
     text = ", ".join(
@@ -337,7 +353,7 @@ def _effects(contrast: PrintedContrast, ours: Contrast) -> str:
 
 
 def _starts(contrast: PrintedContrast, ours: Contrast) -> str:
-    """Return how many of the row's seeds did not start to learn, or started late, or "" if all
+    """Return how many of the row's seeds did not start to learn or started late. Return "" if all
     started in time.
     """
     number_by_state = {
@@ -359,6 +375,8 @@ def _same_seeds_words(contrast: PrintedContrast, ours: Contrast) -> str:
     """
     if contrast.relation not in ("above", "below"):
         return ""
+    # A seed that both systems have shows the effect without the chance of the order of data. The
+    # interval above does not use this pairing.
     row, control = (number.value_by_seed for number in contrast.numbers)
     common = row.keys() & control.keys()
     sign = 1 if contrast.relation == "above" else -1
@@ -372,6 +390,7 @@ def _spread_notes(frame: Frame, drawn: Contrasts) -> list[str]:
     """
     notes = []
     for (testset, metric), spread in drawn.spread_by_place.items():
+        # The same choice as in `draw_contrast`, so that the note has the sd that was used.
         pooled = spread.started or spread.everything
         if pooled is None:
             continue
@@ -394,10 +413,13 @@ def _third_seed_words(frame: Frame, pooled: PooledSd) -> str:
     """Return a sentence: a row's reach, from the sd and the numbers of seeds, and whether all rows
     get a further seed.
     """
+    # From the sheet, not from the results: decision 0009 computes the reach before any difference
+    # is looked at, with the numbers of seeds that were planned.
     num_seeds = num_controls = 0
     for row in frame.rows:
         if "table3" in row.asked_by and row.system == REFERENCE_SYSTEM:
             num_controls = len(row.seeds)
+        # The rule is about the rows with variations. Big, which is also in Table 2, is left out.
         elif "table3" in row.asked_by and "table2" not in row.asked_by:
             num_seeds = max(num_seeds, len(row.seeds))
     if not num_seeds or not num_controls:
@@ -410,6 +432,7 @@ def _third_seed_words(frame: Frame, pooled: PooledSd) -> str:
             f"not above {rounded(MAX_REACH_BITS, 2)}: no further seed of the rows is asked for"
         )
     corpus = frame.corpus_by_pair["en-de"]
+    # A further training can still change the sd, and with it the reach.
     if any(run.corpus == corpus and run.train is None for run in frame.runs):
         verdict += " so far; it is decided when all are in"
     words = f"{seeds} beside {num_controls} of base reach {rounded(reach, BITS)} bits"

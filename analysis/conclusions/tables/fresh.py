@@ -1,8 +1,9 @@
 """Lays out decision 0013's tables: `recurrence`, `heads` and `model_readings`.
 
-`analysis.conclusions.fresh` has the rule. Each table has a line for each contrast of a family. If a
-contrast cannot have a number, its cell contains a sentence that says why. A note lists the missing
-trainings.
+A contrast is a system minus its control, usually base. The contrasts of one question are a family,
+and `analysis.conclusions.fresh` has their rule. Each table has a line for each contrast of a
+family. If a contrast cannot have a number, its cell contains a sentence that says why. A note lists
+the missing trainings.
 """
 
 import statistics
@@ -59,8 +60,9 @@ from paper_tables.tables.ours import complete, our_cell
 SCALE = "multi30k"  # of decision 0013
 BLEU_METRIC = METRIC_BY_PAIR["en-de"]
 SECONDS_DECIMALS = 4
-BETTER_RATE_WORDS = "(base is better at another rate)"  # next to each answer; a note has the number
-# Rows (A) and (B) of Table 3 without fresh seeds; 8 heads with d_k 16 are base's.
+BETTER_RATE_WORDS = "(base is better at another rate)"  # next to each answer, a note has the number
+# Rows (A) and (B) of Table 3 that were not trained with fresh seeds. `dk16` and `dk32` are the
+# names of the paper's rows. At this scale all sizes are smaller: base has 8 heads with d_k 16.
 EARLIER_ROWS = ("table3_a_h16", "table3_a_h32", "table3_b_dk16", "table3_b_dk32")
 RULE_NOTE = (
     "Rule (decision 0013, fixed before the first of these trainings): fresh seeds on both sides;"
@@ -92,14 +94,17 @@ HEADS_NOTE = (
 
 
 def lay_out_recurrence(frame: Frame) -> Table | None:
-    """Return the table of base, recurrence and convolution in quality and speed, or None without a
-    fresh run of recurrence or convolution.
+    """Return the table that compares base, recurrence and convolution in quality and speed.
+
+    Return None if there is no fresh run of recurrence or convolution.
     """
     runs = _runs_of(frame, RECURRENCE)
     if not runs:
         return None
     numbers = fresh_numbers(frame)
     base_runs = runs.get(REFERENCE_SYSTEM, [])
+    # The speed question of decision 0013: after how many updates is a system as good as base is at
+    # its end?
     target = final_bits(base_runs) if base_runs else None
     seconds_by_system = read_seconds_an_update()
 
@@ -116,6 +121,8 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
 
     def until_words(line: ComparedContrast) -> str:
         updates = updates_of(line)
+        # A mean over only those seeds that reach the target would be too low. Then the cell has
+        # their number instead.
         if line.runs and len(updates) == len(line.runs):
             return over_seeds(updates, 0)
         return f"reached by {len(updates)} of {len(line.runs)}" if target is not None else ""
@@ -141,12 +148,13 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
             "cpu_seconds_until", "CPU seconds until base's final bits", seconds_until_words
         ),
     ]
-    # Probes are not results, but a better rate of base weakens what the table says.
+    # LSTM and convolution got the best of several learning rates, but base keeps equation (3)'s. If
+    # base is better at a different rate, the comparison is unfair to base, and the table says so.
     better_rate = better_rate_sentence(read_rate_probes(SCALE))
-    # Base has a row of its own, for its quality and speed.
+    # Base minus base is not a contrast. The row shows base's quality and speed.
     lines = [ComparedContrast(contrast=FreshContrast(REFERENCE_SYSTEM), runs=base_runs)]
     for line in compare_family(RECURRENCE, runs):
-        # A better rate of base speaks against an answer, so it is said next to each answer.
+        # Decision 0013 requires the remark in every answer of the family, not only in a note.
         words = BETTER_RATE_WORDS if better_rate and line.answer else ""
         lines.append(msgspec.structs.replace(line, answer=f"{line.answer} {words}".strip()))
     table = Table(
@@ -164,8 +172,8 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
 
 
 def lay_out_model_readings(frame: Frame) -> Table | None:
-    """Return the table of other interpretations of the paper's model, each against base, or None
-    without a fresh run.
+    """Return the table that compares other interpretations of the paper's model with base. Return
+    None if there is no fresh run.
     """
     runs = _runs_of(frame, MODEL_READINGS)
     if not runs:
@@ -186,8 +194,8 @@ def lay_out_model_readings(frame: Frame) -> Table | None:
 
 
 def lay_out_heads(frame: Frame) -> Table | None:
-    """Return the table of the number of heads against d_k, with the predicted and the measured
-    effects.
+    """Return the table of the number of heads against d_k. Each contrast has its prediction and the
+    measured effect.
 
     Return None if neither earlier nor fresh seeds of these systems were trained.
     """
@@ -205,6 +213,7 @@ def lay_out_heads(frame: Frame) -> Table | None:
         return None
 
     def sizes(line: ComparedContrast) -> str:
+        # From the system's file, because a system without a training also has a line.
         training = read_system(line.contrast.system, SCALE).training
         return f"{training.num_heads}, {training.d_k}, {training.d_v}"
 
@@ -227,8 +236,8 @@ def lay_out_heads(frame: Frame) -> Table | None:
 
 
 def _earlier_fields(frame: Frame) -> list[Field[ComparedContrast]]:
-    """Return a column for each test set, dev first: the contrasts of seeds that were known before
-    decision 0013.
+    """Return a column for each test set, dev first: the contrasts over earlier seeds, whose results
+    were known before decision 0013.
     """
     place = (frame.corpus_by_pair["en-de"], COMPARED_AVERAGE)
     numbers_by_testset: dict[str, dict[str, Number]] = {}
@@ -245,7 +254,10 @@ def _earlier_fields(frame: Frame) -> list[Field[ComparedContrast]]:
 def _earlier_field(
     frame: Frame, testset: str, number_by_system: Mapping[str, Number]
 ) -> Field[ComparedContrast]:
-    """Return the column of a test set. Runs that did not start are left out."""
+    """Return the column of a test set with the earlier seeds. Runs that did not start are left out.
+
+    The rule is decision 0009's: one sd, pooled over all systems of the test set.
+    """
     values = {}
     for system, number in number_by_system.items():
         runs = started_runs(seed_runs(frame, number))
@@ -253,7 +265,7 @@ def _earlier_field(
     pooled = pool_sd(values, with_bartlett=False)
 
     def cell(line: ComparedContrast) -> Cell | None:
-        """Return a contrast by decision 0009's sd, with the numbers of seeds."""
+        """Return the difference with half its interval and the numbers of seeds."""
         sides = (line.contrast.system, line.contrast.control)
         row, control = (values.get(system, []) for system in sides)
         if not row or not control or pooled is None:
@@ -269,9 +281,10 @@ def _earlier_field(
 
 
 def _runs_of(frame: Frame, family: FreshFamily) -> dict[str, list[SeedRun]]:
-    """Return the fresh runs by system. The result is empty if no system of the family has a fresh
-    run.
+    """Return the fresh runs of all systems. The result is empty if no system of the family, apart
+    from base, has a fresh run.
     """
+    # All systems in this decision are of scale multi30k. A different scale has none of the tables.
     if frame.scale != SCALE:
         return {}
     runs = fresh_runs(frame)
@@ -299,6 +312,7 @@ def _contrast_fields(numbers: FreshNumbers) -> list[Field[ComparedContrast]]:
     def difference(line: ComparedContrast) -> Cell | None:
         """Return the difference with its interval, or the sentence that says why it is missing."""
         if line.estimate is None:
+            # A contrast without any run is blank: the note on missing trainings lists it.
             return Cell(line.problem, "state") if line.problem and line.runs else None
         sides = (line.contrast.system, line.contrast.control)
         shown = tuple(numbers[system, DEV, BITS_METRIC] for system in sides)
@@ -332,7 +346,7 @@ def _further_bleu_fields(frame: Frame, numbers: FreshNumbers) -> list[Field[Comp
 def _number_field(
     numbers: FreshNumbers, name: str, heading: str, metric: str, testset: str = DEV
 ) -> Field[ComparedContrast]:
-    """Return the field of a metric over the fresh seeds. A cell is blank without a fresh run."""
+    """Return the column of a metric over the fresh seeds. A cell is blank without a fresh run."""
 
     def cell(line: ComparedContrast) -> Cell | None:
         number = numbers.get((line.contrast.system, testset, metric))

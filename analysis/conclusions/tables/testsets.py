@@ -19,10 +19,12 @@ def lay_out_testsets(frame: Frame) -> Table | None:
     """Return a row for each corpus, system and average, or None unless rows have further test
     sets.
     """
+    # Only dev and test, as in the demo: Tables 2 and 3 already show them.
     if not further_testsets(frame):
         return None
     by_row: dict[tuple[str, str, str], dict[str, CellKey]] = {}
     for key in frame.keys:
+        # Base occurs twice: its last checkpoint is scored on dev, its average on test.
         by_row.setdefault((key.corpus, key.system, key.average), {}).setdefault(key.testset, key)
     columns = [Column(name, name, side="label") for name in ("corpus", "system", "average")]
     for testset in dict.fromkeys(key.testset for key in frame.keys):
@@ -35,6 +37,8 @@ def lay_out_testsets(frame: Frame) -> Table | None:
             for name, cell in _cells(frame, key).items():
                 cells[f"{name}_{testset}"] = cell
         keys = key_by_testset.values()
+        # A number without a signature is not scored yet. The page then lists the row below the
+        # table.
         is_scored = any(
             number.signatures for (key, _), number in frame.numbers.items() if key in keys
         )
@@ -58,7 +62,9 @@ def lay_out_testsets(frame: Frame) -> Table | None:
 
 
 def heading_of(testset: str) -> str:
-    """Return the heading of a test set. It contains alpha if the search used a different alpha."""
+    """Return the heading of a test set: `val`, or `val, alpha 1.4` if the search used a different
+    length penalty.
+    """
     name, alpha = split_alpha(testset)
     return name if alpha is None else f"{name}, alpha {alpha:g}"
 
@@ -69,6 +75,7 @@ def _cells(frame: Frame, key: CellKey) -> dict[str, Cell]:
     # Text that others published in pieces has only the BLEU of its own tokens.
     if not (number and number.values) and as_given and as_given.values:
         metric, number = "bleu_as_given", as_given
+    # The brevity penalty comes from the same definition as the BLEU that is shown.
     brevity = frame.number(key, brevity_metric(metric))
     cells = {"bleu": our_cell(number), "brevity": our_cell(brevity)}
     if key.has_perplexity:

@@ -65,12 +65,14 @@ class _ComparedVariant(NamedTuple):
         if self.key == self.reference:
             return None
         number = self.frame.numbers[self.key, metric]
+        # Paired by seed: both systems saw the same order of training data, so its effect cancels.
         reference = self.frame.numbers[self.reference, metric]
         common = number.value_by_seed.keys() & reference.value_by_seed.keys()
         if not common:
             return Cell(DASH, "state", number.marks)
         differences = paired_differences(number.value_by_seed, reference.value_by_seed)
         text = over_seeds(differences, BLEU, is_signed=True)
+        # Only the seeds that the difference uses, for the page's list of runs behind a number.
         numbers = (of_seeds(number, common), of_seeds(reference, common))
         return replace(self.ours(f"{text} (n={len(differences)})"), numbers=numbers)
 
@@ -140,12 +142,14 @@ def lay_out_architectures(frame: Frame) -> Table:
     """Return table `architectures`: base, then a row for each architecture that is configured."""
 
     def architecture(compared: _ComparedVariant) -> Cell:
+        # "Equal size" means parameters, so the layers and widths differ, and are shown.
         spec = frame.system_by_name[compared.key.system].training
         return compared.ours(
             f"{spec.architecture}, N {spec.num_layers}, d_model {spec.d_model}, d_ff {spec.d_ff}"
         )
 
     def hardware(compared: _ComparedVariant) -> Cell:
+        # Wall times compare only on the same hardware, so the table says on which each system ran.
         names = sorted({run.hardware for run in frame.trained(compared.key)})
         if not names:
             return replace(compared.ours(DASH), kind="state")
@@ -180,19 +184,20 @@ def lay_out_architectures(frame: Frame) -> Table:
 
 
 def _compared_with_base(frame: Frame, table: str) -> list[_ComparedVariant]:
-    """Return base and then each system that the sheet lists for a table, or nothing without
-    systems, or if base is not run.
+    """Return base and then each system that the sheet (the list of trainings) has for a table.
+
+    Return an empty list if there are no systems, or if base is not run.
     """
     base, systems = frame.compared(REFERENCE_SYSTEM), systems_asked_by(table, frame.rows)
     if not systems or (base, "steps") not in frame.numbers:
         return []
-    # Base comes first, also where the sheet lists it later.
+    # Base comes first, also where the sheet lists it later. The dict drops the second base.
     keys = dict.fromkeys([base, *map(frame.compared, systems)])
     return [_ComparedVariant(frame, key, base) for key in keys if (key, "steps") in frame.numbers]
 
 
 def missing_notes(frame: Frame, table: str) -> list[Note]:
-    """Return a note on the systems that exist, but that the sheet does not list for a table."""
+    """Return a note with the systems that could be compared, but are not in this scale's sheet."""
     listed = systems_asked_by(table, frame.rows)
     existing = systems_asked_by(table, read_sheet(COMPARED_SHEET))
     missing = [name for name in existing if name not in (REFERENCE_SYSTEM, *listed)]
