@@ -1,4 +1,5 @@
-"""The paper's tables with ours next to them: `frame`, `tables`, `render`, `logs`, `published/`.
+"""The paper's tables with our numbers next to the printed numbers: `frame`, `tables`, `render`,
+`logs`, `published/`.
 
 This package works without torch and fairseq, and imports no stage or verb of `aiayn`.
 """

@@ -1,6 +1,7 @@
-"""Defines the frame of a scale: printed numbers, ours over seeds, verdicts, the runs behind them.
+"""Defines the frame of a scale: the printed numbers, our numbers over seeds, the verdicts (is a
+printed number reproduced?), and the runs behind our numbers.
 
-`paper_tables.make_frame` fills a frame from the records of a scale, `paper_tables.logs.frame` from
+`paper_tables.make_frame` makes a frame from the records of a scale, `paper_tables.logs.frame` from
 logs. Tables and figures read only the frame, never a file. To find the origin of a number: a
 `Number` contains values, each value has its `Run`, and the run states its record or its log.
 """
@@ -23,14 +24,14 @@ from aiayn.spec.system import CorpusSpec, SystemSpec, TrainingSpec
 Made = TypeVar("Made")
 
 
-# `dict=True` here and in Frame gives the frozen struct a place for its cached properties.
+# Cached properties are stored in the dict of an object. A struct has a dict only with `dict=True`.
 class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A training that the scale's sheet lists, or that a log describes.
+    """A training that the scale's sheet (the list of trainings) contains, or that a log describes.
 
-    `status.run` is the name of the run, or the path of the log. `train` is the record of a training
-    that is finished under the present spec; None otherwise, and for a log. `commit` and `hardware`
-    are '' where they are not recorded. `bits_by_update` are bits a subword on dev from the run's
-    log; they are empty without the log.
+    `status.run` is the name of the run, or the path of the log. `train` is the record of a finished
+    training. It is None for a log, and for a training that is unfinished or was made with a
+    different spec. `commit` and `hardware` are '' where they are not recorded. `bits_by_update` are
+    the bits per subword on dev in the run's log, without the log they are empty.
     """
 
     corpus: str
@@ -51,7 +52,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def word(self) -> str:
-        """Why the training does not have a number, in one or two words."""
+        """The reason why the training does not have a number, in one or two words."""
+        # A finished training without a value was not scored yet, or the record of the score is
+        # stale.
         if self.status.state != "finished":
             return self.status.state
         return "not scored"
@@ -60,10 +63,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 class Number(msgspec.Struct, frozen=True, kw_only=True):
     """One metric of a cell, over the seeds that were run here.
 
-    `values` are in the order of their seeds. `missing` has a word for each run without a value; the
-    word is '' (a dash) if the quantity does not exist for the run. `quantity` says in words what
-    was measured. `mark` is the mark of the scale, '' under the paper's own conditions. `settings`
-    are the settings of the search that a log states besides the definition.
+    `values` are in the order of their seeds. `missing` has a word for each run without a value. The
+    word is '' (shown as a dash) if the quantity does not exist for the run. `quantity` describes in
+    words what was measured. `mark` is the mark of the scale. It is '' if the number was measured
+    under the paper's conditions. `settings` are the settings of the search that a log states in
+    addition to the definition.
     """
 
     key: CellKey
@@ -88,6 +92,7 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def value_by_seed(self) -> dict[int, float]:
         """The values of runs whose seed is known."""
+        # A foreign log may not state its seed.
         return {run.seed: value for run, value in self.values if run.seed is not None}
 
 
@@ -98,8 +103,8 @@ class PrintedCell(msgspec.Struct, frozen=True, kw_only=True):
     """A printed number in one edition, our number for it, and the verdict.
 
     `table` is `2`, `3` or `replications`. `number` is None if the scale does not run the system.
-    The test set of `key` is '' if the scale does not use this corpus. `corrected` is the verdict by
-    Holm's correction over all cells, None where the rule was not applied.
+    The test set of `key` is '' if the scale does not use this corpus. `corrected` is the verdict
+    after Holm's correction over all cells. It is None if the rule was not applied.
     """
 
     table: str
@@ -117,9 +122,10 @@ class PrintedCell(msgspec.Struct, frozen=True, kw_only=True):
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """Our numbers for a printed row of Table 2 or 3.
 
-    They are in the cells of the printed row or, with a `label`, in a line of their own below it.
-    `numbers` are by column; several numbers of a column are one quantity in several definitions.
-    `settings` are the hyper-parameters really used, by their names in a spec.
+    Without a `label` the numbers are in the cells of the printed row. With a `label` they are in a
+    line of their own below it. `numbers` are by column. Several numbers of a column are the same
+    quantity in several definitions. `settings` are the hyper-parameters that were used, by their
+    names in a spec.
     """
 
     table: int
@@ -136,6 +142,7 @@ def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
     for run in runs:
         groups.setdefault((run.corpus, run.system), []).append(run)
     for group in groups.values():
+        # Logs come in the order of their files, and a foreign log may not state its seed.
         group.sort(key=lambda run: run.seed or 0)
     return groups
 
@@ -144,17 +151,18 @@ def is_bleu(metric: str) -> bool:
     """Return whether a metric is a BLEU. The rule of the verdicts applies to BLEU only, because its
     margin is in BLEU.
     """
+    # All definitions of BLEU begin like this, such as `bleu_sacre_13a`.
     return metric.startswith("bleu_")
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """All that tables and figures show of one scale.
+    """Everything that tables and figures show of one scale.
 
-    `rows` are the sheet of its trainings, and `runs` are in their order. `later_numbers` and
-    `later_runs` are the trainings that only decisions asked for, after the other seeds had been
-    looked at: no printed row, conclusion or verdict uses them. `record_by_stage` has the
-    records of the wings' stages by verb. A frame made from logs (`is_of_logs`) has only `lines` and
-    `notes`, the notes by table.
+    `rows` are the rows of the scale's sheet. `runs` are its trainings, in the same order.
+    `later_runs` and `later_numbers` come from trainings that only decisions requested, after the
+    results of the other seeds had been seen. Printed rows, conclusions and verdicts do not use
+    them. `record_by_stage` has the records of the stages that wings (optional packages) add, by
+    verb. A frame made from logs (`is_of_logs`) has only `lines` and `notes`. `notes` are by table.
     """
 
     scale: str
@@ -178,12 +186,13 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def judged(self) -> list[PrintedCell]:
-        """The printed BLEUs, which are the only cells that the rule applies to."""
+        """The printed BLEUs, the only cells to which the rule of the verdicts applies."""
         return [cell for cell in self.cells if is_bleu(cell.metric)]
 
     @functools.cached_property
     def keys(self) -> list[CellKey]:
         """The cells that are evaluated, in the order of the sheet."""
+        # A dict keeps the order of insertion, a set does not.
         return list(dict.fromkeys(key for key, _ in self.numbers))
 
     @functools.cached_property
@@ -192,9 +201,12 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return group_runs(self.runs)
 
     def once(self, make: Callable[["Frame"], Made]) -> Made:
-        """Return the result of a function of this frame. It is computed at the first call and then
-        cached.
+        """Return the result of a function of this frame. The function is called once, and its
+        result is cached.
         """
+        # Several tables need the same result, for example the contrasts of the conclusions, and a
+        # frozen struct has no field for it. The key is the function itself. A lambda that is
+        # created at each call would never be found again.
         results_by_function = self.__dict__.setdefault("made", {})
         if make not in results_by_function:
             results_by_function[make] = make(self)
@@ -209,16 +221,18 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def find(
         self, language_pair: str, system: str, average: str, role: str, corpus: str = ""
     ) -> CellKey:
-        """Return the key of a system and a corpus. Without `corpus`, it is the corpus that this
-        scale uses for the language pair.
+        """Return the key of the cell for a system, an average and a role of the test set. Without
+        `corpus`, the corpus of this scale for the language pair is taken.
 
-        The test set of the key is '' if the scale does not evaluate the system so.
+        The test set of the key is '' if the scale does not have this evaluation.
         """
         corpus = corpus or self.corpus_by_pair[language_pair]
         for key in self.keys:
             # A corpus has one test set for the role dev, and one for the role test.
             if (key.corpus, key.system, key.average, key.role) == (corpus, system, average, role):
                 return key
+        # The cell still exists without an evaluation: the printed number is shown, and ours is "not
+        # run".
         return CellKey(
             corpus=corpus,
             system=system,
@@ -229,7 +243,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def compared(self, system: str) -> CellKey:
-        """Return the key for comparing variants, architectures and rows of Table 3."""
+        """Return the key of the cell in which variants, architectures and rows of Table 3 are
+        compared.
+        """
         return self.find("en-de", system, COMPARED_AVERAGE, COMPARED_ROLE)
 
     def number(self, key: CellKey, metric: str) -> Number | None:

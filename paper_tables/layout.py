@@ -1,8 +1,8 @@
 """Defines the frame of cells that all tables are made of, and tables as selections of it.
 
-A line of the frame is a number or a text in a cell of a table. Where the editions of the paper
-differ, or a log was scored in several definitions, a cell has several lines. A cell without content
-has no line. The columns of the frame:
+A line of the frame is a number or a text in a cell of a table. A cell has several lines where the
+editions of the paper differ, or where a log was scored in several definitions. A cell without
+content has no line. The columns of the frame:
 
     table, row, column    the place. `row` is the name of the row, and `position` its number
     kind                  printed or ours, for example: see `CellKind`
@@ -15,13 +15,13 @@ has no line. The columns of the frame:
     aside, reason         of a row that the page does not show, as nothing in it is ours: its name
                           below the table, and why
 
-`tables` and the wings make the lines. A `Table` orders and selects them, and `render` turns it into
-md, tex, csv and html. A table with rows of a single kind is declared as fields, each with a column
-and the function that makes its cell. Other tables give the cells of each row by column name.
-`paper_tables.rounding` makes the text of numbers. `tables.ours.complete` makes notes and signatures
-of the numbers. Numbers have a mark if they were measured under other conditions than the paper's.
-`compact` is the last step: it drops empty columns, leaves one mark in a row, finds the best
-values, and gives headings and notes the names for people.
+`tables` and the wings (optional packages) make the lines. A `Table` orders and selects them, and
+`render` turns it into md, tex, csv and html. A table with rows of a single kind is declared as
+fields. A field is a column with the function that makes its cell. Other tables give the cells of
+each row by column name. `paper_tables.rounding` makes the text of numbers. `tables.ours.complete`
+makes notes and signatures of the numbers. A number has a mark if it was measured under other
+conditions than the paper's. `compact` is the last step. It drops empty columns, leaves one mark in
+a row, finds the best values, and replaces keys in headings and notes by readable names.
 
 A new table of a single kind of rows, here the runs of a frame:
 
@@ -37,8 +37,8 @@ A new table of a single kind of rows, here the runs of a frame:
         cells=rows_of(fields, frame.runs),
     )
 
-The function that returns it takes the frame. `render.chapters.CORE_TABLES`, or the `wing.py` of a
-wing, names this function, a chapter and a place. No other file changes.
+The function that returns the table takes the frame. `render.chapters.CORE_TABLES`, or the `wing.py`
+of a wing, lists this function with a chapter and a place. No other file changes.
 """
 
 import itertools
@@ -64,9 +64,10 @@ MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}
 SACRE_METRIC = "bleu_sacre_13a"
 ROW_NAMES = ("model", "label")  # the columns of Tables 2 and 3 that contain the name of the row
 Item = TypeVar("Item")
-# Our numbers, the state of their runs, a printed value, a formula, a name, or a column that the
-# cell to the left covers.
+# The kinds, in this order: a name, a printed value, our number, the state of its runs, a formula,
+# and a column that the cell to the left covers. The templates use the kind as a CSS class.
 CellKind = Literal["label", "printed", "ours", "state", "formula", "spanned", ""]
+# An empty frame needs the columns, too.
 CELL_COLUMNS = (
     *("table", "row", "position", "column", "kind", "text", "spread", "value", "marks", "is_best"),
     *("numbers", "side", "group", "anchor", "aside", "reason"),
@@ -75,6 +76,8 @@ CELL_COLUMNS = (
 
 def anchor_of(run: str) -> str:
     """Return the anchor of the row of a run or log, in letters, digits and `-_.`."""
+    # A path of a log may have any character. HTML ids must not contain blanks, and a link would
+    # have to escape others.
     return "run-" + re.sub(r"[^A-Za-z0-9_.-]+", "-", run)
 
 
@@ -95,10 +98,11 @@ CellsByColumn = Mapping[str, Cell | Sequence[Cell] | None]
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name for machines, its heading, and a heading that it shares with neighbours.
+    """A column: its name for programs, its heading, and a second heading that it shares with its
+    neighbours.
 
-    If `better` is set, the highest or lowest printed value is bold, as in the paper, and so is the
-    best of our values.
+    If `better` is set, the best printed value is bold, as in the paper, and so is the best of our
+    values. `better` says whether the highest or the lowest value is best.
     """
 
     name: str
@@ -126,10 +130,12 @@ def row_of(
 ) -> list[dict[str, Any]]:
     """Return the lines of one row. `aside` is the name of a row that is not shown, and the reason.
 
-    Several cells of a column are one cell with several lines; None is a cell without content.
+    A column may have one cell, several cells (shown as several lines of one cell), or None (an
+    empty cell).
     """
     lines = []
     for column, content in cells.items():
+        # `content or ()` makes an empty cell from None.
         for cell in [content] if isinstance(content, Cell) else content or ():
             lines.append(
                 {
@@ -159,9 +165,9 @@ def cell_frame(rows: Iterable[Sequence[Mapping[str, Any]]]) -> pd.DataFrame:
 class Table:
     """A table: its lines of the frame, and the columns that it selects, in their order.
 
-    `signatures` are (metric, test set, signature) of every number of ours in it. The page shows the
-    columns in `first` at once, by default the first five, and the others when a reader asks for
-    them.
+    `signatures` are (metric, test set, signature) of every number of ours in the table. The page
+    first shows only the columns in `first`, by default the first five. A reader can switch on the
+    other columns.
     """
 
     name: str
@@ -175,7 +181,9 @@ class Table:
 
 
 class ShownCell(NamedTuple):
-    """A cell as a format shows it: its lines, and the number of columns that it covers."""
+    """A cell in the form in which a format shows it: its lines, and the number of columns that it
+    covers.
+    """
 
     column: Column
     lines: list[Any]
@@ -203,9 +211,10 @@ class ShownCell(NamedTuple):
 
 
 def grid(table: Table) -> list[tuple[Any, list[ShownCell]]]:
-    """Return the rows of a table. Each is the row's first line in `table.cells`, and one cell for
-    every column of the table.
+    """Return the rows of a table. A row is a pair: its first line in `table.cells`, and one cell
+    for every column of the table.
     """
+    # A dict keeps the order of insertion, so the rows are in the order of the frame.
     lines_by_place: dict[int, dict[str, list[Any]]] = {}
     line: Any
     for line in table.cells.itertuples():
@@ -221,6 +230,9 @@ def grid(table: Table) -> list[tuple[Any, list[ShownCell]]]:
 
 def spans(cells: Sequence[ShownCell]) -> list[ShownCell]:
     """Return the cells of a row, without cells that are covered by a wider cell on their left."""
+    # In Table 2 the training costs of the paper's models cover the columns of both languages. The
+    # first column has the value, the second has the kind `spanned`. The width is the distance to
+    # the next cell that is not covered.
     starts = [index for index, cell in enumerate(cells) if cell.kind != "spanned"]
     wide = []
     for start, end in itertools.pairwise([*starts, len(cells)]):
@@ -236,7 +248,7 @@ class Field(NamedTuple, Generic[Item]):
 
 
 def label_field(name: str, heading: str, text: Callable[[Item], str]) -> Field[Item]:
-    """Return a column of labels, which are text of ours or of the paper."""
+    """Return a field with labels, which are texts of ours or of the paper."""
     return Field(Column(name, heading, side="label"), lambda item: Cell(text(item), "label"))
 
 
@@ -253,7 +265,7 @@ def our_field(
 
 
 def words_field(name: str, heading: str, words: Callable[[Item], str]) -> Field[Item]:
-    """Return a column of our texts. A cell with an empty text is empty."""
+    """Return a field with texts of ours. A cell with an empty text is empty."""
 
     def cell(item: Item) -> Cell | None:
         text = words(item)
@@ -279,13 +291,14 @@ def rows_of(
     aside: Callable[[Item], tuple[str, str] | None] = lambda item: None,
     anchor: Callable[[Item], str] = lambda item: "",
 ) -> pd.DataFrame:
-    """Return the frame with a row per item. The field of each column makes the cell from it.
+    """Return the frame with a row per item. The field of each column makes the cell from the item.
 
     The text of the first field is the name of the row.
     """
     rows = []
     for item in items:
         cells = {field.column.name: field.cell(item) for field in fields}
+        # A name is needed for `aiayn where table:row:column`.
         name = cells[fields[0].column.name]
         rows.append(
             row_of(cells, name.text if name else "", side, aside(item), anchor=anchor(item))
@@ -300,16 +313,17 @@ def printed_rows(
     ours: Mapping[str, CellsByColumn],
     below: Mapping[str, Sequence[tuple[CellsByColumn, tuple[str, str] | None]]],
 ) -> pd.DataFrame:
-    """Return the frame of every printed row of a table: the printed cells, our cells next to them,
-    and the rows of ours below it.
+    """Return the frame of a printed table. Each printed row has its printed cells, our cells next
+    to them, and our rows below it.
 
-    `ours` and `below` are by printed row; a row below may have an aside. Where the editions differ,
+    `ours` and `below` are by printed row. A row below may have an aside. Where the editions differ,
     a printed cell has both numbers, each with its mark.
     """
     compared = {column.name for column in columns if column.better}
     cells_by_row: dict[str, dict[str, list[Cell]]] = {}
     for published in printed:
         cells = cells_by_row.setdefault(published.row, {})
+        # A number that is the same in both editions has no mark.
         mark = MARK_BY_EDITION.get(published.edition, "")
         is_name = published.column in ROW_NAMES
         # Only where values are compared: some printed cells are words.
@@ -339,14 +353,18 @@ def compact(table: Table) -> Table:
     """Return the table in the form in which it is shown.
 
     Empty columns of ours are dropped. If the table has any number of ours, columns that contain
-    only states (missing, not run) are dropped, too, and a note lists them. The mark of a scale is
-    shown once in each row. If all cells with a mark were dropped, its note stays without the mark.
-    The best value of each column is found. In caption, headings and notes, keys are replaced by
-    readable names.
+    only states (missing, not run) are dropped, too, and a note lists them. A row shows the mark of
+    a scale only once. The note of a mark loses the mark if no cell with the mark is left. The best
+    value of each column is found. In caption, headings and notes, keys are replaced by readable
+    names.
     """
+    # `spread` counts as content, because a cell may have an interval only. A dash says that there
+    # is no number.
     cells = table.cells.assign(table=table.name)
     has_number = cells.numbers.map(bool).astype(bool)
     has_content = ~(cells.text + cells.spread).isin(["", DASH])
+    # A cell waits for a number if it has a `Number` without values, or if its system is not run at
+    # this scale.
     is_waiting = (cells.kind == "state") & (has_number | (cells.text == "not run"))
     # Before the first number, the columns of ours stay: they show what is being trained.
     has_any_of_ours = bool((has_number & (cells.kind == "ours")).any())
@@ -363,9 +381,11 @@ def compact(table: Table) -> Table:
             columns.append(named)
     order = {column.name: index for index, column in enumerate(columns)}
     cells = cells[cells.column.isin(order)].assign(place=cells.column.map(order))
-    # A stable sort: several lines of one cell (two editions, several definitions) keep their order.
+    # The sort is stable, so that several lines of one cell (two editions, several definitions) keep
+    # their order.
     cells = cells.sort_values(["position", "place"], kind="stable").drop(columns="place")
     cells = _with_best(columns, _marked_once(cells))
+    # The legend of a mark that no cell has would confuse a reader.
     marks, notes = set(cells.marks.explode()), []
     for note in table.notes:
         notes.append(Note(with_names(note.text), note.mark if note.mark in marks else ""))
@@ -381,15 +401,16 @@ def compact(table: Table) -> Table:
 
 
 def _marked_once(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with a scale's mark on the first cell of a row only, if all numbers of ours in
-    the row have it.
+    """Return the frame with a scale's mark on the first marked cell of a row only, if all numbers
+    of ours in the row have it.
     """
     for mark in MARK_BY_SCALE.values():
         has_mark = pd.Series([mark in marks for marks in cells.marks], cells.index, dtype=bool)
         if not has_mark.any():
             continue
         row = cells.position
-        # If a number of ours in the row lacks the mark, each of the others keeps its own.
+        # A row without the mark on some number of ours is mixed. There each marked number keeps its
+        # mark, because one mark would seem to hold for the whole row.
         is_unlike = ~has_mark & (cells.kind == "ours") & (cells.text + cells.spread != "")
         first = cells.column.where(has_mark).groupby(row).transform("first")
         is_repeated = has_mark & (cells.column != first) & ~is_unlike.groupby(row).transform("any")
@@ -401,12 +422,14 @@ def _marked_once(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_best(columns: Iterable[Column], cells: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with the best printed value and our best value of each column marked.
+    """Return the frame with the best printed value and our best value of each column marked.
 
     A column says in `better` which value is best. Ours are compared by the mean over seeds. A
-    single value is not the best of anything. A cell that covers several columns counts in each of
-    them, and is marked if it is best in the first.
+    single value is not the best of anything. A printed cell that covers several columns counts in
+    each of them, and is marked if it is best in the first of them.
     """
+    # A spanned cell has the value of the cell that covers it, so it is compared in its own column,
+    # too.
     is_best = cells.is_best.copy()
     for column in columns:
         for kinds in (("printed", "spanned"), ("ours",)) if column.better else ():

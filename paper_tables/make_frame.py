@@ -1,4 +1,5 @@
-"""Turns the gathered records of a scale into its frame: runs, numbers over seeds, costs, verdicts.
+"""Makes the frame of a scale from its gathered records: the runs, our numbers over seeds with their
+costs, and the verdicts on printed numbers.
 
 `make_frame` is called once per scale. All tables and figures read the frame that it returns.
 """
@@ -76,6 +77,8 @@ TRAINING_METRICS = (
     "utilisation_percent",
     "dollars",
 )
+# Our row below a printed row of Table 3 has these columns. Some are not printed: the paper has no
+# bits and no sacreBLEU.
 METRIC_BY_COLUMN_OF_TABLE_3 = {
     "train_steps": "steps",
     "ppl_dev": PERPLEXITY_METRIC,
@@ -88,11 +91,13 @@ METRIC_BY_COLUMN_OF_TABLE_3 = {
 
 
 def make_frame(results: ScaleResults) -> Frame:
-    """Return the frame of a scale. If the scale does not run a system, the system's cells do not
-    have a number.
+    """Return the frame of a scale. The cells of a system that the scale does not run have no number
+    of ours.
     """
     experiment = results.experiment
     scale = experiment.scale
+    # Seeds that a decision added after the other results had been seen must not change a printed
+    # row, so their numbers are computed separately.
     later_keys = experiment.later_trainings
     runs: list[Run] = []
     later_runs: list[Run] = []
@@ -118,6 +123,7 @@ def make_frame(results: ScaleResults) -> Frame:
         later_runs=tuple(later_runs),
         system_by_name=experiment.system_by_name,
         corpora=experiment.corpora,
+        # A scale may have no corpus of a pair. The printed cells of that pair still need a key.
         corpus_by_pair={"en-de": "", "en-fr": ""} | experiment.corpus_by_pair,
         vocabulary_sizes_by_corpus={
             name: record.vocabulary_size_by_language
@@ -141,14 +147,18 @@ def hardware_words(hardware: Hardware) -> str:
 
 
 def commit_words(provenance: Provenance) -> str:
-    """Return the short commit that a record was made at. `+dirty` if files had been changed."""
+    """Return the short commit that made a record. `+dirty` means that files had uncommitted
+    changes.
+    """
     return provenance.commit[:COMMIT_DIGITS] + ("+dirty" if provenance.is_dirty else "")
 
 
 def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
-    """Return the numbers of these runs: each metric of each cell, with or without values."""
+    """Return the numbers of these runs: every metric of every cell, with or without values."""
     experiment, scores = results.experiment, values_by_number(results.scores)
     scale = experiment.scale.scale
+    # The metrics that were measured, and all metrics that a table may show, each once. A number
+    # without values shows the state of its trainings.
     metrics = dict.fromkeys(
         (
             *results.scores["metric"].unique(),
@@ -187,6 +197,7 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
         mark = MARK_BY_SCALE[scale] if find_condition_mismatch(ours, paper) else ""
         cell = (key.corpus, key.system, key.average, key.testset)
         for metric in metrics:
+            # A metric without any score has no signature either.
             values: Mapping[int, float]
             values, signatures = scores.get((cell, metric), ({}, ()))
             if metric in TRAINING_METRICS:
@@ -206,6 +217,8 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
                 and metric not in (*MODEL_METRICS, *TRAINING_METRICS)
             ):
                 missing_words = []
+            # Only scores depend on the test set and on the average of checkpoints. Costs are of the
+            # training.
             suffix = f", {key.testset}, {key.average}" if signatures else ""
             numbers[key, metric] = Number(
                 key=key,
@@ -222,14 +235,16 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
 def training_values(
     run: Run, hardware: HardwareSpec, binarized: BinarizedCorpus | None
 ) -> dict[str, float]:
-    """Return what a finished training took and cost, by metric, as far as it is known.
+    """Return the time, size and cost of a finished training by metric. Values that are not known
+    are left out.
 
     Some values need a GPU, its rate or price in `hardware`, the spec of the training, or the
     binarized corpus. `training_flops` is Table 2's estimate: GPU-seconds of all attempts x the
     sustained single-precision rate (footnote 5). `model_flops` are the operations that the model
     needed for all tokens, forward and backward (`aiayn.cost.model_flops`), at the mean lengths of
-    the training sentences. `utilisation_percent` compares them with what the GPUs could have done:
-    at the estimate's rate in fp32, at the peak of their tensor cores in tf32 or bf16.
+    the training sentences. `utilisation_percent` is their ratio to the operations that the GPUs
+    could have done: at the estimate's rate in fp32, at the peak of their tensor cores in tf32 or
+    bf16.
     """
     train, trained = run.train, run.trained_as
     if train is None:
@@ -244,6 +259,7 @@ def training_values(
     # A training on a CPU has no GPU hours, which is not the same as 0 hours.
     if train.gpu_seconds:
         values["gpu_hours"] = train.gpu_seconds / SECONDS_PER_HOUR
+    # A GPU that hardware.yaml does not list has no rate, so its cost stays unknown.
     gpu = hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
     if gpu is not None:
         rate = gpu.sustained_flops_per_second.value
@@ -255,6 +271,8 @@ def training_values(
     if binarized is None or not num_pairs:
         return values
     num_tokens = binarized.num_tokens_by_split_by_language[TRAIN_SPLIT]
+    # Attention needs operations in proportion to the square of a sentence's length. The mean
+    # lengths of the corpus are used, with the end of sentence.
     lengths = SentenceLengths(
         num_tokens[binarized.source_language] / num_pairs,
         num_tokens[binarized.target_language] / num_pairs,
@@ -264,10 +282,12 @@ def training_values(
         flops = values["model_flops"] = model_flops(
             trained,
             binarized.vocabulary_size_by_language[binarized.target_language],
+            # `train.tokens` are target tokens. The record does not count source tokens.
             source_tokens=train.tokens * lengths.source / lengths.target,
             target_tokens=train.tokens,
             lengths=lengths,
         )
+        # Only a GPU with a published rate for this precision has a utilisation.
         peak = gpu.rate_by_precision.get(trained.precision) if gpu else None
         if peak is not None and train.gpu_seconds > 0:
             values["utilisation_percent"] = 100 * (flops / (train.gpu_seconds * peak.value))
@@ -284,7 +304,9 @@ def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:
 
 
 def _printed_cells(frame: Frame) -> list[PrintedCell]:
-    """Return every printed cell with our number and its verdict, also by Holm over all cells."""
+    """Return every printed cell with our number, its verdict, and its verdict after Holm's
+    correction over all cells.
+    """
     cells = []
     for join in read_cells():
         key = frame.find(join.language_pair, join.system, join.average, join.role)
@@ -303,6 +325,8 @@ def _printed_cells(frame: Frame) -> list[PrintedCell]:
                 verdict=_verdict(frame, key, printed, conditions),
             )
         )
+    # A replication is a number of other authors at a smaller scale. The conditions are those of our
+    # config that repeats it.
     for replication in read_replications():
         conditions = Conditions(
             scale=frame.scale,  # a replication is judged at the scale that lists it
@@ -334,6 +358,7 @@ def _verdict(frame: Frame, key: CellKey, printed: str, conditions: Conditions) -
         return not_comparable(NOT_BLEU, 0)
     if number is None:
         return not_comparable(NOT_RUN.format(scale=frame.scale), 0)
+    # Only scale, corpus and test set can differ. The metric is the printed number's own.
     ours = msgspec.structs.replace(
         conditions, scale=frame.scale, corpus=key.corpus, testset=key.testset
     )
@@ -345,12 +370,13 @@ def _verdict(frame: Frame, key: CellKey, printed: str, conditions: Conditions) -
 
 
 def pooled_sd(numbers: Iterable[Number], judged_number: Number) -> PooledSd | None:
-    """Return the sd over seeds, pooled over the scale's systems that were scored alike.
+    """Return the sd over seeds, pooled over the systems of the scale that were scored in the same
+    way.
 
-    All numbers have the same definition and test set. Dev and test are not pooled, because scores
-    of the same trainings on both are not independent. Averaged models are not pooled with last
-    checkpoints, because their seeds vary differently. Each system counts once: the judged system
-    with the judged number, any other system with the first of its numbers.
+    All pooled numbers have the same definition and test set. Dev and test are not pooled, because
+    scores of the same trainings on both are not independent. Averaged models are not pooled with
+    last checkpoints, because their seeds vary differently. Each system counts once: the judged
+    system with the judged number, any other system with the first of its numbers.
     """
     values_by_system: dict[str, list[float]] = {}
     # The judged number comes first, and `setdefault` keeps it for its system.
@@ -367,7 +393,8 @@ def pooled_sd(numbers: Iterable[Number], judged_number: Number) -> PooledSd | No
 
 
 def corrected(cells: Sequence[PrintedCell]) -> list[PrintedCell]:
-    """Return all cells of a scale, each with its verdict by Holm's correction over them."""
+    """Return all cells of a scale, each with its verdict after Holm's correction over them."""
+    # Holm's correction needs the p-values of all cells at once.
     by_holm = judge_family([cell.verdict for cell in cells]).corrected
     corrected_cells = []
     for cell, verdict in zip(cells, by_holm, strict=True):
@@ -376,7 +403,9 @@ def corrected(cells: Sequence[PrintedCell]) -> list[PrintedCell]:
 
 
 def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> list[Line]:
-    """Return our lines: next to each printed row of Table 2, below each row of Table 3 run here."""
+    """Return our lines: one for each printed row of Table 2, and one below each row of Table 3 that
+    is run here.
+    """
     lines = []
     numbers_by_row: dict[str, dict[str, tuple[Number | None, ...]]] = {}
     for cell in cells:
@@ -384,6 +413,8 @@ def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> list[Line]:
         if cell.table == "2":
             numbers = numbers_by_row.setdefault(cell.row, {})
             numbers[f"{cell.column}_ours"] = (number,)
+            # Next to a BLEU in the paper's definition is the same in sacreBLEU. Next to the
+            # estimate of the cost are the operations that the model needed.
             if number is not None and is_bleu(cell.metric):
                 numbers[f"{cell.column}_ours_sacre"] = (frame.number(key, SACRE_METRIC),)
             elif number is not None:

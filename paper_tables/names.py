@@ -8,13 +8,15 @@ import msgspec
 
 from aiayn.printed import PUBLISHED_FOLDER, read_rows
 
-# A word with an underscore between blanks or brackets, punctuation apart: no path and no file.
+# Matches a key in a sentence: `table3_a_h1` in "(table3_a_h1)," or in "of table3_a_h1's runs".
+# Before the key there must be a blank, a bracket or the beginning of the text, so that paths such
+# as `runs/demo_en_de` and files such as `a_b.tsv` do not match.
 KEY = re.compile(r"(?<![^\s(])\w+_\w+(?=[,;.:)']*(?:s?\s|$))")
 
 
 class Name(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The name of a system, a corpus or a test set. `change` describes how a system differs from
-    base. It is '' for a corpus or a test set.
+    """The name of a system, a corpus or a test set. `change` describes the difference of a system
+    from base. It is '' for a corpus or a test set.
     """
 
     key: str
@@ -43,10 +45,13 @@ def change_of_system(system: str) -> str:
 
 def with_names(text: str) -> str:
     """Replace keys in a text by readable names: "table3_a_h4 minus base" becomes "four heads minus
-    base". Only whole words with an underscore are replaced.
+    base". Only whole words with an underscore are replaced, because `base` or `big` may be ordinary
+    words.
     """
 
     def name(word: re.Match[str]) -> str:
+        # A word with an underscore may also be a metric or a symbol such as d_model. These stay as
+        # they are.
         entry = _names().get(word[0])
         return entry.name if entry else word[0]
 

@@ -1,9 +1,10 @@
-"""Reads seeds of public trainings at WMT's scale, and pools how much BLEU and loss vary over them.
+"""Reads the scores of public trainings at WMT's scale, and pools how much BLEU and loss vary over
+seeds.
 
 `published/public_seeds.csv` has a line for each run of AlgoPerf and of MLPerf, and for each
-published mean over seeds. `published/README.md` describes it and its sources. None of these values
-enters a verdict, because these systems and definitions differ from the paper's. Where our own
-standard deviation is unknown, the published values say how many seeds a verdict would need.
+published mean over seeds. `published/README.md` describes the file and its sources. These values do
+not enter a verdict, because their systems and definitions differ from the paper's. They tell how
+many seeds a verdict would need where our own standard deviation is unknown.
 """
 
 import functools
@@ -32,8 +33,8 @@ NotStated = Literal[""]
 class PublicSeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run, or a published mean over `num_seeds` seeds with its standard deviation `bleu_sd`.
 
-    `bits_dev` is the loss a subword on the development set in bits, without label smoothing. '' is
-    not stated. An MLPerf run has an `epoch` instead of `updates`.
+    `bits_dev` is the loss per subword on the development set in bits, without label smoothing. ''
+    means not stated. An MLPerf run has an `epoch` instead of `updates`.
     """
 
     source: Text
@@ -54,14 +55,14 @@ class PublicSeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def setting_name(self) -> str:
-        """The name of the setting. All runs with the same setting, and no others, have this
-        name.
+        """The name of the setting. Two runs have the same name only if they differ in nothing but
+        the seed.
         """
         return f"{self.source} {self.system} {self.setting}"
 
 
 class SeedNoise(NamedTuple):
-    """The runs of one source that are used, by setting."""
+    """The runs of one source that count, by setting."""
 
     source: str
     runs_by_setting: dict[str, list[PublicSeed]]
@@ -72,9 +73,10 @@ class SeedNoise(NamedTuple):
         return sum(map(len, self.runs_by_setting.values()))
 
     def pooled(self, quantity: Quantity) -> PooledSd | None:
-        """Return the standard deviation over seeds, pooled over the settings, or None if the source
-        does not state such values.
+        """Return the standard deviation over seeds, pooled over the settings. It is None if the
+        source does not publish this quantity.
         """
+        # Nothing here shows Bartlett's p. Without it, pooling takes a tenth of the time.
         values_by_setting = {}
         for name, runs in self.runs_by_setting.items():
             values_by_setting[name] = values_of(runs, quantity)
@@ -83,6 +85,7 @@ class SeedNoise(NamedTuple):
 
 def values_of(runs: Iterable[PublicSeed], quantity: Quantity) -> list[float]:
     """Return the stated values of a quantity."""
+    # The file has '' where a source does not publish a quantity.
     return [value for run in runs if (value := getattr(run, quantity)) != ""]
 
 
@@ -94,6 +97,7 @@ def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]
         TableError: the file is malformed, a run occurs twice, or a run has several seeds.
     """
     placed = read_rows(folder / FILE_NAME, PublicSeed)
+    # A run that was listed twice would make the pooled sd too small.
     require_unique((location, (line.setting_name, line.run)) for location, line in placed)
     for location, line in placed:
         # A single run has no sd, and a mean without its sd says nothing about noise.
@@ -110,8 +114,9 @@ def seed_noise(source: str) -> SeedNoise:
     """Return the runs of AlgoPerf or of MLPerf that count, by setting.
 
     All runs of MLPerf count. A run of AlgoPerf counts if it ended at exactly FULL_UPDATES and
-    learned, and a setting counts with MIN_RUNS such runs: a run that stopped at a target or at the
-    time limit was selected by the stop. This rule was written after the values had been seen.
+    learned. A run that stopped earlier, at a target or at the time limit, was selected by the stop.
+    A setting of AlgoPerf counts if it has MIN_RUNS such runs. This rule was written after the
+    values had been seen.
     """
     runs_by_setting: dict[str, list[PublicSeed]] = {}
     for line in read_public_seeds():
@@ -119,6 +124,8 @@ def seed_noise(source: str) -> SeedNoise:
             source == MLPERF or _is_whole(line)
         ):
             runs_by_setting.setdefault(line.setting_name, []).append(line)
+    # MLPerf's values are of the last epoch that all runs of a system have, so the stop at a target
+    # did not select any run.
     min_runs = MIN_RUNS if source == ALGOPERF else 1
     return SeedNoise(
         source, {name: runs for name, runs in runs_by_setting.items() if len(runs) >= min_runs}
@@ -127,19 +134,20 @@ def seed_noise(source: str) -> SeedNoise:
 
 def _is_whole(run: PublicSeed) -> bool:
     """Return whether a run of AlgoPerf had its full length and learned."""
+    # A run that stopped at the target has fewer updates. A run that diverged has a BLEU of 0.
     return (
         run.updates == FULL_UPDATES and run.bleu_test != "" and run.bleu_test > LOWEST_LEARNED_BLEU
     )
 
 
 def published_means() -> list[PublicSeed]:
-    """Return the means over several seeds that were published without their runs."""
+    """Return the means over several seeds that were published without the scores of single runs."""
     return [line for line in read_public_seeds() if line.num_seeds > 1]
 
 
 def seeds_by_public_noise(verdict: Verdict) -> str:
-    """Return how many seeds would decide, at MLPerf's sd and at AlgoPerf's sd, each with its
-    source.
+    """Return how many seeds would decide a verdict at the sd of MLPerf and at the sd of AlgoPerf,
+    each with its source.
 
     Return "" if the verdict uses an sd of ours or does not have a difference.
     """
@@ -161,6 +169,7 @@ def noise_sentence() -> str:
     """Return how much seeds vary in public trainings at the paper's scale, to be cited next to
     verdicts.
     """
+    # This sentence is built from the data, so that it cannot disagree with the file.
     mlperf, algoperf = (seed_noise(source) for source in (MLPERF, ALGOPERF))
     translated, learned = mlperf.pooled("bleu_test"), algoperf.pooled("bleu_test")
     if translated is None or learned is None:

@@ -1,7 +1,7 @@
-"""Turns `published/gaps.csv`, the differences between two definitions of BLEU, into checked rows.
+"""Reads `published/gaps.csv`, the differences between two definitions of BLEU, into checked rows.
 
-published/README.md describes the file. It is read as strictly as the paper's own files. Wings that
-have published data of their own use the types here.
+published/README.md describes the file. It is read as strictly as the paper's own files. Wings
+(optional packages) that have published data of their own use the types here.
 """
 
 from decimal import Decimal
@@ -26,6 +26,8 @@ Testset = Literal[
 ]
 SystemName = Literal["base", "big"]
 
+# Numbers stay text, as printed: 1.50 is not 1.5 in a table. The patterns make sure that `Decimal`
+# can read them.
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 Bleu = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,2}(?:\.[0-9]+)?$")]  # in percent
 # Negative if the other definition gives higher values.
@@ -42,11 +44,11 @@ def counted_alike(metric: str) -> frozenset[str]:
 
 
 class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much higher an output's BLEU is in a paper-style definition than in a second definition,
-    from `low` to `high`.
+    """How much higher the BLEU of one output is in a paper-style definition than in a second
+    definition, from `low` to `high`.
 
-    `value_from` and `value_to` are the two printed scores, or both empty. If `counts` is not "yes",
-    the gap is shown but does not enter a range. Its `note` gives the reason.
+    `value_from` and `value_to` are the two printed scores, or both are empty. A gap enters a range
+    only if `counts` is "yes". Otherwise it is only shown, and `note` gives the reason.
     """
 
     who: Text
@@ -76,6 +78,7 @@ def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
     Raises:
         TableError: the file is malformed, or a gap is repeated.
     """
+    # `location` is the file with the line number, for errors.
     placed = read_rows(folder / "gaps.csv", PublishedGap)
     for location, gap in placed:
         require_order(*gap.bounds, location)

@@ -30,10 +30,13 @@ def rounded(value: float, unit: str | int, *, is_signed: bool = False) -> str:
     have two decimals, bits three. Parameters are in millions, operations in powers of ten.
     """
     if unit == "num_parameters":
+        # Three significant digits: 65 million is 65.0, and 213 million is 213.
         millions = value / 1e6
         exponent = int(f"{millions:e}".split("e")[1])
         return f"{millions:.{max(0, PARAMETER_DIGITS - 1 - exponent)}f}"
     if unit in FLOPS_METRICS and value > 0:
+        # Python writes 2.3e+19. The text is 2.3e19, as in published/table2.csv. The templates make
+        # a superscript of it.
         mantissa, _, power = f"{value:.{FLOPS_DIGITS - 1}e}".partition("e")
         return f"{mantissa}e{int(power)}"
     if unit in SIGNIFICANT_BY_UNIT:
@@ -45,6 +48,7 @@ def rounded(value: float, unit: str | int, *, is_signed: bool = False) -> str:
         decimals = 0
     elif unit.startswith("bits_"):
         decimals = BITS
+    # The `z` in the format writes 0.00 instead of -0.00, which Python prints for -0.001.
     sign = "+" if is_signed else ""
     groups = "" if decimals in (BLEU, BITS) else ","
     return f"{value:{sign}z{groups}.{decimals}f}"
@@ -56,7 +60,9 @@ def rounded_p(p_value: float) -> str:
 
 
 def with_reach(difference: float, reach: float | None, unit: str | int) -> str:
-    """Return a difference with half of its interval: `+0.60 +- 0.12`; without it if unknown."""
+    """Return a difference with half of its interval, such as `+0.60 +- 0.12`. If `reach` is None,
+    only the difference is returned.
+    """
     text = rounded(difference, unit, is_signed=True)
     return text if reach is None else f"{text} {PLUS_MINUS} {rounded(reach, unit)}"
 
@@ -79,6 +85,8 @@ def shown_over_seeds(
     if not values:
         return "", ""
     summary = summarise_seeds(values)
+    # The t-interval of two seeds would be 9 standard deviations to either side, so the values are
+    # shown. A count is the same for all seeds, and is shown once.
     if summary.num_seeds < MIN_SEEDS_OF_INTERVAL:
         texts = [rounded(value, unit, is_signed=is_signed) for value in values]
         return ", ".join(dict.fromkeys(texts) if unit in COUNT_METRICS else texts), ""

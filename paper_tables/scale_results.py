@@ -1,10 +1,11 @@
 """Reads the records of one scale from disk into `ScaleResults`, the input of `make_frame`.
 
-The sheet of the scale's config lists the trainings. If there is no config (folders laid out like
-`results/`), the sheets next to the results list the trainings, and systems are read from the
-records of their runs, so a later edit of a system's file does not matter. A score is used only if
-its translations, plain or packed, are next to the record of decode and have the SHA-256 that the
-record of the score states. Other scores are left out, and a message lists their records.
+The sheet of the scale's config lists the trainings. If there is no config (for folders that are
+laid out like `results/`), the sheets next to the results list the trainings. The settings of the
+systems then come from the records of their runs, so a later edit of a system's file does not
+matter. A score is used only if its translations, plain or packed, are next to the record of decode
+and have the SHA-256 in the record of the score. Other scores are left out, and a message lists
+their records.
 """
 
 import logging
@@ -68,7 +69,7 @@ logger = logging.getLogger(__name__)
 
 
 class RecordFault(NamedTuple):
-    """The reason why numbers of a record are left out: its path, what is wrong, the next step."""
+    """A record whose numbers are left out: its path, what is wrong, and the user's next step."""
 
     path: Path
     message: str
@@ -76,16 +77,16 @@ class RecordFault(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole message: path, what is wrong, next step."""
+        """The whole message: the path, what is wrong, and the next step."""
         return f"{shown_path(self.path)}: {self.message}; {self.next_step}"
 
 
 class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
-    """A scale's experiment and its records.
+    """The experiment of a scale (its trainings and evaluations) and the records that exist.
 
     `train_by_key` contains only trainings made with the present spec. The spec includes the scale's
     overrides, so a training with a different number of updates or a different precision is
-    outdated. `record_by_stage` maps a verb to the record of the wing's stage.
+    outdated. `record_by_stage` maps the verb of a wing's stage to its record.
     """
 
     experiment: Experiment
@@ -106,10 +107,10 @@ def gather_results(
     queues: Queues,
     config_folder: Path = CONFIG_FOLDER,
 ) -> ScaleResults:
-    """Read the records of a scale. All of them must exist unless `so_far`.
+    """Read the records of a scale. Without `so_far` all records must exist.
 
-    A training without a record has the state of its run. `queues` are the launchers' queues, which
-    are searched for the job of the run.
+    A training without a record has the state of its run. `queues` are the queues of the launchers.
+    They are searched for the job of the run.
 
     Raises:
         TableError: if a record is missing, or if a training has a different spec. With `so_far`
@@ -120,8 +121,8 @@ def gather_results(
             `so_far`). Results of earlier versions have no such list.
     """
     experiment = read_experiment(scale, config_folder)
-    # All paths before any content: a missing record is the usual reason to stop, and this check is
-    # fast.
+    # All paths are checked before any content is read. A missing record is the usual reason to
+    # stop, and this check is fast.
     for path in () if so_far else experiment.records(results_folder):
         if not exists(path):
             raise TableError(
@@ -140,15 +141,19 @@ def gather_results(
     record_by_key = read_trainings(keys, results_folder, scale.scale, runs_folder)
     spec_by_key = {key: experiment.system_by_name[key.system].training for key in keys}
     unrecorded = {key: spec for key, spec in spec_by_key.items() if key not in record_by_key}
-    # All at once, because each queue is asked only once.
+    # The states are read for all runs at once, so that each queue is asked only once.
     status_by_run = unrecorded_statuses(unrecorded, runs_folder, queues)
     status_by_key = {}
     for key, spec in spec_by_key.items():
+        # A training has a record (it finished), or only the folder of its run (running, failed), or
+        # neither.
         status = (
             recorded_status(record_by_key[key], spec)
             if key in record_by_key
             else status_by_run[key]
         )
+        # The record is of a training with a different spec, for example before an edit of the
+        # system's file.
         if status.state == "outdated" and not so_far:
             raise TableError(
                 f"{status.run}: {status.reason}, or add --so-far to make tables without it"
@@ -171,7 +176,7 @@ def _gather(
     config_folder: Path = CONFIG_FOLDER,
     faults: dict[Evaluation, RecordFault] | None = None,
 ) -> ScaleResults:
-    """Read the further records of finished trainings, then those that do not depend on a training.
+    """Read the scores of finished trainings, and the records that do not depend on a training.
 
     Records without a training are read from the first of `folders` that contains them. If `faults`
     is given, scores without translations next to them are left out, and the reason is added to
@@ -179,11 +184,14 @@ def _gather(
     """
     scale = experiment.scale.scale
     train_by_key = {}
+    # Records of outdated trainings are in `record_by_key`, too.
     for key, train in record_by_key.items():
         if status_by_key[key].state == "finished":
             train_by_key[key] = train
 
     def is_trusted(evaluation: Evaluation, scores: ScoreRecords) -> bool:
+        # The results of a workflow are trusted. Folders that may have been copied from elsewhere
+        # are checked.
         if faults is None:
             return True
         folder = folder_by_key[training_key(evaluation)]
@@ -204,12 +212,14 @@ def _gather(
     binarized_by_corpus: dict[str, BinarizedCorpus] = {}
     record_by_stage: dict[str, Record] = {}
     for folder in folders:
+        # Without `so_far` a missing record is an error, which `read_record` raises.
         for baseline in experiment.baselines:
             path = baselines_record(folder, scale, *baseline)
             if exists(path) or not so_far:
                 baseline_records.append(read_record(path, BaselineRecords))
         for corpus in experiment.corpora:
             path = corpus_record(folder, scale, "binarize", corpus)
+            # The first folder that has a record wins, as for trainings.
             if corpus not in binarized_by_corpus and exists(path):
                 binarized_by_corpus[corpus] = read_record(path, BinarizedCorpus)
         for stage in present_stages():
@@ -229,7 +239,9 @@ def _gather(
 
 
 class RecordedResults(NamedTuple):
-    """The results of one scale, the records left out, and the folder of each training's records."""
+    """The results of one scale, the records that were left out, and the folder of each training's
+    records.
+    """
 
     results: ScaleResults
     faults: tuple[RecordFault, ...]
@@ -247,11 +259,14 @@ def gather_from_records(
             if two folders contain different runs of one training.
         ConfigError: if a corpus or a system has no file.
     """
+    # Every record of training that is in the folders, whether a sheet lists it or not.
     trained, folder_by_key = _read_trainings(scale, results_folders)
-    # Probes are in the same folders as the runs of the tables.
+    # Probes (trial runs that chose the learning rate or the length penalty) are in the same folders
+    # as the runs of the tables. Their seeds begin at FIRST_PROBE_SEED.
     record_by_key = {key: train for key, train in trained.items() if train.seed < FIRST_PROBE_SEED}
     rows = _read_sheets(scale, results_folders, config_folder)
-    # The records have the updates and the precision of their trainings.
+    # The overrides of a config are not known here. The records have the updates and the precision
+    # that were used.
     scale_spec = msgspec.structs.replace(
         read_scale(config_folder / f"{scale}.yaml"),
         **PLACE,
@@ -265,6 +280,7 @@ def gather_from_records(
     status_by_key: dict[TrainingKey, RunStatus] = {}
     listed_by_key = {}
     for key in experiment.trainings:
+        # If no record is found, the training is listed as missing.
         spec = systems[key.system].training
         status_by_key[key] = RunStatus(
             state="missing", run="", update=0, updates=spec.updates, reason="no record of it"
@@ -272,6 +288,8 @@ def gather_from_records(
         if key in record_by_key:
             listed_by_key[key] = record_by_key[key]
             status_by_key[key] = recorded_status(record_by_key[key], spec)
+    # A record that is not used is reported with the reason, because a number that silently
+    # disappears looks like a mistake.
     faults = []
     for key, train in trained.items():
         if key not in record_by_key:
@@ -309,9 +327,11 @@ def gather_from_records(
 
 
 def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
-    """Return why scores were not computed from the translations next to a record of decode, or None
-    if they were.
+    """Return the reason why scores do not match the translations next to a record of decode, or
+    None if they match.
     """
+    # The translations have the name of their record: `test.json` and `test.txt`, or `test.txt.xz`
+    # in a pack.
     found_path = find_packed(decode_path.with_suffix(".txt"))
     next_step = "score these translations again (`aiayn score`), or restore those that were scored"
     if found_path is None:
@@ -337,11 +357,14 @@ def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
 def _read_trainings(
     scale: str, results_folders: Sequence[Path]
 ) -> tuple[dict[TrainingKey, TrainRecord], dict[TrainingKey, Path]]:
-    """Return the records of training by key, and the first folder that has each."""
+    """Return the records of training by key, and the folder of each record. If several folders have
+    a record of a training, the first counts.
+    """
     # The first folder wins. The same run in a second folder is a copy.
     record_by_key: dict[TrainingKey, TrainRecord] = {}
     folder_by_key: dict[TrainingKey, Path] = {}
     for folder in results_folders:
+        # The path is train/<corpus>/<system>/seed<k>.json.
         for path in glob(folder / scale / "train", "*/*/seed*.json"):
             train = read_train_record(path, folder / scale / PACK_RUNS_NAME)
             key = TrainingKey(train.corpus, train.system, train.seed)
@@ -374,6 +397,8 @@ def _read_sheets(
     Raises:
         ConfigError: if a sheet is wrong, or if neither the folders nor the scale have a sheet.
     """
+    # Every folder has the sheet of its own trainings. Together they may list more than the config
+    # of today.
     paths = [folder / scale / SHEET_NAME for folder in results_folders]
     present = [path for path in paths if path.exists()]
     if not present:
@@ -391,16 +416,19 @@ def _read_sheets(
 def _as_trained(
     experiment: Experiment, record_by_key: Mapping[TrainingKey, TrainRecord]
 ) -> dict[str, SystemSpec]:
-    """Return each system with the settings of its first run. A system without a run has the
-    settings of its file.
+    """Return each system with the settings of its first run, in the order of the keys. A system
+    without a run has the settings of its file.
     """
     spec_by_system: dict[str, TrainingSpec] = {}
+    # Sorted, so that "first" does not depend on the order of the folders.
     for key in sorted(experiment.trainings):
         spec = read_trained(record_by_key[key]) if key in record_by_key else None
         if spec is not None:
             spec_by_system.setdefault(key.system, spec)
     systems = dict(experiment.system_by_name)
     for name, spec in spec_by_system.items():
+        # A record has the device that was used, such as `cpu`. The file of the system may have
+        # `auto`.
         training = msgspec.structs.replace(spec, device=systems[name].training.device)
         systems[name] = msgspec.structs.replace(systems[name], training=training)
     return systems
