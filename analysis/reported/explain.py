@@ -1,10 +1,13 @@
 """Explains a BLEU score that somebody reports, without logs or records: finds the paper's number in
 the same definition of BLEU, the nearest published replications, and what to check next.
 
-Numbers are not converted. The printed number keeps its own definition (section 6.1 for Table 2, 6.2
-for Table 3). Published gaps between that definition and the question's give a range, and the number
-in question is compared with the range. Every gap, replication and cause carries its source
-(README.md next to this file, and published/README.md).
+No number is converted to a different definition of BLEU. The printed number keeps its own
+definition (section 6.1 for Table 2, 6.2 for Table 3). A *gap* is a published difference between the
+BLEUs of one output in two definitions. The printed number minus the gaps is a range in the
+definition of the question, and the number in question is compared with this range. This range with
+its comparison is a *reading* of the printed number. A *cause* is a published reason why a
+replication misses the paper's number. Every gap, replication and cause has its source (README.md
+next to this file, and published/README.md).
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +46,8 @@ PRINTED_TESTSET_BY_TESTSET = {"newstest2014_filtered": "newstest2014"}
 SEED_NOISE = Decimal("0.3")  # cause 12 of causes.csv: how far two runs of one recipe differ
 NUM_NEAREST_REPLICATIONS = 5
 NUM_NEAREST_CAUSES = 3
-# Below it the model is not trained or something is broken: causes of rank `L` come first.
+# Below this BLEU the model is not trained, or something is broken. Causes of rank `L` (low) are
+# then listed first.
 LOW_BLEU = 17
 LOW_RANK = "L"
 ASSUMED = (
@@ -51,7 +55,7 @@ ASSUMED = (
     " sacreBLEU's, add --metric bleu_sacre_13a."
 )
 
-# What others published for newstest2014 in the direction that the paper does not have.
+# What others published for newstest2014 in the direction German to English.
 DE_EN_NUMBERS = (
     "others printed 30.5 (sacreBLEU; joeynmt, docs/source/benchmarks.rst), 30.7 (sacreBLEU, the"
     " target of AlgoPerf's workload wmt, trained on WMT17) and, for one released model, 30.3 or"
@@ -76,10 +80,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number, its range in the question's definition, and the number's position to it.
+    """A printed number, its range in the question's definition, and where the number in question is
+    relative to this range.
 
     `low` and `high` are None without a published gap. In the printed number's own definition both
-    equal the printed number. `distance` is to the nearer end of the range, 0 within it.
+    equal the printed number. `distance` is the distance to the nearer end of the range, 0 inside.
     """
 
     edition: str
@@ -105,10 +110,13 @@ class NearReplication(msgspec.Struct, frozen=True, kw_only=True):
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer.
 
-    `gaps` make the range. `other_gaps` are only shown. `amount` is the least and the greatest BLEU
-    that may be missing or, if the direction is `raises`, in excess, or None without a range. Causes
-    have their commands filled in. If no cause costs the amount, `is_amount_matched` is false and
-    the nearest causes are listed. `is_low` means below LOW_BLEU, where other causes come first.
+    The range is made from `gaps`. `other_gaps` are only shown. `amount` is the smallest and the
+    largest number of BLEU points that may be missing, or None without a range. If `direction` is
+    `raises`, the points are in excess instead. The commands of `causes` are filled in. If no cause
+    costs the amount, `is_amount_matched` is false and `causes` are the nearest causes. `is_low`
+    means below LOW_BLEU, where causes of rank `L` come first. `replications` has the nearest
+    comparable replications. `num_replications` is the number of all comparable replications,
+    `num_replications_elsewhere` the number of the others.
     """
 
     question: Question
@@ -148,7 +156,8 @@ def explain(
             is not a BLEU in percent.
         TableError: if a published file is malformed.
     """
-    # The two editions print different numbers for some cells. Each of them is compared.
+    # The two editions print different numbers for some cells, such as En-Fr big: 41.0 in the
+    # proceedings and 41.8 on arXiv. Each of them is compared.
     joins = candidate_joins(metric, testset, language_pair, system, folder)
     question = Question(
         bleu=checked_bleu(bleu),
@@ -163,7 +172,7 @@ def explain(
     causes, is_amount_matched = _find_causes(question, direction, amount)
     near, num_elsewhere = _find_replications(question)
     caveats = _find_caveats(question, joins, gaps)
-    # First, because every other sentence depends on the definition.
+    # First in the list, because every other sentence depends on the definition.
     if metric is None:
         caveats.insert(0, ASSUMED)
     return Explanation(
@@ -189,6 +198,7 @@ def checked_bleu(bleu: float) -> float:
     Raises:
         UsageError: if the value is a fraction, negative or above 100.
     """
+    # Some programs, such as NLTK, give BLEU as a fraction. No trained model has a BLEU below 1 %.
     if 0 < bleu < 1:
         raise UsageError(f"--bleu {bleu:g}: expected BLEU in percent; did you mean {100 * bleu:g}?")
     if not 0 <= bleu <= 100:
@@ -199,17 +209,20 @@ def checked_bleu(bleu: float) -> float:
 def candidate_joins(
     metric: str | None, testset: str, language_pair: str, system: str, folder: Path
 ) -> list[CellJoin]:
-    """Return the joins of the question's printed BLEUs, an element for each edition.
+    """Return the printed BLEUs that a question is about, one for each edition, each joined to our
+    evaluation.
 
     Raises:
-        UsageError: if a name is unknown; the error gives the nearest known name.
+        UsageError: if a name is unknown. The error gives the nearest known name.
     """
     if metric is not None:
         check_known("--metric", metric, METRICS)
-    # Asked by many, but the paper has no such number. What others printed is the next step.
+    # Many people train German to English, a direction that the paper does not report. The error
+    # cites what others printed.
     if language_pair == "de-en":
         raise UsageError(f"--language-pair de-en: the paper has no number for it; {DE_EN_NUMBERS}")
     check_known("--language-pair", language_pair, tuple(PAPER_CORPUS_BY_LANGUAGE_PAIR))
+    # Compound splitting comes from tensor2tensor's get_ende_bleu.sh, which is for German only.
     if language_pair != "en-de" and "compound_split" in (metric or ""):
         raise UsageError(
             f"--metric {metric}: defined for German only; for {language_pair} give bleu_tok_moses"
@@ -217,9 +230,11 @@ def candidate_joins(
     joins_by_testset: dict[str, list[CellJoin]] = {}
     for join in read_cells(folder):
         if join.language_pair == language_pair and join.metric.startswith("bleu"):
+            # Cells.csv also joins perplexities and numbers of parameters. Only BLEU has a question
+            # here.
             joins_by_testset.setdefault(PAPER_TESTSET_BY_ROLE[join.role], []).append(join)
     testsets = sorted(joins_by_testset)
-    # The filtered set is accepted by its own name, though the paper has the full set.
+    # The filtered set is accepted under its own name, though the paper scores the full set.
     for alias, printed in PRINTED_TESTSET_BY_TESTSET.items():
         if printed in joins_by_testset:
             testsets.append(alias)
@@ -228,6 +243,7 @@ def candidate_joins(
     joins = joins_by_testset[printed_testset]
     names: dict[str, None] = {}  # keeps the order of the tables
     for join in joins:
+        # The row and the system have different names in En-Fr: row `big` is our system `big_enfr`.
         names |= {join.row: None, join.system: None}
     where = f" (BLEU printed for {language_pair} on {printed_testset})"
     check_known("--system", system, list(names), where)
@@ -247,16 +263,17 @@ def _printed_testset(testset: str) -> str:
 
 
 def _find_gaps(question: Question, folder: Path) -> tuple[list[PublishedGap], list[PublishedGap]]:
-    """Return (gaps that make the range, other gaps). All are gaps to the question's definition of
+    """Return (gaps that make the range, other gaps). All gaps lead to the question's definition of
     BLEU.
 
-    A gap on the full test set is also used for the filtered set, because the two sets differ by
-    less than the gaps.
+    A gap on the full test set is also used for the filtered set and the reverse, because the
+    BLEUs on the two sets differ by less than the gaps.
     """
     gaps: list[PublishedGap] = []
     other_gaps: list[PublishedGap] = []
     for gap in read_gaps(folder):
         is_same_set = _printed_testset(gap.testset) == _printed_testset(question.testset)
+        # `counts` is "no" if the first definition is not the paper's, or is not stated.
         is_same_pair = gap.language_pair == question.language_pair
         if is_same_set and is_same_pair and gap.definition_to in counted_alike(question.metric):
             (gaps if gap.counts == "yes" else other_gaps).append(gap)
@@ -266,13 +283,14 @@ def _find_gaps(question: Question, folder: Path) -> tuple[list[PublishedGap], li
 def _make_reading(
     question: Question, join: CellJoin, gaps: Sequence[PublishedGap], folder: Path
 ) -> Reading:
-    """Return the position of the number to one printed number.
+    """Return the reading of one printed number.
 
     The range is rounded outwards to the printed number's decimals.
     """
     printed = find_printed(join, read_table(join.table, folder)).value
     # Decimals, because 28.45 as a binary fraction would fall on the wrong side of its rounding.
     value, bleu = Decimal(printed), Decimal(str(question.bleu))
+    # The last printed digit: 0.1 for 28.4.
     unit = Decimal(1).scaleb(int(value.as_tuple().exponent))
     ours, theirs = f"{bleu} {question.metric}", f"{printed} {join.metric}"
     reading = Reading(
@@ -283,6 +301,7 @@ def _make_reading(
         high=None,
         position="not comparable",
         distance=None,
+        # The sentence for a definition without a published gap. The branches below replace it.
         sentence=(
             f"No published gap leads from the printed {theirs} to this definition: {ours} cannot be"
             " compared."
@@ -295,7 +314,7 @@ def _make_reading(
         alike = "the same definition" if question.metric == join.metric else "both count alike"
         sentence = f"{ours} {verb} the printed {theirs}: {alike}."
     elif gaps:
-        # A large gap gives a low number: the ends of the gaps change places.
+        # A large gap gives a low number, so the largest gap makes the low end of the range.
         low = (value - max(gap.bounds[1] for gap in gaps)).quantize(unit, ROUND_FLOOR)
         high = (value - min(gap.bounds[0] for gap in gaps)).quantize(unit, ROUND_CEILING)
         position, distance = _position(bleu, low, high)
@@ -319,6 +338,8 @@ def _make_reading(
 def _position(
     bleu: Decimal, low: Decimal, high: Decimal, slack: Decimal = Decimal(0)
 ) -> tuple[Position, Decimal]:
+    # The slack only decides whether the number rounds to the printed one. The distance is to the
+    # printed number itself.
     if bleu < low - slack:
         return "below", low - bleu
     if bleu > high + slack:
@@ -329,22 +350,26 @@ def _position(
 def _find_amount(
     question: Question, readings: Sequence[Reading]
 ) -> tuple[Literal["lowers", "raises"], tuple[Decimal, Decimal] | None]:
-    """Return the least and the greatest BLEU that may be missing over all readings.
+    """Return the smallest and the largest number of BLEU points that may be missing, over all
+    readings.
 
-    A number above all ranges has an excess instead (`raises`).
+    If the number is above all ranges, the points are in excess instead (`raises`).
     """
     bleu, nothing = Decimal(str(question.bleu)), Decimal(0)
-    # An edition without a range could hide a missing amount, so nothing is said about any.
+    # All editions or none: with the range of one edition only, the amount could be too small.
     if any(reading.low is None for reading in readings):
         return "lowers", None
     if all(reading.position == "within" and reading.low == reading.high for reading in readings):
         return "lowers", (nothing, nothing)  # the printed number itself, up to its rounding
+    # Back to decimals from the text of the floats, so that differences such as 28.4 - 27.8 are
+    # exact.
     lows, highs = [], []
     for reading in readings:
         lows.append(Decimal(str(reading.low)))
         highs.append(Decimal(str(reading.high)))
     if all(reading.position == "above" for reading in readings):
         return "raises", (bleu - max(highs), bleu - min(lows))
+    # From the lowest end to the highest end of all ranges. Inside a range nothing may be missing.
     return "lowers", (max(min(lows) - bleu, nothing), max(max(highs) - bleu, nothing))
 
 
@@ -353,9 +378,11 @@ def _find_causes(
     direction: str,
     amount: tuple[Decimal, Decimal] | None,
 ) -> tuple[list[PublishedCause], bool]:
-    """Return the causes of the amount by rank, and whether their costs match it up to SEED_NOISE.
+    """Return the causes that may explain the amount, and whether their costs match it up to
+    SEED_NOISE.
 
-    Without a match the nearest causes are returned. A low number has the causes of rank `L` first.
+    Matching causes are in order of rank. Without a match, the causes with the nearest costs are
+    returned. For a number below LOW_BLEU, the causes of rank `L` come first.
     """
     low_causes, causes = [], []
     for cause in read_causes():
@@ -365,31 +392,36 @@ def _find_causes(
             low_causes.append(cause)
         elif cause.direction == direction:
             causes.append(cause)
-    # Without an amount no cause can be told from another by its cost.
+    # Without an amount the costs do not say which cause is more likely.
     is_matched = True
     if amount is None or amount[1] == 0:
         causes = []
     else:
+        # Two runs of one recipe differ by the seed, so a cost need not match the amount exactly.
         matching = [cause for cause in causes if _distance(cause, amount) <= SEED_NOISE]
         is_matched = bool(matching)
         nearest = sorted(causes, key=lambda cause: _distance(cause, amount))
         causes = matching or nearest[:NUM_NEAREST_CAUSES]
-    # Far below, what is broken comes before what is only different.
+    # Far below the paper's number, faults are more likely than different settings.
     if question.bleu >= LOW_BLEU:
         return causes, is_matched
+    # Without an amount all distances are 0, and the sort keeps the order of the ranks.
     low_causes.sort(key=lambda cause: _distance(cause, amount or (Decimal(0), MAX_BLEU)))
     return low_causes + (causes if is_matched else []), is_matched
 
 
 def _distance(cause: PublishedCause, amount: tuple[Decimal, Decimal]) -> Decimal:
-    """Return by how many BLEU a cause's cost misses the amount, or 0 if the ranges overlap."""
+    """Return by how many BLEU points a cause's cost misses the amount, or 0 if their ranges
+    overlap.
+    """
     low, high = cause.cost
     return max(low - amount[1], amount[0] - high, Decimal(0))
 
 
 def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> PublishedCause:
     """Return the cause with its command filled in: ready to paste, except for names of files."""
-    # The command averages as many checkpoints as the row of the paper with the most.
+    # Table 3 uses the last checkpoint only, Table 2 the average of the last 5 (base) or 20 (big).
+    # The command for a system in both tables has the number of Table 2.
     averages = [average for average, _ in evaluations_of(question.language_pair, join.system)]
     command = cause.command.format(
         corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[question.language_pair],
@@ -402,7 +434,9 @@ def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> 
 
 
 def _find_replications(question: Question) -> tuple[list[NearReplication], int]:
-    """Return the comparable replications, the nearest first, and the number of all others."""
+    """Return the comparable replications, nearest number first, and how many replications of the
+    system are not comparable.
+    """
     near = []
     num_elsewhere = 0
     for replication in [*read_reference_replications(), *_decoded_here()]:
@@ -411,6 +445,8 @@ def _find_replications(question: Question) -> tuple[list[NearReplication], int]:
             question.language_pair,
         ):
             continue
+        # A number on a different test set, or in a different definition, may differ by several
+        # BLEU. It is only counted.
         is_same_definition = replication.metric in counted_alike(question.metric)
         if replication.testset == question.testset and is_same_definition:
             difference = Decimal(replication.value) - Decimal(str(question.bleu))
@@ -421,9 +457,12 @@ def _find_replications(question: Question) -> tuple[list[NearReplication], int]:
 
 
 def _decoded_here() -> Iterator[ReferenceReplication]:
-    """Yield the scores of released models that `aiayn evaluate --released` has decoded here."""
+    """Yield the scores of released models that `aiayn evaluate --released` has decoded on this
+    machine.
+    """
     for record in read_released_records(RESULTS_FOLDER):
         for score in record.scores:
+            # Both released models in workflow/config/released are of size big.
             fields: dict[str, Any] = {
                 "name": f"{record.name}:{score.metric}",
                 "who": "released model, decoded here",
@@ -436,6 +475,7 @@ def _decoded_here() -> Iterator[ReferenceReplication]:
                 "note": f"{record.num_lines} of {record.num_testset_lines} lines",
                 "source": f"aiayn where released:{record.name}:{score.metric}",
             }
+            # Empty: how others trained the model is not part of our record.
             fields |= dict.fromkeys(("training_data", "steps", "batch", "hardware"), "")
             yield ReferenceReplication(**fields)
 
@@ -445,6 +485,7 @@ def _find_caveats(
 ) -> list[str]:
     """Return the caveats that a reader of the range must know."""
     caveats = []
+    # In the printed number's own definition no gap is used, so a caveat about gaps is left out.
     is_own_definition = all(join.metric in counted_alike(question.metric) for join in joins)
     if question.metric == "bleu_fairseq":
         caveats.append(
@@ -469,6 +510,7 @@ def _find_caveats(
             "Whether the paper's reference had its quotes normalised was not published: gaps with"
             " and without that step count."
         )
+    # One source may have used one system only, so the range may be too narrow.
     if len({gap.source for gap in gaps}) == 1 and not is_own_definition:
         caveats.append("The range rests on a single source.")
     if question.testset in PRINTED_TESTSET_BY_TESTSET:
@@ -485,7 +527,7 @@ def _find_caveats(
 
 
 def render_explanation(explanation: Explanation) -> str:
-    """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF."""
+    """Return the whole answer as text. Each line has at most `WIDTH` columns and ends with LF."""
     question = explanation.question
     subject = f"{question.system}, {question.language_pair}, {question.testset}"
     title = titled(f"{question.bleu:g} {question.metric}: {subject}")
@@ -513,6 +555,7 @@ def paragraphs(texts: Sequence[str], indent: str = "") -> list[str]:
 
 
 def _range(low: str, high: str) -> str:
+    # As text, not as numbers: the decimals stay as they were published.
     return low if low == high else f"{low} to {high}"
 
 
@@ -524,8 +567,10 @@ def _with_sources(
     *,
     num_numbers: int,
 ) -> list[str]:
-    """Return a table with a last column that contains the number of each row's source, and the list
-    of sources below it. The first `num_numbers` columns are numbers.
+    """Return the lines of a table and of its sources. The last column has the number of a row's
+    source, such as [2], and the list below the table has the sources by number.
+
+    The first `num_numbers` columns are aligned to the right.
     """
     # Several rows share a source, which is printed once.
     distinct = list(dict.fromkeys(sources))
@@ -578,6 +623,7 @@ def _range_words(reading: Reading, metric: str) -> str:
     """Return the range with the printed number's decimals."""
     if reading.low is None or reading.high is None:
         return "no published gap"
+    # 28.4 has one decimal, so its range has one decimal, too.
     decimals = len(reading.printed.partition(".")[2])
     return f"{_range(f'{reading.low:.{decimals}f}', f'{reading.high:.{decimals}f}')} {metric}"
 
@@ -590,6 +636,7 @@ def _joined(*texts: str) -> str:
 def _gap_lines(heading: str, gaps: Sequence[PublishedGap]) -> list[str]:
     rows = []
     for gap in gaps:
+        # Some sources publish a difference without the two scores.
         values = (gap.value_from or NOT_STATED, gap.value_to or NOT_STATED)
         gap_range = _range(gap.low, gap.high)
         rows.append((gap_range, *values, gap.printed_from, _joined(gap.who, gap.note)))
@@ -634,6 +681,7 @@ def _cause_lines(explanation: Explanation) -> list[str]:
         return wrapped("Nothing is missing.", INDENT)
     lines = wrapped(_cause_heading(explanation), INDENT)
     for cause in explanation.causes:
+        # The rank (up to 3 characters) and the cost are a column. All texts are indented past it.
         label = f"{INDENT}{cause.rank:<3} {_range(cause.cost_low, cause.cost_high):<11} "
         body = " " * len(label)
         lines += ["", *wrapped(cause.cause, label, body)]
@@ -649,6 +697,7 @@ def _cause_heading(explanation: Explanation) -> str:
             f"Below {LOW_BLEU} BLEU a model is not trained yet, or something is broken on the way."
             " Check in this order; each is a published cause, and several may occur together:"
         )
+    # Above LOW_BLEU there is an amount here, because `_cause_lines` returns before without one.
     low, high = (f"{amount:g}" for amount in explanation.amount or (0, 0))
     heading = f"{_range(low, high)} BLEU"
     heading += " may be missing." if explanation.direction == "lowers" else " too many."

@@ -1,7 +1,8 @@
 """Turns the wing's two files of published data into typed, checked rows: what others measured for
 base and big, and why a replication misses the paper's numbers.
 
-README.md next to the files describes them. They are read as strictly as the paper's own files.
+README.md next to the files describes them. A malformed line, an unknown column or a repeated name
+is an error, as in the paper's own files.
 """
 
 from decimal import Decimal
@@ -30,9 +31,10 @@ DATA_FOLDER = Path(__file__).parent
 
 
 class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published number for base or big.
+    """A BLEU that others published for base or big.
 
-    Empty `training_data` means WMT14. Any other empty field was not stated.
+    Empty `training_data` means WMT14. Any other empty field means "not stated". `metric` is the
+    definition of ours that equals the published definition, or `other`.
     """
 
     name: Text
@@ -53,6 +55,7 @@ class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     @property
     def conditions(self) -> str:
         """Steps, batch and hardware in words, or empty if nothing is stated."""
+        # The column holds `300K`, or `20 epochs` where the updates were not stated.
         steps = (
             f"{self.steps} steps"
             if self.steps and not self.steps.endswith("epochs")
@@ -70,10 +73,11 @@ class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
 
 class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a number is below the paper's (`lowers`) or above (`raises`), and the cost in BLEU.
+    """A reason why a number is below the paper's (`lowers`) or above it (`raises`), and its cost in
+    BLEU.
 
-    Empty `language_pair`, `systems` and `metrics` mean: any. `command` is a command of this
-    project, or empty.
+    If `language_pair`, `systems` or `metrics` is empty, the cause applies to any. `command` is a
+    command of this project that checks for the cause, or empty.
     """
 
     rank: Text
@@ -91,12 +95,14 @@ class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def cost(self) -> tuple[Decimal, Decimal]:
-        """Smallest and largest published cost in BLEU, never negative. `all` is every point."""
+        """The smallest and the largest published cost in BLEU. `all` means 100, every point."""
         high = MAX_BLEU if self.cost_high == WHOLE_SCORE else Decimal(self.cost_high)
         return Decimal(self.cost_low), high
 
     def applies_to(self, language_pair: str, system: str, metric: str) -> bool:
         """Return whether the cause can hold for a number of this kind."""
+        # `metrics` lists the definitions, separated by blanks. A definition that counts alike is as
+        # good as the definition itself.
         return (
             self.language_pair in ("", language_pair)
             and self.systems in ("", system)
@@ -116,7 +122,7 @@ def read_reference_replications(folder: Path = DATA_FOLDER) -> list[ReferenceRep
 
 
 def read_causes(folder: Path = DATA_FOLDER) -> list[PublishedCause]:
-    """Return every published cause with its cost, the highest rank first.
+    """Return every published cause with its cost, in the order of the file: the highest rank first.
 
     Raises:
         TableError: the file is malformed, a cause is repeated, or a metric is unknown.
@@ -124,10 +130,12 @@ def read_causes(folder: Path = DATA_FOLDER) -> list[PublishedCause]:
     placed = read_rows(folder / "causes.csv", PublishedCause)
     for place, cause in placed:
         require_order(*cause.cost, place)
+        # A misspelt metric would never match, and the cause would silently never be shown.
         if unknown := set(cause.metrics.split()) - set(METRICS):
             raise TableError(
                 f"{place}: metrics has {min(unknown)!r}; expected some of {', '.join(METRICS)}"
             )
+    # One rank may have several lines, such as a cause with a different cost for base and for big.
     require_unique(
         (place, (cause.rank, cause.language_pair, cause.systems)) for place, cause in placed
     )

@@ -1,10 +1,11 @@
-"""Judges several values of one system, its seeds, by the project's rule. The values are given, or
-read from a folder.
+"""Compares the BLEUs of several seeds of one system with the printed number, by the project's rule.
+The values are given, or read from a folder.
 
 There are two answers: the verdict on the mean (`aiayn.scoring.verdict`), and whether the printed
-number, itself a single run, could be a further run of this system. The sd is computed from the
-values or given, and never taken from our own runs. Published gaps and the seed noise of public runs
-are cited next to the answers. The answers do not depend on them.
+number, itself a single run, could be a further run of this system. The sd over seeds is computed
+from the values, or given with a mean. It is never taken from our own runs. The answer also cites
+published gaps (differences between two definitions of BLEU) and the seed noise of public runs. The
+verdict does not depend on them.
 """
 
 import importlib.metadata
@@ -59,11 +60,15 @@ from paper_tables.rounding import BLEU, PLUS_MINUS, rounded, rounded_p, rounded_
 from paper_tables.scale_results import gather_from_records
 from paper_tables.tables.verdicts import MEANINGS
 
+# `judged` repeats a published mean for each seed, so the number must be bounded.
 MAX_SEEDS = 1000
 
 
 class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number with its place, system and conditions. Only the paper's has an `edition`."""
+    """A printed number of the paper, or of a replication, with its system and its conditions.
+
+    `source` is the table or the publication. `edition` is '' for a replication.
+    """
 
     value: str
     source: str
@@ -78,8 +83,8 @@ class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
 class JudgedNumber(msgspec.Struct, frozen=True):
     """A printed number, the verdict on it, and whether it could be a further run of the system.
 
-    `public_seeds_to_decide` says how many seeds would decide at the seed noise of public trainings,
-    or "" where our own noise is known.
+    `public_seeds_to_decide` says how many seeds would decide at the sd over seeds of public
+    trainings. It is "" if the sd is known from the values.
     """
 
     printed: PrintedNumber
@@ -89,7 +94,7 @@ class JudgedNumber(msgspec.Struct, frozen=True):
 
 
 class GivenMean(msgspec.Struct, frozen=True):
-    """A mean that others print, with the sd (n - 1) over its seeds."""
+    """A published mean over seeds, with its sd (divisor n - 1)."""
 
     mean: float
     sd: float
@@ -99,8 +104,8 @@ class GivenMean(msgspec.Struct, frozen=True):
 class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Values in percent, one for each seed, and the conditions under which they were measured.
 
-    `signatures` and `left_out` are filled only if the values come from records. A published mean
-    has `given_mean` and no values.
+    `signatures` and `left_out` (runs without a usable value) are filled only if the values come
+    from records. A published mean has `given_mean` and an empty `values`.
     """
 
     values: tuple[float, ...]
@@ -111,8 +116,10 @@ class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged(self) -> tuple[float, ...]:
-        """The values. If only a mean is given, the mean repeated for each seed. Its sd is then
-        meaningless.
+        """The values, or the given mean repeated once for each seed.
+
+        The repeated values have the right mean and the right number of seeds, but their sd of 0 is
+        meaningless. The given sd is used instead.
         """
         if self.given_mean is None:
             return self.values
@@ -120,7 +127,9 @@ class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdicts, the rule with its sd's source, the cited gaps and the public seed noise."""
+    """The verdicts, the limits of the rule with the source of the sd, the cited gaps (`evidence`),
+    and the seed noise of public trainings.
+    """
 
     question: SeedQuestion
     rule: dict[str, float | str]
@@ -138,20 +147,20 @@ def printed_numbers(
     metric: str | None = None,
     edition: str | None = None,
 ) -> list[PrintedNumber]:
-    """Return the printed numbers of a system: from Table 2 or, if it is not there, from Table 3 or
-    a replication.
+    """Return the printed numbers of a system: of a replication, of Table 2 or, if the system is not
+    in Table 2, of Table 3.
 
-    If the editions differ, each has a number.
+    If the editions print different numbers, the result has both.
 
     Raises:
-        UsageError: if a name is unknown; the error gives the nearest known name.
+        UsageError: if a name is unknown. The error gives the nearest known name.
     """
     if metric is not None:
         check_known("--metric", metric, METRICS)
     for replication in read_replications():
         if replication.row == system:
             return [_number_of_replication(replication)]
-    # Table 2 has the test set, Table 3 the development set.
+    # Table 2 is scored on the test set, Table 3 on the development set. Base and big are in both.
     is_in_table_2 = any(
         join.table == 2 and system in (join.row, join.system) for join in read_cells()
     )
@@ -175,11 +184,14 @@ def printed_numbers(
             conditions=conditions,
         )
         numbers.append(number)
+    # If both editions print the same number, its edition is `both`. Then every `--edition` means
+    # this number.
     return [number for number in numbers if number.edition == edition] or numbers
 
 
 def _number_of_replication(replication: PublishedReplication) -> PrintedNumber:
-    """Return a replication's number under the conditions of the scale that runs it."""
+    """Return the printed number of a replication. Its scale is the one with a training of it."""
+    # The file of replications does not state a scale. `scale` keeps its value after `break`.
     for scale in SCALES:
         rows = read_scale(CONFIG_FOLDER / f"{scale}.yaml").read_rows()
         if replication.system in {row.system for row in rows}:
@@ -210,7 +222,7 @@ def question_of_values(
     metric: str | None,
     given_mean: GivenMean | None = None,
 ) -> SeedQuestion:
-    """Return a question under the printed number's conditions, except the given conditions.
+    """Return a question. Conditions that are None are the same as the printed number's.
 
     Raises:
         UsageError: if the mean is over fewer than two seeds, or its sd cannot be an sd of BLEU.
@@ -219,11 +231,14 @@ def question_of_values(
         raise UsageError(
             f"--num-seeds {given_mean.num_seeds}: expected 2 to {MAX_SEEDS}; one seed has no sd"
         )
+    # Written so that nan is also an error: every comparison with nan is false.
     if given_mean is not None and not 0 <= given_mean.sd <= 100:
         raise UsageError(f"--sd {given_mean.sd}: expected 0 to 100 BLEU")
     check_known("--scale", scale or PAPER_SCALE, SCALES)
     given = {"scale": scale, "testset": testset, "metric": metric}
     if scale not in (None, printed.conditions.scale):
+        # The values are from a different scale, so neither corpus nor test set can be the printed
+        # number's. The texts appear in the reason of NOT COMPARABLE.
         given |= {"corpus": f"{scale}'s corpus", "testset": testset or "an unnamed test set"}
     changes = {condition: text for condition, text in given.items() if text}
     conditions = msgspec.structs.replace(printed.conditions, **changes)
@@ -233,27 +248,34 @@ def question_of_values(
 def question_of_folder(
     folder: Path, printed: PrintedNumber, *, scale: str | None, metric: str | None
 ) -> SeedQuestion:
-    """Return a system's values in a folder: from our records, if there are any, else from fairseq's
+    """Return a system's values in a folder: from our records or, if there are none, from fairseq's
     logs.
 
     Raises:
-        RecordError: if no value is found, or several configurations or definitions.
-        UsageError: if the folder has records of several scales and not of `scale`.
+        RecordError: if there is no value, or if values are of several configurations or
+            definitions.
+        UsageError: if the folder has records of several scales, or none of `scale`.
     """
+    # A folder of records is `results/<scale>/`.
     scale_folders = [path.resolve() for path in list_folder(folder).scale_folders]
     above_by_scale = {path.name: path.parent for path in scale_folders}
     if not above_by_scale:
         return _question_of_logs(folder, printed, metric)
+    # The folder has one scale only, so --scale is not required.
     if scale is None and len(above_by_scale) == 1:
         (scale,) = above_by_scale
     if scale not in above_by_scale:
         raise UsageError(
             f"{folder}: records of scale {', '.join(above_by_scale)}; choose a scale with --scale"
         )
+    # The same path as the tables take, so that the values equal the numbers of the tables.
     recorded = gather_from_records(scale, [above_by_scale[scale]])
     frame = make_frame(recorded.results)
     metric = metric or printed.conditions.metric
     corpus = printed.conditions.corpus
+    # A number of the paper is compared with this scale's own En-De corpus, such as Multi30k. The
+    # verdict is then NOT COMPARABLE, but the values are shown. A replication has the corpus of its
+    # own.
     if printed.conditions.scale == PAPER_SCALE:
         corpus = frame.corpus_by_pair[printed.language_pair]
     key = frame.find(printed.language_pair, printed.system, printed.average, printed.role, corpus)
@@ -265,12 +287,15 @@ def question_of_folder(
             " score` writes it"
         )
     signatures = number.signatures
+    # BLEUs with two signatures were computed differently: their sd would not be over seeds.
     if len(signatures) > 1:
         named = " and ".join(signatures)
         raise RecordError(
             f"{place}: values of several definitions, {named}; expected a single definition; score"
             " all seeds alike"
         )
+    # A fault is a record that cannot be read. Its path has the system as a folder:
+    # `results/paper/train/wmt14_en_de/base/seed1.json`.
     left_out = [fault.text for fault in recorded.faults if printed.system in fault.path.parts]
     return SeedQuestion(
         values=tuple(number.seed_values),
@@ -285,6 +310,8 @@ def question_of_folder(
 def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) -> SeedQuestion:
     """Return a system's values in fairseq's logs, a value for each training."""
     place = f"{folder}: {printed.system}, {printed.role}"
+    # By (scale, version). The version is fairseq's version, or the commit for our own runs. Two
+    # versions are two programs, so their values are not seeds of one system.
     values_by_row: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
     for target, trainings in rows_of(judged_folder(folder).trainings):
         if (target.system, target.language_pair) == (printed.system, printed.language_pair):
@@ -303,6 +330,7 @@ def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) 
         raise RecordError(
             f"{place}: values of several versions, {named}; give a folder with a single version"
         )
+    # Exactly one row is left, so the nested unpacking cannot fail.
     (((scale, _), values_by_definition),) = values_by_row.items()
     chosen = [key for key in values_by_definition if metric in (None, key[0])]
     if len(chosen) != 1:
@@ -316,13 +344,14 @@ def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) 
 
 
 def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedAnswer:
-    """Judge the values on each printed number.
+    """Return the verdict on the values for each printed number.
 
     Raises:
         UsageError: if a value is not a BLEU in percent.
     """
     bleu = round(statistics.mean(map(checked_bleu, question.judged)), 2)
-    # A published mean comes with its own sd. Values of one system have theirs, which `judge` takes.
+    # With `pooled` None, `judge` computes the sd from the values. The values behind a published
+    # mean are unknown, so its sd is passed as if it were pooled over this one system.
     pooled = None
     sd_from = "these values"
     if question.given_mean is not None:
@@ -339,12 +368,14 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedA
         )
     judged = []
     for number in numbers:
-        # A number in another definition or on another test set is never judged.
+        # BLEUs in different definitions or on different test sets can differ by more than the
+        # margin without any difference between the systems.
         mismatch = find_condition_mismatch(question.conditions, number.conditions)
         if mismatch is None:
             verdict = judge(float(number.value), question.judged, pooled)
         else:
             verdict = not_comparable(mismatch, len(question.judged))
+        # The public trainings are on WMT, so their noise says nothing about smaller corpora.
         is_of_paper = number.conditions.scale == PAPER_SCALE
         public_seeds = seeds_by_public_noise(verdict) if is_of_paper else ""
         judged.append(JudgedNumber(number, verdict, verdict.is_printed_predicted, public_seeds))
@@ -376,12 +407,12 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedA
 
 
 def render_seeds(answer: SeedAnswer) -> str:
-    """Return the whole answer as lines, each ended by LF."""
+    """Return the whole answer as text. Each line ends with LF."""
     rule = (
         "Rule: margin {margin_bleu} BLEU, two one-sided t-tests at {alpha}, at least {min_seeds}"
         " seeds, sd: {sd_from}."
     ).format(**answer.rule)
-    # The terms are explained only where a verdict uses them.
+    # MEANINGS explains the terms of a verdict. It is left out if no verdict has a mean.
     meanings: list[str] = []
     if any(judged.verdict.mean is not None for judged in answer.verdicts):
         meanings = [text.replace(PLUS_MINUS, "+-") for text in MEANINGS]
@@ -404,6 +435,7 @@ def _question_lines(answer: SeedAnswer) -> list[str]:
     conditions = answer.question.conditions
     mean = rounded(statistics.mean(question.judged), conditions.metric)
     values = " ".join(rounded(value, conditions.metric) for value in question.values)
+    # A given mean has repeated values: their sd of 0 would be wrong, so it is not shown.
     spread = ""
     if question.given_mean is not None:
         values = f"a mean of {mean}"
@@ -420,8 +452,8 @@ def _question_lines(answer: SeedAnswer) -> list[str]:
 
 
 def _answer_lines(judged: JudgedNumber) -> list[str]:
-    """Return a printed number, its verdict with the evidence, and whether it could be a further
-    run.
+    """Return the lines of a printed number: the verdict with its statistics, and whether the
+    printed number could be a further run.
     """
     verdict, number = judged.verdict, judged.printed
     metric = number.conditions.metric
@@ -433,6 +465,7 @@ def _answer_lines(judged: JudgedNumber) -> list[str]:
         if verdict.interval:
             text += f" (95 % interval {rounded_range(*verdict.interval, BLEU, is_signed=True)})"
         text += "."
+        # With fewer than three seeds there is a difference, but the rule is not applied.
         if verdict.p_equivalent is not None and verdict.p_outside is not None:
             largest = "none"
             if verdict.largest_equivalent_difference is not None:
@@ -442,6 +475,7 @@ def _answer_lines(judged: JudgedNumber) -> list[str]:
                 f" {rounded_p(verdict.p_outside)}. Largest difference that these seeds could call"
                 f" equivalent: {largest}."
             )
+        # With a single seed there is no sd of its own, so the noise of public trainings has to do.
         wanted = verdict.num_seeds_to_decide or judged.public_seeds_to_decide or "not known"
         texts.append(f"{text} Seeds that would decide if mean and sd stayed: {wanted}.")
     if verdict.prediction_interval is not None and verdict.prediction_half_width is not None:

@@ -1,4 +1,6 @@
-"""Registers the wing `reported`: what a reported BLEU means next to the paper's."""
+"""Registers the wing (optional package) `reported`: what a reported BLEU means next to the
+paper's.
+"""
 
 from aiayn.wings import Wing
 

@@ -69,6 +69,7 @@ def run(args: Flags) -> int:
     """Print the explanation or the verdict. Return the exit code."""
     if args.metric == "sacrebleu":  # the usual name
         args.metric = "bleu_sacre_13a"
+    # A single number is compared with published numbers. These flags are about several seeds.
     if args.bleu is not None and len(args.bleu) == 1:
         for name in ("scale", "edition", "sd", "num_seeds", "expect"):
             if getattr(args, name) is not None:
@@ -86,7 +87,8 @@ def run(args: Flags) -> int:
         )
         print(json_text(explanation) if args.json else render_explanation(explanation), end="")
         return 0
-    # A single number is answered without pandas and scipy, which this module imports.
+    # Imported here, because the module loads pandas and scipy. A single number is answered above
+    # without them, in a fraction of the time.
     from analysis.reported.seeds import (
         GivenMean,
         explain_seeds,
@@ -105,6 +107,8 @@ def run(args: Flags) -> int:
         raise UsageError(
             "--sd and --num-seeds: expected with --mean; otherwise they follow from the values"
         )
+    # With a different scale, --testset is a test set of that scale. The paper's number keeps its
+    # own.
     own_testset = args.testset if args.scale in (None, PAPER_SCALE) else None
     numbers = printed_numbers(
         args.system,
@@ -120,6 +124,8 @@ def run(args: Flags) -> int:
     else:
         values = args.bleu or []
         question = question_of_values(values, numbers[0], given_mean=given_mean, **named)
+    # For use in scripts, --expect needs exactly one verdict, and a verdict that the values can
+    # decide.
     if args.expect is not None and (len(question.judged) == 1 or len(numbers) > 1):
         reason = "a single value cannot be judged; give a value for each seed"
         if len(numbers) > 1:
@@ -128,5 +134,6 @@ def run(args: Flags) -> int:
         raise UsageError(f"--expect {args.expect}: {reason}")
     answer = explain_seeds(question, numbers)
     print(json_text(answer) if args.json else render_seeds(answer), end="")
+    # NOT REPRODUCED becomes `not-reproduced`, the spelling of the flag.
     outcome = answer.verdicts[0].verdict.outcome.lower().replace(" ", "-")
     return EXIT_UNEXPECTED if args.expect not in (None, outcome) else 0
