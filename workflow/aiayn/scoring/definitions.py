@@ -2,15 +2,15 @@
 
 - bleu_tok_moses: tokenizer.perl before 2018-11, then multi-bleu.perl.
 - bleu_tok_moses_lc: the same with multi-bleu.perl -lc (ASCII letters only, because it reads bytes).
-- bleu_tok_compound_split: like bleu_tok_moses, with hyphenated words split on both sides; the
+- bleu_tok_compound_split: like bleu_tok_moses, with hyphenated words split on both sides. The
   paper's En-De (2017).
-- bleu_tok_compound_split_2018: the same, with replace-unicode-punctuation.perl on the hypotheses;
-  T2T since 2018.
-- bleu_tok_compound_split_quotes: the same, with that script also on the reference; the "tweaked"
-  reference with plain quotes.
+- bleu_tok_compound_split_2018: like bleu_tok_compound_split, with replace-unicode-punctuation.perl
+  on the hypotheses. T2T since 2018.
+- bleu_tok_compound_split_quotes: like bleu_tok_compound_split_2018, with that script also on the
+  references. This is the "tweaked" reference with plain quotes.
 - bleu_fairseq: tokenizer.perl, then fairseq-score's arithmetic.
-- bleu_as_given: fairseq-score's arithmetic on the given tokens, for text published as tokens,
-  `@@ ` removed.
+- bleu_as_given: fairseq-score's arithmetic on the given tokens, after `@@ ` was removed. For text
+  that was published as tokens.
 - bleu_sacre_13a, bleu_sacre_13a_lc (NVIDIA's), bleu_sacre_intl, chrf: sacreBLEU's own.
 
 To add a definition, add an entry to `PROCEDURE_BY_METRIC`, or to `SACREBLEU_OPTIONS_BY_METRIC` if
@@ -60,7 +60,8 @@ SACREBLEU_OPTIONS_BY_METRIC: dict[str, dict[str, object] | None] = {
     "bleu_sacre_intl": {"tokenize": "intl"},
     "chrf": None,
 }
-# sacreBLEU's own tokenizers for languages whose words no definition here finds.
+# These languages do not separate words by blanks, so no definition here applies. The error about
+# them recommends sacreBLEU with this tokenizer.
 SACREBLEU_TOKENIZER_BY_LANGUAGE = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # From get_ende_bleu.sh. No procedure is published for the paper's En-Fr.
 COMPOUND_SPLIT_LANGUAGES = ("de",)

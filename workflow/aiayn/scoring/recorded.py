@@ -37,6 +37,7 @@ def score_translations(decoded: Hypotheses, raw: RawCorpus) -> list[ScoreRecord]
         hypotheses_sha256=decoded.hypotheses_sha256,
         testset=decoded.testset,
     )
+    # The search is part of the number: the same model with a different beam has a different score.
     return [
         msgspec.structs.replace(score, signature=f"{score.signature}|{decoded.signature}")
         for score in scores

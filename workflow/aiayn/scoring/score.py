@@ -48,7 +48,9 @@ _SHA256_DIGITS = 12  # the length of the references' digest in a signature
 
 
 class Text:
-    """The hypotheses or references of a test set. All metrics share each tokenisation."""
+    """The hypotheses or references of a test set. Each tokenisation is computed once, for all
+    metrics.
+    """
 
     def __init__(self, lines: Sequence[str], language: str) -> None:
         """Keep the lines (detokenised, or as given) and the tokenizer's two-letter language."""
@@ -58,6 +60,7 @@ class Text:
 
     def tokenized(self, treatment: Treatment) -> list[str]:
         """Return Moses tokens joined by blanks, after `treatment` of the raw lines."""
+        # Several definitions differ only in what they do with the same tokens.
         if treatment not in self._tokenized_by_treatment:
             lines = self.lines
             if treatment == "replace-unicode-punctuation":
@@ -80,7 +83,7 @@ def score_hypotheses(
     `hypotheses_sha256` is the SHA-256 of their file, by default `lines_sha256` of the lines.
 
     Raises:
-        ScoreError: if the two sides differ in their number of lines or are empty; if a metric is
+        ScoreError: if the two sides differ in their number of lines or are empty, or if a metric is
             unknown or is not defined for the target language.
 
     Example:
@@ -88,6 +91,8 @@ def score_hypotheses(
         testset="mine")`
     """
     _check_lines(hypotheses, references, testset)
+    # All metrics are checked before the first is computed, because tokenising a test set takes
+    # seconds.
     for metric in metrics:
         _check_metric(metric, target_language)
     hypotheses_sha256 = hypotheses_sha256 or lines_sha256(hypotheses)
@@ -139,7 +144,9 @@ def default_metrics(target_language: str, is_segmented: bool) -> list[str]:
 
 
 def procedure_bleu(procedure: Procedure, hypotheses: Text, references: Text) -> BLEUScore:
-    """Return a corpus's BLEU by any procedure, with precisions, brevity penalty and lengths."""
+    """Return the BLEU of a test set by a procedure, with precisions, brevity penalty and
+    lengths.
+    """
     return words_bleu(
         _words(procedure, hypotheses, procedure.hyp, is_reference=False),
         _words(procedure, references, procedure.ref, is_reference=True),
@@ -150,6 +157,8 @@ def words_bleu(
     hypotheses: Iterable[Iterable[str]], references: Iterable[Iterable[str]]
 ) -> BLEUScore:
     """Return the BLEU of lines that are already split into words, without smoothing."""
+    # With `none`, sacreBLEU splits at white space, and the words of `aiayn.scoring.words` contain
+    # no white space. multi-bleu.perl and fairseq-score do not smooth.
     bleu = BLEU(tokenize="none", smooth_method="none", force=True)
     return bleu.corpus_score(list(map(" ".join, hypotheses)), [list(map(" ".join, references))])
 
@@ -157,6 +166,8 @@ def words_bleu(
 def _words(
     procedure: Procedure, text: Text, treatment: Treatment, *, is_reference: bool
 ) -> list[list[str]]:
+    # The order is that of T2T's script: tokenizer, hyphens, then multi-bleu.perl, which lowers the
+    # case. The two later programs read bytes (see `tokenize_moses`).
     tokenized = text.lines if procedure.tok == "none" else text.tokenized(treatment)
     lines = [line.encode("utf-8") for line in tokenized]
     if procedure.split == "at-at":
@@ -173,6 +184,8 @@ def _procedure_signature(
 ) -> str:
     import sacremoses  # type: ignore[import-untyped, unused-ignore]
 
+    # The keys nrefs, case, eff, tok, smooth and version have sacreBLEU's meaning (`eff`: effective
+    # order). The module's docstring explains the others.
     fields = {
         "nrefs": "1",
         "test": testset,
@@ -198,6 +211,7 @@ def _procedure_signature(
 def _score_and_signature(
     metric: str, hypotheses: Text, references: Text, testset: str, references_sha256: str
 ) -> tuple[Score, str]:
+    # All other metrics are sacreBLEU's own, with sacreBLEU's own tokenizer on the raw lines.
     if metric in PROCEDURE_BY_METRIC:
         procedure = PROCEDURE_BY_METRIC[metric]
         bleu = procedure_bleu(procedure, hypotheses, references)
@@ -245,9 +259,8 @@ def _is_defined(metric: str, target_language: str) -> bool:
 
 
 def _languages(metric: str) -> tuple[str, ...]:
-    """Return the languages for which a metric is defined, or None if it is defined for all
-    languages.
-    """
+    """Return the languages for which a metric is defined. An empty result means all languages."""
+    # sacreBLEU's metrics, and metrics without a tokenizer, do not depend on the language.
     procedure = PROCEDURE_BY_METRIC.get(metric)
     if procedure is None or procedure.tok == "none":
         return ()

@@ -1,11 +1,11 @@
-"""Turns the records of score and perplexity into a tidy frame, scores.tsv, a line for each number.
+"""Turns the records of score and perplexity into a table with a line for each number, scores.tsv.
 
 A perplexity record also gives bits per subword (its log2), bits per word and, for a model with
 cross-attention, the lowest entropy of any head and the bits lost without that attention. A BLEU
 also gives its brevity penalty.
 
-A number is read together with the record of its training. So an old score that is still on disk
-while its system is trained again is not shown as the new training's score.
+A number is read together with the record of its training. While a system is trained again, its old
+score may still be on the disk. Such a score is not used for the new training.
 """
 
 import math
@@ -100,10 +100,11 @@ def collect_scores(
     so_far: bool,
     is_trusted: Callable[[Evaluation, ScoreRecords], bool] = lambda evaluation, scores: True,
 ) -> pd.DataFrame:
-    """Return the frame of all numbers, columns SCORE_COLUMNS, in the order of evaluations.
+    """Return a frame (a pandas DataFrame) of all numbers with the columns SCORE_COLUMNS, in the
+    order of the evaluations.
 
-    `folder_by_key` has the results folder of each training. With `so_far`, missing and stale
-    records are left out. `is_trusted` decides which scores are included.
+    `folder_by_key` has the results folder of each training. With `so_far`, records that are missing
+    or were written by an earlier run are left out. `is_trusted` decides which scores are included.
 
     Raises:
         RecordError: if a record is torn. Without `so_far`, also if a record is missing or was
@@ -113,6 +114,7 @@ def collect_scores(
     lines: list[_Line] = []
     for evaluation in evaluations:
         train = train_by_key.get(training_key(evaluation))
+        # With `so_far` the workflow may still be running, so a training without a record is normal.
         if train is None and so_far:
             continue
         results_folder = folder_by_key[training_key(evaluation)]
@@ -149,11 +151,13 @@ def tidy_frame(lines: Iterable[_Line]) -> pd.DataFrame:
 def values_by_number(
     scores: pd.DataFrame,
 ) -> dict[tuple[tuple[str, ...], str], tuple[dict[int, float], tuple[str, ...]]]:
-    """Return values by seed, in rising order, and signatures, for each cell and metric.
+    """Return for each cell and metric its values by seed, in the order of the seeds, and its
+    signatures.
 
     A cell is (corpus, system, average, test set).
     """
     numbers = {}
+    # `sort=False` keeps the order of the sheet. pandas would sort cells by name.
     for (*cell, metric), group in scores.groupby(list(SUMMARY_COLUMNS[:5]), sort=False):
         pairs = sorted(zip(group["seed"], group["value"], strict=True))
         values = {int(seed): float(value) for seed, value in pairs}
@@ -181,6 +185,8 @@ def read_of_run(
         return record
     if so_far:
         return None
+    # Without `so_far` each record must exist and fit: the tables are complete, or there is an
+    # error.
     expected = "no training record" if train is None else f"run {train.run!r}, as its training"
     raise RecordError(f"{path}: record of run {run!r}, expected {expected}; rerun `snakemake`")
 
@@ -206,6 +212,8 @@ def _lines(
             lines.append((*key, metric, value, signature, sha256, record.run, commit))
 
     if isinstance(record, PerplexityRecord):
+        # The perplexity is exp of the loss in nats, so its log2 is the loss in bits. Bits per word
+        # do not depend on the subword vocabulary.
         bits = math.log2(record.value)
         entropies = record.cross_attention_entropy
         word_bits = bits * record.num_tokens / record.num_words if record.num_words else None

@@ -1,4 +1,4 @@
-"""Turns the values of several seeds into mean, standard deviation and t-interval."""
+"""Computes the mean, standard deviation and t-interval of a number over several seeds."""
 
 import math
 import statistics

@@ -75,9 +75,9 @@ TOO_FEW_SEEDS = f"Too few seeds: the rule asks for {MIN_SEEDS} or more."
 class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
     """A standard deviation over seeds, pooled over systems.
 
-    `smallest_sd` and `largest_sd` are the extremes of the systems. `bartlett_p` tests whether the
-    systems share a variance (a small p means that they do not). It is None for a single system or
-    if an sd is 0.
+    `smallest_sd` and `largest_sd` are the smallest and the largest sd of a single system.
+    `bartlett_p` is the p-value of Bartlett's test that all systems have the same variance. It is
+    None for a single system or if an sd is 0.
     """
 
     sd: float
@@ -94,8 +94,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     The p-values are explained above. They are None if the rule was not applied, because the numbers
     are not comparable or the seeds too few. `pooled` is the sd over all systems, `judging` the sd
-    that the rule takes. `outcome_by_pooled_sd` is the outcome by `pooled` alone, the former rule,
-    or None if no rule was applied. `largest_equivalent_difference` is the largest
+    that the rule uses. `outcome_by_pooled_sd` is the outcome by the former rule, which always used
+    `pooled`, or None if no rule was applied. `largest_equivalent_difference` is the largest
     difference that these seeds could have called equivalent (None: no difference).
     `num_seeds_to_decide` is the total number of seeds that would decide if mean and sd did not
     change (None: no number would). `prediction_interval` is the 95 % interval of a further run of
@@ -167,6 +167,7 @@ def pool_sd(
 
 def find_condition_mismatch(ours: Conditions, printed: Conditions) -> str | None:
     """Describe the first difference between our conditions and the printed number's, or None."""
+    # Only the first difference is reported, so the widest condition comes first.
     for field, name in (
         ("scale", "scale"),
         ("corpus", "corpus"),
@@ -188,18 +189,20 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
     """Judge seeds measured under the printed number's own conditions.
 
     `pooled` comes from `pool_sd` over the systems of this scale and definition, including this
-    system if it has 2 seeds. If it is None, or smaller than this system's own sd, the own sd is
-    taken. With fewer than MIN_SEEDS values, the verdict is UNDECIDED.
+    system if it has 2 seeds. If it is None or smaller than the sd of this system, the sd of this
+    system is used. With fewer than MIN_SEEDS values, the verdict is UNDECIDED.
     """
     num_seeds = len(values)
     undecided = Verdict(outcome=Outcome.UNDECIDED, num_seeds=num_seeds, reason=TOO_FEW_SEEDS)
     if num_seeds == 0:
         return undecided
+    # None for a single seed, which has no spread. Then only the sd of the other systems is known.
     own_pooled = pool_sd({"own": values})
     pooled = pooled if pooled is not None else own_pooled
     mean = statistics.mean(values)
     difference = mean - printed
     undecided = msgspec.structs.replace(undecided, mean=mean, difference=difference, pooled=pooled)
+    # No system of this scale has two seeds, so nothing is known about the spread.
     if pooled is None:
         return undecided
     # A system that spreads more than the others must not borrow their smaller sd. Values that are
@@ -218,6 +221,7 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
     )
     if num_seeds < MIN_SEEDS:
         return undecided
+    # The margin is the same in both directions, so the sign of the difference does not matter.
     distance = abs(difference)
     standard_error = judging.sd / math.sqrt(num_seeds)
     reach, half_width = reaches(standard_error, degrees_of_freedom)
@@ -256,6 +260,7 @@ def tail(distance: float, standard_error: float, degrees_of_freedom: float) -> f
     """
     if standard_error == 0:
         return 0.5 if distance == 0 else float(distance < 0)
+    # `stdtr` is P(t < x). The distribution is symmetric, so the upper tail is its value at -x.
     return float(special.stdtr(degrees_of_freedom, -distance / standard_error))
 
 
@@ -272,13 +277,15 @@ def reaches(standard_error: float, degrees_of_freedom: int) -> tuple[float, floa
 
 def outcome_of(distance: float, reach: float, half_width: float) -> Outcome:
     """Return the outcome for a distance from the printed number and the two `reaches`."""
+    # Both one-sided tests at ALPHA reject exactly if the 90 % interval is inside the margin. Being
+    # outside is tested with the 95 % interval.
     if distance + reach < MARGIN_BLEU:
         return Outcome.REPRODUCED
     return Outcome.NOT_REPRODUCED if distance - half_width > MARGIN_BLEU else Outcome.UNDECIDED
 
 
 def fewest_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) -> int | None:
-    """Return the least number of seeds that decides if mean and sd do not change.
+    """Return the smallest number of seeds that would decide if mean and sd did not change.
 
     The df grow with the seeds. Returns None if MAX_SEEDS_ADVISED seeds do not decide.
     """
@@ -304,7 +311,8 @@ class Corrected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdicts of a table: the rule was applied to `num_judged` of them.
+    """The verdicts of a table, corrected for their number. The rule was applied to `num_judged`
+    verdicts.
 
     `chance_wrongly_reproduced` is the probability of at least 1 wrong REPRODUCED if all true
     differences equal the margin and the cells are independent. `chance_wrongly_not_reproduced` is
@@ -331,6 +339,7 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     adjusted = [0.0] * len(p_values)
     largest = 0.0
+    # Holm multiplies the smallest p-value by the number of tests, the next by one less, and so on.
     for rank, index in enumerate(order):
         # An adjusted p-value is not below the adjusted value of a smaller p-value.
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
@@ -348,10 +357,12 @@ def judge_family(verdicts: Sequence[Verdict]) -> Family:
     judged_indices = [
         index for index, verdict in enumerate(verdicts) if verdict.p_equivalent is not None
     ]
+    # `or 0.0` is for the type checker only: each verdict in `judged_indices` has both p-values.
     equivalent = holm_adjusted([verdicts[index].p_equivalent or 0.0 for index in judged_indices])
     outside = holm_adjusted([verdicts[index].p_outside or 0.0 for index in judged_indices])
     corrected: list[Corrected | None] = [None] * len(verdicts)
     for index, p_equivalent, p_outside in zip(judged_indices, equivalent, outside, strict=True):
+        # A difference is inside or outside the margin, so at most one of the two p-values is small.
         outcome = Outcome.NOT_REPRODUCED if p_outside < ALPHA else Outcome.UNDECIDED
         outcome = Outcome.REPRODUCED if p_equivalent < ALPHA else outcome
         corrected[index] = Corrected(
@@ -360,6 +371,8 @@ def judge_family(verdicts: Sequence[Verdict]) -> Family:
     return Family(
         num_judged=len(judged_indices),
         chance_wrongly_reproduced=chance_of_any(ALPHA, len(judged_indices)),
+        # The interval is two-sided: each side has half of ALPHA. A true difference at the margin
+        # can be found outside on its own side only.
         chance_wrongly_not_reproduced=chance_of_any(ALPHA / 2, len(judged_indices)),
         corrected=tuple(corrected),
     )

@@ -1,4 +1,4 @@
-"""Turns a tokenised line into the words that multi-bleu.perl or fairseq-score would count.
+"""Splits a tokenised line into the words that multi-bleu.perl or fairseq-score would count.
 
 Both programs and sacreBLEU without smoothing have the same arithmetic (Papineni et al. 2002), so
 sacreBLEU computes every BLEU from these words. The programs differ in their words:
@@ -40,6 +40,7 @@ def fairseq_words(line: str, *, is_reference: bool) -> list[str]:
     """
     pieces = [*line.split(), "</s>"]
     begin = 0
+    # The last piece is `</s>`, so the loop ends, and the list is never empty.
     while pieces[begin] == "<pad>":
         begin += 1
     while len(pieces) > begin + 1 and pieces[-1] in ("<pad>", "</s>"):

@@ -1,7 +1,8 @@
-"""Turns a file of workflow/config/clusters/, chosen by the scale's `cluster`, into a ClusterSpec.
+"""Reads a file of workflow/config/clusters/ as a ClusterSpec. The key `cluster` of a scale's config
+selects the file.
 
-A cluster does not affect the tensors: an update has the same sentences on any number of ranks
-(`aiayn.train.task`).
+The cluster does not change what a training computes: an update has the same sentences on any number
+of ranks (`aiayn.train.task`).
 """
 
 import re
@@ -14,9 +15,9 @@ from aiayn.spec.strict_yaml import convert, read_document
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.spec.training import Count, Spec
 
-# Options that `sbatch_lines` must not set: the run's identity and the settings of a requeue,
-# options with their own key, options that change the answer of sbatch, which submitit reads, and
-# another cluster, which squeue and scancel would not know.
+# Options that `sbatch_lines` must not set. The first decide the job's identity, logs and requeue.
+# Then come options with their own key in ClusterSpec. The last change the job's folder, the output
+# of sbatch (which submitit parses), or the cluster (squeue and scancel would ask a different one).
 _NO_SBATCH_LINES = frozenset(
     {
         "array",
@@ -51,33 +52,36 @@ _NO_SBATCH_LINES = frozenset(
         "wait",
     }
 )
-# srun may be quiet, or wait. The launcher sets two options itself.
+# Nothing parses the output of srun, so srun may be quiet or wait. The launcher sets
+# kill-on-bad-exit itself, and submitit sets unbuffered.
 _NO_SRUN_OPTIONS = (_NO_SBATCH_LINES - {"quiet", "wait"}) | {"kill-on-bad-exit", "unbuffered"}
+# An option's long name, such as `mail-type`. `--mail-type` and `mail-type=END` do not match.
 _LONG_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
 
-# A rank's main, autograd and pin-memory threads, and its two data loaders. Where sinfo is silent.
+# For the threads of a rank (main, autograd, pin-memory) and its two data loaders. Used if sinfo
+# does not tell how many CPUs a node has.
 CPUS_PER_RANK = 4
 
 
 class ClusterSpec(Spec, frozen=True, kw_only=True):
     """The nodes that a training requests from Slurm. Null means Slurm's own default.
 
-    - A training has `num_nodes` x `ranks_per_node` ranks. With `gpus_per_node` of 0 they reduce by
-      gloo on CPUs; otherwise each rank has its own GPU.
+    - A training has `num_nodes` x `ranks_per_node` ranks. If `gpus_per_node` is 0, the ranks use
+      CPUs and the backend gloo. Otherwise each rank has its own GPU.
     - `gpu_request` is the option that requests the GPUs. `none` requests no GPUs, for a cluster
       that gives whole nodes and does not count GPUs.
-    - `cpus_per_rank: node` shares the node's CPUs among its ranks, as sinfo counts them.
-      `memory_gb_per_node: all` requests all memory of the node.
+    - `cpus_per_rank: node` divides the node's CPUs (as sinfo counts them) by the number of its
+      ranks. `memory_gb_per_node: all` requests all memory of the node.
     - `signal_seconds` before the time limit, Slurm signals the job to save. The next job continues,
       up to `max_num_jobs` jobs.
     - `prologue` has lines of bash that run before Python (modules, a container's variables). A line
       that fails ends the job (`aiayn.launch.slurm.prologue`).
-    - `sbatch_lines` has further options of sbatch by their long names, without leading dashes; ''
-      is an option without a value. `srun_options` has further options of the srun that starts the
-      ranks, such as pyxis's `container-image`.
+    - `sbatch_lines` has further options of sbatch by their long names, without leading dashes. The
+      value '' is for an option without a value. `srun_options` has further options of the srun that
+      starts the ranks, such as pyxis's `container-image`.
     - `python` is the command that starts Python in each rank, such as `apptainer exec --nv IMAGE
-      python3`; null means the driver's own interpreter.
+      python3`. Null means the interpreter of the driver (the process that submits the job).
     - `poll_seconds` is the interval at which a waiting driver asks for its job's state.
     """
 
@@ -111,6 +115,8 @@ class ClusterSpec(Spec, frozen=True, kw_only=True):
     @property
     def threads_per_rank(self) -> int:
         """The number of CPUs of a rank."""
+        # `aiayn.launch.slurm.nodes` replaces `node` by a number before a job is submitted. Until
+        # then, and in a prediction without Slurm, this default counts.
         return CPUS_PER_RANK if self.cpus_per_rank == "node" else self.cpus_per_rank
 
 
@@ -128,6 +134,7 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     def check(key: str, is_right: bool, expected: str) -> None:
         document.require(key, is_right, getattr(spec, key), expected)
 
+    # A copied file in which the name was not changed would otherwise be reported as the original.
     check("name", spec.name == path.stem, f"{path.stem!r}, the name of the file")
     check(
         "gpus_per_node",
@@ -135,7 +142,10 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
         "0, or ranks_per_node: a GPU for each rank",
     )
     check(
-        "gpu_type", spec.gpu_type is None or spec.gpus_per_node > 0, "null, as gpus_per_node is 0"
+        # Without GPUs, the launcher would ignore their type.
+        "gpu_type",
+        spec.gpu_type is None or spec.gpus_per_node > 0,
+        "null, as gpus_per_node is 0",
     )
     # An option that we set ourselves would be given twice.
     for key, ours in (("sbatch_lines", _NO_SBATCH_LINES), ("srun_options", _NO_SRUN_OPTIONS)):
@@ -159,6 +169,7 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
         is_command,
         "null, or a command on a single line, which Python's own arguments can follow",
     )
+    # Otherwise Slurm would send the signal as soon as the job starts.
     is_within_limit = 0 < spec.signal_seconds < 60 * spec.time_limit_minutes
     check(
         "signal_seconds",

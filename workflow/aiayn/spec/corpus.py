@@ -1,8 +1,10 @@
-"""Defines and checks a corpus file: language pair, source of the text, test sets and segmentation.
+"""Defines the keys of a corpus file and checks them: language pair, source of the text, test sets
+and segmentation.
 
-For published archives (kind `archives`) it states sizes, checksums, members, counts and addresses.
-A count that nobody published is null. The observed count is then recorded and logged, but cannot
-be verified. `aiayn.spec.system.read_corpus` reads the file.
+If the text comes from published archives (kind `archives`), the file has the size, checksum,
+members (files in the archive), number of lines and addresses of each archive. A number of lines
+that nobody published is null. The actual number is then recorded and logged, but cannot be
+verified. `aiayn.spec.system.read_corpus` reads the file.
 
 To add a corpus, write workflow/config/corpora/<name>.yaml and add rows with its name to a sheet of
 trainings. A corpus without `clean` and `subword` must already be segmented into subwords, with `@@
@@ -45,7 +47,7 @@ ArchiveFormat = Literal["tgz", "tar", "zip"]
 
 
 class SubwordSpec(Spec, frozen=True, kw_only=True):
-    """Byte-pair encoding (section 5.1); with `joint`, both languages share a vocabulary.
+    """Byte-pair encoding (section 5.1). With `joint`, both languages share a vocabulary.
 
     For sentencepiece, `vocabulary_size` counts characters and merges, without the 3 control symbols
     and 256 bytes. For subword-nmt it counts merges only. sentencepiece learns from
@@ -61,10 +63,10 @@ class SubwordSpec(Spec, frozen=True, kw_only=True):
 
 
 class CleanSpec(Spec, frozen=True, kw_only=True):
-    """The limits on training pairs. A pair that exceeds a limit is dropped, null means no limit.
+    """The limits on training pairs. A pair that exceeds a limit is dropped. Null means no limit.
 
-    Pairs with an empty side are always dropped. Test sets are never filtered. Lengths count the
-    words, separated by blanks, that `tokenise` leaves. A pair with a word of more than
+    Pairs with an empty side are always dropped. Test sets are never filtered. Lengths are numbers
+    of words, separated by blanks, after tokenisation. A pair with a word of more than
     `max_word_characters` is dropped. Moses' clean-corpus-n.perl has 1000.
     """
 
@@ -84,8 +86,9 @@ class PublicFile(Spec, frozen=True, kw_only=True):
 class ShippedSource(Spec, frozen=True, kw_only=True, tag="shipped", tag_field="kind"):
     """Text in a compressed file next to the corpus file.
 
-    Each line has split, source and target, separated by tabs. `dictionary` is null or a file. Each
-    line of the file has an English word in lower case, a tab and its translation.
+    Each line has split, source and target, separated by tabs. `dictionary` is null, or a file for
+    the baseline that translates word by word. Each line of this file has an English word in lower
+    case, a tab and its translation.
     """
 
     file: str
@@ -106,8 +109,8 @@ class PackedFile(Spec, frozen=True, kw_only=True):
     """A file that contains an archive's text.
 
     `checksum` is `sha256:<hex>`, or a weaker `sha1:` or `md5:` if no SHA-256 is published.
-    `path_by_place` has the file's path below the base URL of each public place, in the order of
-    trial.
+    `path_by_place` has the file's path below the base URL of each place (a public server), in the
+    order in which the places are tried.
     """
 
     num_bytes: int
@@ -145,7 +148,9 @@ class ArchiveSpec(Spec, frozen=True, kw_only=True):
 
 
 class PlainText(Spec, frozen=True, kw_only=True):
-    """A side of a test set as plain text. `path` is below the test set's folder of a mirror."""
+    """One language of a test set as plain text. `path` is relative to the test set's folder on a
+    mirror.
+    """
 
     path: str
     checksum: Checksum
@@ -181,10 +186,10 @@ class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="
 class CorpusSpec(Spec, frozen=True, kw_only=True):
     """A corpus: language pair, source of its text, test set for each role, and segmentation.
 
-    `inherits` is a corpus. This corpus takes its keys and may override them. `tokenise` selects
-    Moses' tokenizer (the version before November 2018) for training text and test sets. A corpus
-    without `clean` and `subword` was tokenised and segmented by others. The stages clean and
-    segment are skipped.
+    `inherits` is a corpus from which this corpus takes all keys that it does not have itself.
+    `tokenise` selects Moses' tokenizer (the version before November 2018) for training text and
+    test sets. A corpus without `clean` and `subword` was published tokenised and segmented into
+    subwords. The stages clean and segment are then skipped.
     """
 
     name: str
@@ -216,7 +221,7 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def is_segmented(self) -> bool:
-        """Whether the text comes in pieces."""
+        """Whether the text was published already segmented into subwords."""
         return self.subword is None
 
     @property
@@ -233,11 +238,13 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
     """Call `check(key, is_right, value, expected)` for every rule on a corpus's values."""
     splits = {"train"}
     names_by_key = {"dev_testset": [corpus.dev_testset], "test_testset": [corpus.test_testset]}
-    # fairseq's data-bin has one split of each name, so two test sets may not share one.
+    # Splits are files with the name of the split, so two test sets must have different names.
     for key, names in {**names_by_key, "further_testsets": corpus.further_testsets}.items():
         for name in names:
             check(key, name not in splits, name, "a name that no other split of the corpus has")
             splits.add(name)
+    # Limits count words, which text in subwords does not show, so `clean` and `subword` go
+    # together.
     expected = "absent: without subword the text comes in pieces"
     if not corpus.is_segmented:
         expected = "given, as the text comes in words"
@@ -250,6 +257,8 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
     # The types allow any split and language. Which of them exist depends on other keys.
     if isinstance(corpus.source, ParallelSource):
         for split in ("train", *corpus.testsets):
+            # The test sets of a corpus of parallel files are splits like `train`, and need files as
+            # well.
             languages = sorted(corpus.source.file_by_split.get(split, {}))
             expected = f"a file of each language of {corpus.language_pair} for split {split}"
             is_whole = languages == sorted(corpus.languages)
@@ -257,6 +266,7 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
     elif isinstance(corpus.source, ShippedSource):
         sizes = corpus.source.num_pairs_by_split
         expected = f"the splits {', '.join(sorted(splits))}"
+        # Equal sets: a split that no test set uses is probably a misspelt name.
         check("source.num_pairs_by_split", set(sizes) == splits, sizes, expected)
     elif isinstance(corpus.source, ArchiveSource):
         _check_archives(corpus, corpus.source, check)
@@ -265,6 +275,8 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
 def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedCheck) -> None:
     """Check the rules on the archives of a recipe that its types do not express."""
     archive_names = list(source.archive_by_name)
+    # `archives` is a selection of the described archives. Archives that are not selected are
+    # allowed.
     unknown = [name for name in source.archives if name not in archive_names]
     expected = f"names in archive_by_name: {', '.join(archive_names)}"
     check("source.archives", not unknown, unknown, expected)
@@ -274,7 +286,7 @@ def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedChec
         members = sorted(archive.member_by_language)
         expected = f"a member of each language: {languages}"
         check(f"{key}.member_by_language", members == languages, members, expected)
-        # A place without a base URL has no address.
+        # An address is the base URL of a place and a path, so each place must have a base URL.
         for archive_format, packed in archive.file_by_format.items():
             for public_path in packed.path_by_place:
                 file_key = f"{key}.file_by_format.{archive_format}.path_by_place.{public_path}"

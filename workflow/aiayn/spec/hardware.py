@@ -1,5 +1,5 @@
-"""Reads workflow/config/hardware.yaml strictly: the speed of GPUs in each precision and their
-price, each with its source.
+"""Reads workflow/config/hardware.yaml: the speed of GPUs in each precision and their price, each
+with its source.
 """
 
 import itertools
@@ -25,8 +25,8 @@ WHO_HAS_TENSOR_CORES = "NVIDIA's GPUs have it from compute capability 8.0 on, as
 class SourcedValue(Spec, frozen=True, kw_only=True):
     """A number with its source and the kind of the source.
 
-    `kind`: `paper` is the paper's own number, `vendor` comes from the maker's data sheet,
-    `published` was stated by others, `assumption` is ours.
+    `kind` is `paper` for a number of the paper, `vendor` for the data sheet of the maker,
+    `published` for a number of other authors, and `assumption` for our own estimate.
     """
 
     value: Annotated[float, msgspec.Meta(gt=0)]
@@ -37,9 +37,10 @@ class SourcedValue(Spec, frozen=True, kw_only=True):
 class GpuSpec(Spec, frozen=True, kw_only=True):
     """One kind of GPU. All values count for a single GPU, though a K80 board carries two.
 
-    The first rate is in single precision. `tf32_` and `bf16_flops_per_second` are the rates of the
-    tensor cores, None if the GPU's do not support the precision. `link_bytes_per_second` is the
-    speed of one direction of the link between the GPUs of a node, None if it is not known.
+    `sustained_flops_per_second` is the rate in single precision. `tf32_flops_per_second` and
+    `bf16_flops_per_second` are the rates of the tensor cores, None if they do not support the
+    precision. `link_bytes_per_second` is the speed of one direction of the link between the GPUs of
+    a node, None if it is not known.
     """
 
     sustained_flops_per_second: SourcedValue
@@ -51,7 +52,7 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def rate_by_precision(self) -> dict[Precision, SourcedValue]:
-        """The rate of products in each precision that the GPU supports."""
+        """The rate of matrix products in each precision that the GPU supports."""
         rates = (
             self.sustained_flops_per_second,
             self.tf32_flops_per_second,
@@ -87,7 +88,7 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
 
 
 def precision_refusal(precision: Precision, device: str, available: Collection[Precision]) -> str:
-    """Explain why a device with the `available` precisions cannot train in a precision.
+    """Return why a device with the `available` precisions cannot train in a precision.
 
     Returns '' if it can. `device` is in words, such as `a P100`. The text continues a sentence that
     begins with a system's name, and ends with the next step.
@@ -103,9 +104,9 @@ def precision_refusal(precision: Precision, device: str, available: Collection[P
 
 
 def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
-    """Read the GPUs.
+    """Read the hardware file.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong.
+        ConfigError: if a key or value is wrong. The message contains file and line.
     """
     return convert(read_document(path), HardwareSpec)

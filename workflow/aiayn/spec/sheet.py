@@ -1,4 +1,5 @@
-"""Reads sheets, the lists of trainings. They are in workflow/config/trainings/ and next to results.
+"""Reads sheets. A sheet is the list of the trainings of a scale, in workflow/config/trainings/ or
+next to the results.
 
 A sheet is a TSV file. A row has a corpus, a system, the seeds to train, the evaluations of each
 training, and the tables or decisions that require them:
@@ -9,8 +10,8 @@ training, and the tables or decisions that require them:
 An evaluation is an average and a test set. The test set is `dev` or `test`, which the corpus file
 defines, or a further test set by its name. `last1/dev-alpha1.4` is dev, translated with the length
 penalty alpha 1.4. If only decisions (workflow/decisions/) require a training, it was added after
-the results of the tables' seeds were known. Printed rows, conclusions and verdicts do not use such
-a training.
+the results of the tables' seeds were known. Such a training is not used in printed rows,
+conclusions and verdicts.
 """
 
 import re
@@ -26,15 +27,19 @@ SHEET_NAME = "trainings.tsv"  # of the copy next to results
 COLUMNS = ("corpus", "system", "seeds", "evaluations", "asked_by")
 REPLICATIONS = "replications"
 TABLES = ("table2", "table3", REPLICATIONS, "variants", "architectures")
-_DECISION = re.compile(r"decision\d{4}(-[a-z_]+)?")  # with a family of its contrasts
+# Examples: `decision0012`, and with a group of the comparisons in it `decision0013-heads`.
+_DECISION = re.compile(r"decision\d{4}(-[a-z_]+)?")
 _SEEDS = re.compile(r"\d{1,9}(,\d{1,9})*")
-# Seeds from here on belong to the probes of a scale, and never enter tables.
+# Seeds from here on are for probes: trial runs that choose a setting, such as the learning rate.
+# They never enter tables.
 FIRST_PROBE_SEED = 101
 PROBE_DECISIONS = "0009, 0012 and 0013"  # in workflow/decisions/: they used seed 101 as a probe
 
 
 class TrainingKey(NamedTuple):
-    """Corpus, system and seed: the unit of work, and the key of its record, state and folder."""
+    """Identifies a training by corpus, system and seed. Its record, state and folder have the same
+    key.
+    """
 
     corpus: str
     system: str
@@ -45,7 +50,7 @@ class TrainingKey(NamedTuple):
 
 
 class SheetRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of a sheet. `location` is its `file:line` in errors."""
+    """A row of a sheet. `location` is `file:line`, for errors."""
 
     corpus: str
     system: str
@@ -56,7 +61,9 @@ class SheetRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_later(self) -> bool:
-        """Whether only decisions asked for the trainings, so that no printed row uses them."""
+        """Whether only decisions, and no table, require these trainings. Printed rows do not use
+        them.
+        """
         return not set(self.asked_by).intersection(TABLES)
 
 
@@ -70,7 +77,7 @@ def list_trainings(rows: Iterable[SheetRow]) -> list[TrainingKey]:
 
 
 def systems_asked_by(table: str, rows: Iterable[SheetRow]) -> list[str]:
-    """Return the systems that a table asked for, each once, in the order of the rows."""
+    """Return the systems that a table requires, each once, in the order of the rows."""
     return list(dict.fromkeys(row.system for row in rows if table in row.asked_by))
 
 
@@ -78,8 +85,8 @@ def read_sheet(path: Path) -> list[SheetRow]:
     """Read a sheet.
 
     Raises:
-        ConfigError: with file and line, if a column, seed or word of `asked_by` is wrong, or a
-            training is listed twice.
+        ConfigError: if a column, seed or word of `asked_by` is wrong, or a training is listed
+            twice. The message contains file and line.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -88,7 +95,7 @@ def read_sheet(path: Path) -> list[SheetRow]:
         hint = did_you_mean(path.stem, sheets, f"sheets there: {', '.join(sheets) or 'none'}")
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{path}: cannot be read as a sheet ({reason}); {hint}") from error
-    # A wrong column is named first: the check below would only say that the line differs.
+    # A wrong column is reported first: the check below would only say that the line differs.
     for name in lines[0].split("\t") if lines else []:
         if name not in COLUMNS:
             hint = did_you_mean(name, COLUMNS, f"known columns: {', '.join(COLUMNS)}")
@@ -145,6 +152,8 @@ def _parse_seeds(text: str, location: str) -> tuple[int, ...]:
     if _SEEDS.fullmatch(text) is None:
         raise ConfigError(f"{location}: seeds is {text!r}; expected whole numbers, as 1,2,3")
     seeds = tuple(map(int, text.split(",")))
+    # The results of a probe are known before the trainings are planned, so a probe must not be one
+    # of these trainings.
     if min(seeds) < 1 or max(seeds) >= FIRST_PROBE_SEED:
         raise ConfigError(
             f"{location}: seeds is {text}; expected seeds from 1 to {FIRST_PROBE_SEED - 1}, because"
@@ -155,8 +164,8 @@ def _parse_seeds(text: str, location: str) -> tuple[int, ...]:
 
 
 def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
-    """Return the trainings that `only` selects. It has words of the form `system`, `system:1,2` or
-    `corpus/system:1,2`.
+    """Return the rows that `only` selects, each with the selected seeds. `only` has words of the
+    form `system`, `system:1,2` or `corpus/system:1,2`, separated by blanks.
 
     Raises:
         ConfigError: if the sheet does not contain a selected row or seed.
@@ -191,7 +200,7 @@ def _with_trainings(rows: Iterable[SheetRow], trainings: set[TrainingKey]) -> li
     such a seed is left out.
     """
     kept_rows = []
-    # A row keeps its other columns: what asked for it does not depend on the seeds.
+    # The other columns do not depend on the seeds, so they are kept.
     for row in rows:
         listed = [training.seed for training in list_trainings([row]) if training in trainings]
         if listed:

@@ -1,6 +1,6 @@
-"""Turns YAML into typed, frozen specs.
+"""Reads YAML files as typed structs, called specs.
 
-A misspelt, mistyped or missing key is refused with file, line and advice.
+A key that is misspelt, missing or of a wrong type raises an error with file, line and advice.
 """
 
 import re
@@ -17,7 +17,9 @@ from aiayn.packed import read_bounded
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
 _Spec = TypeVar("_Spec", bound=msgspec.Struct)
+# msgspec's message is, for example, "Object missing required field `seed` - at `$.training`".
 _MISSING_FIELD = re.compile(r"missing required field `(?P<key>[^`]+)`")
+# A number as people write it, such as 1e-9, 1_000 or .5.
 _NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?")
 _STRING_TAG = "tag:yaml.org,2002:str"
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
@@ -26,9 +28,9 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A parsed mapping, with `location_by_path` from a key's dotted path to its `file:line`.
+    """A parsed YAML file. `location_by_path` maps the dotted path of each key to its `file:line`.
 
-    Paths look like `training.p_drop`. The empty path is the document.
+    A dotted path is, for example, `training.p_drop`. The empty path stands for the document.
     """
 
     path: Path
@@ -42,10 +44,11 @@ class Document(msgspec.Struct, frozen=True):
         return self.location_by_path.get(dotted_path, str(self.path))
 
     def require(self, dotted_path: str, is_right: bool, value: object, expected: str) -> None:
-        """Refuse a key's value.
+        """Raise an error if the value of a key is wrong.
 
         Raises:
-            ConfigError: unless it is right, with file, line and what was expected.
+            ConfigError: if `is_right` is false. The message contains file, line and what was
+                expected.
         """
         if not is_right:
             raise ConfigError(
@@ -61,6 +64,7 @@ def read_document(path: Path) -> Document:
             has a key that YAML does not read as text.
     """
     try:
+        # Bounded, because the path may be a device or a file of any size.
         text = read_bounded(path, MAX_BYTES).decode("utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such file; {_neighbours(path)}") from error
@@ -70,6 +74,7 @@ def read_document(path: Path) -> Document:
         ) from error
     location_by_path = {"": f"{path}:1"}
     try:
+        # Before the parse below, which would need memory and stack for such a document.
         _check_nesting(path, text)
         loader = _LOADER(text)
         root = loader.get_single_node()
@@ -82,6 +87,7 @@ def read_document(path: Path) -> Document:
         raise ConfigError(
             f"{path}{line}: not YAML: {problem}; look for a colon, quote, indent or odd character"
         ) from error
+    # An empty file is None, and a file of one word is a string.
     if not isinstance(values, dict):
         kind = "nothing" if values is None else type(values).__name__
         raise ConfigError(
@@ -92,13 +98,16 @@ def read_document(path: Path) -> Document:
 
 
 def _check_nesting(path: Path, text: str) -> None:
-    """Refuse YAML that is small and nested deeply, or repeats itself by aliases without end.
+    """Refuse YAML that is nested too deeply or has aliases. A small file with aliases can stand for
+    a huge document.
 
     Raises:
-        ConfigError: with the line.
+        ConfigError: if the text is such YAML. The message contains the line.
     """
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
+        # Events are read one after the other, so this check itself needs no memory for deep
+        # documents.
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH or isinstance(event, yaml.AliasEvent):
@@ -123,11 +132,13 @@ def _record_locations(
 
     PyYAML silently keeps the last of repeated keys, and reads the time 2:00:00 as 7200.
     """
+    # YAML 1.1 reads `2:00:00` as a number to the base 60, so a time limit would become 7200.
     if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBER_TAGS and ":" in node.value:
         raise ConfigError(
             f"{path}:{node.start_mark.line + 1}: {node.value} is {yaml.safe_load(node.value)} to"
             " YAML, which counts by sixties; write the plain number, or put text in quotes"
         )
+    # Items of a list have no key. Errors about them show the line of the list's key.
     if isinstance(node, yaml.SequenceNode):
         for item_node in node.value:
             _record_locations(item_node, prefix, path, location_by_path)
@@ -155,7 +166,9 @@ def _record_locations(
 
 
 def overlay(base: Document, top: Document) -> Document:
-    """Return `base` with the keys of `top` over it. Mappings are merged, other values replaced."""
+    """Return `base` with the keys of `top` added. If both have a key, mappings are merged, and
+    other values are replaced.
+    """
 
     def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         merged = dict(below)
@@ -171,13 +184,15 @@ def overlay(base: Document, top: Document) -> Document:
 
 
 def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) -> _Spec:
-    """Turn a document into a spec. Refuse unknown keys, wrong types and missing keys.
+    """Convert a document to a spec. Unknown keys, wrong types and missing keys are errors.
 
-    With `strict` false, text that spells a number is read as the number.
+    If `strict` is false, a text such as "5" is accepted as a number.
 
     Raises:
-        ConfigError: with file, line, the wrong value, and what may have been meant.
+        ConfigError: if a key or value is wrong. The message contains file, line, the wrong value,
+            and what may have been meant.
     """
+    # Checked before the conversion, because errors of the conversion repeat the wrong value.
     _require_no_passwords(document, "", document.values)
     try:
         return msgspec.convert(document.values, spec_type, strict=strict)
@@ -201,7 +216,8 @@ def _require_no_passwords(document: Document, dotted_path: str, value: object) -
 def _explain(
     document: Document, path: str, value: Any, type_: Any, message: str, strict: bool
 ) -> str:
-    """Return the place of a wrong value, and the probable correction. `message` is msgspec's error.
+    """Return the text of the error about a wrong value: its location and the probable correction.
+    `message` is msgspec's error.
 
     The function looks for the smallest part of the document that msgspec refuses, because msgspec's
     message on the whole document does not contain the keys of a mapping with free keys.
@@ -212,11 +228,13 @@ def _explain(
         for key, inner_type in type_by_key.items()
         if key in value
     ]
+    # The first part that msgspec refuses contains the error, so the search goes on inside it.
     for part_path, part, part_type in parts:
         try:
             msgspec.convert(part, part_type, strict=strict)
         except msgspec.ValidationError as error:
             return _explain(document, part_path, part, part_type, str(error), strict)
+    # All parts are right, so an unknown or a missing key may be wrong.
     for key in value if type_by_key else ():
         if key not in type_by_key:
             location = document.location(f"{path}.{key}" if path else key)
@@ -244,6 +262,7 @@ def _explain(
 
 def _members(type_: Any) -> list[Any]:
     """Return the types of a union, or the only type."""
+    # `Count | None` is a union of a type with limits (Annotated) and None.
     if get_origin(type_) is Annotated:
         return _members(get_args(type_)[0])
     if get_origin(type_) not in (Union, UnionType):
@@ -252,10 +271,14 @@ def _members(type_: Any) -> list[Any]:
 
 
 def _type_by_key(mapping: dict[str, Any], type_: Any) -> dict[str, Any]:
-    """Return the types of the keys that a mapping may have. Its tag chooses among structs."""
+    """Return the type of each key that a mapping may have. If several structs are possible, the
+    mapping's tag selects one of them.
+    """
     type_by_key: dict[str, Any] = {}
     tags: list[Any] = []
     for member in _members(type_):
+        # `dict[Literal["tgz", "zip"], ...]` allows these keys only, `dict[str, ...]` allows any
+        # key.
         if get_origin(member) is dict:
             key_type, value_type = get_args(member)
             type_by_key = dict.fromkeys(_choices(key_type) or mapping, value_type)

@@ -1,4 +1,5 @@
-"""Turns the files of systems (rows of the paper's tables), corpora and scales into specs.
+"""Reads the YAML files of systems (rows of the paper's tables), corpora and scales as typed
+structs, called specs.
 
 Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
 
@@ -40,6 +41,7 @@ from aiayn.spec.training import (
     check_training,
 )
 
+# The specs of the other modules are exported here, too, so that users need only this module.
 __all__ = [
     "CONFIG_FOLDER",
     "SCALES",
@@ -75,11 +77,14 @@ PACKED_WORKFLOW = _FOLDERS[1] / "checkout"  # of an installed package; setup.py 
 def _find_workflow() -> Path:
     """Return the folder with Snakefile, config and profiles.
 
-    It is the checkout. For an installed package it is the nearest folder at or above the working
-    directory that `aiayn init` wrote, or else the copy in the package.
+    In a checkout this is the checkout itself. For an installed package it is the folder that `aiayn
+    init` wrote: the working directory or the nearest folder above it. Without such a folder it is
+    the copy inside the package.
     """
     if IS_CHECKOUT:
         return _FOLDERS[3]
+    # `init` writes the workflow into a folder, so that users can edit the config of an installed
+    # package.
     working_folder = Path.cwd()
     for folder in (working_folder, *working_folder.parents):
         if (folder / "workflow" / "config" / "paper.yaml").is_file():
@@ -135,8 +140,8 @@ class Overrides(Spec, frozen=True, kw_only=True):
         return flags
 
 
-# The tables do not depend on where trainings run or which file lists them, so a change of these
-# values of a scale does not render them again.
+# The tables do not depend on where trainings run or which file lists them. `paper_tables` therefore
+# reads every scale with these neutral values instead of the values of its config.
 PLACE: dict[str, object] = {
     "trainings": "",
     "only": None,
@@ -148,13 +153,13 @@ PLACE: dict[str, object] = {
 
 
 class ScaleSpec(Spec, frozen=True, kw_only=True):
-    """A scale of the benchmark, or a second sheet of it. All values are scalars, because Snakemake
+    """A scale of the benchmark: demo, multi30k or paper. All values are scalars, because Snakemake
     merges mappings.
 
-    `trainings` is the sheet: a name in workflow/config/trainings/, or the path of a `.tsv` file.
-    `only`, if not null, selects rows and seeds of it, such as `base:1,2` (`select_rows`). `updates`
-    and `precision`, if not null, replace every system's own values (`overrides`). With
-    `has_layer_timing`, the layers of Table 1 are timed (rule measure).
+    `trainings` is the sheet, which is the list of trainings: a name in workflow/config/trainings/,
+    or the path of a `.tsv` file. `only`, if not null, selects rows and seeds of the sheet, such as
+    `base:1,2` (`select_rows`). `updates` and `precision`, if not null, replace every system's own
+    values (`overrides`). With `has_layer_timing`, the layers of Table 1 are timed (rule measure).
     """
 
     scale: Literal["demo", "multi30k", "paper"]
@@ -178,7 +183,8 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
         """Return the selected rows of the sheet.
 
         Raises:
-            ConfigError: if the sheet is wrong, or `only` selects what it does not list.
+            ConfigError: if the sheet is wrong, or if `only` selects a row or seed that is not in
+                the sheet.
         """
         path = Path(self.trainings)
         if path.suffix != ".tsv":
@@ -195,7 +201,7 @@ def overridden(system: SystemSpec, overrides: Overrides) -> SystemSpec:
 
 
 def _read_inheriting(name: str, folder: Path, kind: str) -> Document:
-    """Return the keys of a system or corpus, over the keys that it inherits."""
+    """Return the keys of a system or corpus, including the keys that it inherits."""
     documents = [read_document(folder / f"{name}.yaml")]
     own_document = documents[0]
     names = [name]
@@ -206,6 +212,7 @@ def _read_inheriting(name: str, folder: Path, kind: str) -> Document:
             raise ConfigError(
                 f"{location}: inherits is {base_name!r}; expected the name of a {kind}"
             )
+        # Without this check a circle would be read for ever.
         if base_name in names:
             raise ConfigError(
                 f"{location}: inherits in a circle: {' -> '.join([*names, base_name])}; remove"
@@ -227,6 +234,7 @@ def _read_inheriting(name: str, folder: Path, kind: str) -> Document:
         )
     written = own_document.values["name"]
     own_document.require("name", written == name, written, f"{name!r}, the name of the file")
+    # The base comes first, and each file's keys replace the keys of the files before it.
     return functools.reduce(overlay, reversed(documents))
 
 
@@ -234,8 +242,8 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
     """Read a system of a scale, with the keys that it inherits.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong, or the file's name is not the
-            system's name.
+        ConfigError: if a key or value is wrong, or the file's name is not the system's name. The
+            message contains file and line.
     """
     if scale not in SCALES:
         raise ConfigError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
@@ -246,6 +254,7 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
     def check(key: str, is_right: bool, expected: str) -> None:
         document.require(f"training.{key}", is_right, getattr(spec.training, key), expected)
 
+    # Types allow single values. Rules that involve several keys are checked here.
     check_training(spec.training, check)
     return spec
 
@@ -291,13 +300,18 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
 
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
-    """Turn Snakemake's merged config into a ScaleSpec. `origin` is its name in errors."""
+    """Turn Snakemake's merged config (the file and `--config`) into a ScaleSpec. `origin` is the
+    name of the config in errors.
+    """
     # Snakemake passes some values of `--config` as text.
     return convert(Document(Path(origin), dict(config), {}), ScaleSpec, strict=False)
 
 
 def spec_digest(spec: msgspec.Struct) -> str:
-    """Return 16 hexadecimal digits over the parsed values, so comments do not matter."""
+    """Return 16 hexadecimal digits of the SHA-256 of a spec's values. Comments in the file do not
+    change them.
+    """
+    # `deterministic` sorts the keys, so the digest does not depend on their order in the file.
     return hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
 
 
@@ -314,6 +328,8 @@ def run_name(
 
     The digest covers exactly the values that decide the tensors.
     """
+    # A change of this list, or of its format, would rename all runs. tests/contracts/run_names.tsv
+    # has the names.
     parts = [
         msgspec.json.encode(training, order="deterministic").decode(),
         str(seed),

@@ -1,4 +1,4 @@
-"""Defines and checks the two parts of a system: its training and its search for translations.
+"""Defines and checks the two parts of a system: its training and its beam search.
 
 Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
 """
@@ -14,9 +14,10 @@ from aiayn.errors import ConfigError
 Check = Callable[[str, bool, str], None]
 Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-# Tokens of a line that a model reads, fairseq's default. Longer training pairs are left out;
-# translation and perplexity cut longer lines.
+# The number of tokens of a line that a model reads, fairseq's default. Longer training pairs are
+# left out. Translation and perplexity cut longer lines.
 MAX_POSITIONS = 1024
+# The upper limits keep a mistyped number out of memory computations and of fairseq's flags.
 Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 _Width = Annotated[int, msgspec.Meta(ge=1, le=10**6)]
 _Fraction = Annotated[float, msgspec.Meta(ge=0, lt=1)]
@@ -47,8 +48,8 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     - `positions` are the paper's sinusoids, tensor2tensor's (all sines, then all cosines) or
       learned.
     - `tied_embeddings` means a single matrix for source, target and output (section 3.4).
-    - `p_drop_attention` applies to the weights of attention and `p_drop_ffn` to the inner layer;
-      both are 0 in the paper.
+    - `p_drop_attention` applies to the weights of attention and `p_drop_ffn` to the inner layer.
+      Both are 0 in the paper.
     - `embeddings` start from N(0, 1 / d_model) or from N(0, 1). `initialisation` of the other
       tensors is tensor2tensor's, torch.nn.Transformer's (`torch_nn`), Xavier's uniform on every
       matrix including embeddings, or fairseq's for its own architectures.
@@ -56,8 +57,9 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
       optimiser step (*update*) sums the gradients of `batches_per_update` batches, on that many
       GPUs or one after the other.
     - If `save_interval_updates` is null, a checkpoint is written at the end of each epoch.
-    - With schedule `inverse_sqrt` the rate rises linearly from `initial_learning_rate` to
-      `peak_learning_rate`; with `constant` it is the latter; with `equation_3` both are null.
+    - With schedule `inverse_sqrt`, the learning rate rises linearly from `initial_learning_rate` to
+      `peak_learning_rate` and then falls. With `constant` it is always `peak_learning_rate`. With
+      `equation_3` both keys are null.
     - `precision: bf16` computes in bfloat16 where that is safe, with fp32 weights.
     """
 
@@ -144,6 +146,7 @@ def check_training(training: TrainingSpec, check: Check) -> None:
 
 
 def _check_schedule(training: TrainingSpec, check: Check) -> None:
+    # A key without effect would still change the run's digest, so it must be null.
     peak, initial = training.peak_learning_rate, training.initial_learning_rate
     if training.schedule == "equation_3":
         for key in ("peak_learning_rate", "initial_learning_rate"):
@@ -158,7 +161,7 @@ def _check_schedule(training: TrainingSpec, check: Check) -> None:
 
 
 def _check_architecture(training: TrainingSpec, check: Check) -> None:
-    """Refuse values that an architecture does not support."""
+    """Check the values that depend on the architecture."""
     # A value that fairseq ignores would be in the run's name, but not in its tensors.
     if training.architecture == "fairseq_transformer":
         for key, value in _FAIRSEQ_TRANSFORMER.items():
@@ -172,6 +175,7 @@ def _check_architecture(training: TrainingSpec, check: Check) -> None:
             training.positions != "sinusoidal",
             "sinusoidal_halves or learned, as fairseq has them",
         )
+        # fairseq has no flag for d_k: it computes d_model / num_heads.
         for key in ("d_k", "d_v"):
             is_fixed = getattr(training, key) * training.num_heads == training.d_model
             check(
@@ -179,6 +183,7 @@ def _check_architecture(training: TrainingSpec, check: Check) -> None:
                 is_fixed,
                 "d_model / num_heads, as in fairseq; architecture: transformer takes any value",
             )
+    # fairseq initialises its own modules, which this architecture does not use.
     elif training.architecture == "transformer":
         check(
             "initialisation",
@@ -193,13 +198,16 @@ def _check_architecture(training: TrainingSpec, check: Check) -> None:
 
 
 def check_search(decoding: DecodingSpec, num_symbols: int) -> None:
-    """Refuse settings that a search in a vocabulary of `num_symbols` cannot follow.
+    """Refuse settings of a search that are not possible with a vocabulary of `num_symbols`.
 
     Raises:
-        ConfigError: for a beam too large for the vocabulary; for a reward for length with
-            tensor2tensor's stopping rule, which would stop too early.
+        ConfigError: if the beam is too large for the vocabulary, or if a negative alpha (a reward
+            for length) is combined with tensor2tensor's stopping rule, which would then stop too
+            early.
     """
     # fairseq silently reduces a larger beam, or continues ended hypotheses.
+    # At the first step all 2 x beam_size candidates continue the same beginning, so there must be
+    # that many symbols. One symbol, the padding, is never a candidate.
     largest_beam = (num_symbols - 1) // 2
     expected = (
         f"1 to {largest_beam}, because 2 candidates for each beam are drawn from this vocabulary of"
@@ -216,10 +224,11 @@ def check_search(decoding: DecodingSpec, num_symbols: int) -> None:
 
 
 def require_decoding(key: str, is_right: bool, value: object, expected: str) -> None:
-    """Require that a setting of the search is right.
+    """Raise an error if a setting of the search is wrong.
 
     Raises:
-        ConfigError: with the setting, its value and what was expected.
+        ConfigError: if `is_right` is false. The message contains the setting, its value and what
+            was expected.
     """
     if not is_right:
         raise ConfigError(

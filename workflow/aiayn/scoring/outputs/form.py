@@ -1,9 +1,10 @@
-"""Refuses a text if its form, not its translation, decides the BLEU: subwords, escapes, lists,
-tags.
+"""Refuses a text if its form, and not the quality of its translations, decides the BLEU. Examples
+of such forms are subwords, escapes, lists and tags.
 
-One rule distinguishes form from quality. A form is a fault if undoing it raises the match, that is,
-the share of n-grams that translations and references have in common. Undoing a form does not
-improve a bad translation, so translations that are cut, telegraphic, repeated or wrong are scored.
+One rule distinguishes form from quality. The *match* is the share of n-grams that translations and
+references have in common. A form is a fault if the match rises when the form is undone. Undoing a
+form does not improve a bad translation, so translations that are cut, telegraphic, repeated or
+wrong are scored.
 
 Three kinds of form are undone. First, the forms listed in `forms.csv`. Second, missing umlauts or
 punctuation: if all translations lack them, they are removed from the references, too. Third,
@@ -30,10 +31,10 @@ ORDERS = (2, 3, 4)
 # By how much the match rises if a fault is undone. A known form is seen in the lines themselves.
 # Moved blanks: at most 1.11 over 23 kinds of bad translations of nine systems, 1.5 for a fault.
 MIN_GAIN_KNOWN, MIN_GAIN_MARKS, MIN_GAIN_BLANKS = 1.01, 1.1, 1.3
-MIN_MATCH = 3.0  # percent without the form; the source or a repeated sentence has less
+MIN_MATCH = 3.0  # percent without the form. The source or a repeated sentence has less
 MIN_SHARE = 0.05  # of the lines that contain a known form
 MIN_MARKS = 20  # accents or punctuation marks of the references
-MAX_MISSING = 0.05  # share of the references' marks; an output with fewer counts as without marks
+MAX_MISSING = 0.05  # share of the references' marks. An output with fewer counts as without marks
 MARKS = {"accents or umlauts": r"[^\W\d_a-zA-Z]", "punctuation": r"[^\w\s]"}
 PLAIN_SHARE = 0.1  # of lines with a full stop or comma after a word
 
@@ -43,8 +44,8 @@ class Form(msgspec.Struct, frozen=True):
     undoes it.
 
     The command is either a list of `sed -E` steps, which `re.sub` understands, too, or a Python
-    expression in the variable `line` with its imports. A form with `is_tokens` is allowed with
-    `--as-given` if both sides have it.
+    expression in the variable `line` with its imports. A form with `is_tokens` is allowed with the
+    flag `--as-given` if both sides have it.
     """
 
     form: str
@@ -68,9 +69,12 @@ class Form(msgspec.Struct, frozen=True):
         if re.search(self.pattern, line) is None:
             return line
         for step in filter(None, self.sed.split("; ")):
+            # A step has the form `s/OLD/NEW/g`, such as `s/@@( |$)//g`.
             _, old, new, _ = step.split("/")
             line = re.sub(old, new, line)
         if self.python:
+            # The expression fails for a line that only looks like the form, such as a quotation
+            # that is not JSON. Such a line is kept.
             names = {"line": line.strip(), self.imports: importlib.import_module(self.imports)}
             try:
                 line = str(eval(self.python, names))  # the expression is the table's
@@ -94,8 +98,8 @@ def known_forms(language: str) -> list[Form]:
 class FormFault(NamedTuple):
     """Why the form of a text is wrong, and the command that undoes it, '' if none is known.
 
-    `match` and `undone_match` are percentages of n-grams in common with the references, of the
-    lines as they are and without the form.
+    `match` is the percentage of n-grams in common with the references for the lines as they are,
+    `undone_match` for the lines without the form.
     """
 
     words: str
@@ -166,6 +170,7 @@ def word_match(hypotheses: Iterable[str], references: Iterable[str]) -> float:
         counts, expected = map(_count_ngrams, lines)
         num_common += (counts & expected).total()
         num_both += counts.total() + expected.total()
+    # This is Dice's coefficient, in which both texts have the same role.
     return 200 * num_common / max(1, num_both)
 
 
@@ -185,10 +190,12 @@ def share_of(pattern: str, lines: Sequence[str]) -> float:
 
 
 def _missing_marks(hypotheses: Sequence[str], references: Sequence[str]) -> str:
-    """Return a sentence if the hypotheses have almost no accents, or almost no punctuation, and the
-    references have some. Return '' otherwise.
+    """Return a sentence if the hypotheses have almost no accents, or almost no punctuation,
+    although the references have some. Otherwise return ''.
     """
     for name_of_marks, pattern in MARKS.items():
+        # NFC first: an accent may be a character of its own after its letter, and would not be
+        # counted.
         number, expected = (
             len(re.findall(pattern, unicodedata.normalize("NFC", "".join(lines))))
             for lines in (hypotheses, references)
@@ -200,14 +207,17 @@ def _missing_marks(hypotheses: Sequence[str], references: Sequence[str]) -> str:
 
 def _without_marks(line: str) -> str:
     """Return a line without accents, punctuation and case. `ue` becomes `u`, as U+00FC does."""
+    # NFD splits U+00FC into `u` and an accent, and the second pattern below removes the accent.
     text = unicodedata.normalize("NFD", line.replace("\u00df", "ss"))
     return re.sub("([aou])e", r"\1", re.sub(r"[^\w\s]", "", text.lower()))
 
 
 def _with_blanks(line: str, reference: str) -> str:
-    """Return the letters of a line, parted where words of its reference begin and end."""
+    """Return the letters of a line, with blanks where words of its reference begin and end."""
     # The longest word first, because a regular expression takes the first alternative that fits.
     reference_words = sorted(set(reference.split()), key=len, reverse=True)
+    # The words consist of letters and digits (see `_without_marks`), so they need no escape. The
+    # last alternative `.` takes a letter that fits no word.
     return " ".join(re.findall("|".join([*reference_words, "."]), "".join(line.split())))
 
 
@@ -222,8 +232,8 @@ def check_form(
     """Check that the form of the lines does not decide their score. `paths` are the two files.
 
     Raises:
-        ScoreError: the message states how many words match the references before and after the form
-            is undone, and the next step.
+        ScoreError: if the form is a fault. The message states how many n-grams match the references
+            before and after the form is undone, and the next step.
     """
     fault = find_form_fault(hypotheses, references, language=language, is_as_given=is_as_given)
     if fault is None:
@@ -241,7 +251,8 @@ def check_as_given(sides: Sequence[Sequence[str]]) -> None:
     """Check that texts which are scored as given are not plain text.
 
     Raises:
-        ScoreError: if no side is tokens, and each side has full stops and commas that are attached.
+        ScoreError: if no side consists of tokens, and both sides have full stops and commas that
+            are attached to words.
     """
     # Tokens have their full stops apart, plain text has them attached to words.
     has_tokens = any(share_of(r"\w [.,](?= |$)", lines) >= PLAIN_SHARE for lines in sides)

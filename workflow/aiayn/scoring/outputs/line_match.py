@@ -17,10 +17,11 @@ from aiayn.errors import ScoreError
 
 NUM_DECOYS = 19
 MAX_OUT_OF_ORDER = 0.5
-# least ratio of the frequent words' share to the references'; other languages have at most 0.13
+# The share of frequent words in the translations over their share in the references. A different
+# language has at most 0.13.
 MIN_LANGUAGE = 0.3
-# words of the references that identify their language; they are a third of any German or French
-# text
+# The most frequent words of the references identify their language. They are a third of any German
+# or French text.
 NUM_FREQUENT = 25
 MIN_WORDS = 200  # of either side, below which its language is not judged
 # Shuffled translations of base on Multi30k have 99 % different lines and 66 % of the references'
@@ -53,10 +54,12 @@ class Shift(NamedTuple):
 
 
 def check_order(hypotheses: Sequence[str], references: Sequence[str], *, path: str) -> None:
-    """Check that the lines are in the order of the references. Too few words in common cannot tell.
+    """Check that the lines are in the order of the references. If the two texts have too few words
+    in common, the order cannot be judged, and the check passes.
 
     Raises:
-        ScoreError: with the line at which the order changes, if it is known, and the next step.
+        ScoreError: if the order differs. The message contains the line at which the order changes,
+            if it is known, and the next step.
     """
     shift = find_shift(hypotheses, references)
     if shift is not None:
@@ -83,9 +86,10 @@ def find_shift(hypotheses: Sequence[str], references: Sequence[str]) -> Shift | 
     """Return the first line from which all translations fit the references of other lines much
     better.
 
-    For each offset the words that each reference has in common with the line `offset` after it are
-    compared with those in place. The first line and offset that gain most must gain
-    `MIN_MOVED_WORDS`, and most lines must fit better.
+    For each offset, the words that a reference has in common with the translation `offset` lines
+    later are compared with the words in common on its own line. The function takes the first line
+    and the offset with the largest gain. The gain must be above `MIN_MOVED_WORDS`, and most lines
+    must fit better.
     """
     sides = (hypotheses, references)
     bags, expected = ([Counter(line.split()) for line in lines] for lines in sides)
@@ -151,9 +155,10 @@ def is_varied(lines: Sequence[str], references: Sequence[str]) -> bool:
 
 
 def is_other_language(lines: Sequence[str], references: Sequence[str]) -> bool:
-    """Return whether lines have few of the references' most frequent words. Short texts and lines
-    that repeat themselves are not judged.
+    """Return whether lines have few of the references' most frequent words. The result is False for
+    short texts and for lines that repeat themselves.
     """
+    # Letters only, because numbers are the same in all languages.
     counts, expected = (
         Counter(re.findall(r"[^\W\d_]+", " ".join(text).casefold())) for text in (lines, references)
     )
@@ -170,10 +175,11 @@ def is_other_language(lines: Sequence[str], references: Sequence[str]) -> bool:
 def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Estimate the share of hypotheses that are not in the line of their reference, about 0 to 1.
 
-    Each hypothesis is compared with its own reference and with some of about the same length, by
-    words in common. If a hypothesis is out of place, the reference in its line is as random as the
-    others, so the rank of this reference is uniform. The share is therefore twice the share in the
-    worse half (the estimator of null hypotheses of Storey 2002, with lambda 1/2).
+    Each hypothesis is compared with the reference on its line and with other references of about
+    the same length, by words in common. If a hypothesis is out of place, the reference on its line
+    is as random as the others, so the rank of this reference is uniform. The share is therefore
+    twice the share in the worse half (the estimator of null hypotheses of Storey 2002, with lambda
+    1/2).
     """
     own_words, words = (
         [set(re.findall(r"\w+", line)) for line in lines] for lines in (hypotheses, references)

@@ -16,6 +16,8 @@ NUM_FULL, NUM_FILTERED = 3003, 2737  # lines of newstest2014, and of what sacreB
 
 _BYTE_ORDER_MARK = "\ufeff"
 # A launcher, a container or a paste may add a prefix: a rank, a time, a name, an indentation.
+# Example lines: `D-12<tab>-0.53<tab>A dog runs.`, and with a prefix `[rank0]: H-12<tab>-0.53<tab>A
+# dog runs .`.
 _SENTENCE = re.compile(r"(?:[^\t]{0,80}[ :|>]|\t+)?([STHD])-(\d+)\t(.*)")
 _SGM = re.compile(
     r"\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^>]*>\s*)?<(?:srcset|refset|tstset|mteval)\b",
@@ -35,8 +37,8 @@ class SystemOutput(NamedTuple):
 
 
 def read_output(path: Path) -> SystemOutput:
-    """Return the lines of a file: of plain text, of the segments of an .sgm file, or of the best
-    hypotheses of a fairseq-generate log.
+    """Return the lines of a plain text, the segments of an .sgm file, or the best hypotheses of a
+    fairseq-generate log.
 
     A file that is compressed by gzip or xz is decompressed. A byte order mark is removed. Only LF
     ends a line.
@@ -95,11 +97,14 @@ def generated_output(lines: Sequence[str], path: str) -> SystemOutput:
         if match := _SENTENCE.match(line):
             kind, number, text = match.groups()
             num_printed += kind in "ST"
+            # H and D lines have the log-probability before the text, S and T lines do not.
             text = text if kind in "ST" else text.partition("\t")[2]
             sentences[kind].setdefault(int(number), text)
     # Detokenised lines are plain text, which the definitions need. A log without any has tokens.
     targets = sentences["T"]
     chosen = sentences["D"] or sentences["H"] or targets
+    # Sentences are numbered from 0 in the order of the source. A gap means that a score would
+    # compare different test sets.
     missing = sorted(set(range(max(chosen, default=-1) + 1)) - set(chosen))
     if missing:
         raise ScoreError(
