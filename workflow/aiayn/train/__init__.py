@@ -1,9 +1,10 @@
 """Trains with fairseq: flags, task, optimiser, loop, ranks, checkpoints, average. May import
 `aiayn.model` and below.
 
-This package imports torch and fairseq only in its modules. fairseq imports all its tasks and
-models, with scikit-learn and scipy: half the time of a short command. `_LeanFairseq` omits what no
-translation model here needs, unless fairseq was imported before (`fairseq-train --user-dir`).
+Importing this package imports neither torch nor fairseq: its modules import them. By itself,
+fairseq imports all its tasks and models, with scikit-learn and scipy, which takes half the time of
+a short command. `_LeanFairseq` skips the modules that no translation model here needs. It has no
+effect if fairseq was imported before, as by `fairseq-train --user-dir`.
 """
 
 import importlib
@@ -14,10 +15,12 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
-# For fairseq's authors: backslashes in its source.
+# fairseq's source has invalid escape sequences, such as "\d" in a plain string. Python 3.12 and
+# later warn of them, which is of use to fairseq's authors only.
 warnings.filterwarnings("ignore", category=SyntaxWarning, module=r".*[/\\]fairseq[/\\]")
 
-# By package that imports each of its modules: the modules that are wanted. These may import others.
+# By package: each of these packages imports all of its modules, and only the listed modules are
+# needed here. A listed module may itself import further modules.
 WANTED_MODULES = {
     "fairseq.criterions": {"cross_entropy", "label_smoothed_cross_entropy"},
     "fairseq.model_parallel.criterions": set[str](),
@@ -30,22 +33,26 @@ WANTED_MODULES = {
 
 
 class _LeanFairseq(MetaPathFinder):
-    """Finds fairseq once, and makes it import only the modules of its own that are needed here."""
+    """An import hook. When fairseq is first imported, only the modules in WANTED_MODULES load."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname != "fairseq":
             return None
+        # Needed once only: a later import takes fairseq from `sys.modules`.
         sys.meta_path.remove(self)
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.loader is None:
             return spec
+        # fairseq's packages load their modules in loops, by `importlib.import_module`. So it is
+        # enough to replace this function while fairseq's `__init__` runs.
         execute = spec.loader.exec_module
         import_module = importlib.import_module
 
         def import_wanted(name: str, package: str | None = None) -> ModuleType | None:
             folder, _, module = name.rpartition(".")
+            # The default contains the module itself, so all other packages import everything.
             is_wanted = module in WANTED_MODULES.get(folder, {module})
             return import_module(name, package) if is_wanted else None
 

@@ -31,7 +31,7 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
     dtype_by_name: dict[str, torch.dtype] = {}
     num_models = 0
     for model in models:
-        # Names, shapes and ties are those of the first model. All others must agree with it.
+        # The first model sets names, shapes and ties. All other models must agree with it.
         if not num_models:
             first_name_by_name = first_names(model)
             shapes = {name: tensor.shape for name, tensor in model.items()}
@@ -55,7 +55,8 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
 
 
 def first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
-    """Return for each tensor the first name of its storage: tied matrices get the same name."""
+    """Return, for each tensor, the first name of its storage. Tied matrices get the same name."""
+    # The shape is part of the key, because a smaller view may begin at the same address.
     first_name_by_storage: dict[tuple[int, torch.Size], str] = {}
     return {
         name: first_name_by_storage.setdefault((tensor.data_ptr(), tensor.shape), name)
@@ -84,11 +85,13 @@ def average_checkpoints(train: TrainRecord, *, last: int, record_path: Path) -> 
     means = average_tensors(
         load_checkpoint(model.path, is_checked=True)["model"] for model in chosen
     )
-    # The config and the dictionaries of all models of a training are equal. Those of the last go
-    # into the average.
+    # All models of a training have the same config and dictionaries, so the average takes them from
+    # the last model.
     newest = load_checkpoint(chosen[-1].path)
     dictionaries = newest["extra_state"].get(DICTIONARIES_KEY, {})
     path = record_path.with_suffix(".pt")
+    # The old record is removed before the new checkpoint appears, and the caller writes the new
+    # record afterwards. So a record is never next to a checkpoint of a different average.
     with replace_outputs_on_success(record_path) as folder:
         state = model_only_state(newest["cfg"], means, chosen[-1].update, dictionaries)
         save_whole(state, folder / path.name)

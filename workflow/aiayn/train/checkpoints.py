@@ -1,10 +1,11 @@
 """Writes, reads and prunes a training's checkpoints: the last n models and two full checkpoints.
 
 A checkpoint is never partly written. `model_00001500.pt` contains only the model (a quarter of a GB
-for base). Averages are made of these. `full_00001500.pt` also contains the optimiser and the
-position in the data, so that a training can resume from it. The number in a name is the update.
+for base), and averages are computed from such files. `full_00001500.pt` also contains the optimiser
+and the position in the data, so that a training can resume from it. The number in a name is the
+update.
 
-Training waits while its state is copied. A thread then writes the copy.
+The training waits only while its state is copied. A thread then writes the copy to the disk.
 """
 
 import contextlib
@@ -35,10 +36,12 @@ compat.install()
 logger = logging.getLogger(__name__)
 
 DICTIONARIES_KEY = "dictionary_sha256s"
-# What a training may lose if it is killed, where checkpoints would be due more often than that.
+# How much training a kill may cost, in seconds, if checkpoints would otherwise follow each other
+# faster.
 RESUME_SECONDS = 10.0
-# fairseq's checkpoints of the winter of 2020/21 hold their config as an object. Later ones hold its
-# values.
+# fairseq's checkpoints of the winter of 2020/21 hold their config as an object of omegaconf, which
+# is not loaded. An error shows this command to the user. It replaces the object by its values, as
+# later versions of fairseq do.
 CONVERSION = (
     'python -c "import sys, torch; from omegaconf import OmegaConf; '
     "state = torch.load(sys.argv[1], map_location='cpu', weights_only=False); "
@@ -49,13 +52,14 @@ CONVERSION = (
 # `_IgnoredObject`, so that no class of a checkpoint is imported.
 _IGNORED_CLASSES = ("AverageMeter", "TimeMeter", "StopwatchMeter")
 _ZIP_MAGIC = b"PK\x03\x04"  # torch 1.6 and later. Earlier files are a sequence of pickles
-_FOLDER_BIT = 0x10  # of a zip entry's external attributes
+_FOLDER_BIT = 0x10  # MS-DOS's directory bit, in the external attributes of a zip entry
+# Entries of a state dict that are not trained.
 _BUFFERS = (
     "version",
     "_float_tensor",
     "running_mean",
     "running_var",
-)  # no parameters, but in a state dict
+)
 
 
 class _IgnoredObject:
@@ -63,19 +67,18 @@ class _IgnoredObject:
 
 
 class CheckpointKeeper:
-    """Writes and prunes the checkpoints of one training (rank 0 writes, and every rank calls).
+    """Writes and prunes the checkpoints of one training. Every rank calls it, and rank 0 writes.
 
-    `updates` is the training's length. With `save_interval_updates` s, models are kept at updates,
-    updates - s, ...: evenly spaced, with the last model. With None they are kept at each epoch's
-    end.
+    `updates` is the training's length. With `save_interval_updates` s, the models of the updates
+    `updates`, `updates` - s, `updates` - 2 s and so on are kept: evenly spaced, with the last
+    model. With None, a model is kept at the end of each epoch.
 
-    The last `num_models` of them are averaged. An earlier one is only resumed from, so it is left
-    out if the checkpoint before it is less than `resume_seconds` old. Several ranks have no common
-    clock to decide by, and need 0.
+    The last `num_models` models are averaged. An earlier checkpoint only serves to resume from, so
+    it is left out if the checkpoint before it is less than `resume_seconds` old. Several ranks do
+    not have a common clock, so they need 0.
 
-    `before_write` raises if rank 0 may not write any more. At most one checkpoint is being written.
-    The next `save`, and the end of `closed_at_end`, wait
-    for it.
+    `before_write` raises an error if rank 0 may not write any more. At most one checkpoint is being
+    written at any time. The next `save`, and the end of `closed_at_end`, wait until it is written.
     """
 
     def __init__(
@@ -106,11 +109,13 @@ class CheckpointKeeper:
         interval = self.save_interval_updates
         if interval is None or not self._is_model_due(num_updates):
             return False
+        # Every model of an average is needed, however quickly the models follow each other.
         is_averaged = self.updates - num_updates < self.num_models * interval
         return is_averaged or time.monotonic() - self.saved_at >= self.resume_seconds
 
     def _is_model_due(self, num_updates: int) -> bool:
         interval = self.save_interval_updates
+        # Counted back from the last update, so that the last model is always among the models.
         return interval is not None and (self.updates - num_updates) % interval == 0
 
     def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
@@ -160,7 +165,8 @@ class CheckpointKeeper:
         # Old files go last: at every moment a whole checkpoint to resume from is on the disk.
         for path in list_checkpoints(self.folder, "model")[: -self.num_models]:
             path.unlink()
-        # A second full checkpoint is for a torn first. After the last update nothing resumes.
+        # The second full checkpoint is kept in case the newest is torn. After the last update
+        # nothing resumes, so one is enough.
         num_kept = 1 if num_updates == self.updates else FULL_CHECKPOINTS_KEPT
         for path in list_checkpoints(self.folder, "full")[:-num_kept]:
             path.unlink()
@@ -175,8 +181,8 @@ class CheckpointKeeper:
 
     @contextlib.contextmanager
     def closed_at_end(self) -> Iterator[None]:
-        """Wait for the last write at the end of the block. An error of the block outweighs the
-        write's error.
+        """Wait for the last write at the end of the block. If the block raises an error, an error
+        of the write is only logged.
         """
         try:
             yield
@@ -184,7 +190,9 @@ class CheckpointKeeper:
             if (error := self._writing.exception()) is not None:
                 logger.error(f"a checkpoint could not be written, either: {error}")
             raise
-        except BaseException:  # StopTraining: nothing is saved if the write fails
+        except BaseException:
+            # A StopTraining means that the training was saved. If the write failed it was not, so
+            # the write's error is raised in its place.
             self.wait()
             raise
         else:
@@ -194,11 +202,12 @@ class CheckpointKeeper:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether every byte of a checkpoint is as written: torch's files are zip archives with
-    checksums.
+    """Return whether every byte of a checkpoint is as it was written. torch's files are zip
+    archives with a checksum for each entry.
 
-    The checksums do not cover the archive's tables, so torch loads them once. No entry may be
-    compressed or a folder: torch would read other bytes than zipfile checks.
+    The checksums do not cover the archive's tables, so torch loads the file once. An entry that is
+    compressed or a folder counts as damaged, because torch would read other bytes than zipfile
+    checks.
     """
     try:
         torch.load(path, map_location="cpu", mmap=True, weights_only=True)
@@ -209,9 +218,8 @@ def is_whole(path: Path) -> bool:
                 for e in entries
             )
             return is_as_torch_writes and archive.testzip() is None
-    except (
-        Exception
-    ):  # a flipped byte in the archive's own tables makes zipfile raise half a dozen kinds
+    except Exception:
+        # A flipped byte in the archive's own tables makes zipfile raise half a dozen kinds.
         return False
 
 
@@ -225,15 +233,15 @@ def save_whole(state: dict[str, Any], path: Path) -> None:
     try:
         with replace_on_success(path) as partial_path, partial_path.open("wb") as file:
             torch.save(state, file)
-    except (
-        OSError,
-        RuntimeError,
-    ) as error:  # torch wraps the error of a failed write in an error of its own
+    except (OSError, RuntimeError) as error:
+        # torch raises a RuntimeError of its own for a failed write. The error of the system is in
+        # its context.
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, OSError):
             cause = cause.__context__
         if cause is None:
             raise
+        # A full disk, an exceeded quota, a limit of the file's size: the user can make room.
         if cause.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise OSError(cause.errno, cause.strerror, str(path)) from error
         raise SpaceError(
@@ -249,7 +257,9 @@ def remove_partial_files(folder: Path) -> None:
 
 
 def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
-    """Return the newest whole full checkpoint, and the torn checkpoints, renamed to `*.torn`."""
+    """Return the newest whole full checkpoint, and the torn checkpoints that are newer. The torn
+    checkpoints are renamed to `*.torn`.
+    """
     torn: list[Path] = []
     for path in reversed(list_checkpoints(folder, "full")):
         if is_whole(path):
@@ -281,6 +291,7 @@ def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
             f"{path}: torn: its bytes are not as written; delete it, then rerun its stage"
         )
     try:
+        # Only torch's zip format can be mapped into memory. The file's name does not tell.
         with path.open("rb") as file:
             is_mapped = file.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC
         ignored: list[Any] = [
@@ -290,9 +301,8 @@ def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
             state: dict[str, Any] = torch.load(
                 path, map_location="cpu", mmap=is_mapped, weights_only=True
             )
-    except (
-        Exception
-    ) as error:  # torch raises RuntimeError, EOFError, UnpicklingError or BadZipFile for torn files
+    except Exception as error:
+        # torch raises RuntimeError, EOFError, UnpicklingError or BadZipFile for torn files.
         raise CheckpointError(f"{path}: {_why_not_loaded(path, error)}") from error
     if not isinstance(state, dict) or "model" not in state:
         raise CheckpointError(f"{path}: holds no 'model'; expected a fairseq checkpoint")
@@ -300,12 +310,16 @@ def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
 
 
 def _why_not_loaded(path: Path, error: Exception) -> str:
+    # torch's message for a module that only an attack would use: "Trying to load unsupported GLOBAL
+    # posix.mkdir whose module posix is blocked."
     blocked = re.search(r"unsupported GLOBAL ([\w.]+) whose module \S+ is blocked", str(error))
     if blocked is not None:
         return (
             f"holds a call of {blocked[1]}, which no checkpoint needs; nothing of it was run:"
             " do not use this file"
         )
+    # torch's message for any other class: "Unsupported global: GLOBAL
+    # omegaconf.dictconfig.DictConfig was not an allowed global by default. ..."
     refused = re.search(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)", str(error))
     if refused is not None:
         return (
@@ -317,6 +331,7 @@ def _why_not_loaded(path: Path, error: Exception) -> str:
         "torn or not a checkpoint"
         f" ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
     )
+    # A file that this project did not write cannot be made again by rerunning a stage.
     is_ours = CHECKPOINT_NAME.fullmatch(path.name) is not None
     next_step = "delete it, then rerun its stage"
     return f"{problem}; {next_step if is_ours else 'copy it again, or run again what wrote it'}"
@@ -328,8 +343,10 @@ def model_only_state(
     """Return the parts of a checkpoint that fairseq's own commands need to load a model, without
     the state for further training.
 
-    `dictionaries` are the result of `dictionary_sha256s`.
+    `dictionaries` is the result of `dictionary_sha256s`.
     """
+    # fairseq takes a checkpoint without a history for one of an old version, and then fails at keys
+    # that only old versions have.
     history = {
         "criterion_name": "",
         "optimizer_name": "",
@@ -347,8 +364,8 @@ def model_only_state(
 
 
 def dictionary_sha256s(task: Any) -> dict[str, str]:
-    """Return the digest of the symbols, in order of index, that the model of a fairseq task reads
-    and writes.
+    """Return the SHA-256 of the source dictionary and of the target dictionary of a fairseq task.
+    It covers their symbols in order of index.
     """
     dictionaries = {"source": task.source_dictionary, "target": task.target_dictionary}
     return {
@@ -358,8 +375,8 @@ def dictionary_sha256s(task: Any) -> dict[str, str]:
 
 
 def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
-    """Return the digest of a model: the names and bytes of its tensors in order of name, never of a
-    file.
+    """Return the SHA-256 of a model's tensors: their names, shapes, types and bytes, in order of
+    name. It does not depend on the file that contains them.
     """
     digest = hashlib.sha256()
     for name in sorted(tensors):
@@ -372,8 +389,8 @@ def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
 
 
 def checkpoint_problem(path: Path, sha256: str) -> str:
-    """Return how a checkpoint differs from its written state, '' if it does not differ. Without the
-    digest of its tensors, only the checksums in the file are verified.
+    """Return what is wrong with a checkpoint, '' if it is as it was written. `sha256` is the
+    recorded digest of its tensors. If `sha256` is '', only the checksums in the file are verified.
     """
     if not is_whole(path):
         return "torn: its bytes are not as written"
@@ -384,12 +401,14 @@ def checkpoint_problem(path: Path, sha256: str) -> str:
 
 
 def require_recorded(path: Path, record: CheckpointRecord | TrainRecord) -> None:
-    """Require that every byte of a checkpoint is as written, and its tensors as its record says.
+    """Require that every byte of a checkpoint is as written, and that its tensors have the digest
+    in its record.
 
     Raises:
         CheckpointError: with the command that makes the checkpoint again.
     """
-    load_checkpoint(path)  # a missing file is named in other words
+    # Opened first, because a missing file has an error message of its own.
+    load_checkpoint(path)
     if problem := checkpoint_problem(path, record.tensors_sha256):
         raise CheckpointError(f"{path}: {problem}; {record.remedy}")
 
@@ -398,6 +417,7 @@ def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
     """Count the trained parameters of a model. Tied matrices count once, and fairseq's buffers are
     not counted.
     """
+    # Tied matrices have one storage, and so one entry.
     size_by_storage: dict[int, int] = {}
     for name, tensor in tensors.items():
         if name.rpartition(".")[2] not in _BUFFERS:
@@ -406,10 +426,11 @@ def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
 
 
 class StateCopier:
-    """Copies a training's state, tensors to the CPU, into buffers that are reused by the next copy.
+    """Copies a training's state. Its tensors are copied to the CPU, into buffers that the next copy
+    uses again.
 
-    New memory would cost more than the copy: a page fault for every 4 KB. The buffers of a GPU's
-    tensors are pinned.
+    New memory would take longer than the copy itself, because every 4 KB of it cause a page fault.
+    The buffers for a GPU's tensors are pinned, without which a GPU cannot copy in the background.
     """
 
     def __init__(self) -> None:
@@ -447,10 +468,12 @@ class StateCopier:
     def _copy_storage(self, index: int, storage: torch.UntypedStorage) -> torch.UntypedStorage:
         is_cuda = storage.device.type == "cuda"
         num_bytes = storage.nbytes()
+        # The slice appends a buffer at the first copy, and later replaces a buffer of another size.
         if index == len(self._buffers) or self._buffers[index].numel() != num_bytes:
             self._buffers[index : index + 1] = [
                 torch.empty(num_bytes, dtype=torch.uint8, pin_memory=is_cuda)
             ]
+        # The whole storage as bytes, whatever the types of the tensors that use it.
         source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
         return self._buffers[index].copy_(source, non_blocking=is_cuda).untyped_storage()
 

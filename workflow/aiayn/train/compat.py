@@ -1,20 +1,22 @@
 """Every patch of fairseq-fixed 0.12.3.1, with its reason. Each process that uses fairseq loads it,
 because `plugin` imports it.
 
-1. `install`: torch 2.6 and later load checkpoints with `weights_only=True`. fairseq's hold four
-   harmless classes besides tensors, which are declared safe, instead of switching the check off.
+1. `install`: torch 2.6 and later load checkpoints with `weights_only=True`. fairseq's checkpoints
+   contain a few harmless classes of argparse and numpy besides tensors. The patch declares these
+   classes safe, so that torch's check stays on.
 2. `install_batching`: fairseq cuts batches in a compiled function, which an installation without a
-   compiler lacks. It also drops the last batch unless its number of sentences is a multiple of 8:
-   the longest ones would never be trained on, validated on or decoded.
-3. `install_ranks`: fairseq sums the gradients of several ranks with two copies for each
-   parameter, and waits for each sum of its log; `train/gradients.py` and `train/trainer.py` need
-   less.
+   compiler lacks. That function also drops the last batch unless its number of sentences is a
+   multiple of 8. The longest sentences would then never be trained on, validated on or decoded.
+3. `install_ranks`: fairseq sums the gradients of several ranks with two copies for each parameter.
+   After each update it also sums the ranks' logs and waits for the sum. `train/gradients.py` and
+   `train/trainer.py` avoid the copies and most of the waits.
 4. `install_loaders`: on a GPU, processes of torch make fairseq's batches. A signal that goes to all
    processes of a job would end them before the training could save.
-5. `training_config`: hydra warns six times about how fairseq calls it, in every command.
-6. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it),
-   does not fsync, and writes the optimiser's state into each checkpoint. Ours is
-   `train/checkpoints.py`. It also cannot stop at a signal: our wrapper checks after each
+5. `training_config`: in every command, hydra warns six times about how fairseq calls it. The
+   warnings are suppressed.
+6. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves an empty file),
+   does not fsync, and writes the optimiser's state into each checkpoint. `train/checkpoints.py`
+   replaces its saving. fairseq also cannot stop at a signal, so our wrapper checks after each
    update whether a signal came.
 """
 
@@ -68,9 +70,9 @@ def batch_by_size(
     """Cut sentences into batches, in order, as fairseq's function of this name does, but keep the
     last batch.
 
-    A batch costs its number of sentences times its longest sentence. Each takes as many as
-    `max_tokens` and `max_sentences` allow, rounded down to `required_batch_size_multiple` where it
-    has that many.
+    The size of a batch is its number of sentences times the length of its longest sentence. A batch
+    takes as many sentences as `max_tokens` and `max_sentences` allow. The number is rounded down to
+    a multiple of `required_batch_size_multiple`, unless it is smaller than that.
 
     Args:
         indices: the sentences.
@@ -79,7 +81,8 @@ def batch_by_size(
         max_tokens: limit of padded tokens in a batch; None, 0 or less for none.
         max_sentences: limit of sentences in a batch; None, 0 or less for none.
         required_batch_size_multiple: what a batch's size is rounded down to.
-        fixed_shapes: refused; fairseq's `--num-batch-buckets` and TPUs ask for it.
+        fixed_shapes: must be None. fairseq sets it for `--num-batch-buckets` and on TPUs, which are
+            not supported here.
 
     Raises:
         ConfigError: for `fixed_shapes`, and if a sentence has more than `max_tokens`.
@@ -171,17 +174,18 @@ def install_loaders() -> None:
 
 
 def end_loaders() -> None:
-    """End the processes that make batches, which heed no TERM: Python would wait for them at its
+    """Kill the processes that make batches. They ignore TERM, and Python would wait for them at its
     own end.
     """
+    # Before the kill, because torch's handler would raise an error at each killed process.
     ignore_ended_loaders()
     for process in multiprocessing.active_children():
         process.kill()
 
 
 def ignore_ended_loaders() -> None:
-    """Remove torch's handler of SIGCHLD, which raises an error wherever Python is when a process
-    that makes batches ends: also where the end of an attempt is recorded.
+    """Remove torch's handler of SIGCHLD. When a process that makes batches ends, the handler raises
+    an error at whatever this process is doing, such as recording the end of an attempt.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
@@ -191,6 +195,7 @@ def training_config(flags: list[str]) -> Any:
     import fairseq.options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+    # The parser is fairseq-train's own, so a flag that it does not know is an error here, too.
     arguments = fairseq.options.parse_args_and_arch(
         fairseq.options.get_training_parser(), input_args=flags
     )
@@ -206,13 +211,12 @@ def install_saving(
     stop_is_requested: Callable[[], bool],
     stop: type[BaseException],
 ) -> None:
-    """Give fairseq's training loop our saving.
+    """Let fairseq's training loop save by `save`, and stop on request.
 
-    `save(trainer, epoch_itr, valid_loss)` replaces fairseq's. After each update,
-    `is_due(num_updates)` asks for a save beyond those at an epoch's end;
-    `stop_is_requested()` (all ranks must answer alike) asks for a save and the end of training, by
-    raising `stop`. A checkpoint counts the tokens of all ranks, so the ranks share their logs
-    before it.
+    `save(trainer, epoch_itr, valid_loss)` replaces fairseq's function. After each update, a
+    checkpoint is also saved if `is_due(num_updates)` is True. If `stop_is_requested()` is True, a
+    checkpoint is saved and `stop` is raised. The answer must be the same on all ranks. A checkpoint
+    contains the number of tokens of all ranks, so the ranks share their logs before it.
     """
     import fairseq.checkpoint_utils
     import fairseq_cli.train
@@ -235,12 +239,14 @@ def install_saving(
         valid_subsets: list[str],
         end_of_epoch: bool,
     ) -> tuple[list[float | None], bool]:
-        if end_of_epoch:  # fairseq prints the epoch's means, even where it saves nothing
+        # At the end of an epoch fairseq prints the epoch's means, even if it saves nothing.
+        if end_of_epoch:
             trainer.share_log()
         valid_losses, should_stop = original(
             cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
         )
-        if should_stop:  # and has saved
+        # If fairseq stops, it has already called `save_checkpoint`.
+        if should_stop:
             return valid_losses, should_stop
         is_stopping = stop_is_requested()
         if is_stopping or is_due(trainer.get_num_updates()):

@@ -30,10 +30,11 @@ class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[m
     def forward(
         self, model: Any, sample: Any, reduce: bool = True
     ) -> tuple[Any, int, dict[str, Any]]:
-        """Return the loss, the number of target tokens that its gradient is divided by, and what is
-        logged.
+        """Return the loss, the sample size (the number of target tokens by which fairseq divides
+        the gradient), and the values for the log.
         """
         num_sentences = sample["target"].size(0)
+        # Counted on the host when the batch was made, so the loss does not wait for a GPU.
         num_tokens = sample["ntokens"]
         loss, nll = model(
             **sample["net_input"],
@@ -41,6 +42,7 @@ class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[m
             eps_ls=self.eps,
             num_tokens=num_tokens,
         )
+        # fairseq's flag --sentence-avg, which no system here sets, divides by sentences.
         sample_size = num_sentences if self.sentence_avg else num_tokens
         logging_output = {
             "loss": self._for_the_log(loss.data),
@@ -52,12 +54,12 @@ class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[m
         return loss, sample_size, logging_output
 
     def _for_the_log(self, value: torch.Tensor) -> torch.Tensor:
-        """Copy a value from the GPU to the host's memory without waiting. The copy is complete when
-        Adam knows the norm of the gradient.
+        """Copy a value from the GPU to the host's memory without waiting for the GPU.
 
-        Adam waits for the norm, which a GPU computes after this value. So the log does not wait for
-        the GPU a second time. Several ranks sum their values on the GPU, and wait for each sum. A
-        validation waits for each batch.
+        The optimiser waits for the norm of the gradient, which the GPU computes after this value.
+        So the copy is complete before the log reads it. With several ranks the value stays on the
+        GPU, where the ranks' values are summed. In a validation it also stays there, because
+        nothing would wait for the copy.
         """
         is_alone = not torch.distributed.is_initialized() or torch.distributed.get_world_size() == 1
         return (

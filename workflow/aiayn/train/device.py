@@ -85,6 +85,8 @@ def require_promised_gpus(request: TrainingRequest) -> None:
             " torch'); if the node is broken, exclude it (`sbatch_lines: {exclude: NODE}`); to"
             " train on CPUs set gpus_per_node to 0"
         ) from error
+    # Fewer GPUs than requested are not an error for torch. The ranks without a GPU would fail
+    # later, each with a message that does not say why.
     num_gpus = torch.cuda.device_count()
     if num_gpus < request.gpus_per_node:
         raise LaunchError(
@@ -100,9 +102,10 @@ def require_precision(request: TrainingRequest, local_rank: int, device: str) ->
     or emulate the precision slowly.
 
     Raises:
-        ConfigError: naming the system and the device.
+        ConfigError: with the system and the device.
     """
     training = request.training
+    # Every device has fp32.
     if training.precision == "fp32":
         return
     if device == "cpu":
@@ -110,6 +113,7 @@ def require_precision(request: TrainingRequest, local_rank: int, device: str) ->
         has_all = False
         otherwise = CPU_PRECISIONS
     else:
+        # tf32 and bf16 came with the same generation of GPUs. Older GPUs have only fp32.
         name = torch.cuda.get_device_name(local_rank)
         has_all = torch.cuda.get_device_capability(local_rank) >= FIRST_CAPABILITY
         otherwise = PRECISIONS[:1]

@@ -1,4 +1,4 @@
-"""Translates the paper's symbols to fairseq's flags. Loads neither torch nor fairseq.
+"""Translates the paper's symbols to fairseq's flags. This module does not import torch or fairseq.
 
 `aiayn train` passes these flags to fairseq unchanged. `fairseq-train` takes the same flags.
 """
@@ -13,11 +13,10 @@ from aiayn.spec.training import MAX_POSITIONS
 
 USER_FOLDER = Path(__file__).resolve().parents[2] / "aiayn_fairseq"
 
-LOADERS_PER_GPU = (
-    2  # processes that make batches. 25,000 + 25,000 tokens take 24 ms of a core (2026, Zen 4)
-)
+# Processes that make batches. A batch of 25,000 + 25,000 tokens takes a core 24 ms (2026, Zen 4).
+LOADERS_PER_GPU = 2
 
-NUM_VALIDATIONS = 20  # if checkpoints are written by updates
+NUM_VALIDATIONS = 20  # of a training whose checkpoints are saved by updates
 
 
 def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 1) -> None:
@@ -32,6 +31,8 @@ def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 
             f" {training.save_interval_updates}: patience counts at ends of epochs, where nothing"
             " is then saved; set one of them to null"
         )
+    # Either each rank computes several whole batches of an update, or several ranks share each
+    # batch (`_batch_flags`).
     if training.batches_per_update % num_ranks and num_ranks % training.batches_per_update:
         raise ConfigError(
             f"{system}: batches_per_update {training.batches_per_update} cannot be shared by"
@@ -107,6 +108,8 @@ def model_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 def transformer_values(training: TrainingSpec, *, is_joint: bool) -> dict[str, Any]:
     """Return the values of our model's `TransformerConfig` that differ between systems."""
+    # Section 3.4 ties both embeddings and the output. With two dictionaries the source has other
+    # symbols, so only the decoder's two matrices are tied.
     shared = "none"
     if training.tied_embeddings:
         shared = "all" if is_joint else "decoder"
@@ -134,6 +137,7 @@ def transformer_values(training: TrainingSpec, *, is_joint: bool) -> dict[str, A
 
 
 def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
+    # fairseq makes the flag of each field of the config from its name, with dashes.
     values = transformer_values(training, is_joint=is_joint)
     has_biases = values.pop("attention_biases")
     flags = ["--arch", "aiayn_transformer"]
@@ -142,6 +146,7 @@ def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 
 def _fairseq_transformer_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
+    # The defaults of `transformer` may differ from the system's values, so all values are passed.
     flags = ["--arch", "transformer"]
     for side in ("encoder", "decoder"):
         flags += _flags_of(
@@ -179,9 +184,10 @@ def _lstm_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 def _fconv_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     """Return the flags of fairseq's convolutions (ConvS2S, Gehring et al. 2017), with kernel 3. The
-    source is never tied.
+    source embeddings are never tied, because fairseq has no flag for it.
     """
     flags = ["--arch", "fconv", *_output_flags(training)]
+    # fairseq evaluates this text as a Python list of (channels, kernel width), one for each layer.
     layers = f"[({training.d_ff}, 3)] * {training.num_layers}"
     for side in ("encoder", "decoder"):
         flags += _flags_of({f"{side}-embed-dim": training.d_model, f"{side}-layers": layers})
@@ -196,6 +202,8 @@ _POSITION_LIMITS: dict[str, object] = {
 
 
 def _output_flags(training: TrainingSpec) -> list[str]:
+    # Tied matrices need an output layer as wide as the embeddings. fairseq's default is a fixed
+    # width.
     return _flags_of({"dropout": training.p_drop, "decoder-out-embed-dim": training.d_model})
 
 
@@ -207,7 +215,7 @@ def _tying_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 def _optimiser_flags(training: TrainingSpec) -> list[str]:
     """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing). fairseq's own
-    models keep fairseq's versions of them.
+    models use fairseq's Adam and loss.
     """
     values: dict[str, object]
     if training.architecture == "transformer":
@@ -236,8 +244,8 @@ def _optimiser_flags(training: TrainingSpec) -> list[str]:
             "warmup-updates": training.warmup_steps,
         }
     elif training.schedule == "constant":
-        # fairseq's own schedules, for probes of other rates and for recipes of others. Here `lr` is
-        # the peak, while equation (3) has its own.
+        # fairseq's own schedules, to try other learning rates and to repeat recipes of other
+        # projects. Here `lr` is the peak rate, which equation (3) computes by itself.
         values |= {"lr": training.peak_learning_rate, "lr-scheduler": "fixed"}
     else:
         values |= {
@@ -254,8 +262,8 @@ def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list
     there are.
 
     If there are more ranks than batches, several ranks share each batch
-    (`AiaynTranslationTask.get_batch_iterator`). A GPU has its batches made, and moved to
-    pinned memory, ahead of time by other processes. The batches are the same.
+    (`AiaynTranslationTask.get_batch_iterator`). For a GPU, other processes make the batches ahead
+    of time and move them to pinned memory. The batches are the same.
     """
     # An update is always `batches_per_update` batches of the paper's size, however many ranks there
     # are: with fewer ranks each accumulates several, with more ranks several share one.
@@ -275,6 +283,7 @@ def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list
         "True",
         "--num-workers",
         str(LOADERS_PER_GPU if device == "cuda" else 0),
+        # Without it fairseq raises an error at a dev sentence that is longer than the model reads.
         "--skip-invalid-size-inputs-valid-test",
     ]
 
@@ -284,8 +293,9 @@ def _saving_flags(training: TrainingSpec) -> list[str]:
     and at which updates.
     """
     is_by_epoch = training.save_interval_updates is None
-    # fairseq saves and validates at ends of epochs, unless told that an epoch is never due.
-    num_epochs = "1" if is_by_epoch else str(10**9)  # never
+    # fairseq always saves and validates every so many epochs. A number of epochs that no training
+    # reaches switches this off.
+    num_epochs = "1" if is_by_epoch else str(10**9)
     flags = ["--save-interval", num_epochs, "--validate-interval", num_epochs]
     if not is_by_epoch:
         flags += ["--validate-interval-updates", str(max(1, training.updates // NUM_VALIDATIONS))]

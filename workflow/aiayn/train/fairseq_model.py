@@ -37,6 +37,8 @@ class AiaynEncoder(Encoder, FairseqEncoder):  # type: ignore[misc]
     """The encoder, with the dictionary and the call signature that fairseq expects."""
 
     def __init__(self, dictionary: Dictionary, *parts: Any) -> None:
+        # fairseq's base first: each of the two calls initialises nn.Module, which forgets the
+        # layers that exist at that time.
         FairseqEncoder.__init__(self, dictionary)
         Encoder.__init__(self, *parts)
 
@@ -65,8 +67,8 @@ class AiaynDecoder(Decoder, FairseqDecoder):  # type: ignore[misc]
         needs_weights: bool = False,
         **unused: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return logits or features, `weights`, and under `attn` what fairseq takes for alignments:
-        there are none.
+        """Return logits or features, and a dictionary with the attention `weights`. fairseq expects
+        alignments under `attn`, which are always None here.
         """
         output, weights = Decoder.forward(
             self,
@@ -109,9 +111,8 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         num_tokens: int | None = None,
         **options: Any,
     ) -> tuple[Any, Any]:
-        """Return the decoder's output; with `target_BT` the model's `smoothed_loss`, through
-        fairseq's wrappers.
-        """
+        """Return the decoder's output. With `target_BT`, return the model's `smoothed_loss`."""
+        # The loss goes through `forward`, too, as a wrapper for several ranks expects it.
         if target_BT is None:
             output: tuple[Tensor, Any] = self.decoder(
                 prev_output_tokens, self.encoder(src_tokens), **options
@@ -122,21 +123,23 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         )
 
     def train(self, mode: bool = True) -> "AiaynTransformer":
-        """Switch all modules, unless they train already: each update of fairseq asks twice."""
+        """Switch to training mode, unless the model is in it: fairseq calls this twice in an
+        update.
+        """
         if mode and self.training:
             return self
         switched: AiaynTransformer = super().train(mode)
         return switched
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Do nothing: no module depends on the update. fairseq's method asks each one."""
+        """Do nothing. fairseq's method would visit every module, and no module needs the update."""
 
     def prepare_for_inference_(self, cfg: Any) -> None:
         """Raise an error in fairseq's commands that translate. They call this function after
         loading a model.
 
         Raises:
-            UsageError: always, naming our commands.
+            UsageError: always, with the commands to use instead.
         """
         raise UsageError(
             "fairseq-generate and fairseq-interactive do not translate with aiayn_transformer; use"

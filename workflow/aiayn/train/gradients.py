@@ -33,12 +33,14 @@ class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
     def all_reduce_grads(self) -> None:
         """Replace each parameter's gradient by the mean of all ranks' gradients.
 
-        With `sample_size`, by the sum of all ranks' gradients for each target token.
+        With `sample_size`, replace it by the sum of all ranks' gradients, divided by the number of
+        target tokens of all ranks.
         """
         parameters = self._parameters_summed
         # A batch that is not the update's last: its gradients stay on this rank and add up.
         if self.accumulate_grads:
             return
+        # Made at the first call, when it is known whether the buffer also holds `sample_size`.
         if self.buffer is None:
             sizes = [p.numel() for p in parameters]
             num_extra = 0 if self.sample_size is None else 1
@@ -51,11 +53,13 @@ class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
         torch._foreach_copy_(self._views, gradients)
         # Before the sum, as fairseq does it: afterwards the last bits would differ.
         self.buffer.div_(self.world_size)
+        # Divided by the number of ranks like the gradients, so that their quotient is right.
         if self.sample_size is not None:
             self.buffer[-1:].fill_(self.sample_size / self.world_size)
         utils.all_reduce(self.buffer, self.process_group)
         if self.sample_size is not None:
             # A product, as fairseq's: with two ranks the gradients are equal to the bit.
             self.buffer.mul_(self.buffer[-1].double().reciprocal())
+        # Nothing is copied back: from here on the gradients are views of the buffer.
         for parameter, view in zip(parameters, self._views, strict=True):
             parameter.grad = view

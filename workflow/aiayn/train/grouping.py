@@ -41,8 +41,8 @@ class BatchShape(NamedTuple):
 
 
 class GroupLimits(NamedTuple):
-    """The cost of a batch besides its places, in places, and the number of places that fit into
-    memory.
+    """`launch_places` is the time to launch a batch's kernels, as the number of places that take
+    the same time. `max_places` is the number of places that fit into memory.
     """
 
     launch_places: float
@@ -73,6 +73,7 @@ def group_limits(
 
 def count_places(shapes: Sequence[BatchShape]) -> int:
     """Return the number of places of the batch that joins batches of these shapes."""
+    # The longest source and the longest target may be in different sentences.
     longest_pair = max(shape.source_length for shape in shapes) + max(
         shape.target_length for shape in shapes
     )
@@ -85,6 +86,7 @@ def choose_groups(shapes: Sequence[BatchShape], limits: GroupLimits) -> list[lis
     The batches are sorted by length, and only neighbours are joined. A group of several batches
     has at most `max_places`. A larger batch stays separate.
     """
+    # A joined batch of neighbours has little padding, since their lengths are similar.
     order = sorted(
         range(len(shapes)), key=lambda i: shapes[i].source_length + shapes[i].target_length
     )

@@ -18,7 +18,9 @@ def shape_of(sample: dict[str, Any]) -> BatchShape:
 def join_batches(
     samples: Sequence[dict[str, Any]], *, padding_index: int, is_left_padded: bool
 ) -> dict[str, Any]:
-    """Return one batch with the sentences of fairseq's batches. Sources may be padded left."""
+    """Return one batch with the sentences of fairseq's batches. `is_left_padded` says on which side
+    sources are padded. Targets are padded on the right.
+    """
     inputs = [sample["net_input"] for sample in samples]
 
     def join(tensors: list[Tensor], *, is_left: bool = False) -> Tensor:

@@ -1,4 +1,4 @@
-"""Loads a trained model with its dictionaries, to translate or to be measured.
+"""Loads a trained model with its dictionaries, to translate with it or to measure it.
 
 Checkpoints of fairseq 0.6 to 0.12 are read. fairseq itself renames the parameters of old versions.
 """
@@ -28,7 +28,9 @@ from aiayn.train.device import evaluated_on
 
 __all__ = ["load_model", "plugin"]
 
-# fairseq 0.12.2 stores each encoder layer twice: in its modules, and as parameters of the layer.
+# fairseq 0.12.2 stores each encoder layer twice: in its modules, such as
+# `encoder.layers.0.fc1.weight`, and as parameters of the layer itself. Only the second names have
+# no dot after the layer's number.
 _REPEATED = re.compile(r"encoder\.layers\.\d+\.[a-z0-9_]+_(weight|bias)")
 
 
@@ -45,16 +47,18 @@ def load_model(
     If the record of the checkpoint is given, every byte is verified.
 
     Raises:
-        CheckpointError: if the checkpoint is absent, torn or not the record's, of a task or
-            architecture that is not imported from fairseq, or if the folder's dictionaries are not
-            the model's.
+        CheckpointError: if the checkpoint is absent, torn, or differs from its record, if its task
+            or architecture is not imported from fairseq here, or if the folder's dictionaries are
+            not the model's.
     """
     state = load_checkpoint(checkpoint_path)
     if record is not None:
         require_recorded(checkpoint_path, record)
     state.pop("last_optimizer_state", None)  # two thirds of the memory
-    # The data-bin is this folder, and validation's own BLEU needs no tokenizer here.
+    # The checkpoint contains the path of the data-bin of its training, which may be on a different
+    # machine. With `eval_bleu` fairseq would also load the training's tokenizer.
     changes = {"data": str(data_folder), "eval_bleu": False}
+    # Up to fairseq 0.10 a checkpoint has `args`, a Namespace. From 1.0.0a0 on it has `cfg`.
     if state.get("args") is not None:
         vars(state["args"]).update(changes)
     if state.get("cfg") is not None:
@@ -64,6 +68,7 @@ def load_model(
     with warnings.catch_warnings():  # hydra warns of how fairseq calls it
         warnings.simplefilter("ignore", UserWarning)
         state = _upgrade_state_dict(state)
+    # Checked first, because fairseq's error for a missing dictionary does not say what to do.
     _require_dictionaries(state["cfg"]["task"], checkpoint_path, data_folder)
     config = state["cfg"]["task"]
     task = tasks.setup_task(config, from_checkpoint=True)  # omits flags that are unknown here
@@ -96,6 +101,7 @@ def _require_known(state: dict[str, Any], checkpoint_path: Path) -> None:
         raise CheckpointError(
             f"{checkpoint_path}: holds neither 'args' nor 'cfg'; expected a file of fairseq-train"
         )
+    # Code of a checkpoint's author is never imported, so only the error mentions it.
     settings = arguments if arguments is not None else config["common"]
     user_folder = getattr(settings, "user_dir", None)
     own_code = f" (it was trained with --user-dir {user_folder}, which is not run)"
@@ -130,6 +136,7 @@ def _require_dictionaries(config: Any, checkpoint_path: Path, data_folder: Path)
                 f"{path}: no such file, and the model of {checkpoint_path} needs it; the folder has"
                 f" {names or 'no dictionaries'}; give the model's own data-bin"
             )
+        # Published models come with their dictionaries. The checkpoints of this project do not.
         if not next_path.exists():
             continue
         symbol_lists = [Dictionary.load(str(file)).symbols for file in (path, next_path)]
@@ -159,9 +166,9 @@ def _check_dictionaries(
         raise CheckpointError(
             f"{checkpoint_path}: embeds {rows} symbols, the data-bin has {sizes}: {next_step}"
         )
-    trained_with = state["extra_state"].get(
-        DICTIONARIES_KEY
-    )  # absent from checkpoints that are not ours
+    # As many symbols may still be different symbols. Only our own checkpoints have the digests that
+    # show it.
+    trained_with = state["extra_state"].get(DICTIONARIES_KEY)
     if trained_with is not None and trained_with != dictionary_sha256s(task):
         raise CheckpointError(
             f"{checkpoint_path}: embeds {rows} symbols, as many as the data-bin has, but"

@@ -17,7 +17,7 @@ GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
 _LOOPBACK = "lo"
 _SIOCGIFADDR = 0x8915  # Linux's request for the IPv4 address of an interface
-_ANY_PORT = 9  # of a socket that never sends
+_ANY_PORT = 9  # for a socket that never sends
 
 
 def node_address(other_host: str, nodes: Sequence[str] = ()) -> str:
@@ -34,6 +34,7 @@ def node_address(other_host: str, nodes: Sequence[str] = ()) -> str:
         address = _address_of(own_choice)
         if address is not None:
             return address
+    # A connected UDP socket shows which of its addresses this node would use for the other node.
     try:
         answers = socket.getaddrinfo(other_host, _ANY_PORT, type=socket.SOCK_DGRAM)
         answers.sort(key=lambda answer: answer[0] != socket.AF_INET)  # IPv4 first
@@ -75,6 +76,7 @@ def _chosen_interface() -> str | None:
     a prefix or a list.
     """
     value = os.environ.get(GLOO_INTERFACE) or os.environ.get(NCCL_INTERFACE, "").removeprefix("=")
+    # NCCL's value may be exact (`=eth0`), a prefix (`eth`) or a list (`eth0,eth1`).
     first = value.partition(",")[0]
     names = [name for _, name in socket.if_nameindex()]
     if first in names:
@@ -94,6 +96,8 @@ def _address_of(interface: str) -> str | None:
     """Return the first IPv4 address of an interface, or None if it does not have an IPv4
     address.
     """
+    # Linux's `struct ifreq`: 16 bytes for the name, the last of them 0, then a socket address, in
+    # which the four bytes of the IPv4 address follow the family and the port.
     request = struct.pack("256s", interface.encode()[:15])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         try:

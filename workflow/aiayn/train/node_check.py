@@ -19,25 +19,24 @@ from aiayn.train.device import missing_kernels
 from aiayn.train.ranks import MissingRankError, Rank, RankGroup
 from aiayn.train.rendezvous import is_peer_loss
 
-# For each half of the check, as far as it needs the other ranks, which have finished their imports.
-# A check that fails takes at most about so long, because the first half of a sound one takes no
-# time.
+# The limit for each half of the check (the layer, then the sum), with the wait for the reports of
+# the other ranks, which have finished their imports. A failing check takes about this long at most,
+# because the first half takes no time on sound devices.
 TIMEOUT_SECONDS = 60.0
-CUDA_TIMEOUT_SECONDS = 120.0  # NCCL's communicator is made in it, by the first reduction of all
-SUM_FRACTION = (
-    2 / 3
-)  # of the second half's time, for the all-reduce. The rest is for the reports of it
-# Rank 0 times out this much earlier, because only rank 0 can name the missing ranks.
+CUDA_TIMEOUT_SECONDS = 120.0  # longer, because the first all-reduce makes NCCL's communicator
+# The share of the second half's time for the all-reduce. The rest is for the reports on it.
+SUM_FRACTION = 2 / 3
+# How much longer a rank waits for `RankGroup.gather` than the time-out of `gather` itself: rank 0's
+# error must come first, because only it lists the missing ranks.
 _LEAD_SECONDS = 5.0
 NUM_REDUCED = 1 << 18  # 1 MiB of fp32
-TOLERANCE = (
-    2e-2  # relative, of the layer's loss and gradient: wide enough for TF32's ten bits of mantissa
-)
+# Relative, for the layer's loss and gradient: wide enough for the ten bits of TF32's mantissa.
+TOLERANCE = 2e-2
 NODE_ADVICE = (
     "leave that node out (`sbatch_lines: {exclude: NODE}` in the cluster's file) and start the"
     " training again"
 )
-# NCCL's words, and what helps: the node is sound.
+# NCCL's words if two ranks use the same GPU, and what helps then. The node is sound.
 DOUBLE_GPU = "Duplicate GPU detected"
 DOUBLE_GPU_ADVICE = (
     "two ranks have one GPU: in the cluster's file set `ranks_per_node` and `gpus_per_node` to the"
@@ -88,7 +87,8 @@ def _require_sound(group: RankGroup, device: str, problem: str, *, within_second
     except RuntimeError as error:
         if is_peer_loss(error):
             raise
-        # Only rank 0 learns who is missing. The others know that rank 0 has given up on them.
+        # Only rank 0 learns which ranks are missing. The other ranks only know that rank 0 has not
+        # answered.
         missing = error.missing if isinstance(error, MissingRankError) else [group.name(0)]
         problems = [
             own_problem,
@@ -152,9 +152,11 @@ def _check_layer(device: str) -> None:
 
 
 def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
-    """Sum a known tensor over all ranks. Whole numbers below 2^24, so that fp32 holds every sum
-    without rounding.
+    """Sum a known tensor over all ranks. Its numbers are whole and their sums below 2^24, so that
+    fp32 holds every sum without rounding.
     """
+    # Rank r contributes the pattern times r + 1. So the sums also show a rank that is left out or
+    # counted twice.
     pattern_N = torch.arange(NUM_REDUCED, dtype=torch.float32) % 16 + 1
     sum_N = (pattern_N * (rank.rank + 1)).to(device)
     expected_N = pattern_N * (rank.world_size * (rank.world_size + 1) // 2)
@@ -185,6 +187,7 @@ def _within(seconds: float, work: Callable[[], _Value]) -> _Value:
     `work` runs in a separate thread, because a collective operation that hangs never returns,
     whatever the time-out of its process group.
     """
+    # A thread cannot return a value or raise an error in its caller, so it leaves them in lists.
     results: list[_Value] = []
     errors: list[Exception] = []
 
@@ -194,6 +197,7 @@ def _within(seconds: float, work: Callable[[], _Value]) -> _Value:
         except Exception as error:
             errors.append(error)
 
+    # A daemon, because a thread that hangs must not keep the process from ending.
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)

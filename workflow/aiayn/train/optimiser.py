@@ -32,6 +32,7 @@ class EagerAdam(torch.optim.Adam):
     wrapped method imports the compiler, which takes a second of each training.
     """
 
+    # torch's wrapper of `step` switches the recording of gradients off, as `no_grad` does here.
     step = torch.no_grad()(inspect.unwrap(torch.optim.Adam.step))
     add_param_group = inspect.unwrap(torch.optim.Adam.add_param_group)
     zero_grad = inspect.unwrap(torch.optim.Adam.zero_grad)
@@ -53,14 +54,14 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         self._optimizer = EagerAdam(params, **self.optimizer_config)
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> torch.Tensor:
-        """Return the gradient's norm, on the CPU: fairseq asks whether it is finite before each
-        update.
+        """Clip the gradient to `max_norm`, and return its norm before clipping, on the CPU.
 
-        With one rank this is an update's only wait for the GPU. With several, the vote after an
-        update waits, too (`plan/kernels.csv`). So a gradient that is not finite never
-        reaches the weights or a checkpoint.
+        fairseq checks before each update that the norm is finite, so a gradient that is not finite
+        never reaches the weights or a checkpoint. With one rank this is the only time in an update
+        that the host waits for the GPU. With several ranks the vote after an update waits, too
+        (`plan/kernels.csv` counts the waits).
         """
-        # fairseq's own norm, where it spans sharded parameters.
+        # If parameters are sharded over ranks, fairseq passes a function that sums over the shards.
         if aggregate_norm_fn is not None:
             norm: torch.Tensor = super().clip_grad_norm(max_norm, aggregate_norm_fn)
             return norm
@@ -76,7 +77,7 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
     @property
     def optimizer_config(self) -> dict[str, Any]:
         """Return Adam's hyper-parameters. They replace the values in a checkpoint."""
-        # fairseq's configuration has a list of rates, one for each epoch.
+        # fairseq's config has a list of learning rates, one for each epoch.
         lr = self.cfg.lr if isinstance(self.cfg.lr, float) else self.cfg.lr[0]
         betas = (self.cfg.adam_beta_1, self.cfg.adam_beta_2)
         return {
@@ -123,6 +124,7 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
 
     def step_update(self, num_updates: int) -> float:
         """Set the rate of the update after `num_updates` updates, and return it."""
+        # Equation (3) counts steps from 1.
         rate = learning_rate(
             num_updates + 1, d_model=self.cfg.schedule_d_model, warmup_steps=self.cfg.warmup_updates
         )

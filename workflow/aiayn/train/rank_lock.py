@@ -45,10 +45,11 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
     """Hold rank 0's lock in the block. Touch the lock file every few seconds, as a heartbeat for
     drivers that cannot see the lock.
 
-    Between hosts the lock is not enough: an NFS server may keep the lock of a crashed host until
-    that host is back, and a lock that is local to one host does not exclude the others. There the
-    heartbeat decides, by its time-out. Where locks fail, a `LockFile` takes the place of the lock,
-    and the heartbeat decides whether an earlier lock file still counts.
+    Between hosts the lock is not enough. An NFS server may keep the lock of a crashed host until
+    that host is back, and a lock that is local to one host does not exclude the other hosts.
+    Between hosts, the age of the heartbeat therefore decides. On a file system without locks, a
+    `LockFile` takes the place of the lock, and the heartbeat decides whether an earlier lock file
+    still counts.
 
     Raises:
         BusyRunError: if a different process trains this run.
@@ -56,20 +57,23 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
     """
     path = folder.lock_path
     stop = stop or StopFlag()
+    # Opened with "a", because "w" would empty the file before this process knows that it has the
+    # lock.
     with path.open("a") as lock, contextlib.ExitStack() as lock_files:
-        # None: this file system has no locks at all. False: another process holds this lock.
+        # None means that the file system does not support locks, False that the lock is held.
         is_taken = take_lock(lock, "two jobs of one run")
         if is_taken is None:
             lock_files.callback(_take_lock_file(folder, stop).release)
         else:
             _require_no_other_rank_zero(folder, stop, is_refused=not is_taken)
+        # `RunFolder.rank_zero_process` reads the process number, which is valid on this host only.
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
         is_over = threading.Event()
 
         def touch_lock() -> None:
-            # A network file system may refuse one touch. The next one is a few seconds away.
+            # A network file system may refuse a touch. The next touch follows in a few seconds.
             while not is_over.wait(HEARTBEAT_SECONDS):
                 with contextlib.suppress(OSError):
                     os.utime(path)
@@ -84,12 +88,11 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
 
 
 def _take_lock_file(folder: RunFolder, stop: StopFlag) -> LockFile:
-    """Take the lock file of a run. It is used if the run's file system does not support
-    locks.
+    """Take the lock file of a run, if the run's file system does not support locks.
 
-    An earlier lock file that was not released counts as long as the heartbeat advances. If the
-    other process is on this host, a few heartbeats are enough. Heartbeats of a different host may
-    arrive late.
+    An earlier lock file that was not released counts as long as the heartbeat advances. If its
+    process is on this host, waiting for a few heartbeats is enough. The heartbeats of a different
+    host may arrive late, so this function waits longer for them.
 
     Raises:
         BusyRunError: if a different process trains this run, or takes its lock file at the same
@@ -109,6 +112,7 @@ def _take_lock_file(folder: RunFolder, stop: StopFlag) -> LockFile:
             f"{folder}: no heartbeat of the training on {where} for {seconds:.0f} s: treated as"
             " ended"
         )
+    # Two processes may come to this point together. Only one of them can create the next file.
     if not lock_file.take():
         raise _busy(folder, "it began at the same time")
     return lock_file
@@ -122,13 +126,13 @@ def _busy(folder: RunFolder, where: str) -> BusyRunError:
 
 
 def _require_no_other_rank_zero(folder: RunFolder, stop: StopFlag, *, is_refused: bool) -> None:
-    """Require that there is no other rank 0 that trains this run, whether or not the lock was
-    refused.
+    """Require that no other rank 0 trains this run. `is_refused` says whether the lock was refused.
 
-    On this host the lock decides. An attempt on another host, or a lock without a recorded host, is
-    running if its heartbeat advances.
+    On this host the lock decides. An attempt on a different host, or a lock without a recorded
+    host, counts as running if its heartbeat advances.
     """
     begun = folder.open_attempt()
+    # The newest start tells which host held the lock last, even if that attempt has ended.
     newest = next(
         (event for event in reversed(folder.events()) if isinstance(event, Started)), None
     )
@@ -136,7 +140,8 @@ def _require_no_other_rank_zero(folder: RunFolder, stop: StopFlag, *, is_refused
     if not is_refused and (begun is None or is_here):
         return
     where = f"{begun.host}, job {begun.job}" if begun else "an unknown host"
-    # Here the system frees a lock with its process. Elsewhere only a heartbeat shows life.
+    # On this host the system frees a lock when its process ends. On a different host only a
+    # heartbeat shows that the process is alive.
     if is_here or folder.is_heartbeat_advancing(HEARTBEAT_TIMEOUT_SECONDS, check=stop.raise_if_any):
         raise _busy(folder, where)
     logger.warning(

@@ -37,10 +37,10 @@ SIGNALS_BY_WEIGHT = (None, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of a job, which the cluster has started again `num_restarts` times.
+    """One process of a job. The cluster has started the job again `num_restarts` times.
 
-    `node_address` is its node's address on the network of the job's nodes, None if all ranks are on
-    one node.
+    `node_address` is the address of the process's node on the network between the nodes, None if
+    all ranks are on one node.
     """
 
     rank: int
@@ -113,8 +113,8 @@ class RankGroup:
 
         Raises:
             MissingRankError: on rank 0, with a list of the ranks that did not take part.
-            RuntimeError: an `is_peer_loss` error, if the process of a different rank has ended. On
-                all ranks but rank 0, also if the barrier failed on rank 0.
+            RuntimeError: an `is_peer_loss` error, if the process of a different rank has ended. All
+                ranks except rank 0 also get it if the barrier failed on rank 0.
         """
         if self._control is None:
             return [text]
@@ -134,17 +134,19 @@ class RankGroup:
         try:
             self._barrier(within_seconds)
         except RuntimeError as error:
+            # torch's message on rank 0: "[Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in
+            # 60000 ms".
             missing = re.search(r"Ranks ([\d, ]+) failed to pass", str(error))
             if missing is None:
                 raise
             names = [self.name(int(index)) for index in missing[1].split(",")]
-            if (
-                time.monotonic() - began < 0.9 * within_seconds
-            ):  # no time-out: a connection was closed
+            # Well before the time-out, the message means that a connection was closed.
+            if time.monotonic() - began < 0.9 * within_seconds:
                 raise PeerLossError(f"lost {', '.join(names)}") from error
             raise MissingRankError(names) from error
 
     def _barrier(self, seconds: float) -> None:
+        # `wait_all_ranks`: otherwise the error lists only the first missing rank.
         timeout = datetime.timedelta(seconds=max(0.01, seconds))
         torch.distributed.monitored_barrier(self._control, timeout, wait_all_ranks=True)
 
@@ -187,15 +189,17 @@ def joined_ranks(
             world_size=rank.world_size,
             timeout=datetime.timedelta(seconds=COLLECTIVE_SECONDS),
         )
+        # On gloo even if the training uses NCCL: only gloo has a monitored barrier, and it works
+        # when a GPU does not.
         control = torch.distributed.new_group(
             backend="gloo", timeout=datetime.timedelta(seconds=START_SECONDS)
         )
         group = RankGroup(rank, hosts, control)
-        # Rank 0 removes the store when it ends. Without this meeting it could end while another
-        # rank still reads from the store, and that rank would wait for the file for five minutes.
+        # Rank 0 removes the store when it ends. Without this barrier it could end while a different
+        # rank still reads from the store. That rank would then wait for the file for five minutes.
         group.meet(within_seconds=JOIN_SECONDS)
         yield group
-        # not after an error: other ranks may hang in the middle of a reduction
+        # Not after an error, because other ranks may hang in the middle of a reduction.
         torch.distributed.destroy_process_group()
 
 
@@ -219,7 +223,7 @@ def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
     agreed = stop.signal_number
     if rank.world_size > 1:
         device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
-        # Signals reach ranks at different updates. A maximum lets all stop after the same one.
+        # A signal reaches the ranks at different updates. The maximum stops all after the same one.
         weight = torch.tensor([SIGNALS_BY_WEIGHT.index(agreed)], device=device)
         torch.distributed.all_reduce(weight, op=torch.distributed.ReduceOp.MAX)
         agreed = SIGNALS_BY_WEIGHT[int(weight.item())]
@@ -238,6 +242,7 @@ def rank_flags(rank: Rank, device: str) -> list[str]:
     return [
         "--distributed-init-method",
         "env://",
+        # The ranks exist already, so fairseq must not start processes of its own.
         "--distributed-no-spawn",
         "--distributed-world-size",
         str(rank.world_size),

@@ -1,12 +1,14 @@
 """Lets the ranks of a job find each other: rank 0 opens a store, and each rank registers its host
 in it.
 
-All ranks on one node share a FileStore in a folder of rank 0's that only its user can enter, so
-that no port is open. Ranks on several nodes share a TCPStore that listens at the address of rank
-0's node only. An invitation in the run's folder, readable by its user only, leads the other ranks
-to the store, and holds a key: a registration counts if its signature was made with the key. torch
-does not have such a rendezvous, and its errors do not list missing ranks. All other communication
-between ranks uses torch (`aiayn.train.ranks`).
+Ranks on one node share a FileStore. It is in a folder that rank 0 creates and only its user can
+enter, so no port is open. Ranks on several nodes share a TCPStore, which listens only at the
+address of rank 0's node. Rank 0 also writes an invitation into the run's folder, readable by its
+user only. The invitation says where the store is and contains a key. A registration counts only if
+it is signed with this key.
+
+torch does not have such a rendezvous, and its errors do not list missing ranks. All other
+communication between ranks uses torch (`aiayn.train.ranks`).
 """
 
 import contextlib
@@ -35,9 +37,9 @@ JOIN_SECONDS = 300.0
 _POLL_SECONDS = 0.05
 _PROBE_SECONDS = 3.0
 _HOST_KEY = "aiayn/host"
-# What gloo and NCCL print when another rank's process has ended. There is no error type.
-# NCCL's ncclSystemError is not among them: a missing interface, a small /dev/shm or too little
-# locked memory also cause it.
+# What gloo and NCCL print when the process of a different rank has ended. They do not have an error
+# type for it. NCCL's ncclSystemError is not in the list, because a missing interface, a small
+# /dev/shm or too little locked memory also cause it.
 _PEER_LOSS_WORDS = (
     "Connection closed by peer",
     "Connection reset by peer",
@@ -48,8 +50,8 @@ _PEER_LOSS_WORDS = (
 
 
 class PeerLossError(RuntimeError):
-    """The process of another rank has most likely ended. gloo and NCCL raise similar errors
-    then.
+    """The process of a different rank has most likely ended. `is_peer_loss` also recognises the
+    errors that gloo and NCCL raise in this case.
     """
 
 
@@ -85,6 +87,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def sign(self, rank: int, host: str) -> str:
         """Return the signature of a rank's registration, in hexadecimal digits."""
+        # The rank is part of the message, so a signature cannot be used again for another rank.
         message = f"{rank} {host}".encode()
         return hmac.new(self.key.encode(), message, hashlib.sha256).hexdigest()
 
@@ -149,7 +152,8 @@ def joined_store(
     with _opened_store(address) as (store, invitation):
         try:
             with replace_on_success(invitation_path) as partial_path:
-                partial_path.touch(mode=0o600)  # before the key is in it
+                # Made unreadable for other users before the key is in it.
+                partial_path.touch(mode=0o600)
                 partial_path.write_bytes(msgspec.json.encode(invitation))
             hosts = _await_all(store, invitation, rank, world_size, job, deadline, stop)
         finally:
@@ -188,11 +192,12 @@ def _opened_store(address: str | None) -> Iterator[tuple[Store, Invitation]]:
         _lock_path(folder).open("w") as lock,
     ):
         try:
-            # Held as long as this process lives, so that others notice its end at once.
+            # Held as long as this process lives, so that the other ranks notice its end at once.
             take_lock(lock, "a rank from joining a job that has ended")
             store = FileStore(_store_path(folder))
-            # The first write is a trial: better an error here, with advice, than in every rank.
-            store.set("aiayn/key", "")  # a file system without locks refuses it
+            # A trial, which fails on a file system without locks: better one error here, with
+            # advice, than an error in every rank.
+            store.set("aiayn/key", "")
         except (OSError, RuntimeError) as error:
             raise LaunchError(
                 f"{platform.node()}: {folder}: ranks cannot meet in this folder: {error}; set"
@@ -215,9 +220,11 @@ def _find_store(
     """Return rank 0's store as soon as it is open, and the invitation to it."""
     invitation: Invitation | None = None
     while time.monotonic() < deadline:
-        # A listed folder is read again where a network file system caches absent names.
+        # The folder is listed, because a network file system may remember that a name did not
+        # exist. Listing makes it look again.
         folder = invitation_path.parent
         if folder.is_dir() and invitation_path.name in os.listdir(folder):
+            # Rank 0 removes its invitation when all ranks are there, or when it fails.
             with contextlib.suppress(FileNotFoundError):
                 invitation = msgspec.json.decode(invitation_path.read_bytes(), type=Invitation)
                 if (store := invitation.open()) is not None:
@@ -261,12 +268,14 @@ def _await_all(
     # A registration without this job's key does not count, though its name is there.
     keys = [f"{_HOST_KEY}/{index}" for index in range(world_size)]
     while True:
-        if store.check(keys):  # one question for all ranks
+        # One request to the store for all ranks. Only then is each rank's signature looked at.
+        if store.check(keys):
             hosts = [invitation.registered_host(store, index) for index in range(world_size)]
             known_hosts = [host for host in hosts if host is not None]
             if len(known_hosts) == world_size:
                 return known_hosts
-        # Rank 0 must not ask about its own lock: closing the file would free it.
+        # Rank 0 must not test its own lock: with POSIX locks, closing any handle of a file frees
+        # the process's lock on it.
         if rank != 0 and not invitation.is_rank_zero_alive():
             raise PeerLossError("rank 0 has ended before all ranks had registered")
         if time.monotonic() > deadline:

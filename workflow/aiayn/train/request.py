@@ -23,11 +23,12 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """All that a job needs to train a run.
 
     `training`, `seed` and the data-bin in `data_folder` decide its tensors. Both languages share a
-    dictionary if the data-bin `is_joint`. On a cluster, `num_earlier_jobs` of this
-    training ran before this job, and at most `max_num_jobs` may run. Each node must have
-    `gpus_per_node`, and the job must run the code in `code_folder`, unless that is None.
-    `beginning` goes into its record. It is None unless the training continues a shorter training,
-    of the system `begins_from`, from the checkpoint at `beginning_path`.
+    dictionary if the data-bin `is_joint`. On a cluster, `num_earlier_jobs` of this training ran
+    before this job, and at most `max_num_jobs` may run. Each node must have `gpus_per_node` GPUs.
+    The job must run the code in `code_folder`, unless that is None.
+
+    `beginning` is copied into the training's record. It is None unless the training continues a
+    shorter training of the system `begins_from`, from the checkpoint at `beginning_path`.
     """
 
     run: str
@@ -80,6 +81,7 @@ class NotedSignal:
                 signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        # A handler may interrupt any line of Python, so it only stores a number.
         self.signal_number = self.signal_number or signal.Signals(number)
 
 
@@ -93,8 +95,9 @@ class StopFlag(NotedSignal):
     """A flag that the signals TERM, INT, USR2 and HUP set. Its handlers replace the handlers of
     submitit. The training loop reads the flag after each update.
 
-    A cluster sends USR2 when the time is nearly up, and another job resumes. The other signals end
-    the run, even if a USR2 follows. `agreed` is the signal on which all ranks have agreed to stop.
+    A cluster sends USR2 shortly before the time limit, and a later job resumes the run. The other
+    signals end the run, even if a USR2 follows. `agreed` is the signal on which all ranks have
+    agreed to stop.
     """
 
     # USR2 is what the launcher asks Slurm to send before the time limit.
@@ -111,6 +114,6 @@ class StopFlag(NotedSignal):
             raise StopTraining
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        # A request to end after a USR2 replaces it, and never the other way round.
+        # A request to end the run replaces a USR2. A USR2 never replaces a request to end it.
         if self.signal_number is None or number != signal.SIGUSR2:
             self.signal_number = signal.Signals(number)

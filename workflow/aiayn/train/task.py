@@ -36,9 +36,8 @@ def _memory_required() -> Iterator[None]:
     """
     try:
         yield
-    except (
-        RuntimeError
-    ) as error:  # torch.OutOfMemoryError, or an error of CUDA with only these words
+    except RuntimeError as error:
+        # torch.OutOfMemoryError is a RuntimeError. Some of CUDA's errors have only these words.
         if not isinstance(error, torch.OutOfMemoryError) and OUT_OF_MEMORY not in str(error):
             raise
         raise RuntimeError(
@@ -67,17 +66,17 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     """fairseq's translation task, with some state that fairseq loses when it resumes.
 
     `num_target_tokens` counts target tokens trained on, end of sentence included, over all ranks
-    and attempts. `num_updates_by_groups` counts the updates whose batches were joined, on a GPU, by
-    the number of joined batches. Early stopping (`--patience`) is included, because fairseq counts
-    in attributes of a function, which a restart resets.
+    and attempts. `num_updates_by_groups` counts the updates in which batches were joined, on a GPU,
+    by the number of batches after joining. The state of early stopping (`--patience`) is also
+    saved, because fairseq keeps it in attributes of a function, which a restart resets.
     """
 
     def __init__(self, cfg: AiaynTranslationConfig, src_dict: Any, tgt_dict: Any) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         self.num_target_tokens = 0
         self.num_updates_by_groups = Counter[int]()
-        # Set both ways, because the switch belongs to the process, which may have trained a
-        # different system before.
+        # Set in either case, because the switch applies to the whole process, which may have
+        # trained a different system before.
         torch.backends.cuda.matmul.allow_tf32 = cfg.precision == "tf32"
         torch.backends.cudnn.allow_tf32 = cfg.precision == "tf32"
 
@@ -92,12 +91,13 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     ) -> Any:
         """Return the batches of one rank, for training and validation alike.
 
-        With `ranks_per_batch` k, k neighbouring ranks share the batches of one rank out of
-        `num_shards` / k: an update has the same sentences on any number of ranks. A part without
-        a sentence becomes fairseq's dummy batch, which has weight 0.
+        With `ranks_per_batch` k, there are `num_shards` / k shards, and k neighbouring ranks share
+        the batches of a shard. So an update has the same sentences on any number of ranks. A part
+        without a sentence becomes fairseq's dummy batch, which has weight 0.
         """
         num_parts = self.cfg.ranks_per_batch
-        if num_shards % num_parts:  # decoding
+        # In decoding there is a single shard, however many ranks have trained the model.
+        if num_shards % num_parts:
             num_parts = 1
         batches = super().get_batch_iterator(
             *arguments, num_shards=num_shards // num_parts, shard_id=shard_id // num_parts, **named
@@ -133,7 +133,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     ) -> tuple[Any, Any, Any]:
         """Do one forward and backward pass.
 
-        fairseq's own switches autocast off on a GPU, and its `--bf16` needs a TPU and bfloat16
+        fairseq's own method switches autocast off on a GPU. Its `--bf16` needs a TPU and bfloat16
         weights.
         """
         model.train()
@@ -141,8 +141,8 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         with _memory_required():
             with self._computing(sample["target"].device.type):
                 loss, sample_size, logging_output = criterion(model, sample)
-            # A dummy batch at the end of an epoch: this rank has to take part in the reductions of
-            # the others, with weight 0.
+            # A dummy batch at the end of an epoch. This rank must take part in the sums of all
+            # ranks, with weight 0.
             if ignore_grad:
                 loss *= 0
             optimizer.backward(loss)
@@ -154,8 +154,8 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         If memory is short, fairseq frees the gradients and validates the batch again, with the same
         result. If there are no gradients to free, the training ends.
         """
-        # fairseq retries a validation only after it has freed something, so a second lack of memory
-        # is final.
+        # fairseq frees the gradients and validates the batch once more. At that time there are no
+        # gradients, so a lack of memory is final.
         has_gradients = any(parameter.grad is not None for parameter in model.parameters())
         required = nullcontext() if has_gradients else _memory_required()
         with required, self._computing(sample["target"].device.type):
@@ -180,6 +180,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
             "best_valid_loss": stopping.best,
             "num_validations_without_improvement": stopping.num_runs,
         }
+        # Absent on CPUs and on GPUs where no batches are joined.
         if self.num_updates_by_groups:
             state["num_updates_by_groups"] = dict(self.num_updates_by_groups)
         return {type(self).__name__: state}

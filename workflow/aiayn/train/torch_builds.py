@@ -23,14 +23,14 @@ class CudaBuild(msgspec.Struct, frozen=True, kw_only=True):
     min_driver: int
 
 
-# Newest first; torch 2.11 to 2.13. Kernels: torch.cuda.get_arch_list(), as published with each
-# build. Drivers: NVIDIA, CUDA Toolkit Release Notes, "CUDA Toolkit and Minimum Required Driver
-# Version for CUDA Minor Version Compatibility".
+# The builds of torch 2.11 to 2.13, the newest first. Source for the kernels:
+# torch.cuda.get_arch_list() of each build. Source for the drivers: NVIDIA, CUDA Toolkit Release
+# Notes, "CUDA Toolkit and Minimum Required Driver Version for CUDA Minor Version Compatibility".
 CUDA_BUILDS = (
     CudaBuild(name="cu130", cuda="13.0", lowest=(7, 5), highest=(12, 1), min_driver=580),
     CudaBuild(name="cu126", cuda="12.6", lowest=(6, 0), highest=(9, 0), min_driver=525),
 )
-# NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities"; by the names in hardware.yaml.
+# By the names in hardware.yaml. Source: NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities".
 CAPABILITY_BY_GPU: dict[str, Capability] = {
     "K80": (3, 7),
     "K40": (3, 5),
@@ -64,6 +64,7 @@ def installed_build(version: str | None = None) -> CudaBuild | None:
             version = importlib.metadata.version("torch")
         except importlib.metadata.PackageNotFoundError:
             return None
+    # The suffix of `2.11.0+cu126` is `cu126`.
     suffix = version.partition("+")[2]
     return next(
         (build for build in CUDA_BUILDS if build.name == (suffix or CUDA_BUILDS[0].name)), None
@@ -73,12 +74,12 @@ def installed_build(version: str | None = None) -> CudaBuild | None:
 def has_kernels(capability: Capability, architectures: Iterable[str]) -> bool:
     """Return whether torch's kernels, as `sm_75` or `compute_120`, run on a GPU of this capability.
 
-    A binary kernel runs on GPUs of the same major version that are not older; intermediate code on
-    any newer GPU.
+    A binary kernel runs on GPUs of the same major version that are not older. Intermediate code
+    runs on any GPU that is not older.
     """
     for architecture in architectures:
         kind, _, digits = architecture.partition("_")
-        # As in `sm_90a` and `sm_100f`, which are variants for one GPU or family.
+        # `sm_90a` and `sm_100f` are variants for one GPU or one family of GPUs.
         digits = digits.rstrip("af")
         compiled = (int(digits[:-1]), int(digits[-1]))
         # Intermediate code (PTX): the driver compiles it for any newer GPU.
@@ -112,6 +113,7 @@ def refuse_driver(driver: int, build: CudaBuild, capability: Capability | None =
 
 def advise_build(capability: Capability | None = None, driver: int | None = None) -> str:
     """Return which build to install for a GPU and a driver."""
+    # The newest build comes first, so it is recommended where several builds fit.
     for build in CUDA_BUILDS:
         is_fitting = capability is None or build.lowest <= capability <= build.highest
         if is_fitting and (driver is None or driver >= build.min_driver):

@@ -54,8 +54,8 @@ __all__ = ["plugin", "train_rank"]  # plugin: imported to register our classes w
 
 
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
-    """Train to the end or until a signal, which is then in `stop.agreed`. Rank 0 writes the run's
-    attempts and its record.
+    """Train to the end, or until a signal on which all ranks agree. That signal is then in
+    `stop.agreed`. Rank 0 writes the run's attempts and its record.
 
     Raises:
         LaunchError: if a different process is training this run, or if a node is bad.
@@ -66,10 +66,10 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     device = available_device(request.training.device)
     prepare_device(device)
     with contextlib.ExitStack() as stack:
-        # Registered first, so it runs last, also after an error: the processes that make batches
+        # Registered first, so it runs last, also after an error. The processes that make batches
         # ignore TERM, and this process would wait for them.
         stack.callback(compat.end_loaders)
-        # A signal may come while this rank waits for another one.
+        # A signal may come while this rank waits for a different rank.
         stack.enter_context(contextlib.suppress(StopTraining))
         with rank_error_recorded(request.folder, rank):
             require_promised_gpus(request)
@@ -111,7 +111,7 @@ class RankTraining:
             if full_path is None:
                 return
             check_node(self.group, self.device)
-            # A stop is no error of this rank. Rank 0 records it for all.
+            # Rank 0 records a stop for all ranks.
             with contextlib.suppress(StopTraining):
                 self.train_with_fairseq(full_path)
 
@@ -132,6 +132,7 @@ class RankTraining:
             resume_seconds=RESUME_SECONDS if self.rank.world_size == 1 else 0.0,
             before_write=self.require_own_attempt,
         )
+        # fairseq calls these functions on every rank, and the ranks must make the same decisions.
         compat.install_saving(
             keeper.save,
             is_due=keeper.is_due,
@@ -167,11 +168,11 @@ class RankTraining:
         with contextlib.ExitStack() as stack:
             with rank_error_recorded(self.folder, self.rank):
                 stack.enter_context(rank_lock(self.folder, self.stop))
-                # Asked only with the lock: a different job may have finished the run while this one
-                # waited.
+                # Looked up only with the lock, because a different job may have finished the run
+                # while this job waited for it.
                 is_done = self.folder.is_done()
-                # What may take minutes comes before the broadcast: the time-outs of the node check
-                # begin there.
+                # Everything that may take minutes comes before the broadcast, because the time-outs
+                # of the node check begin after it.
                 full_path = None if is_done else self._prepare_attempt()
                 self.group.broadcast_start(full_path)
             if not is_done:
@@ -215,7 +216,7 @@ class RankTraining:
         """Clean up after earlier attempts, record the start, and return the checkpoint where
         training begins.
 
-        It is '' if there is no checkpoint, and None if the training is already complete.
+        The path is '' if there is no checkpoint, and None if the training is already complete.
         """
         folder = self.folder
         folder.checkpoints_path.mkdir(parents=True, exist_ok=True)
@@ -226,7 +227,8 @@ class RankTraining:
         self.input_sha256_by_path = hash_inputs(self.request)
         full_path, self.torn_paths = newest_whole_full(folder.checkpoints_path)
         update = update_of(full_path) if full_path else 0
-        # A start without an end is closed here, before the next start, so that hours add up.
+        # An attempt that was killed has a start without an end. It is closed before the next start,
+        # so that the hours of all attempts add up.
         folder.close_lost_attempt(update=update)
         self.started = Started(
             attempt=1 + sum(isinstance(event, Started) for event in folder.events()),
@@ -239,15 +241,16 @@ class RankTraining:
             commit=self.request.commit,
             update=update,
         )
-        # Recorded even if no update is left: the record sums attempts, and this one makes it.
+        # Recorded even if no update is left, because this attempt writes the record, which sums the
+        # attempts.
         folder.append_event(self.started)
         if _is_finished(full_path, self.request):
             return None
         return str(full_path or "")
 
     def _attempt(self, full_path: str | None) -> None:
-        """Run one attempt and record its end. Without a path all updates are made: only the record
-        is missing.
+        """Run one attempt and record its end. If the path is None, all updates have been made, and
+        only the record is missing.
         """
         folder = self.folder
         try:
@@ -260,8 +263,8 @@ class RankTraining:
                     check_node(self.group, self.device)
                     self._require_same_machine()
                     self.train_with_fairseq(full_path)
-            # One time for the seconds of the record and for the event, so that they agree. What
-            # follows (reading and hashing the model) is not training.
+            # The record and the event use the same time, so that their seconds agree. Reading and
+            # hashing the model, which follow, are not part of the training.
             ended = utc_now()
             record = make_record(
                 self.request,
@@ -277,30 +280,31 @@ class RankTraining:
             )
             self._end_attempt("stopped", reason)
             return
-        # Whatever ends the attempt, also an interrupt: without an end event it would count as lost.
+        # Also an interrupt is recorded: without an end the attempt would count as lost.
         except BaseException as error:
+            # Otherwise torch's handler could raise an error while the end is being recorded.
             compat.ignore_ended_loaders()
             outcome, reason = self._classify_failure(error)
             self._end_attempt(outcome, reason[:2000])
             if outcome == "stopped" and self.rank.world_size == 1:
                 return
             raise
-        # The record comes last. Every reader takes done.json for the end of the run, and then the
-        # attempt must be closed.
+        # The record comes last. To every reader, done.json means that the run has ended, so the
+        # attempt must be closed before.
         self._end_attempt("done", "", update=record.updates, time=ended)
         write_record(record, folder.done_path)
 
     def _classify_failure(self, error: BaseException) -> tuple[AttemptOutcome, str]:
         """Return outcome and reason of an attempt that ended with an error.
 
-        If this rank only lost the connection to another rank, the cause is there. If that rank has
-        recorded an error, the attempt failed. Otherwise its process was killed, and the next
-        attempt may succeed.
+        If this rank only lost the connection to a second rank, the cause is at the second rank. If
+        the second rank has recorded an error, the attempt failed. Otherwise its process was killed,
+        and the next attempt may succeed.
         """
         if not is_peer_loss(error):
             return "failed", describe_rank_error(0, error)
-        # The rank that failed first has recorded why. This one only lost its connection.
         errors_of_others = self.folder.rank_errors()
+        # A signal to the whole job may end a process before all ranks have agreed to stop.
         if self.stop.signal_number is not None and not errors_of_others:
             return (
                 "stopped",
@@ -317,7 +321,7 @@ class RankTraining:
         # Only for its error, if the system asks for a GPU and this machine has none.
         resolve_device(self.request.training.device)
         *earlier, started = [event for event in self.folder.events() if isinstance(event, Started)]
-        # Nothing of an earlier attempt is used, so any kind of device will do.
+        # If nothing of an earlier attempt is used, any kind of device will do.
         if not started.update or not earlier:
             return
         if earlier[0].device != started.device:
@@ -325,6 +329,7 @@ class RankTraining:
                 f"{self.request.run}: began on {earlier[0].device}, this is {started.device};"
                 " resume it where it began, or start again with `aiayn train --fresh`"
             )
+        # Only a warning, since the training is still correct. Its tensors are not equal to the bit.
         if earlier[-1].threads_per_rank != started.threads_per_rank:
             logger.warning(
                 "resumed with another number of threads: from here on sums are rounded in another"
@@ -346,10 +351,10 @@ def _log_added(path: Path) -> Iterator[None]:
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
-    root.setLevel(logging.INFO)  # for fairseq's statistics, the source of progress
-    logging.getLogger("fairseq").setLevel(
-        logging.INFO
-    )  # the driver, which trains with `debug`, sets a higher level
+    # fairseq logs its statistics at INFO. The progress of a run is read from them.
+    root.setLevel(logging.INFO)
+    # The driver sets a higher level, and with the launcher `debug` it trains in its own process.
+    logging.getLogger("fairseq").setLevel(logging.INFO)
     try:
         yield
     except Exception:
@@ -369,8 +374,8 @@ def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
         return False
     if update_of(full_path) >= request.training.updates:
         return True
-    # Below the last update only early stopping ends a training. Its count is part of the task's
-    # state.
+    # Before the last update, only early stopping ends a training. Its count is in the state of the
+    # task.
     if request.training.patience_epochs is None:
         return False
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]

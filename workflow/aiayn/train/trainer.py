@@ -27,19 +27,20 @@ NORM_TOLERANCE = 1e-6  # relative, as in fairseq's own comparison
 
 
 class AiaynTrainer(Trainer):  # type: ignore[misc]
-    """fairseq's trainer, but ranks share their logs only when the logs are needed."""
+    """fairseq's trainer, except that ranks share their logs only when the logs are needed."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._unshared: list[tuple[dict[str, Any], Tensor]] = []  # own log and norm, by update
+        # This rank's log and gradient norm of each update since the last call of `share_log`.
+        self._unshared: list[tuple[dict[str, Any], Tensor]] = []
         self._is_first = True
         self._group_limits = self._find_group_limits()
 
     def _find_group_limits(self) -> GroupLimits | None:
         """Return the limits of joined batches, or None where batches are not joined.
 
-        Batch normalisation computes with each batch's own mean. fairseq's models are left as they
-        are: an LSTM wants its sentences sorted.
+        Batch normalisation computes with the mean of each batch, which joining would change.
+        fairseq's own models are excluded, because its LSTM needs sentences sorted by length.
         """
         cfg = self.cfg.model
         model = self.get_model()
@@ -57,8 +58,8 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
     def _set_seed(self) -> None:
         """Seed the random numbers of the next update, as fairseq does.
 
-        torch would also keep the seed of each update, with a stack trace, for a GPU that is used
-        later. On a CPU there is none.
+        On a CPU, fairseq's own method would let torch keep the seed of each update, with a stack
+        trace, for a GPU that may be used later.
         """
         if self.cuda:
             super()._set_seed()
@@ -76,13 +77,13 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
             samples = []
             for group in groups:
                 samples.append(self.task.join_batches([batches[index] for index in group]))
-            # For the record: dropout depends on the groups, so it states how many there were.
+            # For the training's record, because dropout depends on how batches were joined.
             self.task.num_updates_by_groups[len(groups)] += 1
         return super().train_step(samples, raise_oom)
 
     @property
     def keeps_local_log(self) -> bool:
-        """Return whether the ranks share their logs only where the logs are needed."""
+        """Whether the ranks share their logs only when the logs are needed."""
         return self.data_parallel_world_size > 1 and self.device.type in LOCAL_LOG_DEVICES
 
     def _aggregate_logging_outputs(
@@ -101,13 +102,14 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
             return super()._aggregate_logging_outputs(
                 logging_outputs, sample_size, *others, ignore=ignore
             )
+        # `FlatGradients` sums this number together with the gradients.
         self.model.module.sample_size = sample_size
         weight = 0 if ignore else 1
         own_log = {}
         for name in logging_outputs[0]:
             own_log[name] = weight * sum(output[name] for output in logging_outputs)
-        # fairseq multiplies the gradients by the number of ranks over this sample size, that is by
-        # 1: `FlatGradients` has already divided them.
+        # fairseq multiplies the gradients by the number of ranks and divides them by this sample
+        # size. `FlatGradients` has already divided them, so the factor must be 1.
         world_size = float(self.data_parallel_world_size)
         num_failures, train_seconds = others
         return [own_log], (world_size, num_failures, train_seconds * world_size)
@@ -126,7 +128,7 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         if not self.keeps_local_log or grad_norm is None:
             return super()._reduce_and_log_stats(logging_outputs, sample_size, grad_norm)
         self._unshared.append((logging_outputs[0], grad_norm))
-        # The first update starts fairseq's clocks of words and updates a second.
+        # fairseq measures words and updates per second from the first update that is logged.
         if self._is_first or self.get_num_updates() % self.cfg.common.log_interval == 0:
             self._is_first = False
             self.share_log()
@@ -144,7 +146,7 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         if not updates:
             return
         world_size = self.data_parallel_world_size
-        # Each rank fills its own column, so that a sum over ranks shows every norm to all.
+        # Each rank fills its own column, so that after the sum every rank has all norms.
         own_norms = torch.zeros(len(updates), world_size, dtype=torch.float64)
         own_norms[:, self.data_parallel_rank] = torch.stack([norm for _, norm in updates])
         values: list[Any] = []
@@ -161,11 +163,12 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         norms, summed_numbers, summed_on_device = torch.split(
             sums.cpu(), [own_norms.numel(), len(numbers), len(on_device)]
         )
-        # Kept logs belong to the updates that have just been made, the newest last.
+        # The kept logs are of the most recent updates, the newest last.
         first_update = self.get_num_updates() - len(updates) + 1
         _require_equal_norms(norms.view_as(own_norms), first_update, self.get_num_updates())
         next_number, next_on_device = iter(summed_numbers.tolist()), iter(summed_on_device.tolist())
-        # The task counts the tokens of training only, and a validation may have come in between.
+        # The task counts tokens only in training mode, and a validation since the updates may have
+        # left that mode.
         criterion = self.get_criterion()
         was_training = criterion.training
         criterion.train()
@@ -186,8 +189,10 @@ def _require_equal_norms(norms_UR: Tensor, first_update: int, num_updates: int) 
     Raises:
         FloatingPointError: with the first update at which the norms differ, and each rank's norm.
     """
+    # Relative to rank 0's norm. The small summand is for a norm of 0.
     errors_U = (norms_UR - norms_UR[:, :1]).abs().amax(dim=1) / (norms_UR[:, 0] + 1e-6)
     for index, error in enumerate(errors_U.tolist()):
+        # The test is `<`, and not its opposite, so that a NaN counts as a difference.
         if error < NORM_TOLERANCE:
             continue
         norms = ", ".join(f"rank {rank} {norm:.8g}" for rank, norm in enumerate(norms_UR[index]))

@@ -30,7 +30,7 @@ def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
     update.
 
     Raises:
-        LaunchError: if one does not exist.
+        LaunchError: if an input file does not exist.
     """
     path = Path(request.binarized_path)
     if not path.is_file():
@@ -49,8 +49,8 @@ def make_record(
     until: str,
     sha256_by_path: dict[PurePath, str],
 ) -> TrainRecord:
-    """Make the record of a training. `started` is the start of its newest attempt, `until` its end
-    (UTC).
+    """Make the record of a training. `started` is the start of its newest attempt. `until` is the
+    end of that attempt (UTC).
 
     Raises:
         CheckpointError: if its last checkpoints do not exist.
@@ -62,14 +62,15 @@ def make_record(
         raise CheckpointError(
             f"{folder}: trained, but its last checkpoints are gone; start again with `--fresh`"
         )
-    # What only the task knows, such as target tokens, is in the state that it saves.
+    # The number of target tokens over all attempts is only in the state that the task saves.
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
-    # The digest of the record must be of bytes that were read back, not of those in memory.
+    # The digest is computed from the file, and not from the tensors in memory, so that it also
+    # covers the write.
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
     events = request.folder.events()
     seconds_of_attempts = [seconds for _, seconds in attempt_seconds(events, until=until)]
     wall_seconds, gpu_seconds = sum_seconds(events, until=until)
-    # The driver's command, not submitit's command line of this process.
+    # The record has the driver's command. The command line of this process is submitit's.
     provenance = gather_provenance(command=request.command)
     # Only a GPU has several kernels of attention to choose from.
     kernels = ""

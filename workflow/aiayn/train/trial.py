@@ -3,8 +3,8 @@
 Each training is a separate process with all steps of a real training, from the rendezvous to the
 checkpoint. First, all ranks train. Second, they train again, are stopped by TERM and resume, which
 must give the same tensors. Third, all ranks and then a single rank train without dropout, which
-must also give the same tensors. `aiayn preflight --train` submits this trial as a job, and the GPU
-tests run it.
+must give the same tensors as each other. `aiayn preflight --train` submits this trial as a job, and
+the GPU tests run it.
 """
 
 import multiprocessing
@@ -28,7 +28,8 @@ from aiayn.train.train import train_rank
 from aiayn.train.trial_result import RESULT_NAME, TrialResult
 
 SECONDS_NAME = "update_seconds.json"
-UPDATES_OF_ONE_RANK = 10  # without dropout, which depends on the number of ranks
+# Dropout depends on the number of ranks, so one rank is compared with several without dropout.
+UPDATES_OF_ONE_RANK = 10
 WITHOUT_DROPOUT = {
     "p_drop": 0.0,
     "p_drop_attention": 0.0,
@@ -45,6 +46,7 @@ def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     Raises:
         LaunchError: if a training fails, or TERM does not stop it.
     """
+    # Stopped in the middle, so that updates are left for the resumed training.
     updates = request.training.updates
     whole = _train(request, rank, "whole", {}, 0)
     stopped = _train(request, rank, "stopped", {}, updates // 2)
@@ -53,7 +55,7 @@ def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
         raise LaunchError(f"{stopped}: TERM after update {updates // 2} did not stop the training")
     _train(request, rank, "stopped", {}, 0)  # resumes
     all_ranks = _train(request, rank, "all_ranks", WITHOUT_DROPOUT, 0)
-    # From here on rank 0 works alone. The other ranks have done their part.
+    # The rest is the work of rank 0.
     if rank.rank > 0 or stop.signal_number is not None:
         return
     alone = msgspec.structs.replace(rank, world_size=1)
@@ -86,11 +88,11 @@ def _train(
         training=msgspec.structs.replace(request.training, **changes),
         num_ranks=rank.world_size,
     )
-    # Each training has its own rendezvous: a resumed one, too.
+    # Each training has a rendezvous of its own, also a training that resumes.
     own_rank = msgspec.structs.replace(rank, job=f"{rank.job}-{name}-{term_after}")
     own_request.folder.job_files_path.mkdir(parents=True, exist_ok=True)
-    # A fork costs no imports, which take most of a short training's time. A process of its own,
-    # because fairseq and CUDA keep state between trainings.
+    # A process for each training, because fairseq and CUDA keep state between trainings. A fork
+    # does not repeat the imports, which would take most of a short training's time.
     process = multiprocessing.get_context("fork").Process(
         target=_train_here, args=(own_request, own_rank, term_after)
     )
@@ -117,6 +119,7 @@ def _train_here(request: TrainingRequest, rank: Rank, term_after: int) -> None:
     original = Trainer.train_step
     seconds = list[float]()
 
+    # fairseq does not log the time of single updates, and a signal must come at a known update.
     def train_step(trainer: Any, *arguments: Any, **named: Any) -> Any:
         begin = time.perf_counter()
         logged = original(trainer, *arguments, **named)
@@ -133,7 +136,7 @@ def _train_here(request: TrainingRequest, rank: Rank, term_after: int) -> None:
 
 
 def _parameters(folder: RunFolder) -> torch.Tensor:
-    """Return all parameters of the newest full checkpoint, one after the other."""
+    """Return all parameters of the newest full checkpoint, as one vector."""
     state = load_checkpoint(folder.full_path(folder.newest_update()))["model"]
     return torch.cat([state[name].double().flatten() for name in sorted(state)])
 

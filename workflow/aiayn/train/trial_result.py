@@ -8,7 +8,9 @@ RESULT_NAME = "trial.json"  # in the folder of the trial's request
 
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a trial."""
+    """The result of a trial. `stopped_at` is the update at which TERM stopped a training. The two
+    differences are relative differences of parameters, which should be rounding at most.
+    """
 
     device: str
     num_ranks: int
