@@ -1,8 +1,9 @@
-"""The attempts of a run: the events of `attempts.jsonl` in its folder, one line each, and their
-sums.
+"""Reads and writes `attempts.jsonl`, the log of a run's attempts, and sums their seconds.
 
-The next attempt closes a start without an end: outcome `lost`, at the time of the run's last log
-line. A last line that a crash tore is ignored, then dropped.
+An attempt is one start of the training by a job. Each line is an event: an attempt has started, or
+has ended. If a start has no end, the next attempt records the end with the outcome `lost`, at the
+time of the run's last log line. If a crash cut the last line, readers ignore it and the next writer
+removes it.
 """
 
 import datetime
@@ -24,15 +25,15 @@ CODE_FOLDER_NAME = "code"  # next to the runs: copies of the code that their job
 DRIVER_LOCK_NAME = "driver.lock"  # held by the only driver that may submit for the run
 RANK_LOCK_NAME = "rank0.lock"
 LOST_REASON = "ended without a record: killed, or its machine went down"
-# What a rank prints before NCCL's watchdog aborts it. No error of Python follows.
+# What a rank prints before NCCL's watchdog aborts its process. A Python exception does not follow.
 WATCHDOG_WORDS = "Watchdog caught collective operation timeout"
 WATCHDOG_REASON = (
     "aborted by NCCL's watchdog: a reduction of all ranks took longer than 30 minutes; another rank"
     " or the network hangs, or the disk of the checkpoints: look at the ranks' logs in the run's"
     " folder `submitit`"
 )
-# stopped: it got a signal, and saved; cancelled: the user ended its job before it could save; lost:
-# it was killed.
+# `stopped`: the job got a signal and saved a checkpoint. `cancelled`: the user ended the job before
+# it could save. `lost`: the job was killed.
 AttemptOutcome = Literal["done", "failed", "stopped", "cancelled", "lost"]
 
 
@@ -69,7 +70,8 @@ class Ended(_Event, frozen=True, kw_only=True, tag="ended"):
     outcome: AttemptOutcome
     reason: str
     log_tail: list[str]
-    energy: Any = msgspec.UNSET  # of older attempts, unused
+    # Not used. Attempts of earlier versions have it, and `forbid_unknown_fields` would refuse them.
+    energy: Any = msgspec.UNSET
 
 
 Event = Started | Ended
@@ -87,8 +89,8 @@ def read_events(run_folder: Path) -> list[Event]:
 def attempt_seconds(
     events: Sequence[Event], *, until: str | None = None
 ) -> list[tuple[Started, float]]:
-    """Return each attempt with its seconds. The newest counts until `until` (UTC) while it is open,
-    or not at all.
+    """Return each attempt with its seconds. An attempt that is still open counts until `until`
+    (UTC), or 0 seconds if `until` is None.
 
     The seconds are negative if a clock was set back during the attempt.
     """
@@ -96,7 +98,7 @@ def attempt_seconds(
     # In pairs of neighbours: a recorded end follows its start directly.
     for event, following in zip(events, [*events[1:], None], strict=False):
         if isinstance(event, Started):
-            # A start that another start follows was closed nowhere: how long it ran is not known.
+            # If the next event is a start, too, the end was never recorded. The length is unknown.
             end = until if following is None else None
             if isinstance(following, Ended):
                 end = following.time
@@ -109,13 +111,14 @@ def sum_seconds(events: Sequence[Event], *, until: str | None = None) -> tuple[f
     wall_seconds = 0.0
     gpu_seconds = 0.0
     for started, seconds in attempt_seconds(events, until=until):
+        # A clock that was set back must not make the sum smaller.
         wall_seconds += max(0.0, seconds)
         gpu_seconds += max(0.0, seconds) * started.num_gpus
     return wall_seconds, gpu_seconds
 
 
 def seconds_between(begin: str, end: str) -> float:
-    """Return the seconds from one ISO 8601 time to another."""
+    """Return the seconds from `begin` to `end`, both in ISO 8601."""
     return (
         datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)
     ).total_seconds()
@@ -131,6 +134,7 @@ def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_V
     """
     if not exists(path):
         return []
+    # After the last LF there is nothing, or a line that a crash cut.
     *whole_lines, _ = read_bytes(path).split(b"\n")
     values = []
     for number, line in enumerate(whole_lines, start=1):
@@ -151,7 +155,7 @@ def append_json_line(path: Path, value: object) -> None:
         lines.seek(0)
         text = lines.read()
         if text and not text.endswith(b"\n"):
-            # A crash tore this line. Appended to it, the next event would be lost as well.
+            # A crash cut this line. If the new event were appended to it, both would be unreadable.
             lines.truncate(text.rfind(b"\n") + 1)
         lines.write(msgspec.json.encode(value) + b"\n")
         lines.flush()

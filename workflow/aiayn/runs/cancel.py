@@ -54,6 +54,7 @@ class _Cancellation:
         status, queue = self._status, self._queue
         # Ending a run that another machine may be training is left to a person.
         if status.state == "unknown":
+            # The message contains commands for the machine on which rank 0 may still run.
             is_open = self._folder.open_attempt() is not None
             how = f"; if rank 0 is running, {self._how_to_end()}" if is_open else ""
             raise StateError(
@@ -65,15 +66,18 @@ class _Cancellation:
             reason = f", {status.reason}" if status.reason else ""
             raise StateError(f"{self._run}: nothing to end: the run is {status.state}{reason}")
         is_in_queue = queue is not None and self._has_own_jobs(queue)
-        # The queue first, because it would start the job again. Then rank 0, if it still runs.
+        # The queue comes first, because it would start the job again. Rank 0 gets a signal of its
+        # own only if it is still running afterwards.
         if queue is not None and is_in_queue:
             queue.cancel(self._run)
+            # None is not an empty list: a queue that does not answer may still have the job.
             self._wait(lambda: self._alive_jobs(queue) == [], QUEUE_POLL_SECONDS)
-        # A controller may forget a job whose rank 0 is running.
+        # Slurm's controller may have forgotten a job, while rank 0 is still running.
         if queue is None or not _comes_true(
             self._is_unlocked, SECONDS_TO_FREE_A_LOCK, POLL_SECONDS
         ):
             self._terminate()
+        # There was no job, and no process holds the lock: the run waits for its driver.
         elif not is_in_queue:
             reason = status.reason or "has no job in the queue at present"
             raise StateError(f"{self._run}: {reason}; nothing was done, repeat the command")
@@ -98,7 +102,7 @@ class _Cancellation:
         )
 
     def _alive_jobs(self, queue: JobQueue) -> list[QueuedJob] | None:
-        """Return the alive jobs of the run's name, None if the queue does not answer."""
+        """Return the alive jobs with the run's name, or None if the queue does not answer."""
         try:
             return [job for job in queue.find(self._run) if job.is_alive]
         except QueueError:
@@ -134,9 +138,10 @@ class _Cancellation:
         return not is_held(self._folder.lock_path)
 
     def _terminate(self) -> None:
-        """Send TERM to rank 0 on this machine, which saves and ends all ranks, and wait until it
-        has ended.
+        """Send TERM to rank 0 on this machine, and wait until it has ended. Rank 0 then saves, and
+        all ranks stop with it.
         """
+        # A signal reaches only processes of this machine.
         if self._status.host != platform.node():
             queue_words = (
                 f"{self._queue.queue_command} does not know of its job, but rank 0 is running: "
@@ -144,12 +149,15 @@ class _Cancellation:
                 else ""
             )
             raise StateError(f"{self._run}: {queue_words}{self._how_to_end()}")
+        # The lock file keeps the number of a process that has ended, and an unrelated process may
+        # have this number now. So it counts only while the lock is held.
         process = None if self._is_unlocked() else self._folder.rank_zero_process()
         if process is None:
             reason = "rank 0 has only just begun; nothing was done, repeat the command"
             if self._is_unlocked():
                 reason = "no job yet: its driver is about to submit it; end the driver with Ctrl-C"
             raise StateError(f"{self._run}: {reason}")
+        # Rank 0 may have ended by itself in the meantime.
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
         self._wait(self._is_unlocked, POLL_SECONDS)

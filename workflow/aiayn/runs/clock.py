@@ -14,9 +14,11 @@ class Clock:
         return time.monotonic()
 
     def pause(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
-        """Wait; `check` is called before, every STEP_SECONDS, and after, and may raise to end the
-        pause.
+        """Wait. `check` is called before, every STEP_SECONDS, and after. It may raise an error to
+        end the pause.
         """
+        # In short steps: `time.sleep` continues after a signal handler has returned (PEP 475), and
+        # `check` sees what the handler noted.
         deadline = self.now() + seconds
         check()
         while (left := deadline - self.now()) > 0:

@@ -1,5 +1,5 @@
-"""Finds a run by its name, with what it needs to translate: below a results folder, or among the
-shipped models.
+"""Finds a finished run by its name, in a results folder or among the shipped models, with all files
+that translating needs.
 """
 
 import logging
@@ -62,29 +62,32 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         RecordError: if no run or several runs match. The message lists the candidates.
         CheckpointError: if a shipped model lacks a file.
     """
+    # By time, so that the last key of `trained` is the newest run.
     paths = sorted(glob(results_folder, "*/train/*/*/seed*.json"), key=modified_seconds)
     trained = {}
     for path in paths:
         train = read_record(path, TrainRecord)
         trained[train.run] = path, train
-    # Models of packs count as runs that finished elsewhere.
+    # A pack (the shipped results of a scale) may contain models. The pattern is the path of a model
+    # with wildcards, built by the same function.
     shipped_paths = SHIPPED_FOLDER.glob(str(model_folder(Path(), "*", "*") / EXPORT_RECORD_NAME))
     shipped = {path.parent.name: path.parent for path in shipped_paths}
     name = next(reversed(trained), "the newest") if run is None else run
     if run is None and not trained and len(shipped) == 1:
         name = next(iter(shipped))
         logger.info(f"{results_folder}: no finished run yet: this is the shipped model {name}")
-    # A shipped model is looked up only if no run of one's own has the name.
+    # The user's own runs come first. A shipped model may have the same name.
     candidates = trained if meant_runs(name, trained) else [*trained, *shipped]
     name = match_run(name, candidates, location=str(results_folder), unknown="is no finished run")
     if name not in trained:
         return _read_shipped(shipped[name], average)
     train_path, train = trained[name]
     scale = train_path.relative_to(results_folder).parts[0]
-    # Averages of a run are next to each other: any of them leads to the folder.
+    # All averages of a run are in one folder, so `last1` stands for any of them.
     folder = average_record(
         results_folder, scale, train.corpus, train.system, train.seed, "last1"
     ).parent
+    # By number: as text, last20 would come before last5.
     averages = sorted((path.stem for path in glob(folder, "last*.json")), key=num_averaged)
     if not averages or (average is not None and average not in averages):
         raise RecordError(
@@ -92,6 +95,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
             " average`"
         )
     segment_path = corpus_record(results_folder, scale, "segment", train.corpus)
+    # A corpus that was published already segmented has no record of segment.
     segmented = read_record(segment_path, SegmentedText) if exists(segment_path) else None
     checkpoint = read_record(folder / f"{average or averages[-1]}.json", CheckpointRecord)
     return FinishedRun(
@@ -102,7 +106,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         ),
         segmented=segmented,
         decoding=read_system(train.system, scale).decoding,
-        # The averaged checkpoint may be of an earlier training, if it was not made again yet.
+        # After a new training the average may still be the average of the earlier run.
         training=read_trained(train) if train.run == checkpoint.run else None,
     )
 
@@ -118,6 +122,7 @@ def _read_shipped(folder: Path, average: str | None) -> FinishedRun:
     path_by_language = {
         language: folder / name for language, name in record.subword_file_by_language.items()
     }
+    # Only a corpus in plain text needs subword models.
     languages = (record.source_language, record.target_language) if record.subword_method else ()
     for name in (
         *(
@@ -134,8 +139,8 @@ def _read_shipped(folder: Path, average: str | None) -> FinishedRun:
     corpus = record.run.partition("-")[0]
     return FinishedRun(
         scale=folder.parents[1].name,
-        # A shipped model has no records of stages. Its own record fills the fields that readers
-        # use.
+        # The records of the stages are not shipped. They are rebuilt from the model's own record,
+        # with the fields that translating reads.
         checkpoint=CheckpointRecord(
             provenance=record.provenance,
             run=record.run,

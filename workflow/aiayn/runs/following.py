@@ -8,7 +8,8 @@ from aiayn.runs.attempts import AttemptOutcome
 from aiayn.runs.queue import Ending
 
 MAX_JOBS_WITHOUT_PROGRESS = 3
-TIME_LIMIT_SIGNAL = "SIGUSR2"  # which a job asks of Slurm some minutes before its time limit
+# Slurm sends it some minutes before the time limit, as the submitted file requests.
+TIME_LIMIT_SIGNAL = "SIGUSR2"
 Following = Literal["job", "failed", "interrupted", "cancelled", "stopped", "no progress"]
 
 
@@ -44,16 +45,18 @@ def what_follows(job: EndedJob) -> Following:
     """
     if job.has_error or job.outcome == "failed":
         return "failed"
-    # The driver passed its signal on, so however the job ended, that is why.
+    # The driver has passed its own signal on. This is the reason, whatever the queue says.
     if job.is_driver_interrupted:
         return "interrupted"
     if job.ending == "cancelled":
         return "cancelled"
     if job.outcome == "stopped":
+        # A stop at the time limit, or one that the queue explains (such as a preemption), was not
+        # requested by the user.
         is_known_end = job.ending != "unknown" or job.signal == TIME_LIMIT_SIGNAL
         if not (job.is_remote and is_known_end):
             return "stopped"
-    # What the job lacked, the next one would lack as well.
+    # If the queue says what the job lacked (memory), the next job would lack it, too.
     if job.num_without_progress >= (1 if job.lacked_something else MAX_JOBS_WITHOUT_PROGRESS):
         return "no progress"
     return "job"

@@ -1,5 +1,8 @@
-"""Takes and inspects locks on files. Inspecting does not take the lock, so it never makes a process
-fail that takes the lock at this moment.
+"""Takes and inspects locks on files. Inspecting a lock does not take it, so a process that takes
+the lock at the same moment succeeds.
+
+The locks are POSIX record locks (`fcntl`), which NFS shares between machines. The system frees them
+when their process ends.
 """
 
 import errno
@@ -12,12 +15,10 @@ from pathlib import Path
 from typing import IO
 
 logger = logging.getLogger(__name__)
-_NO_LOCKS = (
-    errno.ENOLCK,
-    errno.ENOSYS,
-    errno.EOPNOTSUPP,
-)  # an NFS without lockd; a Lustre without `flock`
-_TAKEN = (errno.EACCES, errno.EAGAIN)  # by another process
+# The answers of a file system without locks: NFS without lockd, Lustre mounted without `flock`.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+# A different process holds the lock. POSIX allows either answer.
+_TAKEN = (errno.EACCES, errno.EAGAIN)
 _RELEASED = "released"  # what a lock file contains at the end, in place of a host
 _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
@@ -25,6 +26,8 @@ _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 def is_held(path: Path) -> bool | None:
     """Return whether a different process holds a lock, or None on a file system without locks. A
     missing file is not held.
+
+    The holder itself must not call this: closing the file would release its lock (POSIX).
     """
     try:
         lock = path.open("rb")
@@ -32,14 +35,15 @@ def is_held(path: Path) -> bool | None:
         return False
     with lock:
         try:
-            # Asking who holds the lock does not take it: a test by taking would keep rank 0 from
-            # starting.
+            # The query F_GETLK does not take the lock. A test that takes it would make rank 0 fail
+            # if rank 0 started at this moment. Start 0 and length 0 mean the whole file.
             flock = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
             kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, flock))
         except OSError as error:
             if error.errno in _NO_LOCKS:
                 return None
             raise
+    # The kernel has set the type to F_UNLCK if the lock could be taken.
     return bool(kind != fcntl.F_UNLCK)
 
 
@@ -64,11 +68,11 @@ def take_lock(lock: IO[str], otherwise: str) -> bool | None:
 
 
 class LockFile:
-    """A lock where the file system has none: the newest of the files `<lock>.<number>` is valid.
+    """A lock for file systems without locks: the newest of the files `<lock>.<number>` is valid.
 
     A process takes the lock by creating the next file exclusively, so that one of several succeeds.
-    The file contains the host of the process, and also `released` after the process has ended
-    normally. If `released` is missing, the heartbeat shows whether the process is alive. The newest
+    The file contains the host of the process, and `released` instead after the process has ended
+    normally. If it contains a host, the heartbeat shows whether the process is alive. The newest
     file is never removed, because two processes could then create the same number.
     """
 
@@ -78,12 +82,15 @@ class LockFile:
         self._number = max(numbers, default=0)
 
     def holder(self) -> str:
-        """Return the host of the newest file, '' if its process ended in order, or none exists."""
+        """Return the host in the newest file. Return '' if its process has released it, or if there
+        are no files.
+        """
         try:
             text = self._path(self._number).read_text(encoding="utf-8")
         except FileNotFoundError:
             return ""
-        return "" if text == _RELEASED else text or "an unknown host"  # not yet written
+        # An empty file is a file that its process has created and not written yet.
+        return "" if text == _RELEASED else text or "an unknown host"
 
     def take(self) -> bool:
         """Create the next file. Return False if a different process was faster."""
@@ -94,7 +101,7 @@ class LockFile:
                 file.write(platform.node())
         except FileExistsError:
             return False
-        # Others may have come and gone while this process slept.
+        # Since `_number` was read, others may have taken higher numbers and removed this one.
         if any(int(path.suffix[1:]) > number for path in self._paths()):
             self._path(number).unlink()
             return False
@@ -112,7 +119,7 @@ class LockFile:
         return self._lock_path.with_name(f"{self._lock_path.name}.{number}")
 
     def _paths(self) -> list[Path]:
-        """List all lock files. A listed folder is read again where a file system caches names."""
+        """List all lock files, from the folder itself: a network file system may cache names."""
         prefix = f"{self._lock_path.name}."
         names = [name for name in os.listdir(self._lock_path.parent) if name.startswith(prefix)]
         return [

@@ -1,5 +1,5 @@
-"""Reads a training's log: its progress, from the settings at its beginning and the statistics at
-its end, and its validations.
+"""Reads fairseq's log of a training: the total number of updates from the settings at its
+beginning, the progress from its end, and all validations.
 """
 
 import contextlib
@@ -18,17 +18,17 @@ from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked
 HEAD_BYTES = 64 * 1024
 NUM_TAIL_LINES = 400
 _BLOCK_BYTES = 1 << 16
+# In fairseq's settings: `'optimization': {'_name': None, 'max_epoch': 0, 'max_update': 8000, ...`
 _MAX_UPDATE = re.compile(rb"'max_update': (\d+)")
-_ATTEMPT_BEGINS = (  # fairseq prints all its settings first
-    "| INFO | fairseq_cli.train | {'_name': None"
-)
+# fairseq prints all its settings, as a Python dict, at the beginning of each attempt.
+_ATTEMPT_BEGINS = "| INFO | fairseq_cli.train | {'_name': None"
 
 
 class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of the newest attempt, from the end of a log.
 
-    `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and the speeds, without
-    pauses for validation, are from the newest statistics; all are None before the first statistics
+    `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and the speeds (without
+    pauses for validation) are from the newest statistics. They are None before the first statistics
     of this attempt. `modified` is when the log last grew (UTC).
     """
 
@@ -51,6 +51,7 @@ def read_max_update(path: Path) -> int | None:
     """Return the number of updates in fairseq's settings, None before its first line."""
     try:
         with path.open("rb") as log:
+            # The settings are at the beginning of the file. A long log is not read as a whole.
             match = _MAX_UPDATE.search(log.read(HEAD_BYTES))
     except FileNotFoundError:
         return None
@@ -76,7 +77,9 @@ def last_lines(path: Path, num_lines: int) -> list[str]:
     except FileNotFoundError:
         return []
     lines = b"".join(blocks).decode("utf-8", errors="replace").split("\n")
-    newest = lines[-num_lines - 1 :]  # the first of the others may lack its beginning
+    # The first line may lack its beginning, because a block may begin inside it. One more line than
+    # requested is taken, because the text after the last LF is usually empty.
+    newest = lines[-num_lines - 1 :]
     return [line for line in newest if line][-num_lines:]
 
 
@@ -91,12 +94,14 @@ def read_log_tail(path: Path) -> LogTail | None:
 
 
 def _newest_statistics(lines: list[str]) -> dict[str, Any]:
-    # Statistics above the newest settings are those of an earlier attempt.
+    # A line of statistics: `2026-01-01 12:00:00 | INFO | train_inner | {"epoch": 1, "loss": "5.1",
+    # "num_updates": "100", ...}`. fairseq writes most numbers as text. Statistics above the newest
+    # settings are from an earlier attempt.
     for text in reversed(lines):
         if _ATTEMPT_BEGINS in text:
             break
         _, is_marked, statistics = text.partition("| train_inner | ")
-        # The last line may be torn.
+        # The last line may be incomplete, because fairseq is still writing it.
         with contextlib.suppress(ValueError, KeyError, TypeError):
             values = json.loads(statistics) if is_marked else {}
             return {
@@ -109,8 +114,8 @@ def _newest_statistics(lines: list[str]) -> dict[str, Any]:
 
 
 def read_validations(log_path: Path) -> dict[int, float]:
-    """Return bits a subword on the dev set by update, in rising order, from a JSON log, plain or
-    packed, or empty without.
+    """Return the loss on the dev set, in bits per subword, by update in rising order. The log may
+    be compressed. Without a log the result is empty.
 
     fairseq measures it some twenty times in a training, without dropout or label smoothing. If a
     resumed training repeated updates, the later measurement counts. Torn lines and values that are
@@ -120,7 +125,7 @@ def read_validations(log_path: Path) -> dict[int, float]:
 
 
 def read_training_bits(log_path: Path) -> dict[int, float]:
-    """Return bits a subword on training batches by update, as `read_validations`.
+    """Return the loss on training batches, in bits per subword, by update, as `read_validations`.
 
     Each value is the mean over the updates since the value before it, with dropout and without
     label smoothing.

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from aiayn.errors import RecordError
 from aiayn.spec.sheet import TrainingKey
 
-# As `aiayn.spec.system.run_name` makes them: corpus, system, seed, 8 digits of the digest of what
-# decides the tensors.
+# As `aiayn.spec.system.run_name` makes them: `demo_en_de-base-seed1-0a1b2c3d`. The last part is
+# from the digest of everything that decides the tensors.
 _RUN_NAME = re.compile(r"(?P<corpus>[^-]+)-(?P<system>.+)-seed(?P<seed>\d+)-[0-9a-f]{8}")
 _ENDS_IN_SEED = re.compile(r"-seed\d+$")
 
@@ -21,19 +21,20 @@ def training_of(run: str) -> TrainingKey | None:
 
 
 def meant_runs(run: str, names: Iterable[str]) -> list[str]:
-    """Return the names that equal `run` or begin with it. If `run` ends in a seed, the seed must be
-    equal: `-seed1` does not match a run of seed 10.
+    """Return the run names that are equal to `run`, or begin with it. If `run` ends in a seed, the
+    seed must be equal: `-seed1` does not match a run of seed 10.
     """
     sorted_names = sorted(names)
     # A name that ends in its seed is complete except for the digest, which follows a `-`.
     beginning = f"{run}-" if _ENDS_IN_SEED.search(run) else run
+    # A whole name counts, even if longer names begin with it.
     return [name for name in sorted_names if name == run] or [
         name for name in sorted_names if name.startswith(beginning)
     ]
 
 
 def match_run(run: str, names: Iterable[str], *, location: str, unknown: str) -> str:
-    """Return the only name that `run` equals or begins (see `meant_runs`).
+    """Return the only run name that is equal to `run` or begins with it (see `meant_runs`).
 
     Error messages contain the folder `location`. `unknown` is the message if no run has the name.
 

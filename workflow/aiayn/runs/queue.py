@@ -30,10 +30,11 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job as its queue shows it: it waits, runs or has ended. An ended job is shown for some
     minutes.
 
-    `reason` is why it waits or does not simply run; `ending` how it ended. `words` are the queue's
-    own for its state. A job that `is_stuck` waits for a person, and `advice` says what the user can
-    do for a job that may wait for ever. `node` is empty while it waits. `time_left` is as the queue
-    prints it. `script` is the path of the submitted file.
+    `reason` says why the job waits, or what keeps it from running normally. `ending` says how it
+    ended. `words` is its state in the words of the queue. A job that `is_stuck` waits until a
+    person releases it. `advice` says what the user can do for a job that may wait for ever. `node`
+    is empty while it waits. `time_left` is as the queue prints it. `script` is the path of the
+    submitted file.
     """
 
     job: str
@@ -57,6 +58,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         """
         # Slurm may print either form if a part of the path is a link.
         folders = (run_folder.absolute() / JOB_FILES_NAME, run_folder.resolve() / JOB_FILES_NAME)
+        # A queue may not show the path of the file. Then the name alone decides.
         return self.name == run_folder.name and (
             not self.script.startswith("/") or Path(self.script).parent in folders
         )
@@ -68,8 +70,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobQueue(Protocol):
-    """What runs need of a queue. Messages use `title`, the name of the queue, and `queue_command`,
-    the command that lists it.
+    """A queue as the functions for runs use it. Messages use `title`, the name of the queue, and
+    `queue_command`, the command that lists its jobs.
     """
 
     title: str
@@ -80,8 +82,8 @@ class JobQueue(Protocol):
         ...
 
     def find(self, name: str | None = None) -> list[QueuedJob]:
-        """Return this user's jobs of a name, or all of them, oldest first, ended ones too while
-        they are shown.
+        """Return this user's jobs with a name, or all jobs, oldest first. Ended jobs are included
+        as long as the queue lists them.
 
         Raises:
             QueueError: if the queue does not answer. Whether a job is alive is then unknown.
@@ -101,6 +103,6 @@ class JobQueue(Protocol):
         ...
 
 
-Queues = Mapping[
-    str, JobQueue
-]  # by the launcher that submits jobs to it. A launcher without a queue starts jobs here
+# The key is the launcher that submits jobs to the queue. Launchers that are not in it start
+# processes on this machine.
+Queues = Mapping[str, JobQueue]

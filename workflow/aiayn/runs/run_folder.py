@@ -5,9 +5,11 @@ its own file.
 `jobs.jsonl` by the driver that holds the driver's lock. Both are append-only. The rules do not
 declare these files as outputs, because Snakemake deletes the outputs of a failed rule. `rank0.lock`
 is held by rank 0 while it is running, contains its process number and is touched every
-HEARTBEAT_SECONDS. `done.json` is the record that ends the training. A job that failed in an import
-leaves only its output. When a rank's process ends, the others only see a closed connection. So a
-rank records its error before it ends, in `rank5.error`. A rank without such a file was killed.
+HEARTBEAT_SECONDS. `done.json` is the record of the finished training.
+
+When a rank's process ends, the others only see a closed connection. So a rank records its error
+before it ends, in `rank5.error`. A rank without such a file was killed. A job that failed in an
+import leaves only its output.
 """
 
 import datetime
@@ -60,9 +62,9 @@ _ERROR_PATTERN = "rank*.error"
 class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job as it was submitted at `time` (UTC) by a driver on `host`, to resume from `update`.
 
-    `code_folder` holds the copy of the code that the job runs, '' for the launcher debug. It and
-    `commit` are '' if the driver was killed before it recorded the job, which the next found in the
-    queue.
+    `code_folder` contains the copy of the code that the job runs. It is '' for the launcher debug.
+    Both `code_folder` and `commit` are '' if the driver was killed before it recorded the job. The
+    next driver then found the job in the queue.
     """
 
     time: str
@@ -109,7 +111,7 @@ class RunFolder:
 
         The next attempt resumes there.
         """
-        # Names sort by update. Torn files have a different suffix.
+        # Names sort by update. A file that is still being written has a different suffix.
         paths = list_checkpoints(self.checkpoints_path, "full")
         return update_of(paths[-1]) if paths else 0
 
@@ -182,9 +184,10 @@ class RunFolder:
             last_written = datetime.datetime.fromtimestamp(
                 self.log_path.stat().st_mtime, datetime.UTC
             )
-            # The log may be older than the start: an attempt that died before its first line.
+            # The log may be older than the start, if the attempt ended before it wrote a line.
             time = max(time, last_written.isoformat(timespec="seconds"))
-        # An abort of NCCL leaves no exception of Python: only the ranks' own output has it.
+        # An abort by NCCL does not raise an exception in Python. Only the output of the ranks shows
+        # it.
         reason = WATCHDOG_REASON if self._was_aborted(started.job) else LOST_REASON
         self.end_attempt(update=update, outcome="lost", reason=reason, time=time)
 
@@ -192,6 +195,7 @@ class RunFolder:
         """Return whether NCCL's watchdog aborted a rank of a job, according to the last lines that
         each rank printed.
         """
+        # submitit's names: `1234_5_log.out` is the output of rank 5 of job 1234.
         paths = self.job_files_path.glob(f"{job}_*_log.*")
         return any(
             WATCHDOG_WORDS in line
@@ -237,7 +241,7 @@ class RunFolder:
 
     def rank_errors(self) -> list[str]:
         """Return the recorded errors of the ranks, the earliest first, without tracebacks."""
-        # The first error is the cause. Later ranks mostly report that a connection was closed.
+        # The earliest error is the cause. The other ranks mostly report a closed connection.
         paths = sorted(self.path.glob(_ERROR_PATTERN), key=lambda path: path.stat().st_mtime_ns)
         return [
             path.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
@@ -271,6 +275,8 @@ class RunFolder:
 
         `check` is called while waiting, and may raise to end the wait.
         """
+        # Only a change of the time counts. The time itself is from the clock of the file server,
+        # which may differ from the clock of this machine.
         before = self.heartbeat_ns()
         deadline = clock.now() + seconds
         while clock.now() < deadline:
@@ -298,6 +304,7 @@ class RunFolder:
             text = self.lock_path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
+        # The lock file is empty for a moment, after rank 0 has opened it.
         return int(text) if text.isdecimal() else None
 
 
@@ -313,7 +320,9 @@ def job_without_attempt(
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error in one line: the message of our own errors, type and message of others."""
+    """Return an error in one line: the message of our own errors, and type and message of any
+    other.
+    """
     return str(error) if isinstance(error, AiaynError) else f"{type(error).__name__}: {error}"
 
 

@@ -50,21 +50,22 @@ State = Literal[
     "missing",
 ]
 ALIVE_STATES: tuple[State, ...] = ("queued", "running")
-_FRESH_SECONDS = (
-    300.0  # rank 0 touches its lock much more often, but the clocks of two machines differ
-)
+# Rank 0 touches its lock every few seconds. The limit is much longer, because the clocks of two
+# machines differ.
+_FRESH_SECONDS = 300.0
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run. A value that is not known is None or ''.
 
-    `reason` says why a run waits, ended or is damaged. `update` is the last update made that is
-    known, out of `updates`. `saved_update` is the update of the newest checkpoint, where it would
-    resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). The tokens a second are
-    from the newest statistics while the run trains, and an average over the run once it is done.
-    `gpu_hours` and `wall_hours` are summed over attempts. `events` has their starts and ends.
-    `log_path` is the training's log, plain or packed. `output_path` is what a job printed that has
-    begun no attempt: its prologue or an import may have failed, which leaves nothing in the log.
+    `reason` says why a run waits, ended or is damaged. `update` is the newest update that is known,
+    of `updates` in total. `saved_update` is the update of the newest checkpoint, from which the run
+    would resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). The tokens per
+    second are from the newest statistics while the run trains, and an average over the run once it
+    is done. `gpu_hours` and `wall_hours` are sums over attempts, and `events` are the starts and
+    ends of the attempts. `log_path` is the training's log, plain or packed. `output_path` is the
+    output of a job that has not begun an attempt: its prologue or an import may have failed, which
+    the log does not show.
     """
 
     run: str
@@ -91,7 +92,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it trains, or waits for its turn."""
+        """Whether the run trains or waits for its turn."""
         return self.state in ALIVE_STATES
 
 
@@ -114,7 +115,7 @@ def list_run_folders(runs_folder: Path) -> list[Path]:
 
 
 def find_run_folder(runs_folder: Path, run: str) -> Path:
-    """Return the folder of the run whose name is `run` or begins with it.
+    """Return the folder of the run with a name that is `run` or begins with it.
 
     Raises:
         RecordError: if no run or several runs match.
@@ -124,10 +125,13 @@ def find_run_folder(runs_folder: Path, run: str) -> Path:
 
 
 def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
-    """Return the state of each run. A queue is read once, and only if it has a run's newest job."""
+    """Return the state of each run. A queue is read at most once, and only if it has the newest job
+    of a run.
+    """
     jobs_by_launcher: dict[str, list[QueuedJob] | None] = {}
     statuses = []
-    # A damaged run is a line of the table, so that the states of the others are still shown.
+    # A damaged run has a line of its own in the table. The states of the other runs are still
+    # shown.
     for path in run_folders:
         try:
             folder = RunFolder(path)
@@ -136,11 +140,12 @@ def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
             if launcher in queues and launcher not in jobs_by_launcher:
                 try:
                     jobs_by_launcher[launcher] = queues[launcher].find()
-                # None says that it was asked in vain, so that the next run does not wait for its
-                # time-out again.
+                # None: the queue did not answer. It is not asked again for the next run, which
+                # would wait for the same time-out.
                 except QueueError:
                     jobs_by_launcher[launcher] = None
             queued = jobs_by_launcher.get(launcher)
+            # None stays None, which means that the queue did not answer.
             jobs_of_run = queued and [job for job in queued if job.trains_in(path)]
             statuses.append(_status_of(folder, jobs, queues.get(launcher), jobs_of_run))
         except (AiaynError, OSError) as error:
@@ -163,9 +168,10 @@ def _status_of(
     """
     events = folder.events()
     log = read_log_tail(folder.log_path)
-    # The record outweighs everything else: it is written last.
+    # The record decides alone, because a job writes it last.
     done = read_record(folder.done_path, TrainRecord) if folder.is_done() else None
     has_driver = is_held(folder.driver_lock_path)
+    # A driver makes its lock file first, so every run has at least that file.
     if not (events or jobs or done or has_driver or folder.driver_lock_path.exists()):
         raise RecordError(
             f"{folder}: no attempt and no job in it; if this is not a run, move the folder out of"
@@ -181,9 +187,10 @@ def _status_of(
     )
     state: State
     state, reason = ("done", "") if done else judge_state(evidence)
-    # A run that has ended counts until its last sign of life, not until now.
+    # The last attempt counts until now if it is running, otherwise until its last activity.
     until = evidence.now if state == "running" else evidence.last_activity
-    # An attempt that has just begun may be younger than every sign of life of the attempt before.
+    # The last activity may be older than an attempt that has just begun. Its seconds must not be
+    # negative.
     last_began = max((event.time for event in events if isinstance(event, Started)), default="")
     wall_seconds, gpu_seconds = sum_seconds(events, until=max(until, last_began) if until else None)
     saved = folder.newest_update()
@@ -213,13 +220,15 @@ def _place(evidence: "Evidence", state: State) -> dict[str, Any]:
     """Return job and host: from the queue if the queue has an alive job of the run, otherwise from
     the run's files.
     """
+    # If the run is running, a job that waits in the queue is not the job that runs it.
     alive = [
         job for job in evidence.queued or [] if job.is_alive and (job.node or state != "running")
-    ]  # else not running
+    ]
     if alive:
         shown = next((job for job in alive if job.node), alive[0])
         return {"job": shown.job, "host": shown.node, "time_left": shown.time_left}
     if starting := evidence.newer_job:
+        # The recorded host is the host of the driver. Only a job without a queue runs there.
         return {"job": starting.job, "host": "" if evidence.queue_command else starting.host}
     newest = next(
         (event for event in reversed(evidence.events) if isinstance(event, Started)), None
@@ -235,7 +244,7 @@ def _progress(
     log: LogTail | None,
     done: TrainRecord | None,
 ) -> dict[str, Any]:
-    """Return its update, its speed, and the seconds that remain."""
+    """Return the run's update, its tokens per second, and the seconds that remain."""
     if done is not None:
         # A record that was made under a wrong clock may have no seconds.
         speed = done.tokens / done.wall_seconds if done.wall_seconds else None
@@ -244,10 +253,11 @@ def _progress(
     # A log begins with fairseq's settings, so this needs no config of the scale.
     updates = read_max_update(folder.log_path)
     progress: dict[str, Any] = {
+        # An event has the update of its time. A checkpoint may have been saved since.
         "update": saved if last is None else max(last.update, saved),
         "updates": updates,
     }
-    # Until fairseq has begun this attempt, the log ends with lines of the attempt before.
+    # Before fairseq has begun this attempt, the log ends with lines of the attempt before.
     if (
         log is None
         or state != "running"
@@ -255,7 +265,7 @@ def _progress(
         or log.modified < last.time
     ):
         return progress
-    # An update below the attempt's start is of the attempt before.
+    # Statistics with an update below the start of this attempt are from the attempt before.
     if log.update is None or log.update < last.update:
         return progress
     progress |= {"update": log.update, "target_tokens_per_second": log.target_tokens_per_second}
@@ -268,9 +278,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run that is not done: its own files, its locks, and the queue that has its
     newest job.
 
-    `queue_command` is the command that lists that queue, '' where no queue has the job. `queued`
-    are the jobs of the run's name, oldest first, None if the queue did not answer. `has_rank` and
-    `has_driver`: a process holds rank 0's lock, the driver's. `last_activity` is when rank 0 last
+    `queue_command` is the command that lists that queue, '' if no queue has the job. `queued` are
+    the jobs with the run's name, oldest first, or None if the queue did not answer. `has_rank` says
+    whether a process holds rank 0's lock, and `has_driver` whether a process holds the driver's
+    lock. `host` and `now` are this machine and its time. `last_activity` is when rank 0 last
     touched its lock or wrote to its log (UTC, by the file system's clock). `has_locks` is False on
     a file system without locks, where no lock seems to be held. `rank_error` is the error of a rank
     of the newest job. `is_beating` says whether rank 0 touched its lock while the driver watched,
@@ -321,6 +332,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         if (
             not isinstance(last, Started)
             or self.is_beating is not None
+            # On this machine the lock is seen, so it answers the question.
             or (last.host == self.host and self.has_locks)
             or self.last_activity is None
         ):
@@ -343,9 +355,10 @@ def gather_evidence(
     has_driver: bool,
 ) -> Evidence:
     """Return what is known of a run that is not done, from its files, its locks and its queue."""
-    # None on a file system without locks. Then only heartbeats and events can tell.
+    # None on a file system without locks. Then only the heartbeat and the events show whether rank
+    # 0 is running.
     has_rank = is_held(folder.lock_path)
-    # Both are times of the file system, whose clock need not be that of this machine.
+    # Both are times of the file system. Its clock may differ from the clock of this machine.
     signs = []
     log = read_log_tail(folder.log_path)
     if log is not None:
@@ -382,13 +395,14 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
     job = evidence.jobs[-1].job if evidence.jobs else ""
     last = evidence.events[-1] if evidence.events else None
     is_silent, is_new = evidence.queued is None, evidence.newer_job is not None
-    # A job of the queue outweighs files and locks, which may be those of an earlier job.
+    # A job of the queue outweighs files and locks, which may be from an earlier job.
     alive = [queued for queued in evidence.queued or [] if queued.is_alive]
     if alive:
         return _judge_alive(
             evidence, next((queued for queued in alive if queued.state == "running"), alive[0])
         )
-    rules: list[tuple[bool, State, str]] = []  # the first that holds
+    # The first rule that holds decides.
+    rules: list[tuple[bool, State, str]] = []
     if not queue_command:
         rules = [
             (evidence.is_training, "running", ""),
@@ -396,7 +410,8 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
             (evidence.unseen != "", "unknown", evidence.unseen),
         ]
     elif evidence.is_training:
-        # The controller may have lost the job, or does not answer: a heartbeat proves more.
+        # The controller may have lost the job, or may not answer. A heartbeat or lock is better
+        # evidence than the queue.
         rules = [
             (
                 True,
@@ -404,14 +419,15 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
                 f"{queue_command} does not {'answer' if is_silent else 'know of its job'}",
             )
         ]
-    elif not (
-        evidence.has_ended and isinstance(last, Ended) and last.outcome == "failed"
-    ):  # after which no job starts
+    # After a recorded failure no job starts, so the queue cannot add anything.
+    elif not (evidence.has_ended and isinstance(last, Ended) and last.outcome == "failed"):
         # The queue shows an ended job for some minutes, which says how it ended.
         endings = [queued.ending for queued in evidence.queued or [] if queued.job == job]
         forgotten = f"{queue_command} does not know of job {job}"
         age_seconds = seconds_between(evidence.jobs[-1].time, evidence.now)
         young = f"{forgotten}, which was submitted {age_seconds:.0f} s ago"
+        # A controller that was restarted may have lost a job that it accepted some seconds before,
+        # although the job starts. So a new job that is not listed may still run.
         is_young = is_new and age_seconds <= _FRESH_SECONDS
         rules = [
             (
@@ -431,7 +447,7 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
     for holds, state, reason in rules:
         if holds:
             return state, reason
-    # A job that ended before rank 0 could begin leaves nothing in attempts.jsonl.
+    # A job that ended before rank 0 could begin does not leave an event in attempts.jsonl.
     if is_new:
         error = f"job {job}, before it began an attempt: {evidence.rank_error}"
         return (
@@ -443,7 +459,7 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
         return "lost", "its driver ended before it submitted a job"
     if isinstance(last, Ended):
         return last.outcome, last.reason
-    # With a rank's error, rank 0 was killed before it recorded its end.
+    # If a rank recorded an error, rank 0 was killed before it could record the end of the attempt.
     return ("failed", evidence.rank_error) if evidence.rank_error else ("lost", LOST_REASON)
 
 
@@ -452,7 +468,8 @@ def _judge_alive(evidence: Evidence, shown: QueuedJob) -> tuple[State, str]:
     if shown.state == "running":
         return "running", shown.reason
     reason = shown.reason + (", waits for a person" if shown.is_stuck else "")
-    if evidence.has_rank:  # of a job that the queue lost and started again, or of an earlier job
+    # A job that the queue lost and started again holds the lock, or an earlier job.
+    if evidence.has_rank:
         return (
             "running",
             f"though {evidence.queue_command} shows job {evidence.jobs[-1].job} as waiting:"

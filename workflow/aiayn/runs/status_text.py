@@ -12,6 +12,7 @@ from aiayn.terminal import entries, sections, table, wrapped
 
 INDENT = "  "
 HEADER = ("run", "state", "update", "loss", "tok/s", "ETA", "GPU-h", "try", "job", "node")
+# Numbers are aligned to the right: the columns from update to job.
 RIGHT_COLUMNS = range(2, 9)
 MAX_RUN_WIDTH, MAX_NODE_WIDTH = 36, 24
 UNKNOWN = "-"
@@ -28,6 +29,7 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
     """Return the table of all runs, and why they wait, ended or are damaged."""
     if not statuses:
         return f"{runs_folder}: no runs yet\n"
+    # groupby below joins neighbours only, so runs of one corpus must be adjacent.
     statuses = sorted(statuses, key=_order)
     rows: list[Sequence[str]] = [HEADER]
     # The corpus is most of a run's name. As a heading it leaves room for the other columns.
@@ -134,6 +136,7 @@ def _order(status: RunStatus) -> tuple[str, str, int]:
     """Return the sort key of a run. Seed 10 comes after seed 9. Names of a different form come
     last.
     """
+    # `~` sorts after all letters and digits.
     return training_of(status.run) or ("~", status.run, 0)
 
 
@@ -158,6 +161,7 @@ def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
         _number(status.loss_bits, ".2f"),
         _number(status.target_tokens_per_second, ".0f"),
         format_duration(status.eta_seconds),
+        # A training on a CPU has no GPU-hours, and a dash says so better than 0.0.
         _number(status.gpu_hours or None, ".1f"),
         str(status.num_attempts),
         status.job or UNKNOWN,
@@ -173,7 +177,7 @@ def _short_count(value: int | None) -> str:
 
 
 def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
-    """Return why runs wait or were ended, one line for all that share a reason."""
+    """Return why runs wait or have ended. Runs with the same reason share a line."""
     runs_by_reason: dict[str, list[str]] = {}
     for status in statuses:
         if status.reason:

@@ -38,7 +38,7 @@ def unrecorded_statuses(
     key_by_folder = {}
     for key in training_by_key:
         corpus, system, seed = key
-        # A training may have several runs: each change of its spec made another name.
+        # A training may have several runs: each change of its spec gives the run a new name.
         for folder in runs_folder.glob(f"{corpus}-{system}-seed{seed}-*"):
             key_by_folder[str(folder)] = key
     newest: dict[TrainingKey, RunStatus] = {}
@@ -47,10 +47,12 @@ def unrecorded_statuses(
         if key not in newest or _age_key(status) >= _age_key(newest[key]):
             newest[key] = status
     status_by_key = {}
-    # A training of the sheet that has no run is a state of its own, not an error.
+    # A training of the sheet without a run has the state `missing`, which is not an error.
     for key, training in training_by_key.items():
         status = newest.get(key, RunStatus(state="missing", run="", reason="not begun"))
         reason = status.reason
+        # `aiayn train` copies the record of a run into the results. It was killed before, or never
+        # ran here.
         if status.state == "done":
             reason = "its record is missing; run `snakemake`"
         elif status.state == "running" and not reason:
@@ -66,5 +68,5 @@ def unrecorded_statuses(
 
 
 def _age_key(status: RunStatus) -> tuple[bool, str]:
-    """Return what sorts the runs of one training: a run that is alive is the newest."""
+    """Return the sort key of the runs of one training. A run that is alive counts as the newest."""
     return status.is_alive, status.events[-1].time if status.events else ""

@@ -22,7 +22,10 @@ from aiayn.runs.status_text import format_duration
 TRAINING_RULE = "train"
 LOOK_SECONDS = 1.0
 FIRST_LINE_SECONDS = 30.0
-MAX_GAP_SECONDS = 600.0  # between lines. Before that, a tenth of the time since the start
+# The longest time between two lines. Early in a workflow the gap is shorter: a tenth of the time
+# since the start.
+MAX_GAP_SECONDS = 600.0
+# Words in Snakemake's messages about events without a name of their own.
 INTERRUPTED = "Terminating processes on user request"
 LOCKED = "Directory cannot be locked"
 # A bar of tqdm in a log: `decode:  45%|####  | 450/1000 [00:12<00:14, ...]`
@@ -43,14 +46,15 @@ class _RunningJob(msgspec.Struct, kw_only=True):
         texts = [
             f"seed {text}" if name == "seed" else text for name, text in self.wildcards.items()
         ]
+        # Corpus and system are separated by a blank, everything after them by commas.
         return ", ".join(texts).replace(", ", " ", 1)
 
 
 class WorkflowProgress:
     """Reads snakemake's log records, decides which of them a terminal shows, and shows progress.
 
-    `runs_folder` has the trainings. If `shows_all`, every record is shown, as by snakemake itself.
-    So it is before `start`.
+    `runs_folder` contains the runs of the trainings. Before `start`, and always with `shows_all`,
+    the terminal shows every record, as snakemake does.
     """
 
     def __init__(self, runs_folder: Path, *, stream: TextIO = sys.stderr) -> None:
@@ -65,14 +69,16 @@ class WorkflowProgress:
         self._ended = threading.Event()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Note what a record says of jobs, and return whether the terminal shows it.
+        """Note which jobs a record says have begun or ended, and return whether the terminal shows
+        it.
 
-        It shows warnings and errors, and how many steps are done at each tenth of them. Snakemake's
-        handler has this object among its filters, and calls it.
+        The terminal shows warnings and errors, and how many steps are done at each tenth of them.
+        Snakemake's handler has this object among its filters, and calls this method.
         """
-        # Snakemake's log records say which jobs begin and end, and how far all is.
+        # Every record is read, also the records that the terminal does not show.
         self._note(vars(record))
-        # Ctrl-C is the user's wish: what snakemake calls errors then is none, and `stop` says more.
+        # After Ctrl-C snakemake reports the jobs that it ended as errors. They are hidden, and
+        # `stop` says what was saved.
         return not self._is_interrupted and (self._shows_all or _is_for_terminal(record))
 
     def start(self, *, shows_all: bool) -> None:
@@ -80,6 +86,7 @@ class WorkflowProgress:
         too.
         """
         self._shows_all = shows_all
+        # A daemon, so that an error elsewhere does not leave snakemake waiting for this thread.
         threading.Thread(target=self._show_until_the_end, daemon=True).start()
 
     def stop(self) -> None:
@@ -93,11 +100,13 @@ class WorkflowProgress:
             self._write("interrupted; the same command resumes it\n")
 
     def look(self, now: float) -> tuple[list[str], list[int]]:
-        """Return a line for each running job and, to see whether that is news, tenths: of the
-        updates of a training, and half minutes of any other job.
+        """Return a line for each running job, and a number for each: the tenths of its updates that
+        a training has made, or the half minutes that any other job has run. Progress is news if a
+        number has changed.
         """
         lines, tenths = [], []
-        for job in list(self._job_by_number.values()):  # another thread adds and removes some
+        # A copy, because the thread that logs adds and removes jobs meanwhile.
+        for job in list(self._job_by_number.values()):
             if job.rule == TRAINING_RULE:
                 line, tenth = self._look_at_training(job, now)
             else:
@@ -115,6 +124,7 @@ class WorkflowProgress:
         tail = read_log_tail(folder.log_path) if folder else None
         updates = read_max_update(folder.log_path) if folder else None
         if tail is None or tail.update is None or not updates:
+            # -1 is less than tenth 0, so the first statistics are news.
             return f"{job.label}: starts, {format_duration(now - job.began)}", -1
         line = f"{job.label}: {tail.update} of {updates}, loss {tail.loss_bits:.1f} bits"
         return (
@@ -124,12 +134,15 @@ class WorkflowProgress:
 
     def is_due(self, now: float, tenths: list[int]) -> bool:
         """Return whether a line is due: there is news, and the last line is old enough."""
+        # The gap grows with the time since the start: 30 seconds in a demo, ten minutes in a
+        # workflow of days.
         gap = min(MAX_GAP_SECONDS, max(FIRST_LINE_SECONDS, (now - self._begin) / 10))
         return tenths != self._last_tenths and now - self._last_line >= gap
 
     def _note(self, values: dict[str, Any]) -> None:
         event = values.get("event")
         text = str(values["msg"])
+        # The rule `all` has no work of its own.
         if event == "job_info" and values["rule_name"] != "all":
             self._job_by_number[values["jobid"]] = _RunningJob(
                 rule=values["rule_name"],
@@ -139,13 +152,16 @@ class WorkflowProgress:
             )
         elif event == "progress":
             self._steps = f"{values['done']} of {values['total']} steps done"
+        # After Ctrl-C the jobs stay listed, because `stop` says what each has saved. The events
+        # call the number of a job `job_id` or `jobid`.
         elif event in ("job_finished", "job_error") and not self._is_interrupted:
             self._job_by_number.pop(int(values.get("job_id", values.get("jobid", 0))), None)
-        # Snakemake has no event for these two, only the words of its messages.
+        # Snakemake has no event for the next two cases, only the words of its messages.
         elif text.startswith(INTERRUPTED):
             self._is_interrupted = True
             self._write("interrupted: trainings save, which takes some seconds\n")
         elif LOCKED in text:
+            # `values` is the record itself, so this replaces the text that snakemake prints.
             values["msg"] = (
                 f"{Path.cwd()}: another snakemake makes the same files here; `aiayn status` shows"
                 " its trainings: wait for its end. If no snakemake is at work (its machine was"
@@ -156,7 +172,7 @@ class WorkflowProgress:
         while not self._ended.wait(LOOK_SECONDS):
             if self._is_interrupted or not self._job_by_number:
                 continue
-            # Files may vanish while they are read, and a reader of the pipe may leave.
+            # A file may vanish while it is read, and the reader of a pipe may have ended.
             with contextlib.suppress(OSError, ValueError):
                 now = time.monotonic()
                 lines, tenths = self.look(now)
@@ -171,6 +187,7 @@ class WorkflowProgress:
 
     def _run_folder(self, job: _RunningJob) -> RunFolder | None:
         """Return the newest run of a training's corpus, system and seed."""
+        # A training has several runs if its spec has changed. The newest is the run of this job.
         name = "{corpus}-{system}-seed{seed}-*".format(**job.wildcards)
         paths = sorted(self._runs_folder.glob(name), key=lambda path: path.stat().st_mtime)
         return RunFolder(paths[-1]) if paths else None
@@ -179,6 +196,8 @@ class WorkflowProgress:
 def _is_for_terminal(record: logging.LogRecord) -> bool:
     if getattr(record, "event", None) == "progress":
         num_done, num_steps = vars(record)["done"], vars(record)["total"]
+        # A line at each tenth of the steps, not after each of hundreds of steps.
         if num_done < num_steps:
             return bool(num_done * 10 // num_steps > (num_done - 1) * 10 // num_steps)
+    # Snakemake logs jobs, their reasons and commands as INFO.
     return record.levelno != logging.INFO
