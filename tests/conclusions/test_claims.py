@@ -16,16 +16,19 @@ MEASURED = CHECKOUT / "paper_tables" / "measured"
 PAGE = (CHECKOUT / "docs" / "claims.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| ([VX]-[0-9]+[a-z]?) \| .+ \| ([a-z* ]+) \| (.+) \|$", re.MULTILINE)
 FRESH = re.compile(
-    r"table `(recurrence|heads|model_readings)`, `(\w+)` minus `(\w+)`,"
-    r" expected (higher|lower|equal within 0\.05): ([^;]+)"
+    r"table `(recurrence|heads|model_readings)` compares the system `(\w+)` with `(\w+)`\."
+    r" Expected bits: (higher|lower|equal within 0\.05)\. Found: (.+?)(?:\. |$)"
 )
 SPEED = re.compile(
-    r"in CPU seconds of one thread, `(\w+)` over `base`: ([\d.]+), from ([\d.]+) to ([\d.]+) \(5 rounds"
+    r"an update of `(\w+)` takes ([\d.]+) times the CPU seconds of `base` on one thread"
+    r" \(from ([\d.]+) to ([\d.]+) in 5 rounds"
 )
-CONCLUSION = re.compile(r"table `conclusions`, `(\w+)` minus `base` in (bits|BLEU): ([^;]+)")
+CONCLUSION = re.compile(
+    r"table `conclusions` compares `(\w+)` with `base` in (bits|BLEU)\. Result: (.+?)(?:\. |$)"
+)
 FAMILY_BY_TABLE = {"recurrence": RECURRENCE, "heads": HEADS, "model_readings": MODEL_READINGS}
 NOT_ANSWERED = "not answered yet"
-OPEN_WORDS = ("what would answer it", NOT_ANSWERED, "undecided")
+OPEN_WORDS = ("An answer needs", NOT_ANSWERED, "undecided")
 
 
 def answer_on_page(expected: str, found: str) -> str:
@@ -113,9 +116,12 @@ def test_an_answer_of_a_table_is_an_answer_to_the_statement(
 def test_an_answer_that_the_page_does_not_have_is_noticed() -> None:
     answers = {("recurrence", "lstm", "base"): "higher"}
     assert wrong_answers(PAGE, {**shipped_answers(), **answers}) in (["V-25b"], [])
+    found = (
+        "table `recurrence` compares the system `lstm` with `base`. Expected bits: higher. Found:"
+    )
     page = PAGE.replace(
-        "in bits | open | table `recurrence`, `lstm` minus `base`, expected higher: not answered yet",
-        "in bits | holds | table `recurrence`, `lstm` minus `base`, expected higher: higher",
+        f"| open | {found} not answered yet",
+        f"| holds | {found} higher",
     )
     assert "V-25b" not in wrong_answers(page, {**shipped_answers(), **answers})
 
