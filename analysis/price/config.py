@@ -1,4 +1,6 @@
-"""Plans the config that a verb's flags select, on the machine that the flags select."""
+"""Reads the flags that the verbs `plan` and `preflight` share, and plans the config that they
+select, on the machine that they select.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -47,14 +49,15 @@ def plan_config(
     gpu: str | None = None,
     num_gpus: int | None = None,
 ) -> PlannedConfig:
-    """Return the plan of the config that --configfile, --config and --cluster name, or of one
-    `system` of its scale.
+    """Return the plan of the config that the flags select, or of one `system` of its scale.
 
     Raises:
-        ConfigError: if a file of it is wrong, or its machine does not have a precision.
+        ConfigError: if a file of the config is wrong, or if the machine does not support a
+            precision.
         UsageError: if a number of GPUs is given for a machine without GPUs.
     """
-    # These load scipy, and the verbs import this module for their flags.
+    # Imported here, because these modules load scipy. `aiayn help plan` imports this module for the
+    # flags only, and should answer at once.
     from analysis.price.machines import choose_machine
     from analysis.price.plan import make_plan, precisions_of
     from analysis.price.system_plan import expand_system
@@ -79,10 +82,11 @@ def plan_config(
 
 
 def choose_launcher(args: ConfigFlags, scale: ScaleSpec) -> Literal["local", "slurm"]:
-    """Return the launcher that the flags name. Without one as the help of --launcher says."""
+    """Return the launcher of --launcher, or the default that its help describes."""
     if args.launcher is not None:
         return args.launcher
-    # Who names a cluster means to train there, even at a small scale.
+    # A user who selects a cluster wants to train there, even at a small scale. `--config` has items
+    # such as `cluster=mine`.
     names_cluster = args.cluster is not None or any(
         change.partition("=")[0] == "cluster" for change in args.config
     )

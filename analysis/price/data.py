@@ -1,4 +1,6 @@
-"""Predicts the disk that a corpus takes before training, and the size of its vocabulary."""
+"""Predicts the size of a corpus before it is downloaded: bytes on disk, and entries of its
+vocabulary.
+"""
 
 import msgspec
 
@@ -9,18 +11,22 @@ from aiayn.spec.corpus import (
     ShippedSource,
 )
 
-NUM_TEXT_COPIES = 3  # raw, cleaned, and the parts of a stage at work
+NUM_TEXT_COPIES = 3  # raw, cleaned, and temporary parts while a stage runs
 TOKENS_PER_SIDE = 32  # of a pair, about WMT14's mean with end of sentence
-# A data-bin with fewer than 65,500 symbols (aiayn.data.text.binarize).
+# fairseq stores a token in 2 bytes if there are fewer than 65,500 symbols (see
+# aiayn.data.text.binarize). The index has 12 bytes for each sentence.
 BYTES_PER_TOKEN, INDEX_BYTES_PER_SIDE = 2, 12
-UNKNOWN_VOCABULARY_SIZE = 10_000  # of text that comes in pieces, before binarize has counted them
+# For text that was published as subwords: the vocabulary is known only after binarize.
+UNKNOWN_VOCABULARY_SIZE = 10_000
 
 
 class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
-    """A corpus's size. `num_pairs` is None where it is not published, and its bytes are then 0.
+    """The size of a corpus. If the number of pairs is not published, `num_pairs` is None and the
+    bytes of text and data-bin are 0.
 
-    `vocabulary_source` says what the size of either vocabulary is taken from. `bytes_by_archive`
-    has file names: corpora share archives.
+    `vocabulary_size` is the size of each of the two vocabularies, or of the joint vocabulary.
+    `vocabulary_source` says in words where it comes from. The keys of `bytes_by_archive` are file
+    names, so that an archive that two corpora share can be counted once.
     """
 
     corpus: str
@@ -42,6 +48,7 @@ def plan_corpus(corpus: CorpusSpec) -> PlannedCorpus:
         for archive in corpus.source.joined().values():
             file = archive.first_file
             bytes_by_archive[file.name] = file.num_bytes
+    # A pair is two lines, one in each language.
     num_lines = 2 * (num_pairs or 0)
     size = UNKNOWN_VOCABULARY_SIZE
     source = "assumed: its text comes in pieces, not yet counted"
@@ -61,7 +68,9 @@ def plan_corpus(corpus: CorpusSpec) -> PlannedCorpus:
 
 
 def _published_pairs(corpus: CorpusSpec) -> int | None:
-    """Return the number of training pairs, None where the corpus's file does not say."""
+    """Return the number of training pairs, or None if the corpus's file does not allow an
+    estimate.
+    """
     source = corpus.source
     if isinstance(source, ShippedSource):
         return source.num_pairs_by_split["train"]
@@ -69,6 +78,7 @@ def _published_pairs(corpus: CorpusSpec) -> int | None:
         return None
     num_pairs = 0
     for archive in source.joined().values():
-        # The published number, where there is one.
+        # The reverse of `text_bytes`: it gives the published number of lines or, without this
+        # number, an estimate from the size of the packed file.
         num_pairs += archive.text_bytes // (2 * ESTIMATED_BYTES_PER_LINE)
     return num_pairs

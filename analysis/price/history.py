@@ -1,5 +1,5 @@
-"""Predicts the hours of trainings by the formula, scaled by the times of trainings that have
-finished on the same kind of device.
+"""Predicts the hours of trainings: the result of a formula, scaled by the measured times of
+trainings that have finished on the same kind of device.
 """
 
 import statistics
@@ -14,7 +14,8 @@ from aiayn.records import TrainRecord, read_record, read_trained
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.training import Precision, TrainingSpec
 
-# The hours that a finished training took over the hours that the formula gives it, by its run.
+# By precision and run: the hours that a finished training took, divided by the hours of the formula
+# for this training.
 Ratios = Mapping[Precision, Mapping[str, float]]
 
 
@@ -24,28 +25,36 @@ def read_ratios(
     hardware: HardwareSpec,
     vocabulary_size_by_corpus: Mapping[str, int],
 ) -> Ratios:
-    """Return the ratios of all finished trainings of these corpora on any number of the machine's
-    devices.
+    """Return the ratios of all finished trainings of these corpora on the machine's kind of device.
+    The number of devices may differ.
 
     Raises:
         RecordError: if a training's record is unreadable.
     """
     ratios: dict[Precision, dict[str, float]] = {}
+    # The first `*` is the scale. Trainings of all scales count, because the formula knows their
+    # sizes.
     for path in sorted(results_folder.glob("*/train/*/*/seed*.json")):
         record = read_record(path, TrainRecord)
         training = read_trained(record)
         ran_on = record.hardware
+        # "" means CPUs, as in `Machine.gpu`. The record has the name from the driver, such as
+        # `NVIDIA H100 80GB HBM3`, and `find_name` gives `H100`.
         device = hardware.find_name(ran_on.gpu) if ran_on.num_gpus else ""
         size = vocabulary_size_by_corpus.get(record.corpus)
-        # Another device, an unknown corpus or an older spec says nothing about this plan.
+        # Skip trainings on a different kind of device, of an unknown corpus, or with a spec that
+        # this version cannot read.
         if training is None or size is None or device != machine.gpu:
             continue
+        # The formula must predict the machine on which the training ran, not the machine of the
+        # plan.
         its_machine = msgspec.structs.replace(
             machine,
             num_devices=ran_on.num_gpus or ran_on.num_ranks * ran_on.threads_per_rank,
             num_ranks=ran_on.num_ranks,
             num_nodes=1,
         )
+        # A training that stopped early, by its patience, has fewer updates than its spec.
         trained = msgspec.structs.replace(training, updates=record.updates)
         formula = predict_speed(trained, size, its_machine, system=record.system).formula
         if formula is not None:
@@ -68,7 +77,9 @@ def predict_scaled(
     ratio_by_run = ratios.get(training.precision)
     if not ratio_by_run or speed.formula is None:
         return speed
-    # The median, because one training on a busy machine would spoil a mean.
+    # The median, because a single training on a busy machine would change a mean too much.
     ratio = statistics.median(ratio_by_run.values())
+    # The measured ratio replaces the errors on published systems, so `no_hours` does not apply any
+    # more.
     expected = Hours(ratio * speed.formula.least, ratio * speed.formula.most)
     return msgspec.structs.replace(speed, expected=expected, no_hours="", runs=list(ratio_by_run))

@@ -1,4 +1,4 @@
-"""Says why a training cannot run on a machine, or would not end within the jobs that its cluster's
+"""Finds trainings that cannot run on a machine, or that need more Slurm jobs than their cluster's
 file allows.
 """
 
@@ -14,8 +14,8 @@ from aiayn.train.fairseq_args import refuse_untrainable
 
 
 class SlurmJobs(msgspec.Struct, frozen=True):
-    """The Slurm jobs of a training, in words. `advice` is '' if the cluster's file allows that many
-    jobs.
+    """The number of Slurm jobs that a training needs, also in words. `advice` is '' if the
+    cluster's file allows so many jobs.
     """
 
     number: int
@@ -24,15 +24,17 @@ class SlurmJobs(msgspec.Struct, frozen=True):
 
 
 def why_unsupported(system: SystemSpec, machine: Machine) -> str:
-    """Return why `aiayn train` would refuse a system on a machine, with the next step after a
-    semicolon, or '' if not.
+    """Return why `aiayn train` would not train a system on this machine, as `REASON; NEXT STEP`.
+    Return '' if it would.
     """
     training = system.training
+    # Without ranks first: this error is in the system's own settings, on any machine.
     try:
         refuse_untrainable(system.name, training)
     except ConfigError as error:
         return str(error)
-    # Asked a second time with the ranks, because the next step differs: here the machine is wrong.
+    # Then with the machine's ranks. The next step differs: here the machine must be changed. The
+    # ranks of an update must all get the same number of batches, or share one batch.
     try:
         refuse_untrainable(system.name, training, num_ranks=machine.num_ranks)
     except ConfigError:
@@ -49,15 +51,16 @@ def why_unsupported(system: SystemSpec, machine: Machine) -> str:
 
 
 def cluster_file(cluster: ClusterSpec) -> str:
-    """Return the file that describes a cluster, to be shown."""
+    """Return the path of the file that describes a cluster, for messages."""
     return f"workflow/config/clusters/{cluster.name}.yaml"
 
 
 def count_jobs(cluster: ClusterSpec, system: str, hours: float) -> SlurmJobs:
-    """Return the jobs, one after the other, that train a system for so long. Starting and saving
-    are not counted.
+    """Return the jobs that train a system for `hours` of training, one job after the other.
+
+    The time to start a job and to save a checkpoint is not counted.
     """
-    # A job saves and ends at its signal.
+    # A job saves and ends when Slurm sends its signal, `signal_seconds` before the time limit.
     minutes = cluster.time_limit_minutes - cluster.signal_seconds / 60
     number = max(1, math.ceil(60 * hours / minutes))
     in_words = f"{hours:,.1f}" if hours < 1000 else f"{hours:,.0f}"

@@ -1,5 +1,5 @@
-"""Chooses the machine of planned trainings: a cluster's GPUs, this machine, or the GPUs that the
-user states.
+"""Chooses the machine for the trainings of a plan: a cluster's GPUs, this machine, or the kind of
+GPU that the user asks about.
 """
 
 from collections.abc import Set
@@ -22,12 +22,13 @@ def choose_machine(
     num_gpus: int | None,
     precisions: Set[Precision] = frozenset(),
 ) -> Machine:
-    """Return what each training runs on, on a cluster as its file asks or, by the local launcher,
-    here.
+    """Return the devices of one training: from the cluster's file on Slurm, from this machine with
+    the local launcher.
 
-    On a cluster and without `gpu` the cluster's `gpu_type` counts, then the paper's own, or the
-    first that has the `precisions` of the trainings. Here it is this machine's first GPU, or a
-    core. A single device, as the local launcher takes, unless `num_gpus` is larger.
+    `gpu` replaces the kind of GPU, `num_gpus` the number. Without `gpu`, the kind on Slurm is the
+    cluster's `gpu_type`. If the file has none, the paper's GPU is used, or the first GPU that
+    supports the `precisions` of the trainings. On this machine it is the first GPU, or a CPU core
+    if there is none. The local launcher uses one device by default.
 
     Raises:
         UsageError: if a number of GPUs is given for a machine without GPUs.
@@ -39,12 +40,13 @@ def choose_machine(
             cluster, hardware, gpu=gpu, num_gpus=num_gpus, default_gpu=default
         )
     else:
-        # On this machine the GPU that is here counts, unless the user asks about a different one.
+        # The user may ask about a GPU that this machine does not have.
         name = gpu or next(iter(gpu_names()), "")
         chosen_by = "the local launcher, which takes one by default"
         machine = machine_of_cores(1, 1, 1, chosen_by)
         if name:
             machine = machine_of_gpus(name, num_gpus or 1, 1, hardware, chosen_by)
+    # The number is not ignored: the user expects the hours of GPUs.
     if not machine.gpu and num_gpus is not None:
         raise UsageError(
             f"--num-gpus {num_gpus}: trainings have no GPU here ({machine.chosen_by}); name the"
@@ -57,7 +59,9 @@ def default_gpu(hardware: HardwareSpec, precisions: Set[Precision]) -> str:
     """Return the GPU to plan for if the user does not choose one: the paper's GPU, if it supports
     the precisions.
     """
-    # In the order of hardware.yaml, the oldest cards first.
+    # In the order of hardware.yaml, oldest cards first. P100 has fp32 only, so a config in bf16 is
+    # planned for a newer card. If no card has all precisions, the last one stays, and the plan
+    # reports the precision that it lacks.
     for name in (PAPER_GPU, *hardware.gpu_by_name):
         if precisions <= hardware.gpu_by_name[name].rate_by_precision.keys():
             break

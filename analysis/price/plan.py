@@ -1,7 +1,8 @@
-"""Predicts what the trainings of a scale take: hours, GPU-hours, money, disk and memory.
+"""Predicts the hours, GPU-hours, money, disk and memory of the trainings of a scale.
 
-If trainings have finished on the same kind of device, the predicted hours are scaled by their
-times. Planning does not download, build or train anything.
+The hours come from a formula (`aiayn.plan.prediction`). If trainings have finished on the same kind
+of device, the hours are scaled by their measured times. Planning does not download, build or train
+anything.
 """
 
 from pathlib import Path
@@ -29,8 +30,8 @@ from analysis.price.published import Anchor, hours_on_papers_gpus, nearest_ancho
 
 
 class TrainingCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What trainings take: hours one after the other, hours of a GPU or core, and money, None if
-    the price is not known.
+    """The cost of trainings. `hours` are for one training after the other, `device_hours` are
+    GPU-hours or core-hours. `dollars` is None if the price is not known.
     """
 
     hours: float
@@ -39,7 +40,7 @@ class TrainingCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cost_of(hours: float, machine: Machine) -> TrainingCost:
-    """Return the cost of hours on a machine: only its devices."""
+    """Return the cost of hours on a machine. Only its GPUs or cores are counted."""
     device_hours = hours * machine.num_devices
     price = machine.dollars_per_hour
     dollars = device_hours * price.value if price else None
@@ -47,11 +48,11 @@ def cost_of(hours: float, machine: Machine) -> TrainingCost:
 
 
 class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What the trainings of a system on a corpus take on a machine, one training a seed.
+    """The prediction for the trainings of a system on a corpus, one training for each seed.
 
-    `speed`, bytes and `counted_flops` (all operations of its updates) count for one training,
-    `cost` for all seeds, None if no hours are predicted. `refusal` says why `aiayn train` would
-    refuse it on this machine, '' if it would not.
+    `cost` is for all seeds, and None if no hours are predicted. `speed`, the bytes and
+    `counted_flops` (the operations of all updates) are for one training. `refusal` says why
+    `aiayn train` would not train the system on this machine. It is '' if it would.
     """
 
     corpus: str
@@ -71,12 +72,12 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hours(self) -> float | None:
-        """The hours of one training, None if none are predicted."""
+        """The hours of one training, or None if no hours are predicted."""
         return self.speed.hours
 
     @property
     def disk_bytes(self) -> int:
-        """What all seeds write at most: checkpoints and averages."""
+        """The bytes that all seeds write at most: checkpoints and averages."""
         return len(self.seeds) * (self.run_bytes + self.averages_bytes)
 
 
@@ -138,7 +139,7 @@ def make_plan(
         corpora[name] = plan_corpus(corpus)
         archives |= corpora[name].bytes_by_archive
     size_by_corpus = {name: corpus.vocabulary_size for name, corpus in corpora.items()}
-    # Times of trainings that have finished here are better than any formula.
+    # Measured times of finished trainings are more reliable than the formula.
     ratios = read_ratios(results_folder, machine, hardware, size_by_corpus)
     seeds_of: dict[tuple[str, str], list[int]] = {}
     for training in experiment.trainings:
@@ -147,6 +148,7 @@ def make_plan(
     trainings = []
     for (name, system), seeds in seeds_of.items():
         trainings.append(_plan_row(system, seeds, experiment, machine, corpora[name], ratios))
+    # A sum without one of its trainings would look like the price of all of them.
     has_hours = all(row.hours is not None for row in trainings)
     jobs = None
     anchors = []
@@ -160,9 +162,11 @@ def make_plan(
         for row in trainings
         if row.speed.formula is not None and row.hours is None
     }
-    # Published speeds stand in for hours that the formula cannot give, as in bf16.
+    # In bf16 and tf32 the formula's errors are too large for hours to be printed. Published speeds
+    # are shown instead.
     for system, spec in without_hours.items():
         anchors += nearest_anchors(system, spec, machine, hardware)
+    # The paper's own times mean something only next to a plan of the paper's systems on GPUs.
     is_papers = scale.scale == PAPER_SCALE and machine.gpu != ""
     return Plan(
         scale=scale.scale,
@@ -192,6 +196,8 @@ def _plan_row(
 ) -> PlanRow:
     system = experiment.system_by_name[name]
     training = system.training
+    # Two vocabularies of this size, or one joint vocabulary, differ in parameters, and hardly in
+    # speed.
     speed = predict_scaled(training, corpus.vocabulary_size, machine, name, ratios)
     parameters = num_parameters(training, corpus.vocabulary_size, corpus.is_joint)
     # An average is written once, however many test sets are decoded with it.

@@ -1,5 +1,5 @@
-"""Compares a plan with published times: the paper's own training times, and the speeds of other
-projects.
+"""Compares a plan with published times: the paper's own training times, and the speeds that other
+projects published. The latter are the plan's *anchors*.
 """
 
 import math
@@ -19,9 +19,11 @@ MAX_ANCHORS = 3  # of each model
 
 
 def hours_on_papers_gpus(hardware: HardwareSpec) -> dict[str, Hours | None]:
-    """Return the hours that this plan predicts for the paper's base and big, on the paper's 8 P100
-    in fp32.
+    """Return the predicted hours of the paper's base and big on the paper's own machine, 8 P100 in
+    fp32.
     """
+    # Printed next to the paper's 12 hours and 3.5 days, so that readers see how far the prediction
+    # errs.
     machine = machine_of_gpus(PAPER_GPU, NUM_PAPER_GPUS, 1, hardware, "section 5.2")
     expected = {}
     for system in PAPER_HOURS:
@@ -32,9 +34,10 @@ def hours_on_papers_gpus(hardware: HardwareSpec) -> dict[str, Hours | None]:
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
-    """A published training from which the reader can estimate a plan that does not have hours.
+    """A published training for comparison, if a plan does not have hours.
 
-    `hours` is how long this scale's training of the same model would take at the published speed.
+    `hours` is the time that this scale's training of the same model would take at the published
+    speed, in tokens a second.
     """
 
     speed: PublishedSpeed
@@ -45,18 +48,21 @@ def nearest_anchors(
     model: str, training: TrainingSpec, machine: Machine, hardware: HardwareSpec
 ) -> list[Anchor]:
     """Return the published trainings of a model (`base` or `big`) in the same precision that are
-    nearest to a plan: on its card, on its number of GPUs, with as many tokens a GPU. `graph` and
-    hand-fused code is left out.
+    most similar to a plan: first the same card, then the same number of GPUs, then about as many
+    tokens a GPU.
     """
 
     def distance(speed: PublishedSpeed) -> tuple[bool, bool, float]:
-        # The speed depends on the tokens a GPU, so twice and half as many are equally far.
+        # The logarithm makes twice as many tokens and half as many equally far. In a tuple, false
+        # comes before true, so the same card is nearest.
         batch_ratio = speed.batch / speed.num_gpus / training.max_tokens_per_batch
         is_other_card = hardware.find_name(speed.hardware) != machine.gpu
         return is_other_card, speed.num_gpus != machine.num_devices, abs(math.log(batch_ratio))
 
-    # All batches are taken as full, as in the formula.
+    # The formula also assumes that every batch is full.
     tokens = training.updates * training.max_tokens_per_batch * training.batches_per_update
+    # PLAIN_KINDS leaves out CUDA graphs and hand-fused kernels, which are faster than this
+    # project's code.
     speeds = [
         speed
         for speed in comparable_speeds(training.precision)

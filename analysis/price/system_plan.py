@@ -1,4 +1,4 @@
-"""Plans one system of a scale, with the command line of fairseq-train."""
+"""Plans one system of a scale, and adds the command line of fairseq-train for it."""
 
 from pathlib import Path
 
@@ -16,13 +16,15 @@ SEED_OF_UNLISTED = 1
 
 
 def expand_system(scale: ScaleSpec, name: str, config_folder: Path = CONFIG_FOLDER) -> Experiment:
-    """Expand only the trainings of one system.
+    """Return the experiment of a scale with the trainings of one system only.
 
-    A system that the sheet does not list is planned as a variant: one training on the first corpus.
+    A system that is not in the sheet (the list of trainings) is planned as a variant: one training
+    on the first corpus.
 
     Raises:
         ConfigError: if the scale does not contain the system, or if a file of its config is wrong.
     """
+    # Baselines and timings of layers are about the whole scale, and do not depend on the system.
     scale = msgspec.structs.replace(scale, has_baselines=False, has_layer_timing=False)
     listed = scale.read_rows(config_folder)
     rows = [row for row in listed if row.system == name]
@@ -40,7 +42,9 @@ def expand_system(scale: ScaleSpec, name: str, config_folder: Path = CONFIG_FOLD
 
 
 def add_commands(plan: Plan, experiment: Experiment, name: str) -> Plan:
-    """Return the plan of one system with its command lines. `plan` is made from `expand_system`."""
+    """Return a plan with the command line of fairseq-train for each corpus. `plan` must be the plan
+    of one system, from `expand_system`.
+    """
     training = experiment.system_by_name[name].training
     device = "cuda" if plan.machine.gpu else "cpu"
     command_by_corpus: dict[str, list[str]] = {}
@@ -53,11 +57,14 @@ def add_commands(plan: Plan, experiment: Experiment, name: str) -> Plan:
                 source_language=corpus.source_language,
                 target_language=corpus.target_language,
                 is_joint=planned.is_joint,
+                # The command line of one seed. The others differ in `--seed` only.
                 seed=row.seeds[0],
                 save_folder=SAVE_FOLDER,
                 device=device,
             )
             command_by_corpus[row.corpus] = ["fairseq-train", *flags]
+    # Such as a setting that fairseq's own transformer does not have: the plan is still printed,
+    # with the reason in place of a command.
     except ConfigError as error:
         return msgspec.structs.replace(plan, command_refusal=str(error))
     return msgspec.structs.replace(plan, command_by_corpus=command_by_corpus)

@@ -1,7 +1,7 @@
-"""Prints the predicted costs of trainings: a row for each system and corpus, sums, and the
-assumptions.
+"""Formats a plan (the predicted costs of trainings) as text: a row for each system and corpus,
+sums, and the assumptions.
 
-Assumptions that do not vary from plan to plan are in docs/cluster.md.
+Assumptions that are the same for all plans are in docs/cluster.md.
 """
 
 import shlex
@@ -41,10 +41,12 @@ def duration(hours: float) -> str:
 
 
 def hours_range(hours: Hours | None) -> str:
-    """Return hours from least to most, a dash if none are predicted."""
+    """Return hours from least to most, such as `4.1-7.5 h`. Return a dash if no hours are
+    predicted.
+    """
     if hours is None:
         return "-"
-    # Both ends have the same unit most of the time, and it is printed once then.
+    # Both ends usually have the same unit, which is then printed once: `4.1-7.5 h`.
     least, most = duration(hours.least), duration(hours.most)
     unit = most[most.index(" ") :]
     return most if least == most else f"{least.removesuffix(unit)}-{most}"
@@ -56,7 +58,7 @@ def gigabytes(num_bytes: float) -> str:
 
 
 def render_plan(plan: Plan) -> str:
-    """Return the whole plan, each line ended by LF."""
+    """Return the whole plan as text. Each line ends with LF."""
     num_trainings = sum(len(row.seeds) for row in plan.trainings)
     heading = f"{num_trainings} trainings, each on {plan.machine.words}"
     parts: list[tuple[str, Sequence[str]]] = [
@@ -69,9 +71,11 @@ def render_plan(plan: Plan) -> str:
             if plan.anchors
             else [],
         ),
+        # `sections` leaves out a part without lines, so most plans do not have all parts.
         ("Stands on", entries(_bases(plan), INDENT)),
         ("To look at", listed(_warnings(plan))),
     ]
+    # Only a plan of one system (`--system`) has a size and a command line.
     if plan.command_by_corpus or plan.command_refusal:
         for row, corpus in zip(plan.trainings, plan.corpora, strict=True):
             lines = table(_sizes(row, corpus), right=[1], indent=INDENT)
@@ -87,7 +91,7 @@ def render_plan(plan: Plan) -> str:
 
 
 def _training_lines(plan: Plan, num_trainings: int) -> list[str]:
-    """Return a row for each system and corpus, and their sums."""
+    """Return the lines of the main table: a row for each system and corpus, and the sums."""
     device = plan.machine.device
     holder = "GPU" if plan.machine.gpu else "rank"
     lines = [
@@ -106,12 +110,12 @@ def _training_lines(plan: Plan, num_trainings: int) -> list[str]:
 
 
 def _cost_cells(cost: TrainingCost | None) -> list[str]:
-    """Return GPU-hours and dollars, dashes where no hours are predicted."""
+    """Return the cells of GPU-hours and dollars, with dashes if no hours are predicted."""
     return ["-", "-"] if cost is None else [number(cost.device_hours), number(cost.dollars)]
 
 
 def _anchor_cells(anchors: Sequence[Anchor]) -> list[list[str]]:
-    """Return a heading and a row of cells for each published training."""
+    """Return the cells of a heading and of a row for each published training."""
     rows = [
         ["GPUs", "precision", "tokens a GPU", "tokens/s", "system", "hours here", "published by"]
     ]
@@ -130,14 +134,17 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
     if cost is not None:
         in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
         one_by_one = f"{in_words} one training after the other"
+    # The paper's real times next to the predicted times on the same machine show how far the
+    # prediction errs.
     papers = [
         f"{system} {number(PAPER_HOURS[system])} h (this plan: {hours_range(hours)})"
         for system, hours in plan.on_papers_gpus.items()
     ]
     paper = f"took, on 8 P100 in fp32: {', '.join(papers)}" if papers else ""
+    # With advice the jobs are a warning, and `_warnings` prints them.
     if plan.jobs is not None and not plan.jobs.advice:
         jobs = plan.jobs.words
-    # By folder, because users put these on different disks.
+    # Listed by folder, because users put these folders on different disks.
     bytes_by_name = {
         "runs": plan.runs_bytes,
         "averages": plan.averages_bytes,
@@ -156,7 +163,7 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _bases(plan: Plan) -> list[tuple[str, str]]:
-    """Return the basis of each figure of the plan, with its source and how to change it."""
+    """Return what each figure of the plan is based on, with the source and how to change it."""
     machine = plan.machine
     rate_by_precision: dict[str, str] = {}
     launch_bound: list[str] = []
@@ -171,7 +178,7 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         teraflops = f"{number(rate.value / 1e12)} TFLOP/s a {machine.device}"
         rate_by_precision[speed.precision] = f"{speed.precision} {teraflops} ({_source(rate)})"
         waits_for_host = any(case.is_launch_bound for case in speed.terms)
-        # Hours that come from finished trainings contain the host's time already.
+        # Hours that are scaled by finished trainings contain the host's time already.
         if waits_for_host and speed.expected is not None and not speed.runs:
             launch_bound.append(row.system)
     host = ""
@@ -185,10 +192,12 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     formula = f"operations of all updates at {CPU_SHARE:.0%} of the rate (assumption)"
     if machine.gpu:
         formula = "a sum of terms with assumed constants (workflow/aiayn/plan/prediction.py)"
+    # The remark on --config is only for systems that have a rate.
     rates = ""
     if rate_by_precision:
         rates = "; ".join([*rate_by_precision.values(), "change it by --config precision"])
     formula += f", every batch full, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"
+    # Measured trainings replace the errors on published systems, so only one of the two is cited.
     if runs:
         formula += f"; scaled as trainings on such devices differed from it: {_named(runs)}"
     elif machine.gpu and plan.cost is not None:
@@ -206,7 +215,7 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Return names, each once, and how many more there are."""
+    """Return the first names, each once, and the number of others: `base, big, h1 and 4 more`."""
     different = list(dict.fromkeys(names))
     more = f" and {len(different) - MAX_NAMED} more" if len(different) > MAX_NAMED else ""
     return ", ".join(different[:MAX_NAMED]) + more
@@ -232,6 +241,7 @@ def _warnings(plan: Plan) -> list[str]:
     texts = []
     for reason, systems in systems_by_reason.items():
         texts.append(f"{', '.join(dict.fromkeys(systems))}: {reason}")
+    # Many trainings share a reason. A dict drops the repeats and keeps the order.
     texts += dict.fromkeys(row.speed.no_hours for row in plan.trainings if row.speed.no_hours)
     texts += plan.machine.assumptions
     if plan.jobs is not None and plan.jobs.advice:

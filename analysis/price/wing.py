@@ -1,4 +1,6 @@
-"""Registers the wing `price`: what a training costs, before it starts and afterwards."""
+"""Registers the wing (optional package) `price`: what a training costs, before it starts and
+afterwards.
+"""
 
 from aiayn.wings import Wing, WingTable
 

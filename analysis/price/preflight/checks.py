@@ -1,8 +1,8 @@
-"""Checks disks, trainings and versions before a scale is started, each with outcome, evidence and
-next step.
+"""Checks disks, trainings and versions before a scale is started. Each check has an outcome,
+evidence (what it found) and a next step.
 
 The checks do not download, write or submit anything. FAIL means that the problem would end a run.
-WARN means that it may end a run, or that this cannot be known here.
+WARN means that it may end a run or change its numbers, or that this cannot be known here.
 """
 
 import contextlib
@@ -33,12 +33,13 @@ NEEDED_PACKAGES = (
     "msgspec",
 )
 SLURM_PACKAGE = "snakemake-executor-plugin-slurm"
+# A line of constraints.txt, such as `torch==2.13.0`.
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
 EVIDENCE_WIDTH = 90
 
 
 class Check(msgspec.Struct, frozen=True):
-    """The result of one check. `next_step` is '' where nothing is wrong."""
+    """The result of one check. `next_step` is '' if nothing is wrong."""
 
     name: str
     outcome: Literal["OK", "WARN", "FAIL"]
@@ -57,32 +58,38 @@ class Need(NamedTuple):
 def check_space(
     plan: Plan, *, runs_folder: Path, results_folder: Path, archives_folder: Path
 ) -> list[Check]:
-    """Compare what the plan writes with the free space of each disk. Files that exist count as
-    written.
+    """Compare the bytes that the plan still has to write with the free space of each disk. Bytes of
+    files that exist already are not needed again.
     """
     archives_bytes: dict[str, int] = {}  # two corpora may share an archive
     for corpus in plan.corpora:
         for name, size in corpus.bytes_by_archive.items():
             if not (archives_folder / name).exists():
                 archives_bytes[name] = size
-    # Checkpoints that exist are not written again.
+    # Checkpoints that exist are not written again. The folder of a run ends in a digest of its
+    # settings, such as `wmt14_en_de-base-seed1-4f0c2a1b`, which is not computed here.
     runs_bytes = plan.runs_bytes
     for row in plan.trainings:
         for seed in row.seeds:
             for folder in runs_folder.glob(f"{row.corpus}-{row.system}-seed{seed}-*/checkpoints"):
                 runs_bytes -= _held_bytes(folder)
     results_bytes = plan.results_bytes - _held_bytes(results_folder / plan.scale)
+    # `max`, because the folders may hold more than the plan counts, such as runs with earlier
+    # settings.
     needs = [
         Need("runs", runs_folder, max(0, runs_bytes)),
         Need("results", results_folder, max(0, results_bytes)),
         Need("archives", archives_folder, sum(archives_bytes.values())),
     ]
-    # Two folders on one disk share its free space, so their needs are added.
+    # Two folders on one disk share its free space, so their needs are added. `st_dev` is the same
+    # for all files of a file system.
     needs_by_disk: dict[int, list[Need]] = defaultdict(list)
     refusals = []
     for need in needs:
         existing = _existing(need.folder)
         needs_by_disk[existing.stat().st_dev].append(need)
+        # To create a file in a folder, a user needs both permissions: to write, and to enter
+        # (X_OK).
         if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
             evidence = f"{existing}: you may not write to this folder, needed for {need.name}"
             advice = "name another folder, or get write permission"
@@ -92,6 +99,7 @@ def check_space(
 
 def _check_disk(needs: Sequence[Need]) -> Check:
     """Check the space of one disk."""
+    # `free` is what a user without privileges may use. Quotas are not seen.
     free_bytes = shutil.disk_usage(_existing(needs[0].folder)).free
     needed_bytes = 0
     parts = []
@@ -110,6 +118,7 @@ def _check_disk(needs: Sequence[Need]) -> Check:
 
 
 def _existing(folder: Path) -> Path:
+    # The folder may not exist yet. Its nearest existing parent is on the disk that will have it.
     return next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
 
 
@@ -122,22 +131,27 @@ def _held_bytes(folder: Path) -> int:
 
 
 def check_torch_build(plan_gpu: str) -> list[Check]:
-    """Check that torch has kernels for the GPUs here and for the plan's, and that the driver here
-    is new enough.
+    """Check that torch has kernels for the GPUs of this machine and for the GPU of the plan, and
+    that the driver of this machine is new enough.
 
-    Nothing is known of a build for CPUs, or of a version of CUDA that is not in `torch_builds`.
+    The result is empty for a build of torch for CPUs, and for a version of CUDA that is not in
+    `torch_builds`.
     """
     build = torch_builds.installed_build()
     if build is None:
         return []
-    # A login node may have no GPU, or a different one than the nodes.
+    # A login node may lack a GPU, or have a different GPU than the nodes, so both are checked. Only
+    # a GPU of this machine has a known driver.
     planned = torch_builds.CAPABILITY_BY_GPU.get(plan_gpu)
     reason = torch_builds.check_gpu(plan_gpu, planned, None, build)
     for name, capability_text, driver_text in query_gpus("name", "compute_cap", "driver_version"):
         major, minor = capability_text.split(".")
+        # The command nvidia-smi prints `9.0` for the capability and `580.65.06` for the driver. The
+        # major number of the driver decides.
         driver = int(driver_text.partition(".")[0])
         reason = reason or torch_builds.check_gpu(name, (int(major), int(minor)), driver, build)
     if reason:
+        # `check_gpu` returns the reason and the next step in one text, as errors have them.
         evidence, _, next_step = reason.partition("; ")
         return [Check("torch", "FAIL", evidence, next_step)]
     capability = ".".join(map(str, build.lowest))
@@ -146,12 +160,13 @@ def check_torch_build(plan_gpu: str) -> list[Check]:
 
 
 def check_plan(plan: Plan) -> list[Check]:
-    """Check that each training can be shared by its ranks, and ends within `max_num_jobs` Slurm
-    jobs.
+    """Check that the ranks can share the batches of each training, and that each training ends
+    within `max_num_jobs` Slurm jobs.
     """
     faults = [row.refusal for row in plan.trainings if row.refusal]
     checks = []
     if faults:
+        # One fault is enough to act on. Thirty systems often have the same fault.
         evidence, _, advice = faults[0].partition("; ")
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         checks.append(Check("trainings", "FAIL", evidence + more, advice))
@@ -165,7 +180,7 @@ def check_plan(plan: Plan) -> list[Check]:
 
 
 def installed_version(name: str) -> str | None:
-    """Return the version of an installed package, None if it is not installed."""
+    """Return the version of an installed package, or None if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -175,7 +190,7 @@ def installed_version(name: str) -> str | None:
 def check_packages(
     launcher: str | None, constraints_path: Path = CHECKOUT / "constraints.txt"
 ) -> Check:
-    """Compare installed packages with constraints.txt, because a different version may give
+    """Compare the versions of installed packages with constraints.txt. A different version may give
     different numbers.
     """
     needed = (*NEEDED_PACKAGES, SLURM_PACKAGE) if launcher == "slurm" else NEEDED_PACKAGES
@@ -188,12 +203,13 @@ def check_packages(
     deviations = []
     for name, pinned in _PIN.findall(constraints_path.read_text(encoding="utf-8")):
         version = installed_version(name)
+        # The file also pins packages of extras that this installation does not have.
         if version is None:
             continue
         num_pinned += 1
         if version.partition("+")[0] != pinned:  # torch 2.13.0+cpu is 2.13.0
             deviations.append(f"{name} {version} (pinned {pinned})")
-    # A warning only: other versions train, but their numbers need not be equal.
+    # A warning only: training works with other versions, but the numbers may differ.
     if deviations:
         advice = "numbers may differ: run `make install`, or report the versions with the numbers"
         return Check(
@@ -205,7 +221,7 @@ def check_packages(
 
 
 def render_checks(checks: Sequence[Check]) -> str:
-    """Return the list as text, a line a check and its next step below."""
+    """Return the checks as text: a line for each check, with its next step below."""
     rows: list[tuple[str, str, str]] = []
     for check in checks:
         rows.append((check.outcome, check.name, check.evidence))

@@ -1,8 +1,8 @@
-"""Checks in parallel that every published file of a scale exists: here, on a mirror or at a public
+"""Checks that every published file of a scale exists: on this machine, on a mirror or at a public
 address.
 
 For each file, the size that the server states is compared with the published size. Nothing is
-downloaded.
+downloaded. The servers are asked in parallel.
 """
 
 import concurrent.futures
@@ -24,8 +24,8 @@ MAX_REQUESTS_AT_ONCE = 8
 
 
 class NeededFile(NamedTuple):
-    """A file: its possible local paths, and (URL, published bytes or None) of each source, in the
-    order of trial.
+    """A file that fetch needs: the local paths where it may be, and its sources in the order in
+    which they are tried, each as (URL, published number of bytes or None).
     """
 
     name: str
@@ -39,7 +39,9 @@ def check_mirrors(
     mirror: str | None,
     archives_folder: Path,
 ) -> list[Check]:
-    """Return one check a corpus: FAIL if no source has a file that is missing here."""
+    """Return one check for each corpus. It fails if a file is neither on this machine nor at any
+    source.
+    """
     checks = []
     # Some servers take seconds to answer, and a scale has dozens of files.
     with concurrent.futures.ThreadPoolExecutor(MAX_REQUESTS_AT_ONCE) as pool:
@@ -60,15 +62,15 @@ def _check_of(name: str, answers: Sequence[tuple[str, str]]) -> Check:
         )
         evidence = f"{len(absent)} of {len(answers)} files were not found: {'; '.join(absent)}"
         return Check(name, "FAIL", evidence, advice)
-    # One line for all files of a source: a list of 30 files would hide a missing one.
+    # Files that were found are only counted for each source, such as `3 at data.statmt.org`.
     counts = Counter(source for source, _ in answers)
     listed = ", ".join(f"{number} {source}" for source, number in counts.items())
     return Check(name, "OK", f"{len(answers)} files: {listed}")
 
 
 def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) -> list[NeededFile]:
-    """Return every published file of a corpus. None for text that is shipped with the corpus's
-    file.
+    """Return every published file of a corpus. The result is empty for text that is shipped with
+    this project.
     """
     source = corpus.source
     needed = []
@@ -89,9 +91,10 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
 
 
 def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededFile:
-    """Return a test set: sacreBLEU's archive in its cache, plain text on a mirror, or sacreBLEU's
-    own URL.
+    """Return the file of a test set. Its sources are sacreBLEU's archive in the local cache, plain
+    text on the mirror, and sacreBLEU's own URL, in this order.
     """
+    # Imported here, because the import takes a while and only WMT's test sets need it.
     from sacrebleu.dataset import DATASETS
 
     from aiayn.data.sources.testsets import archive_path
@@ -107,17 +110,18 @@ def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededF
 
 
 def _find(file: NeededFile) -> tuple[str, str]:
-    """Return where a file was found, and why it was not found at any source, '' if it was."""
+    """Return (where a file was found, ''), or ('', why no source has it)."""
     if any(path.is_file() for path in file.paths):
         return "are here", ""
     reasons: list[str] = []
     for url, num_bytes in file.sources:
         path = local_path(url)
+        # `local_path` is None for http. A mirror may also be a folder, `file:///...`.
         if path is None:
             size, reason = _stated_bytes(url)
         else:
             size, reason = (path.stat().st_size, "") if path.is_file() else (None, "no such file")
-        # A page that says `not found` with status 200 has a different size.
+        # Some servers answer with a page "not found" and status 200. Its size is different.
         if None not in (num_bytes, size) and size != num_bytes:
             reason = f"{size} bytes, published {num_bytes}"
         if not reason:
@@ -128,12 +132,13 @@ def _find(file: NeededFile) -> tuple[str, str]:
 
 
 def _stated_bytes(url: str) -> tuple[int | None, str]:
-    """Return (size, reason). `size` is the size in bytes that a server states for a file, or None.
-    `reason` says why the server lacks the file, '' if it has it.
+    """Return (size, reason). `size` is the number of bytes that a server states for a file, or None
+    if it states no number. `reason` says why the file cannot be had, '' if the server has it.
     """
+    # Without `identity` the server might compress its answer and state the compressed size.
     headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"}
     try:
-        # With `stream` the content stays on the server.
+        # With `stream` only the headers are read. The content stays on the server.
         with requests.get(url, timeout=TIMEOUT_SECONDS, headers=headers, stream=True) as answer:
             size = answer.headers.get("Content-Length", "")
             if answer.status_code != 200:

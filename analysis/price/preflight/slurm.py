@@ -1,8 +1,7 @@
-"""Asks Slurm, by `sbatch --test-only`, whether it would accept a training and one CPU job. The
-answer is in Slurm's own words.
+"""Asks Slurm whether it would accept a training and one CPU job. The answer has Slurm's own words.
 
-Jobs are not submitted. For the training, the sbatch file of its cluster is tested. For the CPU job,
-the `default-resources` of the profile are tested.
+`sbatch --test-only` does not submit a job. For the training, the sbatch file of its cluster is
+tested. For the CPU job, the `default-resources` of the profile are tested.
 """
 
 import re
@@ -38,26 +37,36 @@ OPTION_BY_RESOURCE = {
     "qos": "--qos",
     "constraint": "--constraint",
 }
-# Snakemake also reads `1d` and expressions here. sbatch does not.
+# Snakemake also reads `1d` and expressions such as `attempt * 8000` here. sbatch does not.
 NUMBERS = ("mem_mb", "mem_mb_per_cpu", "runtime")
+# The beginning of a line of sbatch's answer: `sbatch: Job 117 to start at 2026-11-20T10:00:00 ...`,
+# `sbatch: error: Batch job submission failed: ...` or `allocation failure: Invalid qos ...`.
 _SPEAKER = re.compile(r"^sbatch: (error: )?(Job \d+ )?|^allocation failure: ")
 
 
 def check_slurm(cluster: ClusterSpec, training_text: str, profile: Path | None) -> list[Check]:
-    """Return the checks of a training, by its sbatch file, and of one CPU job, by a profile."""
+    """Return two checks: of a training, from its sbatch file, and of one CPU job, from a
+    profile.
+    """
     if shutil.which("sbatch") is None:
         advice = "start from a machine of the cluster that has it, or choose `--launcher local`"
         return [Check("slurm", "FAIL", "sbatch is not on PATH", advice)]
+    # Variables such as SBATCH_TIMELIMIT overrule the lines of the file. The launcher hides them,
+    # too.
     with without_foreign_variables(cluster):
         training = _ask_slurm("training", TEST_ONLY, training_text, cluster_file(cluster))
         if training.outcome == "FAIL":
+            # Slurm does not say which option it rejects. `explain_refusal` compares the file with
+            # the nodes.
             explained = explain_refusal(training.evidence, cluster)
             training = msgspec.structs.replace(training, next_step=explained or training.next_step)
         return [training, _check_cpu_job(profile or DEFAULT_PROFILE)]
 
 
 def _check_cpu_job(profile: Path) -> Check:
-    """Check one CPU job with the default resources of a profile, or why no CPU job is submitted."""
+    """Return the check of one CPU job with the default resources of a profile. If the profile does
+    not use Slurm, the check says so.
+    """
     path = profile / "config.yaml"
     try:
         settings = read_document(path).values
@@ -73,12 +82,14 @@ def _check_cpu_job(profile: Path) -> Check:
             "CPU job", "WARN", evidence, "write `executor: slurm` there, to run them by Slurm"
         )
     resources = settings.get("default-resources")
+    # YAML allows a list here, as `- mem_mb=4000`. Such a profile is tested without its resources.
     options = sbatch_options(resources if isinstance(resources, dict) else {})
     return _ask_slurm("CPU job", [*TEST_ONLY, "--ntasks=1", *options], "#!/bin/sh\n", str(path))
 
 
 def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
     """Return the options of sbatch for the default resources of a profile."""
+    # A value that only Snakemake can compute is left out, so the test may miss a limit.
     options = []
     for name, option in OPTION_BY_RESOURCE.items():
         value = str(resources.get(name, ""))
@@ -88,12 +99,14 @@ def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
 
 
 def _ask_slurm(name: str, command: list[str], text: str, file: str) -> Check:
-    """Return the check of one job by the answer of `sbatch --test-only`."""
+    """Return the check of one job from the answer of `sbatch --test-only`."""
     requested = " ".join(command[len(TEST_ONLY) :])
     prefix = f"{requested}: " if requested else ""
     try:
+        # With --test-only, sbatch writes its answer to stderr, also if it accepts the job.
         answer = run_slurm(command, text).stderr
     except SlurmError as error:
+        # Slurm's controller is away: this says nothing about the job.
         if not error.has_answered:
             return Check(
                 name, "FAIL", "sbatch does not answer", "repeat it when `squeue --me` answers"
@@ -104,12 +117,16 @@ def _ask_slurm(name: str, command: list[str], text: str, file: str) -> Check:
 
 
 def _in_own_words(answer: str) -> str:
+    # Two lines may be equal without their beginnings. They are shown once.
     lines = [_SPEAKER.sub("", line) for line in answer.splitlines()]
     return "; ".join(dict.fromkeys(lines))
 
 
 def preflight_request(experiment: Experiment, cluster: ClusterSpec) -> TrainingRequest:
-    """Return the request of the first training, with its data and code left open."""
+    """Return the request of the config's first system, without data and code.
+
+    The sbatch file depends on the cluster, not on the data.
+    """
     system = next(iter(experiment.system_by_name.values()))
     run_folder = Path(experiment.scale.runs_folder).absolute() / "preflight"
     return TrainingRequest(

@@ -1,4 +1,5 @@
-"""Submits a job that tries a whole node on made-up data, waits for it, and reports the result.
+"""Submits a job that tests the nodes of a cluster with a short training on made-up data (a trial),
+waits for the job, and reports the result.
 
 The job trains the first system of the config, in its real size and with its real batches, so its
 milliseconds per update can be compared with the plan. The data is random words, so nothing is
@@ -37,7 +38,9 @@ POLL_SECONDS = 2.0
 SHOWN_LINES = 3  # of a failed job's output
 WORDS_PER_SENTENCE = 28  # about WMT14's mean
 TEST_PAIRS = 20
-# Of all parameters' length. With other sentences it would be a hundred times as much.
+# How far two equal trainings may differ, as a fraction of the length (the norm) of all parameters.
+# Sums in a different order differ a little, in tf32 and bf16 more. If the ranks had trained on the
+# wrong sentences, the difference would be a hundred times as large.
 SAME_UPDATE_FP32, SAME_UPDATE = 1e-3, 5e-2
 RESUMED = 1e-3
 
@@ -45,15 +48,17 @@ RESUMED = 1e-3
 def try_training(
     experiment: Experiment, cluster: ClusterSpec, plan: Plan, *, wait_minutes: float
 ) -> list[Check]:
-    """Return the checks of a job of all ranks of a training, submitted now.
+    """Submit a job with all ranks of a training, wait for it, and return the checks of its result.
 
-    A job that waits longer than `wait_minutes` is cancelled.
+    A job that waits in the queue for longer than `wait_minutes` is cancelled.
     """
+    # The process number keeps two trials apart.
     folder = Path(experiment.scale.runs_folder).absolute() / f"preflight-{os.getpid()}"
     request = preflight_request(experiment, cluster)
     is_on_gpus = cluster.gpus_per_node > 0
     updates = UPDATES_ON_GPUS if is_on_gpus else UPDATES_ON_CPUS
-    # One checkpoint at the end: the trial measures updates, and not the disk.
+    # A single checkpoint at the end, because the trial measures updates and not the disk. The spec
+    # does not allow patience together with `save_interval_updates`.
     training = msgspec.structs.replace(
         request.training,
         updates=updates,
@@ -78,7 +83,7 @@ def try_training(
         command="aiayn preflight --train",
     )
     speed = predict_speed(training, vocabulary_size, plan.machine, system=request.system)
-    # A short job starts earlier, and a trial that hangs must end by itself.
+    # A short job starts earlier in most queues, and a trial that hangs ends by itself.
     cluster = msgspec.structs.replace(cluster, time_limit_minutes=JOB_MINUTES, max_num_jobs=1)
     try:
         launcher = SlurmLauncher(request, cluster)
@@ -91,11 +96,12 @@ def try_training(
 
 
 def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minutes: float) -> str:
-    """Wait for a job's result and return where it ran and for how long.
+    """Wait for a job's result. Return a sentence on where the job ran and for how long.
 
     Raises:
-        LaunchError: if it waited too long and was cancelled, or ended without a result.
+        LaunchError: if the job waited too long and was cancelled, or ended without a result.
     """
+    # The result is a file on the shared file system, which the job writes last.
     result_path = request.folder.path / RESULT_NAME
     begin = started = time.monotonic()
     node = ""
@@ -103,6 +109,7 @@ def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minu
         while not result_path.exists():
             queued = {found.job: found for found in launcher.find(request.run)}.get(job)
             if queued is None or queued.state == "ended":
+                # The job may have ended between the two looks, with its result.
                 if result_path.exists():
                     break
                 end = launcher.outcome(job, queued)
@@ -111,6 +118,8 @@ def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minu
             if queued.state == "running":
                 node = queued.node
             else:
+                # Moved forward at each look while the job waits, so it is at most POLL_SECONDS too
+                # early.
                 started = time.monotonic()
                 if started - begin > 60 * wait_minutes:
                     raise LaunchError(
@@ -118,7 +127,7 @@ def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minu
                         f" cancelled: {queued.words} {queued.advice}".rstrip()
                     )
             time.sleep(POLL_SECONDS)
-    # Ctrl-C, too: nobody would read the result of a job that goes on.
+    # BaseException includes Ctrl-C. Nobody would read the result of a job that goes on.
     except BaseException:
         launcher.cancel(request.run)
         raise
@@ -127,7 +136,9 @@ def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minu
 
 
 def judge(result: TrialResult, training: TrainingSpec, formula: Hours | None) -> list[Check]:
-    """Return the checks of a trial's result. `formula` has the plan's hours of all its updates."""
+    """Return the checks of a trial's result. `formula` has the predicted hours of the trial's
+    updates.
+    """
     ranks = f"{result.num_ranks} ranks"
     backend = "NCCL" if result.device == "cuda" else "gloo"
     bound = SAME_UPDATE_FP32 if training.precision == "fp32" else SAME_UPDATE
@@ -142,6 +153,7 @@ def judge(result: TrialResult, training: TrainingSpec, formula: Hours | None) ->
     evidence = f"{measured:.3g} ms an update"
     if formula is None:
         return [*checks, Check("speed", "OK", f"{evidence}; the plan has no hours for this GPU")]
+    # 3.6e6 milliseconds are an hour.
     least, most = (3.6e6 * hours / training.updates for hours in (formula.least, formula.most))
     evidence += f", by the plan's formula {least:.3g} to {most:.3g}"
     if measured <= 1.5 * most:
@@ -154,7 +166,7 @@ def judge(result: TrialResult, training: TrainingSpec, formula: Hours | None) ->
 
 
 def _compare(name: str, comparison: str, difference: float, bound: float) -> Check:
-    """Check that two trainings which should have equal parameters have equal parameters."""
+    """Return the check that two trainings have the same parameters, as they should."""
     evidence = (
         f"{comparison}: parameters differ by {difference:.2g} of their length, at most {bound:g}"
         " expected"
@@ -167,8 +179,8 @@ def _compare(name: str, comparison: str, difference: float, bound: float) -> Che
 def make_data(
     folder: Path, corpus: CorpusSpec, training: TrainingSpec, vocabulary_size: int
 ) -> BinarizedCorpus:
-    """Write a data-bin of random words for all updates of a training, with the names of a corpus,
-    and return its record.
+    """Write a data-bin of random words, large enough for all updates of a training, and return its
+    record. It has the languages and test sets of `corpus`.
     """
     spec = msgspec.structs.replace(corpus, name="made_up", further_testsets=[])
     # The same random words at each trial, so that two trials can be compared.
@@ -176,12 +188,15 @@ def make_data(
     tokens = training.updates * training.max_tokens_per_batch * training.batches_per_update
     # A fifth more than the updates need, because batches are not full.
     num_pairs = max(200, round(1.2 * tokens / WORDS_PER_SENTENCE))
+    # Lengths are uniform from 1 to `longest`, so their mean is about WORDS_PER_SENTENCE. A sentence
+    # longer than a batch would be an error in fairseq.
     longest = min(2 * WORDS_PER_SENTENCE, training.max_tokens_per_batch // 2)
     folder.mkdir(parents=True, exist_ok=True)
     pair_by_split = {}
     for split in ("train", *spec.testsets):
         lengths = rng.integers(1, longest, num_pairs if split == "train" else TEST_PAIRS)
         path_by_language = {name: folder / f"{split}.{name}" for name in spec.languages}
+        # Both sides of a pair have the same length, but different words.
         for path in path_by_language.values():
             rows = (rng.integers(0, vocabulary_size, length) for length in lengths)
             path.write_text("".join(" ".join(map(str, row)) + "\n" for row in rows), "utf-8")
@@ -198,6 +213,7 @@ def make_data(
         num_dropped_by_reason={},
     )
     record_path = folder / "data" / "record.json"
+    # The tokens are whole words, so the trial works without a subword model.
     encoders = dict.fromkeys(spec.languages, WordEncoder())
     record = binarize_corpus(spec, text, encoders, record_path=record_path)
     write_record(record, record_path)

@@ -1,7 +1,8 @@
 """Lays out the measured cost of each training, and the paper's estimate of it (Table 2).
 
-The operations follow from the run's spec, its tokens, and the mean lengths of its corpus's training
-sentences, so records of any version have them. A value that cannot be known is a dash.
+The number of operations is computed from the run's spec, its tokens, and the mean lengths of its
+corpus's training sentences, so records of any version have it. A value that cannot be known is a
+dash.
 """
 
 from typing import Any
@@ -53,9 +54,10 @@ MEASURES = (
 
 
 def lay_out_costs(frame: Frame) -> Table:
-    """Return one row a system that has a finished training, values over its seeds. An unknown value
-    is a dash.
+    """Return the table with a row for each system that has a finished training. Its cells are
+    values over its seeds, or a dash if the value is unknown.
     """
+    # A system has several cells (dev, test), but one cost. Its first cell stands for the training.
     key_by_system: dict[tuple[str, str], CellKey] = {}
     for key in frame.keys:
         key_by_system.setdefault((key.corpus, key.system), key)
@@ -89,7 +91,7 @@ def lay_out_costs(frame: Frame) -> Table:
 
 
 def _row_of_system(frame: Frame, key: CellKey) -> list[dict[str, Any]]:
-    """Return the row of a system."""
+    """Return the row of a system, as lines of the frame of cells."""
     num_trained = len(frame.trained(key))
     steps = frame.numbers[key, "steps"]
     num_asked = len(frame.runs_by_system[key.corpus, key.system])
@@ -98,7 +100,7 @@ def _row_of_system(frame: Frame, key: CellKey) -> list[dict[str, Any]]:
     cells = {"system": label(name), "seeds": seeds}
     for metric, column in COLUMN_BY_METRIC.items():
         number = frame.numbers[key, metric]
-        # A cost without a value is not zero: its training had no GPU, or its GPU has no price.
+        # A dash instead of 0: the training ran without a GPU, or hardware.yaml lacks the price.
         if number.values:
             text = over_seeds(number.seed_values, metric)
             cells[column.name] = Cell(text, "ours", number.marks, numbers=(number,))
@@ -108,13 +110,14 @@ def _row_of_system(frame: Frame, key: CellKey) -> list[dict[str, Any]]:
 
 
 def _prices(frame: Frame) -> list[str]:
-    """Return for each GPU its rates and its price, with their sources."""
+    """Return one sentence for each GPU that trained: its rates and its price, with sources."""
     products = set()
     for run in frame.runs:
         if run.train and run.train.hardware.num_gpus:
             products.add(run.train.hardware.gpu)
     texts = []
     for product in sorted(products):
+        # A GPU that is not in hardware.yaml has neither rates nor a price.
         gpu = frame.hardware.find_gpu(product)
         if gpu is None:
             continue

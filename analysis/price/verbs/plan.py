@@ -45,6 +45,7 @@ def run(args: Flags) -> None:
         gpu=args.gpu,
         num_gpus=args.num_gpus,
     )
+    # The command line needs one system: a scale with thirty systems would print pages.
     if args.system is not None:
         plan = add_commands(plan, experiment, args.system)
     print(json_text(plan) if args.json else render_plan(plan), end="")

@@ -28,7 +28,8 @@ EXAMPLE = (
 )
 
 
-# The checks that must not have failed before a trial is submitted. It needs no data.
+# Checks that must not have failed before a trial is submitted. The checks of mirrors and disk are
+# not among them, because the trial makes its own small data.
 TRIAL_NEEDS = ("slurm", "training", "trainings", "packages", "torch")
 
 
@@ -51,10 +52,10 @@ class Flags(ConfigFlags):
 
 
 def run(args: Flags) -> None:
-    """Print all checks. Fail if one does.
+    """Print all checks. The verb fails if any check fails.
 
     Raises:
-        UsageError: if a profile is named that no check looks at.
+        UsageError: if --profile or --train is given, but trainings do not run on Slurm.
         AiaynError: if a check fails.
     """
     from analysis.price.preflight.checks import render_checks
@@ -71,6 +72,7 @@ def run(args: Flags) -> None:
 
 def _gather_checks(args: Flags) -> list["Check"]:
     """Return all checks, or only the check of the config if it cannot be read."""
+    # Imported here, so that `aiayn help preflight` does not wait for requests and scipy.
     from aiayn.data.sources.download import named_mirror
     from aiayn.launch.slurm.launcher import sbatch_text
     from aiayn.launch.slurm.nodes import with_node_cpus
@@ -85,6 +87,7 @@ def _gather_checks(args: Flags) -> list["Check"]:
     except AiaynError as error:
         advice = "correct it first: the rest of the config was not checked"
         return [Check("config", "FAIL", str(error), advice)]
+    # Without Slurm these two flags would silently do nothing.
     if args.train and launcher != "slurm":
         raise UsageError("--train submits a job to Slurm; add `--launcher slurm`")
     if args.profile is not None and launcher != "slurm":
@@ -107,13 +110,14 @@ def _gather_checks(args: Flags) -> list["Check"]:
         archives_folder=archives,
     )
     if launcher == "slurm":
+        # The sbatch file of a real training, so that Slurm judges exactly what would be submitted.
         cluster = with_node_cpus(cluster)
         request = preflight_request(experiment, cluster)
         text = sbatch_text(request, cluster, request.folder.path)
         checks += check_slurm(cluster, text, args.profile)
     checks.append(preflight.check_packages(launcher))
     checks += preflight.check_torch_build(plan.machine.gpu)
-    # A job that must fail would wait in the queue for nothing.
+    # A job that must fail would only waste its time in the queue.
     needed = [check for check in checks if check.name in TRIAL_NEEDS]
     if args.train and any(check.outcome == "FAIL" for check in needed):
         advice = "correct the failed checks first, then repeat it"
