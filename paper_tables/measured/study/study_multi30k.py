@@ -1,9 +1,11 @@
-"""Our own study of Multi30k: decision 0012's readings, longer trainings, other learning rates, and
-the printed differences of Table 3 next to public seed noise.
+"""Our own study of Multi30k. It compares each row of Table 3 with base in several analyses (the
+readings of decision 0012), in longer trainings and at other learning rates. It also compares the
+printed differences of Table 3 with the seed noise of public trainings.
 
-The script reads the pack next to it, the shipped probes and the public seeds. It writes five
-files: readings.csv, horizon.csv, rates.csv, one_run.csv and seed_noise.csv. README.md describes
-them. The script needs the wing `conclusions`. From the root of the checkout:
+The script reads the pack next to it (the measured runs), the shipped probes (short trial runs at
+other learning rates) and the public seeds. It writes five files: readings.csv, horizon.csv,
+rates.csv, one_run.csv and seed_noise.csv. README.md describes them. The script needs the wing
+`conclusions`, an optional package. From the root of the checkout:
 
     python -m paper_tables.measured.study.study_multi30k FOLDER
 """
@@ -61,8 +63,8 @@ SCALE = "multi30k"
 BLEU_METRIC = METRIC_BY_PAIR["en-de"]
 CsvRow = dict[str, str]  # a line of a file, by the name of the column
 
-# What is known of each run: a value for each name of a quantity. `bits_<testset>` and
-# `bleu_<testset>` are scores of the last checkpoint; the others follow from the log.
+# The known values of a run, by the name of the quantity. `bits_<testset>` and `bleu_<testset>` are
+# scores of the last checkpoint. All other quantities follow from the log.
 Quantities = dict[str, float]
 RunsOfSystems = dict[str, dict[int, Quantities]]  # by system, then by seed
 NAME_BY_METRIC = {BITS_METRIC: "bits", BLEU_METRIC: "bleu"}
@@ -70,16 +72,19 @@ TRAINING_SHARE = 0.8  # bits on training batches are the mean over the last fift
 
 
 def collect(frame: Frame, numbers: Numbers) -> RunsOfSystems:
-    """Return the quantities of each finished run on the En-De corpus."""
+    """Return the quantities of each finished run on the En-De corpus, by system and seed."""
     corpus = frame.corpus_by_pair["en-de"]
     runs: RunsOfSystems = {}
     for (key, metric), number in numbers.items():
+        # `further` is the role of a test set that the sheet lists by its name: both Flickr test
+        # sets. `last1` is the last checkpoint without averaging, as in Table 3.
         is_last = (key.corpus, key.average) == (corpus, COMPARED_AVERAGE)
         if not is_last or key.role not in ("dev", "further") or metric not in NAME_BY_METRIC:
             continue
         for run, value in number.values:
             if run.seed is None or run.train is None:
                 continue
+            # The log is read once per run, and each metric adds its score.
             by_seed = runs.setdefault(key.system, {})
             if run.seed not in by_seed:
                 by_seed[run.seed] = _quantities_of_log(run, run.train)
@@ -89,12 +94,14 @@ def collect(frame: Frame, numbers: Numbers) -> RunsOfSystems:
 
 def _quantities_of_log(run: Run, train: TrainRecord) -> Quantities:
     """Return the quantities that follow from the log of a run."""
+    # Only the curve is needed here. The value of the metric is added by `collect`.
     curve = SeedRun(value=0.0, bits_by_update=run.bits_by_update, updates=train.updates)
     values: dict[str, float | None] = {"updates": train.updates, "last_three": curve.mean_of_last}
     for update, bits in run.bits_by_update.items():
         values[f"at_{update}"] = bits
     for share in SHARES:
         values[f"share_{share}"] = curve.bits_at(share)
+    # Single batches vary, so the mean over the last fifth is taken.
     late = []
     for update, bits in read_training_bits(train.log_path).items():
         if update > TRAINING_SHARE * train.updates:
@@ -114,17 +121,19 @@ def dev_and_further(frame: Frame) -> list[str]:
     return list(dict.fromkeys(testsets))
 
 
-# Readings (decision 0012): the question of difference, asked again with one change.
+# Readings (decision 0012): the test for a difference to base is repeated, each time with one change
+# of the analysis.
 
 ValuesBySystem = Mapping[str, Mapping[int, float]]  # by system, then by seed
 STAR = "*"  # marks a reading that says something else about a row than the answer does
 
 
 class Reading(NamedTuple):
-    """One analysis of all rows, each against base. `kind` says what is changed.
+    """One analysis of all rows, each compared with base. `kind` says what is changed in it.
 
-    `p_by_row` has the p-values after Holm's correction, in a reading that is corrected. Bits are
-    better if they are lower, BLEU (not `is_in_bits`) if it is higher.
+    `p_by_row` has the p-values after Holm's correction. It is empty for a reading without
+    correction. Bits are better if they are lower, BLEU (not `is_in_bits`) is better if it is
+    higher.
     """
 
     kind: str
@@ -135,11 +144,12 @@ class Reading(NamedTuple):
 
     def sign(self, row: str) -> int | None:
         """Return -1 if a row is better than base, 1 if it is worse, 0 if no difference is found,
-        None without an estimate.
+        and None without an estimate.
         """
         estimate = self.estimate_by_row.get(row)
         if estimate is None:
             return None
+        # A reading without correction has no entry, and only the interval decides.
         if self.p_by_row.get(row, 0.0) >= ALPHA:
             return 0
         sign = sign_of(estimate)
@@ -156,13 +166,18 @@ def sign_of(estimate: Estimate) -> int:
 def read_pooled(
     kind: str, name: str, values: ValuesBySystem, rows: Iterable[str], *, is_in_bits: bool = True
 ) -> Reading:
-    """Return the reading of a quantity by decision 0009's sd, pooled over all systems."""
+    """Return the reading of a quantity with the sd of decision 0009, which is pooled over all
+    systems.
+    """
     estimates = _estimates(values, rows, _pooled(values), estimate_difference)
     return Reading(kind, name, estimates, is_in_bits=is_in_bits)
 
 
 def read_welch(values: ValuesBySystem, rows: Iterable[str]) -> Reading:
-    """Return the reading by two variances: base's own, and one pooled over all other systems."""
+    """Return the reading with two variances: the variance of base, and the variance pooled over all
+    other systems.
+    """
+    # Base has more seeds than any row, and is the control of every contrast.
     other_values = dict(values)
     reference_sd = _pooled({REFERENCE_SYSTEM: other_values.pop(REFERENCE_SYSTEM, {})})
 
@@ -174,6 +189,7 @@ def read_welch(values: ValuesBySystem, rows: Iterable[str]) -> Reading:
 
 
 def _pooled(values: ValuesBySystem) -> PooledSd | None:
+    # Bartlett's test does not enter the study.
     lists = {system: list(by_seed.values()) for system, by_seed in values.items()}
     return pool_sd(lists, with_bartlett=False)
 
@@ -184,9 +200,10 @@ def _estimates(
     pooled: PooledSd | None,
     estimate: Callable[[float, PooledSd, int, int], Estimate],
 ) -> dict[str, Estimate]:
-    """Return the estimate of each row that has values. The result is empty without an sd, or with
-    one control.
+    """Return the estimate of each row that has values. The result is empty if there is no sd, or if
+    base has fewer than MIN_CONTROL_SEEDS seeds.
     """
+    # With one seed of base, the luck of this seed would shift every row.
     controls = values.get(REFERENCE_SYSTEM, {})
     estimates: dict[str, Estimate] = {}
     if pooled is None or len(controls) < MIN_CONTROL_SEEDS:
@@ -201,12 +218,13 @@ def _estimates(
 def correct_by_holm(reading: Reading, name: str) -> Reading:
     """Return a reading with Holm's correction over all of its contrasts."""
     estimates = reading.estimate_by_row
+    # The family of the correction is all rows of the reading.
     p_values = holm_adjusted([estimate.p_difference for estimate in estimates.values()])
     return reading._replace(name=name, p_by_row=dict(zip(estimates, p_values, strict=True)))
 
 
 def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str]) -> list[Reading]:
-    """Return a reading for each seed of base, without that seed."""
+    """Return a reading for each seed of base. The reading leaves this seed out."""
     readings = []
     for left_out in values.get(REFERENCE_SYSTEM, {}):
         other_seeds = dict(values[REFERENCE_SYSTEM])
@@ -218,11 +236,12 @@ def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str]) -> list[Reading
 
 
 def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
-    """Return all readings of some systems, each against base, on the En-De corpus.
+    """Return all readings of some systems, each compared with base, on the En-De corpus.
 
-    As in decision 0009, runs that are known not to have started are left out.
+    As in decision 0009, runs that are known not to have started to learn are left out.
     """
     runs = _started(frame, frame.numbers)
+    # The order of the readings is their order in readings.csv.
     dev, *further = dev_and_further(frame)
     bits = values_of_runs(runs, f"bits_{dev}")
     welch = read_welch(bits, rows)
@@ -248,6 +267,7 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
         changes.append(("another metric", f"BLEU on {testset}", f"bleu_{testset}"))
     for share in SHARES:
         changes.append(("updates", f"{share * 100:.0f} % of the updates", f"share_{share}"))
+    # Only the quantities `bleu_<testset>` are not in bits.
     for kind, name, quantity in changes:
         values = values_of_runs(runs, quantity)
         is_in_bits = not quantity.startswith("bleu_")
@@ -257,7 +277,9 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
 
 
 def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
-    """Return the reading at 16,000 updates, for the rows with such a run next to base's."""
+    """Return the reading at 16,000 updates. It has the rows with such a run, if base has such runs,
+    too.
+    """
     estimates: dict[str, Estimate] = {}
     dev_bits = f"bits_{dev_and_further(frame)[0]}"
     for contrast in compare_at_horizon(long_runs(frame)):  # confirmatory seeds come first
@@ -268,7 +290,7 @@ def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
 
 
 def _started(frame: Frame, numbers: Numbers) -> RunsOfSystems:
-    """Return the quantities of every run that is not known to have failed to start."""
+    """Return the quantities of the runs, without runs that are known not to have begun to learn."""
     corpus = frame.corpus_by_pair["en-de"]
     runs = collect(frame, numbers)
     started: RunsOfSystems = {}
@@ -281,7 +303,10 @@ def _started(frame: Frame, numbers: Numbers) -> RunsOfSystems:
 
 
 def values_of_runs(runs: RunsOfSystems, quantity: str) -> dict[str, dict[int, float]]:
-    """Return a quantity by system and seed. It is empty for a system with a run that lacks it."""
+    """Return a quantity by system and seed. A system has no values if any of its runs lacks the
+    quantity.
+    """
+    # A mean over the remaining seeds would be a mean of selected seeds.
     values: dict[str, dict[int, float]] = {}
     for system, by_seed in runs.items():
         values[system] = {}
@@ -291,8 +316,8 @@ def values_of_runs(runs: RunsOfSystems, quantity: str) -> dict[str, dict[int, fl
 
 
 def read_training_batches(frame: Frame, rows: Sequence[str]) -> Reading:
-    """Return the bits per subword on training batches, for rows that have base's dropout and label
-    smoothing.
+    """Return the reading of the bits per subword on training batches, for rows with base's dropout
+    and label smoothing.
 
     These values are exploratory: they are neither tested nor counted.
     """
@@ -308,8 +333,10 @@ def read_training_batches(frame: Frame, rows: Sequence[str]) -> Reading:
 
 
 def reading_rows(frame: Frame) -> list[CsvRow]:
-    """Return a line for each reading, with a column for each contrast that has an answer."""
-    # The answers of decision 0012 are what each reading is compared with.
+    """Return a line for each reading, with a column for each contrast (a row minus base) that has
+    an answer.
+    """
+    # Each reading is compared with the answers of decision 0012.
     own_signs = {}
     for contrast in draw_contrasts(frame).primary:
         if contrast.answered is not None:
@@ -317,6 +344,7 @@ def reading_rows(frame: Frame) -> list[CsvRow]:
     systems = list(own_signs)
     lines = []
     for reading in make_readings(frame, systems):
+        # `None` means that the reading cannot say anything about the row, which is no disagreement.
         cells, num_other = {}, 0
         for system, own_sign in own_signs.items():
             cells[system] = _reading_text(reading, system)
@@ -343,9 +371,10 @@ def _with_reach(estimate: Estimate | None, decimals: int) -> str:
     return with_reach(estimate.difference, estimate.reach, decimals)
 
 
-# Horizon (decision 0012): whether "bigger is better" outlives 8,000 updates. Equation (3) has no
-# horizon, so a longer run contains the shorter run. A system that `begins_from` another continues
-# its runs from their last update. Big's own file has 16,000 updates.
+# Horizon (decision 0012): does "bigger is better" also hold after 16,000 updates? The learning rate
+# of equation (3) does not depend on the total number of updates, so a longer run contains the
+# shorter run. A system with `begins_from` continues the runs of a different system from their last
+# update. Big has 16,000 updates in its own file.
 
 HORIZON_UPDATES = 16_000
 SHOWN_UPDATES = (8_000, 10_400, 12_800, 15_200, 16_000)  # at which both base and big are validated
@@ -357,7 +386,7 @@ SEEN_BEFORE = "reading: seen before"
 
 
 class HorizonContrast(NamedTuple):
-    """The runs of a row and of base to the horizon, by seed.
+    """The runs of a row and of base that reach the horizon (16,000 updates), by seed.
 
     `confirmatory` has the runs by system over which the sd of a quantity is pooled.
     """
@@ -369,8 +398,8 @@ class HorizonContrast(NamedTuple):
     confirmatory: RunsOfSystems
 
     def minus(self, quantity: str) -> float | None:
-        """Return the mean over the row's runs minus the mean over base's runs, or None if a run
-        lacks the quantity.
+        """Return the mean over the row's runs minus the mean over base's runs. It is None if any
+        run lacks the quantity.
         """
         row, control = known(self.runs, quantity), known(self.controls, quantity)
         return statistics.mean(row) - statistics.mean(control) if row and control else None
@@ -386,24 +415,28 @@ class HorizonContrast(NamedTuple):
 
 
 def known(runs: Mapping[int, Quantities], quantity: str) -> list[float]:
-    """Return a quantity of each run. The list is empty if one run lacks it."""
+    """Return a quantity of each run. The list is empty if any run lacks it."""
     values = [run[quantity] for run in runs.values() if quantity in run]
     return values if len(values) == len(runs) else []
 
 
 def long_runs(frame: Frame) -> RunsOfSystems:
-    """Return the finished runs to the horizon, by system and in order of seed.
+    """Return the finished runs of HORIZON_UPDATES updates, by system and in order of seed.
 
-    A run that continues another run has the validations of both.
+    A run that continues an earlier run has the validations of both.
     """
+    # Both the seeds of the tables and later seeds may reach the horizon.
     runs = collect(frame, frame.numbers)
     for system, later_runs in collect(frame, frame.later_numbers).items():
         runs.setdefault(system, {}).update(later_runs)
     runs_of_systems: RunsOfSystems = {}
     for name, by_seed in runs.items():
+        # `updates16000_base` continues the runs of `base` and is listed under `base`.
         system = frame.system_by_name[name].begins_from or name
         for seed, quantities in sorted(by_seed.items()):
             if quantities["updates"] == HORIZON_UPDATES:
+                # The earlier run has the validations up to 8,000 updates. Where both have a
+                # quantity, the later run counts.
                 joined = {**runs.get(system, {}).get(seed, {}), **quantities}
                 joined["best"] = min(joined[name] for name in joined if name.startswith("at_"))
                 runs_of_systems.setdefault(system, {})[seed] = joined
@@ -413,12 +446,14 @@ def long_runs(frame: Frame) -> RunsOfSystems:
 def compare_at_horizon(runs_of_systems: RunsOfSystems) -> list[HorizonContrast]:
     """Return the contrasts of decision 0012 that have a run on both sides.
 
-    For each system, the contrast of seeds that had been seen before follows. A side with one seed
-    takes the sd of the other systems. If no system has two seeds, no interval is given.
+    A system has up to two contrasts: the confirmatory seeds, then the seeds that had been seen
+    before. The sd is pooled over the systems with two seeds or more, so a system with one seed
+    takes the sd of the others. Without such a system no interval is given.
     """
     confirmatory = {}
     for system, seeds in CONFIRMATORY_SEEDS.items():
         confirmatory[system] = _with_seeds(runs_of_systems, system, seeds)
+    # Seeds of base that had been seen before are never used as a control.
     controls = confirmatory[REFERENCE_SYSTEM]
     contrasts = []
     for system in PREDICTED_BITS:
@@ -437,13 +472,15 @@ def _with_seeds(
 
 
 def horizon_rows(frame: Frame) -> list[CsvRow]:
-    """Return a line for each contrast at 16,000 updates, next to decision 0012's predictions."""
+    """Return a line for each contrast at 16,000 updates, with the prediction of decision 0012."""
     testsets = dev_and_further(frame)
     dev_bits = f"bits_{testsets[0]}"  # the quantity that decision 0012 fixed
     lines = []
     for contrast in compare_at_horizon(long_runs(frame)):
         estimate = contrast.estimate(dev_bits)
         assert estimate is not None  # base has three seeds, so an sd is known
+        # The interval is written out only for the primary quantity. The others have half of its
+        # width.
         low = estimate.difference - estimate.reach
         high = estimate.difference + estimate.reach
         line = {
@@ -473,13 +510,13 @@ def horizon_rows(frame: Frame) -> list[CsvRow]:
     return lines
 
 
-# Rates: each probe is one training at half or twice the peak of equation (3). Probes and our own
-# seeds are compared after the probes' number of updates.
+# Rates: each probe is a single training at half or at twice the peak of equation (3). Probes and
+# the seeds of the tables are compared after the number of updates that probes have.
 
 
 class RateEffects(NamedTuple):
-    """Bits of a row and of base, by the ratio of the peak rate to equation (3)'s. The ratio 1.0 has
-    the tables' own seeds.
+    """Bits of a row and of base, by the ratio of the peak learning rate to equation (3)'s. At the
+    ratio 1.0 they are means over the seeds of the tables.
     """
 
     row: Mapping[float, float]
@@ -487,13 +524,14 @@ class RateEffects(NamedTuple):
 
     @property
     def by_times_peak(self) -> dict[float, float]:
-        """The row minus base, by times of the peak, where both were trained."""
+        """The row minus base, at each ratio at which both were trained."""
+        # Both were tried at the same rates, except where a probe is missing.
         common = sorted(self.row.keys() & self.base.keys())
         return {times: self.row[times] - self.base[times] for times in common}
 
     @property
     def at_best(self) -> float:
-        """The row minus base, each at the best of the rates that were tried."""
+        """The row minus base, each at its best learning rate of those that were tried."""
         return min(self.row.values()) - min(self.base.values())
 
     def holds_only_at_this_rate(self, final: float) -> bool:
@@ -503,6 +541,8 @@ class RateEffects(NamedTuple):
         `final` is the effect at the end of the trainings, at the printed learning rate. It must
         have the sign that the shorter probes have at that rate.
         """
+        # A product below 0 means that the signs differ. Both conditions are needed, because a sign
+        # may change with the updates and not with the rate.
         at_printed_rate = self.by_times_peak[PRINTED_RATE]
         return at_printed_rate * self.at_best < 0 and final * self.at_best < 0
 
@@ -515,6 +555,7 @@ def effects_at_rates(
     The result is None if row or base was not probed, or if a seed was not validated after the
     probes' number of updates.
     """
+    # Without a probe of either side there is nothing to compare.
     sides = []
     for name in (system, REFERENCE_SYSTEM):
         runs = runs_of_systems.get(name, [])
@@ -545,9 +586,9 @@ def rate_rows(frame: Frame, probes: RateProbes) -> list[CsvRow]:
     return lines
 
 
-# One run a row: each row of Table 3 is a single run. At a given noise, two single runs of one
-# system differ by more than t(1 - alpha / 2, df) sd sqrt(2) with chance alpha. The authors' own
-# noise was not published, so this says nothing about what they knew.
+# One run a row: each row of Table 3 is a single run. With a given noise, two single runs of one
+# system differ by more than t(1 - alpha / 2, df) sd sqrt(2) with probability alpha. The authors'
+# own noise was not published, so this does not say what they could know.
 
 YES = "yes"
 NO = "no"
@@ -555,7 +596,9 @@ ONLY_PLAIN = "plain only"  # distinguishable without the correction for the numb
 
 
 class PrintedDifference(NamedTuple):
-    """A printed row of Table 3 minus base, and the smallest size that rounding allows."""
+    """A printed row of Table 3 minus base, and the smallest difference that is possible before
+    rounding.
+    """
 
     row: str
     bits: float
@@ -577,13 +620,17 @@ class Noise(NamedTuple):
         return self.name.lower().replace("'s ", "_").replace(" ", "_")
 
     def reach(self, num_comparisons: int = 1) -> float:
-        """Return the reach of one run against one run, by Bonferroni's correction."""
+        """Return the difference that two single runs of one system exceed with probability ALPHA /
+        `num_comparisons` (Bonferroni's correction).
+        """
+        # sqrt(2), because both runs vary.
         quantile = stats.t.ppf(1 - ALPHA / num_comparisons / 2, self.degrees_of_freedom)
         return float(quantile) * self.sd * math.sqrt(2)
 
 
 def printed_differences() -> list[PrintedDifference]:
     """Return the rows of Table 3 that the paper's text draws a conclusion from, each minus base."""
+    # The texts are needed, because 4.9 and 4.90 are rounded differently.
     text_by_place = {(cell.row, cell.column): cell.value for cell in read_table(3)}
     differences = {}
     for conclusion in read_conclusions():
@@ -597,6 +644,7 @@ def _printed_difference(
     row: str, reference: str, text_by_place: Mapping[tuple[str, str], str]
 ) -> PrintedDifference:
     """Return the printed difference of two rows. A printed 4.92 may be 4.915 to 4.925."""
+    # The bits per subword are log2 of the perplexity, so a difference of bits is log2 of a ratio.
     row_ppl = text_by_place[row, "ppl_dev"]
     row_bleu = text_by_place[row, "bleu_dev"]
     reference_ppl = text_by_place[reference, "ppl_dev"]
@@ -623,12 +671,12 @@ def half_unit(text: str) -> float:
 
 
 def bits_noises() -> list[Noise]:
-    """Return AlgoPerf's noise in bits a subword: pooled, and its noisiest setting."""
+    """Return two noises in bits per subword: AlgoPerf's pooled noise, and its noisiest setting."""
     return _algoperf_noises("bits_dev")
 
 
 def bleu_noises() -> list[Noise]:
-    """Return the noises in BLEU: AlgoPerf's, its noisiest setting, and MLPerf's."""
+    """Return three noises in BLEU: AlgoPerf's pooled noise, its noisiest setting, and MLPerf's."""
     pooled = seed_noise(MLPERF).pooled("bleu_test")
     assert pooled is not None  # MLPerf's runs are shipped
     return [
@@ -638,11 +686,14 @@ def bleu_noises() -> list[Noise]:
 
 
 def _algoperf_noises(quantity: Quantity) -> list[Noise]:
-    """Return AlgoPerf's pooled noise, and its noisiest setting by its own degrees of freedom."""
+    """Return AlgoPerf's pooled noise, and its noisiest setting with the degrees of freedom of this
+    setting.
+    """
     noise = seed_noise(ALGOPERF)
     pooled = noise.pooled(quantity)
     assert pooled is not None  # AlgoPerf's runs are shipped
     settings = [values_of(runs, quantity) for runs in noise.runs_by_setting.values()]
+    # A setting with one run has no standard deviation.
     noisiest = max((values for values in settings if len(values) > 1), key=statistics.stdev)
     return [
         Noise("AlgoPerf", pooled.sd, pooled.degrees_of_freedom),
@@ -651,14 +702,16 @@ def _algoperf_noises(quantity: Quantity) -> list[Noise]:
 
 
 def is_distinguishable(smallest: float, noise: Noise, num_comparisons: int) -> str:
-    """Return whether a difference is above the reach, corrected and plain."""
+    """Return whether a difference is larger than chance explains, with and without the correction
+    for the number of rows.
+    """
     if smallest > noise.reach(num_comparisons):
         return YES
     return ONLY_PLAIN if smallest > noise.reach() else NO
 
 
 def one_run_rows() -> list[CsvRow]:
-    """Return a line for each printed contrast. No number of ours is in it."""
+    """Return a line for each printed contrast. The lines do not contain a number of ours."""
     differences = printed_differences()
     lines = []
     for difference in differences:
@@ -684,11 +737,14 @@ AVERAGED_WORDS = {"yes": "averaged", "no": "one checkpoint", "not_stated": "not 
 
 
 def seed_noise_rows() -> list[CsvRow]:
-    """Return a line for each source, AlgoPerf's settings, and published means. None are ours."""
+    """Return a line for each source, each setting of AlgoPerf, and each published mean. None of the
+    numbers are ours.
+    """
     lines = []
     for source in (ALGOPERF, MLPERF):
         noise = seed_noise(source)
         first, *_ = next(iter(noise.runs_by_setting.values()))
+        # The first line of a source pools all of its settings.
         setting = f"all {len(noise.runs_by_setting)} settings"
         lines.append(_noise_line(source, first, setting, noise, with_range=True))
         for name, runs in noise.runs_by_setting.items() if source == ALGOPERF else ():
@@ -729,9 +785,7 @@ def _noise_line(
 
 
 def _sd_text(pooled: PooledSd | None, decimals: int, *, with_range: bool) -> str:
-    """Return a pooled sd, and its range over settings, or "" where the quantity is not
-    published.
-    """
+    """Return a pooled sd with its range over settings, or "" if the quantity is not published."""
     if pooled is None:
         return ""
     sd_text = f"{pooled.sd:.{decimals}f}"
@@ -741,7 +795,8 @@ def _sd_text(pooled: PooledSd | None, decimals: int, *, with_range: bool) -> str
 
 
 def make_study() -> dict[str, list[CsvRow]]:
-    """Return the lines of each file, made of the pack, the probes and the public seeds."""
+    """Return the lines of each file, computed from the pack, the probes and the public seeds."""
+    # The pack is read in the same way as by `aiayn tables --from-logs`.
     frame = make_frame(gather_from_records(SCALE, [MEASURED]).results)
     probes = read_rate_probes(SCALE)
     assert probes is not None  # they are shipped
@@ -759,6 +814,7 @@ def main() -> None:
     folder).
     """
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent
+    # The tests write into a folder of their own, and compare the files with the files here.
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in make_study().items():
         pd.DataFrame(lines).to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
