@@ -24,8 +24,9 @@ CHAPTERS = (
 _INDEX_BY_CHAPTER = {chapter.name: index for index, chapter in enumerate(CHAPTERS)}
 
 TABLES = "paper_tables.tables"
-# Name, function, chapter and place of each table of the core. Wings register theirs in the same way
-# in `analysis/<wing>/wing.py`, with places in between.
+# The name, function, chapter and place of each table of the core. Wings register theirs in the same
+# way in `analysis/<wing>/wing.py`. Places are multiples of ten, so that a wing can put a table in
+# between.
 CORE_TABLES = (
     WingTable("table2", f"{TABLES}.table2:lay_out_table2", "results", 10, is_always_packed=True),
     WingTable("replications", f"{TABLES}.verdicts:lay_out_replications", "results", 30),
@@ -48,27 +49,33 @@ def scale_tables() -> tuple[WingTable, ...]:
 
 
 def place_of_table(name: str) -> Place:
-    """Return the place on the page of a table, which the core or a wing defines.
+    """Return the place of a table on the page. The core or a wing defines the place.
 
     Raises:
         ConfigError: if a wing puts a table into an unknown chapter.
     """
+    # This table is registered nowhere, because only pages of logs have it.
     if name == LOGS_TABLE:
         chapter, position = LOGS_PLACE
         return _INDEX_BY_CHAPTER[chapter], position
     for table in scale_tables():
         if table.name == name:
             return _place(table)
+    # A table that no list contains is still shown, at the end of the page.
     return FURTHER
 
 
 def place_of_figure(name: str) -> Place:
-    """Return the place on the page of a figure: of the registered figure with the longest name that
-    `name` begins with.
+    """Return the place of a figure on the page.
+
+    A figure has the place of the registered name that its own name begins with. If there are
+    several such names, the longest counts.
 
     Raises:
         ConfigError: if a wing puts a figure into an unknown chapter.
     """
+    # A scale has one figure of attention for each run and layer, such as
+    # `attention_lines_<run>_<layer>`. All of them are registered as `attention`.
     beginnings = [figure for figure in wing_figures() if name.startswith(figure.name)]
     return _place(max(beginnings, key=lambda figure: len(figure.name))) if beginnings else FURTHER
 

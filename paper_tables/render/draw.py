@@ -14,8 +14,10 @@ logger = logging.getLogger(__name__)
 
 
 def has_figures() -> bool:
-    """Return whether the extra `figures` is installed: Altair and vl-convert."""
+    """Return whether the extra `figures` (Altair and vl-convert) is installed."""
     try:
+        # The import is tried, because vl-convert is a binary module that may be installed and still
+        # not load.
         for name in ("altair", "vl_convert"):
             importlib.import_module(name)
     except ImportError:
@@ -36,6 +38,7 @@ def draw_figures(
     Without the extra `figures` the result is None, and a line is logged.
     """
     folder.mkdir(parents=True, exist_ok=True)  # an output of rule tables, even if nothing is drawn
+    # Without a wing that draws, nobody needs the extra, so nothing is said about it.
     if not any(wing.scale_figures for wing in present_wings().values()):
         return []
     if not has_figures():

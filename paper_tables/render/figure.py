@@ -1,12 +1,11 @@
-"""Turns a figure and its frame into files: TSV of the frame; SVG and PDF of the chart.
+"""Turns a figure and its frame into files: the frame as TSV, the chart as SVG and PDF.
 
-Every figure is about 420 px wide, so that it is legible on a phone and in a column of print.
-Colours are Okabe and Ito's, which colour-blind readers can distinguish; words distinguish what
-they can, next to the colours.
+Every figure is about 420 px wide, so that it is legible on a phone and in a column of print. The
+colours are Okabe and Ito's, which colour-blind readers can distinguish. Where possible, words also
+say what a colour means.
 
-Text and axes have the colour INK. A written SVG has `currentColor` instead and no background: it is
-dark on a light page and light on a dark page, also within a page. A PDF cannot adapt: it is dark on
-white.
+Text and axes have the colour INK. A written SVG has `currentColor` instead and no background. It is
+dark on a light page and light on a dark page. A PDF cannot adapt, so it is dark on white.
 
 A new figure is a `Figure` and a function that makes its frame:
 
@@ -18,8 +17,8 @@ A new figure is a `Figure` and a function that makes its frame:
         describe=lambda frame: f"Bars of {len(frame)} trainings.",
     )
 
-A wing registers its name and place as a `WingFigure`, and returns `(SECONDS, make_frame)` from the
-function that its `wing.py` names for this kind of figures.
+A wing registers its name and place as a `WingFigure`. The function that `scale_figures` in its
+`wing.py` gives returns `(SECONDS, make_frame)` with the other figures of the scale.
 """
 
 import html
@@ -45,22 +44,27 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 WARNING = PALETTE[1]
 WIDTH = 350  # of a plot without its axis; with the axis about 420
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+# A file of SVG does not get the style of a page, so it brings its own: INK on a light background or
+# on paper, nearly white on a dark background.
 ADAPTING_STYLE = (
     "<style>svg.figure{color:#1d2733}"
     "@media (prefers-color-scheme: dark){svg.figure{color:#e8ecf1}}"
     "@media print{svg.figure{color:#1d2733}}</style>"
 )
 
+# A number with six or more decimals within a path or an attribute, such as 12.3456789 in
+# `M12.3456789,0L...`. The first two decimals are kept: hundredths of a pixel, or of an opacity.
 _LONG_FRACTION = re.compile(r"(?<=[ ,\"(A-Za-z-])([0-9]*\.[0-9]{2})[0-9]{4,}(?=[ ,\")A-Za-z-])")
 
 
 class FigureError(AiaynError):
-    """A figure cannot be drawn from the available data. The page shows the message."""
+    """The available data are not enough to draw a figure. The page shows the message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure: `draw` makes the chart of a frame, `describe` its alternative text.
+    """A figure: `draw` makes the chart from a frame, and `describe` makes the text for readers who
+    cannot see the chart.
 
     `title` is the heading. `caption` describes what is drawn and how to read it.
     """
@@ -72,7 +76,7 @@ class Figure:
     describe: Callable[[pd.DataFrame], str]
 
     def chart(self, frame: pd.DataFrame) -> alt.TopLevelMixin:
-        """Return the chart of a frame, with its alternative text.
+        """Return the chart of a frame, with its text for screen readers.
 
         Raises:
             FigureError: if the frame is empty, or has nothing that can be drawn.
@@ -90,7 +94,8 @@ Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """Return a chart as Vega-Lite in the style of all figures, with its whole frame."""
+    """Return a chart as Vega-Lite in the style of all figures, including the whole frame."""
+    # By default Altair refuses a frame of more than 5,000 lines.
     with alt.data_transformers.enable("default", max_rows=None):
         values: dict[str, Any] = chart.to_dict(validate=False)  # each part was, when it was made
     values["config"] = _style()
@@ -99,6 +104,7 @@ def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
 
 def _style() -> dict[str, Any]:
     text = {"labelColor": INK, "titleColor": INK, "labelFont": FONT, "titleFont": FONT}
+    # Vega-Lite's `config` sets the defaults of all charts, so that the figures do not repeat them.
     return {
         "background": None,
         "font": FONT,
@@ -155,6 +161,7 @@ def _style() -> dict[str, Any]:
 
 def round_ticks(low: float, high: float) -> list[float]:
     """Return at most 6 round numbers between two positive numbers, for a logarithmic axis."""
+    # One decade more on either side. Ticks outside of the range are left out below.
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     # From many ticks within a decade to one, until they fit next to each other.
     for steps in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)):
@@ -168,7 +175,10 @@ def round_ticks(low: float, high: float) -> list[float]:
 
 
 def render_svg(values: dict[str, Any]) -> str:
-    """Return a specification as an `svg` element of class `figure`, for a file or within a page."""
+    """Return a specification as an `svg` element of class `figure`. It can be a file of its own or
+    a part of a page.
+    """
+    # vl-convert contains Vega and a JavaScript engine, so neither node nor a browser is needed.
     svg: str = vl_convert.vegalite_to_svg(values)
     # Vega writes no role and no label that a screen reader needs.
     head, _, rest = svg.partition(">")
@@ -184,6 +194,7 @@ def _with_own_ids(svg: str, name: str) -> str:
     Vega numbers clip paths over all charts of a process. Without this function, the same chart
     would have different bytes from run to run.
     """
+    # Ids are `clip0`, `clip1`, ... They are used as `url(#clip0)`.
     number_by_id = {clip: number for number, clip in enumerate(re.findall(r'id="(clip\d+)"', svg))}
     return re.sub(
         r'\b(id="|url\(#)(clip\d+)', lambda use: f"{use[1]}{name}_clip{number_by_id[use[2]]}", svg
@@ -202,10 +213,13 @@ def write_figure(
     Raises:
         FigureError: as `Figure.chart`.
     """
+    # Everything is drawn before the first file is written, so that an error does not leave half of
+    # the files.
     values = specification(figure.chart(frame))
     svg = _with_own_ids(render_svg(values), figure.name).encode()
     pdf = bytes(vl_convert.vegalite_to_pdf(values | {"background": "white"}))
     if with_frame:
+        # The TSV has the numbers behind the chart.
         table = frame.to_csv(sep="\t", index=False, lineterminator="\n")
         _write(table.encode(), folder / f"{figure.name}.tsv")
     paths = [folder / f"{figure.name}.{suffix}" for suffix in ("svg", "pdf")]
@@ -232,6 +246,7 @@ def write_figures(figures: Iterable[Drawable], folder: Path) -> list[DrawnFigure
             svg_path, _ = write_figure(figure, make(), folder)
             svg = svg_path.read_text(encoding="utf-8")
         except FigureError as error:
+            # A picture of an earlier call would look like a picture of the present data.
             for suffix in ("tsv", "svg", "pdf"):
                 (folder / f"{figure.name}.{suffix}").unlink(missing_ok=True)
             reason = str(error)

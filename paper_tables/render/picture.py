@@ -1,5 +1,5 @@
-"""Draws the printed differences and ours on one axis. This picture opens a page, and README shows
-it.
+"""Places the printed differences and ours on one axis. This picture is at the top of a page, and
+the README shows it.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ Kind = Literal["same", "other", "none", "open"]  # the colour of an answer
 
 
 class PictureLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A conclusion of the paper about a row, in words, with the printed difference, our difference
-    and the answer.
+    """A line of the picture: a conclusion of the paper about a row in words, the printed
+    difference, our difference, and the answer (does the conclusion hold here?).
 
-    `ours` is None if we have no value, `interval` if we have no interval. The texts are rounded
-    numbers. `numbers` are the numbers of the two systems. `at` maps the marks `zero`, `printed`,
-    `ours`, `low` and `high` to their positions in percent of the axis. A mark that is not drawn is
-    absent.
+    `ours` is None if we have no value, `interval` is None if we have no interval. The texts are
+    rounded numbers. `numbers` are the numbers of the two systems. `at` maps the marks `zero`,
+    `printed`, `ours`, `low` and `high` to their positions in percent of the axis. A mark that is
+    not drawn is absent.
     """
 
     row: str
@@ -39,8 +39,8 @@ class PictureLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """The picture: a sentence with the count of conclusions that show, the others in `details`,
-    the unit of its axis, and its lines.
+    """The picture: a sentence with the number of conclusions that hold here, a second sentence on
+    the others (`details`), the unit of the axis, and the lines.
 
     `low_text` and `high_text` say what the ends of the axis mean.
     """
@@ -54,7 +54,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The numbers of the picture in full precision: a line for each conclusion."""
+        """The numbers of the picture in full precision, with a line for each conclusion."""
         columns = ["row", "printed", "ours", "low", "high", "answer"]
         lines = []
         for line in self.lines:
@@ -64,14 +64,16 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place_lines(lines: Sequence[PictureLine]) -> tuple[PictureLine, ...]:
-    """Return the lines, in their order, with the places of their marks on one axis."""
-    # Intervals do not set the axis: a wide one would squeeze all marks together.
+    """Return the lines, in their order, with the positions of their marks on one common axis."""
+    # Intervals do not set the ends of the axis, because a wide interval would squeeze all marks
+    # together.
     marks = [0.0]
     for line in lines:
         marks.append(line.printed)
         if line.ours is not None:
             marks.append(line.ours)
     low, high = EDGE * min(marks), EDGE * max(marks)
+    # Without any difference the axis has no width, and the division below would fail.
     width = (high - low) or 1.0
     placed = []
     for line in lines:
@@ -83,6 +85,7 @@ def place_lines(lines: Sequence[PictureLine]) -> tuple[PictureLine, ...]:
             strict=True,
         ):
             if value is not None:
+                # An end of an interval that is off the axis is drawn at the edge.
                 share = min(1.0, max(0.0, (value - low) / width))
                 at[name] = round(100 * share, 2)
         placed.append(msgspec.structs.replace(line, at=at))

@@ -1,4 +1,4 @@
-"""Turns a laid-out table into Markdown, LaTeX or CSV, and gives templates what they need to escape.
+"""Turns a laid-out table into Markdown, LaTeX or CSV, and defines how each format escapes text.
 
 Each format has one template in `paper_tables/templates/`. Templates neither compute nor round,
 because the cells already contain the final text. Names come from other people's files and may
@@ -64,7 +64,8 @@ def escape_latex(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return text on one line, with the characters escaped that mean something in a pipe table."""
+    """Return text on one line, with the characters escaped that have a meaning in a pipe table."""
+    # A bar would end the cell, and `](` would make a link. Underscores within words are harmless.
     return re.sub(r"([\\|*`<]|\](?=\())", r"\\\1", visible(one_line(text)))
 
 
@@ -83,12 +84,13 @@ def plain_text(cell: ShownCell) -> str:
     pieces = []
     for line in cell.lines:
         marks = map("[{}]".format, line.marks)
+        # Text, spread and marks, for example `27.31`, `+- 0.42 (n=3)` and `[a]`.
         pieces.append(" ".join(filter(None, (line.text, line.spread, *marks))))
     return " / ".join(pieces)
 
 
 def _named_text(cell: ShownCell) -> str:
-    """Return a cell as one line of text, with names for people if it names something."""
+    """Return a cell as one line of text. In a label, keys are replaced by readable names."""
     return with_names(plain_text(cell)) if cell.kind == "label" else plain_text(cell)
 
 
@@ -98,20 +100,23 @@ def _plain_heading(column: Column) -> str:
 
 
 def _html_number(line: Any) -> Markup:
-    """Return the text of a line with powers of ten as superscripts, and with places at which a long
-    name may break.
+    """Return the text of a line in HTML. Powers of ten are superscripts, and a long name may break
+    after an underscore.
     """
+    # Text is escaped first. The tags that are added below must not be escaped.
     text = str(escape(visible(with_names(line.text) if line.kind == "label" else line.text)))
     if line.kind in ("printed", "ours"):
         return Markup(POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", text))
+    # Table 1 has formulas, such as O(n^2 * d) and O(log_k(n)).
     if line.kind == "formula":
         text = re.sub(r"\^([0-9]+)", r"<sup>\1</sup>", text).replace(" * ", "&middot;")
         return Markup(text.replace("log_k", "log<sub>k</sub>"))
+    # A name such as table3_c_dmodel1024 would make its column wider than a phone.
     return Markup(text.replace("_", "_<wbr>"))
 
 
 def _html_words(text: str) -> Markup:
-    """Return a sentence in which text between backticks is formatted as code."""
+    """Return a sentence in HTML. Text between backticks is formatted as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
 
 
@@ -130,6 +135,8 @@ def _latex_number(line: Any) -> str:
         return f"${formula}$"
     number = escape_latex(with_names(line.text) if line.kind == "label" else line.text)
     if line.kind in ("printed", "ours"):
+        # In a replacement of `re.sub`, two backslashes make one. \textbf has no effect within
+        # $...$, so a bold power needs \boldmath.
         power = r"{\\boldmath$\1\\cdot10^{\2}$}" if line.is_best else r"$\1\\cdot10^{\2}$"
         number, num_powers = POWER_OF_TEN.subn(power, number)
         number = rf"\textbf{{{number}}}" if line.is_best and not num_powers else number
@@ -137,9 +144,10 @@ def _latex_number(line: Any) -> str:
 
 
 def _latex_heading(column: Column) -> str:
-    """Return a heading, below the heading that it shares with its neighbours."""
+    """Return a heading in LaTeX, below the heading that it shares with its neighbours."""
     symbol = SYMBOL.match(column.heading)
     heading = escape_latex(column.heading or column.name)
+    # The heading "x10^6" has been escaped above.
     heading = heading.replace(r"x10\textasciicircum{}6", r"$\times 10^6$")
     if symbol:
         base = r"\epsilon" if symbol["base"] == "eps" else symbol["base"]
@@ -150,14 +158,18 @@ def _latex_heading(column: Column) -> str:
 
 
 def _latex_path(text: str) -> str:
-    r"""Return a signature for \path, which breaks lines at punctuation and takes every character
-    literally except its delimiter.
+    r"""Return a signature as the argument of LaTeX's \path. This command breaks lines at
+    punctuation, and takes every character literally except its delimiter.
     """
+    # `!` is the delimiter in the template: \path!...!. \path does not support characters outside of
+    # ASCII.
     return re.sub(r"[^\x20-\x7e]|!", "?", text)
 
 
 def _environment(*, is_html: bool) -> jinja2.Environment:
-    """Return the templates. HTML templates escape all text that is not marked as safe."""
+    """Return the environment of the templates. HTML templates escape all text that is not marked as
+    safe.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         # Names of runs and logs come from files of other people.
@@ -166,6 +178,7 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
+        # Applies to every value that a template prints.
         finalize=visible_text,
     )
     environment.filters |= {
@@ -190,7 +203,9 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
 
 
 def visible_text(value: Any) -> Any:
-    """Return text with control characters and direction marks spelt out, other values as is."""
+    """Return text with control characters and direction marks spelt out. Other values are returned
+    as they are.
+    """
     return visible(value) if type(value) is str else value
 
 
@@ -199,27 +214,28 @@ TEXT_TEMPLATES = _environment(is_html=False)
 
 
 def render_html(name: str, **context: Any) -> str:
-    """Return a template of HTML or SVG, filled in."""
+    """Fill in a template of HTML or SVG, and return the text."""
     return HTML_TEMPLATES.get_template(name).render(context)
 
 
 def render_markdown(table: Table) -> str:
-    """Return a pipe table between its title and its notes."""
+    """Return a table in Markdown: its title, a pipe table, and its notes."""
     return TEXT_TEMPLATES.get_template("table.md.j2").render(table=table)
 
 
 def render_latex(table: Table) -> str:
-    r"""Return a `table` environment to be \input. Its first line lists the LaTeX packages that it
-    needs.
+    r"""Return a `table` environment for LaTeX's \input. Its first line lists the LaTeX packages
+    that it needs.
     """
     return TEXT_TEMPLATES.get_template("table.tex.j2").render(table=table)
 
 
 def render_csv(table: Table) -> str:
-    """Return a header and one line per row. The last column explains the marks of the row.
+    """Return a table as CSV, with one line per row. The last column explains the marks of the row.
 
-    A cell that spans columns is followed by `(spanned)` in the others.
+    After a cell that covers several columns, the other covered columns contain `(spanned)`.
     """
+    # A program that reads the CSV does not see the notes below the table.
     text_by_mark = {note.mark: note.text for note in table.notes if note.mark}
     lines = []
     for _, cells in grid(table):
@@ -233,7 +249,8 @@ def render_csv(table: Table) -> str:
 
 
 def render_text(laid_out: Table) -> str:
-    """Return the rows with a number of ours for a terminal: a row a column, a column a line.
+    """Return the rows with a number of ours for a terminal. Rows and columns are exchanged: each
+    row of the table is a column of the text.
 
     Table 2 has too many columns for the width of a terminal, and few of its rows are ours.
     """
@@ -241,7 +258,8 @@ def render_text(laid_out: Table) -> str:
     for _, cells in grid(laid_out):
         if any(cell.kind == "ours" for cell in cells):
             rows.append(cells)
-        # The printed rows of the paper's own models. No number of ours belongs to the other rows.
+        # The printed rows of the paper's own models: "Transformer (base model)". No number of ours
+        # can be compared with the other rows.
         elif "Transformer" in cells[0].text:
             printed.append(cells)
     if not rows:
@@ -253,12 +271,15 @@ def render_text(laid_out: Table) -> str:
         lines.append([f"{column.group} {column.heading}".strip()])
     shown_marks = set()
     for cells in rows:
+        # Each line of the text is a column of the table. A wide cell is written into as many lines
+        # as it covers.
         line_of_column = iter(lines)
         for cell in spans(cells):
             shown_marks.update(cell.marks)
             # A printed cost that spans both languages is repeated.
             for line in itertools.islice(line_of_column, cell.width):
                 line.append(plain_text(cell))
+    # The corner above the headings is free for the title.
     lines[0][0] = laid_out.title
     notes = []
     for note in laid_out.notes:

@@ -1,4 +1,4 @@
-"""Turns a frame, its tables and its figures into an HTML page, by filling the HTML template.
+"""Makes the HTML page of a frame, its tables and its figures, by filling in the HTML template.
 
 A page is one file. It does not load anything from a server, which its Content-Security-Policy
 enforces, and it does not contain scripts.
@@ -35,6 +35,7 @@ from paper_tables.render.picture import Picture
 from paper_tables.render.render import LONG_CELL, render_html
 from paper_tables.rounding import rounded
 
+# Nothing is loaded. The style sheet is in the page, and images are `data:` URLs.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 TITLE = "Attention Is All You Need: printed and ours"
 MAX_NAMED = 6  # trainings that a fact names; the table of runs has all
@@ -47,7 +48,7 @@ FROM_LOGS_COMMAND = (
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """The origin of a page: time, commit, and whether it was made from incomplete records."""
+    """How a page was made: the time, the commit, and whether the records were incomplete."""
 
     made: str
     commit: str
@@ -55,20 +56,20 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Statement(NamedTuple):
-    """A line below the picture, which may lead to a place."""
+    """A sentence below the picture, with a link to a part of the page or ''."""
 
     text: str
     href: str = ""
 
 
 class ShownTable(NamedTuple):
-    """A table as a page shows it.
+    """A table in the form in which a page shows it.
 
     `more` are the columns that are hidden until the reader switches them on. `words` are the
-    columns of text, which are aligned to the left. If the table is empty, `empty` says which
-    command makes its values. `lead` is the part of the caption that is always shown. `rest` is
-    folded together with the notes. `asides` maps each reason for hiding rows to the names of these
-    rows.
+    columns of text, which are aligned to the left. `empty` is '', or for an empty table a sentence
+    with the command that makes its values. `lead` is the part of the caption that is always shown.
+    `rest` is folded together with the notes. `asides` maps each reason for hiding rows to the names
+    of these rows. `legends` are the notes that explain a mark.
     """
 
     table: Table
@@ -99,6 +100,8 @@ def render_report(
     counts = f"{num_finished} of {len(frame.runs)} trainings are finished"
     command = workflow_command(frame.scale, CONFIG_FOLDER / f"{frame.scale}.yaml")
     lead = []
+    # The heading of the page is the most important statement that exists: how many conclusions
+    # hold, else how much is trained.
     if picture is not None:
         sentence = picture.sentence
         lead.append(picture.details)
@@ -124,7 +127,10 @@ def render_report(
 
 
 def picture_of(frame: Frame) -> Picture | None:
-    """Return the picture that a wing makes of a scale, or None while nothing can be answered."""
+    """Return the picture that a wing makes of a scale, or None as long as no conclusion has an
+    answer.
+    """
+    # At most one wing registers a picture. Without that wing the page has no picture.
     for make in registered("answer"):
         picture: Picture | None = make(frame)
         return picture
@@ -148,10 +154,11 @@ def render_page(
 ) -> str:
     """Return a page: a sentence, the picture or the first tables, facts, then chapters.
 
-    `command` says how a table without any value gets its values. Our numbers are buttons that open
-    their runs, unless `has_buttons` is false.
+    `command` says how to get the values of a table that does not have any. Our numbers are buttons
+    that open the list of their runs, unless `has_buttons` is false.
     """
     placed = sorted(tables, key=lambda table: place_of_table(table.name))
+    # A list of runs links to the row of a run only if this page has that row.
     anchors: set[str] = set()
     for table in (*first_tables, *placed):
         anchors.update(table.cells.anchor)
@@ -176,7 +183,7 @@ def render_page(
 
 
 def render_table_page(table: Table) -> str:
-    """Return a table as a page of its own, with all its rows."""
+    """Return a page with a single table and all its rows."""
     whole = replace(table, cells=table.cells.assign(reason=""))
     return render_page(TITLE, table.title, (), (), None, first_tables=[whole], has_buttons=False)
 
@@ -184,10 +191,12 @@ def render_table_page(table: Table) -> str:
 def _chapters(
     tables: Sequence[Table], figures: Sequence[DrawnFigure], command: str
 ) -> list[dict[str, Any]]:
-    """Return the chapters that have a table or a figure, for the template."""
+    """Return the chapters that have a table or a figure, as the template needs them."""
     chapters = []
     for index, chapter in enumerate(CHAPTERS):
         drawn = []
+        # Several figures may be missing for the same reason, which is shown once. A dict keeps the
+        # order.
         reasons: dict[str, None] = {}
         for figure in sorted(figures, key=lambda figure: place_of_figure(figure.name)):
             if place_of_figure(figure.name)[0] == index:
@@ -211,7 +220,9 @@ def _chapters(
 
 
 def _figure(figure: DrawnFigure) -> dict[str, Any]:
-    """Return a figure for the template. Ids in its SVG become unique on the page."""
+    """Return a figure as the template needs it. Ids in its SVG become unique on the page."""
+    # Two figures may use the same id, and a browser would take the first on the page. An id is
+    # defined as id="x" and used as url(#x) or href="#x".
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg)
     path = f"{figure.folder_name}/{figure.name}" if figure.folder_name else ""
     return {
@@ -224,7 +235,9 @@ def _figure(figure: DrawnFigure) -> dict[str, Any]:
 
 
 class _Opened(NamedTuple):
-    """A number as a button shows it: what it is, and each run with its value as text."""
+    """The content of a button's list for one number: what the number is, and each run with its
+    value as text.
+    """
 
     quantity: str
     values: list[tuple[str, Run]]
@@ -232,8 +245,8 @@ class _Opened(NamedTuple):
 
 
 class _Origins:
-    """What the buttons of a page open. The template asks for an index where it draws a button, and
-    writes the lists at the end of the page, each once.
+    """Collects the lists of runs that the buttons of a page open. The template asks for an index
+    where it draws a button, and writes each list once, at the end of the page.
     """
 
     def __init__(self) -> None:
@@ -241,8 +254,8 @@ class _Origins:
         self.lists: list[list[_Opened]] = []
 
     def index_of(self, numbers: Iterable[Number]) -> int:
-        """Return the index of the list for these numbers, counted from 1. It is 0 if no number has
-        a value.
+        """Return the index of the list for these numbers, counted from 1. The index is 0 if no
+        number has a value.
         """
         opened, key = [], []
         for number in numbers:
@@ -261,13 +274,15 @@ class _Origins:
 
 
 def show_table(table: Table, command: str) -> ShownTable:
-    """Return a table as a page shows it. A row with an aside is not shown: only its name appears
-    below the table.
+    """Return a table in the form in which a page shows it. Rows with an aside are left out: only
+    their names appear below the table.
     """
+    # A row without anything of ours would only make a table longer.
     is_shown = table.cells.reason == ""
     asides = {}
     for reason, cells in table.cells[~is_shown].groupby("reason", sort=False):
         asides[str(reason)] = list(cells.drop_duplicates("position").aside)
+    # This looks at all rows, because hidden rows do not have a number of ours.
     has_value = table.cells.empty or bool((table.cells.kind == "ours").any())
     table = replace(table, cells=table.cells[is_shown])
     rows = grid(table)
@@ -297,13 +312,14 @@ def show_table(table: Table, command: str) -> ShownTable:
 def _columns_of_words(
     columns: Sequence[Column], rows: Sequence[tuple[Any, list[ShownCell]]]
 ) -> set[str]:
-    """Return the columns of words: columns in which most cells do not begin with a number, or a
-    cell is long.
+    """Return the names of the columns that are aligned to the left: labels, columns with a long
+    cell, and columns in which most cells do not begin with a number.
     """
     words = set()
     for index, column in enumerate(columns):
         texts = [cells[index].text for _, cells in rows]
         filled = list(filter(None, texts))
+        # Numbers begin like 27.3, -0.31, +0.60 or <0.001.
         num_numbers = sum(re.match(r"[-+<]?\d", text) is not None for text in filled)
         is_long = any(len(text) > LONG_CELL for text in filled)
         if column.side == "label" or is_long or 2 * num_numbers < len(filled):
@@ -312,7 +328,11 @@ def _columns_of_words(
 
 
 def _split_caption(caption: str) -> tuple[str, list[str]]:
-    """Return the first sentences, as many as fit into two lines of a page, and the others."""
+    """Split a caption. Return as many first sentences as fit into two lines of a page, and the
+    other sentences.
+    """
+    # A sentence ends at a full stop before a blank and a capital letter, so "0.5 BLEU" is not
+    # split.
     sentences = re.split(r"(?<=[.]) (?=[A-Z])", caption)
     lead = sentences.pop(0)
     while sentences and len(lead) + 1 + len(sentences[0]) <= MAX_CAPTION:
@@ -328,8 +348,8 @@ def _named(names: Collection[str]) -> str:
 
 
 def _facts(frame: Frame) -> list[Statement]:
-    """Return a sentence on what the scale trains, what is missing, and how many printed BLEUs could
-    be judged.
+    """Return sentences on the trainings of a scale, on what is missing, and on the number of
+    printed BLEUs that were judged.
     """
     systems_by_corpus: dict[str, dict[str, None]] = {}
     corpora_by_system: dict[str, list[str]] = {}
@@ -369,12 +389,12 @@ def _facts(frame: Frame) -> list[Statement]:
 
 
 def _pair_words(frame: Frame, corpus: str) -> str:
-    """Return the languages of a corpus as people write them: `En-De`."""
+    """Return the languages of a corpus in the usual spelling: `En-De`."""
     return frame.corpora[corpus].language_pair.title()
 
 
 def _corpus_words(frame: Frame, corpus: str) -> str:
-    """Return a corpus in words: its name for people, or its languages and what its text is."""
+    """Return a corpus in words: its readable name, or its languages and its description."""
     name = with_names(corpus)
     if name != corpus:
         return name
@@ -382,14 +402,16 @@ def _corpus_words(frame: Frame, corpus: str) -> str:
 
 
 def _verdict_fact(frame: Frame) -> Statement:
-    """Return how many printed BLEU were judged, and the outcomes."""
+    """Return how many printed BLEUs were judged, with the number of each outcome."""
     outcomes = Counter(cell.verdict.outcome for cell in frame.judged)
+    # A `Counter` does not raise an error if the key is missing.
     del outcomes[Outcome.NOT_COMPARABLE]
     counts = []
     for outcome in Outcome:
         if outcomes[outcome]:
             counts.append(f"{outcomes[outcome]} {outcome.value.lower()}")
     outcome_text = f": {', '.join(counts)}" if counts else ""
+    # At a smaller scale no BLEU of the paper can be judged, which is not a gap in the results.
     if not counts and frame.scale != PAPER_SCALE:
         outcome_text = ": another corpus and scale than the paper's"
     text = f"{outcomes.total()} of {len(frame.judged)} printed BLEU judged, margin {MARGIN_BLEU}"

@@ -1,4 +1,4 @@
-"""Turns the records of a scale into its files: three TSVs, tables, figures and report.html."""
+"""Writes the files of a scale from its records: three TSVs, tables, figures and report.html."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -46,10 +46,11 @@ def make_tables(
     queues: Queues,
     config_folder: Path = CONFIG_FOLDER,
 ) -> Rendered:
-    """Write everything below `results_folder/<scale>/`, or its `so-far/`.
+    """Write all tables and figures of a scale below `results_folder/<scale>/`, or with `so_far`
+    below its `so-far/`.
 
     Raises:
-        TableError: naming the first missing record, unless `so_far`.
+        TableError: if a record is missing, unless `so_far`. The message contains the first of them.
     """
     results = gather_results(
         scale, results_folder, so_far=so_far, queues=queues, config_folder=config_folder
@@ -64,6 +65,7 @@ def make_tables(
     for table in tables:
         if table.name not in ONLY_ON_THE_PAGE:
             write_table(table, folder / "tables")
+    # `aiayn attention` writes into the results of the scale, also if the tables are made so far.
     attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
     figures_folder = folder / FIGURES_FOLDER
     figures = draw_figures(figures_folder, frame, None, attention_folder)
@@ -75,10 +77,10 @@ def make_tables(
 
 
 def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:
-    """Write the frames, the picture and each table with a number of ours, and return the tables of
-    the page.
+    """Write the TSVs, the picture and each table with a number of ours. Return the tables of the
+    page.
 
-    No file has the time or commit of its making: the same records give the same bytes.
+    No file contains the time or the commit of its making, so the same records give the same bytes.
     """
     tables = tables_of_records(frame)
     for table in tables:
@@ -115,6 +117,7 @@ def lay_out_tables(frame: Frame) -> list[Table]:
     laid_out = []
     for registered in scale_tables():
         table = load(registered.layout)(frame)
+        # A wing returns None if the scale has nothing for its table.
         if table is not None:
             laid_out.append(compact(table))
     return sorted(laid_out, key=lambda table: place_of_table(table.name))
@@ -126,15 +129,15 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
 
 
 def write_table(table: Table, folder: Path) -> None:
-    """Write one table in every format; HTML as a page of its own."""
+    """Write a table in every format. The HTML is a page with this table only."""
     for suffix, render in RENDERER_BY_SUFFIX.items():
         write_text(render(table), folder / f"{table.name}.{suffix}")
     write_text(render_table_page(table), folder / f"{table.name}.html")
 
 
 def write_picture(frame: Frame, folder: Path) -> None:
-    """Write the picture at the beginning of the page into an SVG of its own, which README shows,
-    and the numbers of the picture into a TSV next to it. Without answers, nothing is written.
+    """Write the picture at the top of the page as an SVG file, which the README shows, and its
+    numbers as a TSV next to it. If no conclusion has an answer, nothing is written.
     """
     picture = picture_of(frame)
     if picture is not None:
@@ -146,6 +149,7 @@ def write_text(text: str, path: Path) -> None:
     """Write a text file completely or not at all. Control characters are replaced by visible
     escapes.
     """
+    # Line ends are `\n` on every system, so that the same numbers give the same bytes.
     with (
         replace_on_success(path) as partial_path,
         partial_path.open("w", encoding="utf-8", newline="\n") as lines,

@@ -1,5 +1,4 @@
-"""The tables: what each has in its rows and columns.
+"""Lays out the tables: what each has in its rows and columns.
 
-May import the modules of `paper_tables` itself (layout, results, verdicts), not `figures`,
-`render`.
+This package may import the modules of `paper_tables` itself, but not `render`.
 """

@@ -1,4 +1,4 @@
-"""Lays out the baselines, and the state of each run."""
+"""Lays out two tables: the baselines (systems without training), and the state of each run."""
 
 from aiayn.paths import CellKey
 from aiayn.printed import (
@@ -30,8 +30,8 @@ from paper_tables.tables.ours import complete, our_cell
 
 
 def lay_out_baselines(frame: Frame) -> Table:
-    """Return the table of baselines, which are systems without training, with base's scores on the
-    same test sets.
+    """Return the table of baselines, which are systems without training. Its last row has the
+    scores of base on the same test sets.
     """
     cells_by_row: dict[str, dict[str, Cell]] = {}
     columns = [Column("baseline", "", side="label")]
@@ -39,6 +39,7 @@ def lay_out_baselines(frame: Frame) -> Table:
     column_by_score: dict[tuple[str, str], str] = {}
     bases: dict[str, Number | None] = {}
     for pair, group in NAME_BY_PAIR.items():
+        # The definition of the printed number, and sacreBLEU.
         for metric in (METRIC_BY_PAIR[pair], SACRE_METRIC):
             name = f"{metric}_{pair.replace('-', '_')}"
             columns.append(Column(name, metric, group, "ours"))
@@ -53,6 +54,7 @@ def lay_out_baselines(frame: Frame) -> Table:
             for score in scores:
                 name = column_by_score.get((pair, score.metric), "")
                 base = bases.get(name)
+                # Other definitions are in scores.tsv only.
                 if name:
                     marks = base.marks if base else ()
                     cells[name] = Cell(rounded(score.value, score.metric), "ours", marks)
@@ -60,6 +62,7 @@ def lay_out_baselines(frame: Frame) -> Table:
                     signatures.add((score.metric, testset, score.signature))
     rows = []
     for cells in cells_by_row.values():
+        # A baseline may not have been scored on the test set of one language pair.
         for name, base in bases.items():
             cells.setdefault(name, Cell("missing", "state", base.marks if base else ()))
         rows.append(row_of(cells))
@@ -82,12 +85,17 @@ def lay_out_baselines(frame: Frame) -> Table:
 
 def _base_key(frame: Frame, pair: str) -> CellKey:
     """Return the cell of base on the test set of the baselines."""
+    # Which checkpoints are averaged depends on the language pair and the system, for example the
+    # last 5 for base.
     average_by_role = {role: average for average, role in evaluations_of(pair, REFERENCE_SYSTEM)}
     return frame.find(pair, REFERENCE_SYSTEM, average_by_role[BASELINE_ROLE], BASELINE_ROLE)
 
 
 def lay_out_runs(frame: Frame) -> Table:
-    """Return every training of the scale and its state, later seeds last."""
+    """Return the table of every training of the scale with its state. Seeds that were added later
+    are last.
+    """
+    # Optional columns follow below, so that a table of a scale that is not trained yet is narrow.
     fields: list[Field[Run]] = [
         label_field(
             "training", "training", lambda run: f"{run.corpus} {run.system} seed {run.seed}"

@@ -20,6 +20,8 @@ from paper_tables.layout import (
 )
 from paper_tables.rounding import shown_over_seeds
 
+# A number of a smaller scale may be close to a printed number by chance. The mark says that it is
+# not a reproduction.
 MARK_TEXT = (
     "Ours, of scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction"
     " of its number, so no difference is taken. If this applies to all of ours in a row, the row"
@@ -28,8 +30,8 @@ MARK_TEXT = (
 
 
 def our_cell(number: Number | None) -> Cell:
-    """Return the cell of a number of ours: the mean over seeds `27.31` with `+- 0.42 (n=3)`, or the
-    states of its trainings.
+    """Return the cell of a number of ours. It has the mean over seeds, such as `27.31` with `+-
+    0.42 (n=3)`, or the states of its trainings.
 
     A dash means that the quantity does not exist, for example a BLEU in a definition in which the
     system was not scored. If the number is None, the cell says that this scale does not run the
@@ -47,7 +49,10 @@ def our_cell(number: Number | None) -> Cell:
     values = number.seed_values
     # `n=2 of 3` shows that the mean may still change.
     num_asked = len(values) + len(number.missing)
+    # For example `n=3`, or `n=2 of 3: 1 running`.
     seeds = f"n={len(values)}" if len(values) == num_asked else f"n={len(values)} of {num_asked}"
+    # The mean in full precision is kept, because the best value of a column is found without
+    # rounding.
     text, interval = shown_over_seeds(values, number.metric)
     spread = f"{interval} ({seeds}{': ' if states_text else ''}{states_text})".strip()
     return Cell(text, "ours", number.marks, statistics.fmean(values), spread, (number,))
@@ -70,13 +75,14 @@ def complete(
 ) -> Table:
     """Return a table with the notes and signatures that follow from the numbers in its cells.
 
-    Its own notes are preceded by the legend of the scale's mark (or `mark_text`) and by precisions
-    other than the paper's. They are followed by the unfinished trainings.
+    The notes are, in this order: the legend of the scale's mark (or `mark_text`), precisions other
+    than the paper's, the table's own notes, and the unfinished trainings.
     """
     number_by_cell: dict[tuple[CellKey, str], Number] = {}
     for numbers in table.cells.numbers:
         for number in numbers:
             number_by_cell[number.key, number.metric] = number
+    # A number may be in several cells, for example as a value and in a difference.
     shown = list(number_by_cell.values())
     signatures = set(table.signatures)
     for number in shown if has_signatures else ():
@@ -84,6 +90,7 @@ def complete(
         # A brevity penalty has the signature of its BLEU.
         for text in () if number.metric.startswith(brevity_metric("")) else number.signatures:
             signatures.add((number.metric, testset, text))
+    # A reader needs the legend of the marks first.
     notes = _mark_notes(shown, mark_text)
     if has_precisions:
         notes += _precision_notes(frame, shown)
@@ -94,7 +101,9 @@ def complete(
 
 
 def _mark_notes(shown: Sequence[Number], text: str) -> list[Note]:
-    """Return the legend of each scale's mark that any of the numbers has."""
+    """Return the legend of each scale's mark that any of the numbers has, with the test sets of
+    these numbers.
+    """
     notes = []
     for scale, mark in MARK_BY_SCALE.items():
         measured = set()
@@ -111,6 +120,7 @@ def _mark_notes(shown: Sequence[Number], text: str) -> list[Note]:
 
 def _precision_notes(frame: Frame, shown: Iterable[Number]) -> list[Note]:
     """Return a note for each precision other than the paper's, with the systems trained in it."""
+    # Precision is a setting of the training, so one note covers all numbers of a system.
     systems_by_precision: dict[str, list[str]] = {}
     for system in dict.fromkeys(number.key.system for number in shown):
         spec = frame.system_by_name.get(system)  # None for logs
@@ -129,6 +139,7 @@ def state_notes(frame: Frame, systems: Collection[tuple[str, str]]) -> list[Note
     notes = []
     for run in frame.runs:
         status = run.status
+        # A training that was never started is left out: its cells already say `missing`.
         if (run.corpus, run.system) in systems and status.state != "missing" and status.reason:
             name = f"{run.corpus} {run.system} seed {run.seed}"
             progress = f"{status.state} at update {status.update or 0:,} of {status.updates:,}"

@@ -1,7 +1,7 @@
-"""Finds the vocabulary that each printed count of parameters in Table 3 implies.
+"""Finds the size of the vocabulary that follows from each printed number of parameters in Table 3.
 
 Parameters are counted from the specs of scale paper (`aiayn.cost.num_parameters`), without any run.
-The result is the last column of Table 3, and notes. They are the same at every scale.
+The result is the last column of Table 3, and notes. It is the same at every scale.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,9 @@ BIG = "big"
 
 @dataclass(frozen=True)
 class CountedRow:
-    """A row of Table 3 with a printed count: its spec, and the printed count in millions."""
+    """A row of Table 3 with a printed number of parameters: the spec of the row's system, and the
+    printed number in millions.
+    """
 
     system: SystemSpec
     printed: str
@@ -34,7 +36,10 @@ class CountedRow:
 
     @property
     def vocabulary_sizes(self) -> tuple[int, int]:
-        """The smallest and largest vocabulary that give the printed count when rounded."""
+        """The smallest and the largest vocabulary with which the number of parameters rounds to the
+        printed number.
+        """
+        # A printed 65 stands for 64.5 to 65.5 million.
         printed = int(printed_number(self.printed))
         smallest = self._first_reaching(printed * MILLION - MILLION // 2)
         return smallest, self._first_reaching(printed * MILLION + MILLION // 2) - 1
@@ -55,10 +60,11 @@ def counted_rows(config_folder: Path = CONFIG_FOLDER) -> list[CountedRow]:
 
 
 def common_vocabulary_sizes(rows: list[CountedRow]) -> tuple[int, int]:
-    """Return the smallest and largest vocabulary that fits all rows.
+    """Return the smallest and the largest vocabulary that fit all rows.
 
     If no vocabulary fits, the smallest is larger than the largest.
     """
+    # The intersection of the ranges of all rows.
     smallest, largest = zip(*(row.vocabulary_sizes for row in rows), strict=True)
     return max(smallest), min(largest)
 
@@ -74,8 +80,9 @@ def in_words(sizes: tuple[int, int]) -> str:
 
 
 def parameter_notes(rows: list[CountedRow]) -> tuple[str, ...]:
-    """Return what the printed counts say about the paper's vocabulary."""
+    """Return notes on what the printed numbers of parameters say about the paper's vocabulary."""
     row_by_name = {row.system.name: row for row in rows}
+    # Big does not fit the vocabulary of the other rows, so it is taken out and compared with them.
     base, big = row_by_name[REFERENCE_SYSTEM], row_by_name.pop(BIG)
     other_rows = list(row_by_name.values())
     with_target_space = []

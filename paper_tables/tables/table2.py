@@ -1,6 +1,7 @@
 """Lays out Table 2: BLEU on the test sets of both language pairs, and training cost.
 
-Our numbers are next to each printed row. Numbers from logs are in lines below the row.
+Our numbers are next to the printed numbers in the same row. Numbers from logs are in lines of their
+own below the row.
 """
 
 import itertools
@@ -25,6 +26,7 @@ from paper_tables.layout import (
 from paper_tables.rounding import BLEU, FLOPS_METRICS, SEEDS_WORDS, rounded
 from paper_tables.tables.ours import complete, our_cell
 
+# The letters a and b are the marks of the editions.
 NO_GPU_MARK, UNKNOWN_GPU_MARK = "c", "d"
 MODEL_FLOPS_NOTE = (
     "Model FLOPs: what the model's products of matrices came to, by the formula in table `costs`."
@@ -52,8 +54,9 @@ OUR_ROWS = ("base", "big")
 def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
     """Return the columns. `heading` is the heading of our numbers.
 
-    A definition of BLEU has a column of its own where it is not the printed number's.
+    A BLEU in a definition other than the printed number's has a column of its own.
     """
+    # Lower cost and higher BLEU are better, so the best values of these columns are bold.
     columns = [Column("model", "Model", side="label")]
     for pair, name in NAME_BY_PAIR.items():
         bleu, group = f"bleu_{pair.replace('-', '_')}", f"BLEU {name}"
@@ -72,14 +75,16 @@ def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
         ours.append(Column(f"{flops}_ours", f"{heading} {name}", group, "ours", "lower"))
         model_heading = f"model FLOPs, ours {name}"
         model.append(Column(f"model_{flops}_ours", model_heading, group, "ours"))
+    # The printed columns of both pairs are neighbours, because some printed costs cover both.
     return (*columns, *printed, *ours, *model)
 
 
 def lay_out_table2(frame: Frame) -> Table:
-    """Return Table 2. Our numbers are next to each printed row. Numbers from logs are in separate
-    lines below it.
+    """Return Table 2. Our numbers are in the printed rows. Numbers from logs are in separate rows
+    below them.
     """
     columns = table2_columns("from logs" if frame.is_of_logs else "ours")
+    # By printed row: our cells in the row itself, and our rows below it.
     ours: dict[str, CellsByColumn] = {}
     below: dict[str, list[tuple[CellsByColumn, tuple[str, str] | None]]] = {}
     # A line without a label fills the printed row. A line with a label is a row of its own.
@@ -118,6 +123,7 @@ def group_of(row: str) -> str:
     """Return the group of a row. Lines separate the three groups of Table 2."""
     if row in OUR_ROWS:
         return "this paper"
+    # The names of rows in published/table2.csv end in `_ensemble` where the paper has an ensemble.
     return "ensembles" if row.endswith("ensemble") else "single models"
 
 
@@ -125,16 +131,18 @@ def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
     """Return the cells of a line of Table 2 or 3 by column.
 
     A cost that cannot be known is a dash, with the mark of the reason. A BLEU is followed by its
-    difference to the printed number or, if it comes from a log, by the name of its definition.
-    Several numbers are one quantity in several definitions.
+    difference to the printed number. A BLEU from a log is followed by the name of its definition
+    instead. If a column has several numbers, they are the same quantity in several definitions.
     """
     cells: dict[str, list[Cell]] = {}
     for column, numbers in line.numbers.items():
         known_numbers = [number for number in numbers if number is not None]
         shown = [our_cell(number) for number in known_numbers] or [our_cell(None)]
+        # If the number in one of several definitions has a value, the whole cell counts as ours.
         if any(cell.kind == "ours" for cell in shown):
             shown = [replace(cell, kind="ours") for cell in shown]
         cells[column] = shown
+        # The scale does not run this system. The cell says so.
         if not known_numbers:
             continue
         number = known_numbers[0]
@@ -147,6 +155,8 @@ def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
                 has_gpu = any(run.train.hardware.num_gpus for run in runs if run.train)
                 marks = (*marks, UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK)
             cells[column] = [Cell(DASH, "state", marks, numbers=(number,))]
+        # Table 2 has these columns once for each language pair: `bleu_en_de_difference`. Table 3
+        # has them once.
         prefix = column.removesuffix("ours") if line.table == 2 else ""
         # A log's BLEU has its own definition, so it gets the name of the definition in place of a
         # difference.
@@ -159,6 +169,7 @@ def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
                     cells.setdefault(f"{prefix}definition", []).append(label(definition))
             continue
         printed_key = (str(line.table), line.row, column.removesuffix("_ours"))
+        # There are two such cells if the editions print different numbers.
         judged_cells = [
             cell for cell in frame.judged if (cell.table, cell.row, cell.column) == printed_key
         ]
@@ -168,14 +179,15 @@ def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
 
 
 def difference_cells(cells: Sequence[PrintedCell]) -> list[Cell]:
-    """Return our number minus the printed number, for each edition. If the conditions differ,
-    return only the scale's mark.
+    """Return our number minus the printed number, for each edition. If our number was measured
+    under other conditions, return only the scale's mark.
     """
     number = cells[0].number
     # A number with a mark was measured under other conditions: no difference is taken.
     if number is None or number.mark:
         return [Cell("", "state", number.marks if number else ())]
     shown = []
+    # An edition without a difference has no value of ours yet.
     for cell in cells:
         if cell.verdict.difference is not None:
             mark = MARK_BY_EDITION.get(cell.edition, "")
@@ -185,7 +197,7 @@ def difference_cells(cells: Sequence[PrintedCell]) -> list[Cell]:
 
 
 def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
-    """Return the legend of the letters that occur, and the rate of each GPU."""
+    """Return the legend of the letters in the table, and a note on the rate of each GPU."""
     text_by_mark = {
         MARK_BY_EDITION["neurips2017"]: "As printed in the NeurIPS 2017 edition.",
         MARK_BY_EDITION["arxiv"]: "As printed in the arXiv edition, version 5 and later.",
@@ -200,6 +212,7 @@ def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
         if mark in used_marks:
             notes.append(Note(text, mark))
     notes += map(Note, frame.notes.get("table2", ()))
+    # '' in `gpus` is a training without a GPU.
     gpus, precisions = set(), set()
     for run in frame.runs:
         if run.train is not None:
@@ -208,6 +221,8 @@ def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
         notes.append(Note(MODEL_FLOPS_NOTE))
     for system in frame.system_by_name.values():
         precisions.add(system.training.precision)
+    # Footnote 5 of the paper multiplies by the rate in single precision. A training in bf16 is
+    # counted in the same way.
     single = ""
     if precisions - {PAPER_PRECISION}:
         single = "; as the paper counts it, in single precision whatever the training's"
@@ -226,6 +241,7 @@ def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
 
 def _wall_times(frame: Frame) -> str:
     """Return the mean wall seconds of each of Table 2's systems that was trained without a GPU."""
+    # Both editions have a cell with the same cost, which is listed once.
     texts: dict[str, None] = {}
     for cell in frame.cells:
         if (cell.table, cell.metric) != ("2", "training_flops") or cell.number is None:

@@ -1,8 +1,8 @@
-"""Lays out Table 3. Each printed row is followed by our row, with the hyper-parameters that we
-used.
+"""Lays out Table 3. Each printed row is followed by our row with the hyper-parameters that we used.
 
-A row of Table 3 is a system: add its file to workflow/config/systems/<scale>/, its printed cells to
-published/table3.csv and published/cells.csv, and a row to a scale's sheet of trainings.
+A row of Table 3 is a system. To add one, write its file in workflow/config/systems/<scale>/, its
+printed cells in published/table3.csv and published/cells.csv, and a row in a scale's sheet of
+trainings.
 """
 
 import itertools
@@ -57,19 +57,20 @@ SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a sp
 
 
 def lay_out_table3(frame: Frame) -> Table:
-    """Return Table 3. If this scale does not run the system of a printed row, the table has no row
-    of ours below it.
-    """
+    """Return Table 3. A printed row has a row of ours below it if this scale runs its system."""
     columns, counted = table3_columns(), counted_rows()
     lines = [line for line in frame.lines if line.table == 3]
     below: dict[str, list[tuple[CellsByColumn, None]]] = {}
     for line in lines:
+        # The settings of Table 3 are columns, too. At a small scale ours differ: d_model of base is
+        # not 512.
         cells = _settings(line) | our_cells(frame, line)
         below.setdefault(line.row, []).append((cells, None))
     printed = read_table(3)
     ours: dict[str, dict[str, Cell]] = {}
     for cell in printed:
         ours[cell.row] = {"system": label(cell.row)}
+    # The vocabulary is computed from the printed number, so it is in the printed row.
     for row in counted:
         sizes = in_words(row.vocabulary_sizes)
         ours[row.system.name]["vocabulary_sizes"] = Cell(sizes)
@@ -94,9 +95,12 @@ def group_of(row: str) -> str:
 
 
 def table3_columns() -> tuple[Column, ...]:
-    """Return the columns. A definition has its own where it is not the printed number's."""
+    """Return the columns. A BLEU in a definition other than the printed number's has a column of
+    its own.
+    """
     better: dict[str, Literal["higher", "lower"]] = {"ppl_dev": "lower", "bleu_dev": "higher"}
     columns = [Column("system", "row", side="label")]
+    # Our columns follow the printed column of the same quantity.
     for column in read_columns()[3]:
         side: Literal["label", "printed"] = "label" if column.kind == "label" else "printed"
         columns.append(
@@ -117,7 +121,7 @@ def table3_columns() -> tuple[Column, ...]:
 
 
 def _settings(line: Line) -> dict[str, Sequence[Cell]]:
-    """Return the cells with the name of a line and the hyper-parameters that were really used."""
+    """Return the cells with the name of a line and with the hyper-parameters that were used."""
     cells: dict[str, Sequence[Cell]] = {
         "system": [label(line.label, *line.marks)],
     }
@@ -129,6 +133,7 @@ def _settings(line: Line) -> dict[str, Sequence[Cell]]:
 def _notes(frame: Frame, lines: Sequence[Line]) -> list[Note]:
     """Return notes on the vocabulary that parameters count, and on learned positions."""
     notes = list(map(Note, frame.notes.get("table3", ())))
+    # Only systems with a line in the table are mentioned.
     systems_by_corpus: dict[str, list[str]] = {}
     for line in lines:
         number = line.numbers["bleu_dev"][0]
@@ -145,6 +150,7 @@ def _notes(frame: Frame, lines: Sequence[Line]) -> list[Note]:
             )
             notes.append(Note(f"{text} symbols."))
     for system in itertools.chain(*systems_by_corpus.values()):
+        # Row (E) of the table differs in words only, which no column of numbers shows.
         spec = frame.system_by_name.get(system)
         if spec and spec.training.positions == "learned":
             notes.append(Note(f"{system}: learned positional embedding instead of sinusoids."))

@@ -1,4 +1,6 @@
-"""Lays out the verdicts on every printed BLEU (a table and verdicts.tsv) and on replications."""
+"""Lays out the verdicts (is a printed number reproduced here?) on every printed BLEU, as a table
+and as verdicts.tsv, and the table of replications.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -34,7 +36,7 @@ from paper_tables.public_seeds import noise_sentence, seeds_by_public_noise
 from paper_tables.rounding import BLEU, PLUS_MINUS, rounded, rounded_p, rounded_range
 from paper_tables.tables.ours import complete, our_cell
 
-# measured by tests/unit/test_simulation.py
+# The effect was measured by simulation, in tests/unit/test_simulation.py.
 UNEQUAL_SPREADS = (
     " The systems do not share one spread: by the pooled sd alone, verdicts on those that vary more"
     f" than the pool are wrong more often than {ALPHA}."
@@ -101,7 +103,9 @@ MEANINGS = (  # what the two answers in a row mean
 
 
 def lay_out_replications(frame: Frame) -> Table:
-    """Return the published numbers of other papers next to ours, each with its verdict."""
+    """Return the table of replications: numbers that other papers published, next to ours, each
+    with its verdict.
+    """
     replication_by_row = {replication.row: replication for replication in read_replications()}
 
     def place(cell: PrintedCell) -> str:
@@ -109,6 +113,8 @@ def lay_out_replications(frame: Frame) -> Table:
         return f"{replication.corpus}, {replication.testset}, {replication.average}"
 
     def aside(cell: PrintedCell) -> tuple[str, str] | None:
+        # A replication that this scale does not run is only listed below the table, with the
+        # reason.
         if cell.number:
             return None
         return f"{cell.row} ({place(cell)})", cell.verdict.reason.rstrip(".")
@@ -139,7 +145,7 @@ def lay_out_replications(frame: Frame) -> Table:
 
 
 def _source_words(replication: PublishedReplication) -> str:
-    """Return where a replication is published, its line there, and its conditions."""
+    """Return where a replication is published, the line that contains it, and its conditions."""
     source = f"{replication.source_repository}, {replication.source_path}"
     return (
         f"{replication.row}: {replication.paper}. {source} at {replication.source_commit[:8]}:"
@@ -166,6 +172,7 @@ def lay_out_verdicts(frame: Frame) -> Table:
 
     notes = [*_meanings(frame.judged), *_family_notes(frame.judged), *_spread_notes(frame.judged)]
     notes += _rule_notes(frame.judged)
+    # The public trainings are on WMT, so their noise says nothing at a smaller scale.
     if frame.scale == PAPER_SCALE:
         notes.append(Note(noise_sentence()))
     table = Table(
@@ -186,13 +193,14 @@ def lay_out_verdicts(frame: Frame) -> Table:
 
 
 def _fields() -> tuple[Field[PrintedCell], ...]:
-    """Return the columns that both tables have, from the printed number to the verdict."""
+    """Return the fields that both tables share, from the printed number to the verdict."""
 
     def largest(cell: PrintedCell) -> str:
         difference = cell.verdict.largest_equivalent_difference
         return "none" if difference is None else rounded(difference, cell.metric)
 
     def where_judged(text_of: Callable[[PrintedCell], str]) -> Callable[[PrintedCell], str]:
+        # Where the rule was not applied, a question about seeds has no answer.
         return lambda cell: "" if is_not_comparable(cell) else text_of(cell)
 
     return (
@@ -218,20 +226,22 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
 
 
 def _seeds_to_decide(cell: PrintedCell) -> str:
-    """Return the seeds that would decide at our sd, or else at the sds of public trainings.
+    """Return the number of seeds that would decide at our sd, or without our sd at the sds of
+    public trainings.
 
     The public trainings have the paper's scale, so they say nothing about replications.
     """
     if cell.verdict.num_seeds_to_decide is not None:
         return str(cell.verdict.num_seeds_to_decide)
+    # MLPerf and AlgoPerf train on WMT17. A replication is on a smaller corpus.
     if cell.table == "replications":
         return "not known"
     return seeds_by_public_noise(cell.verdict) or "not known"
 
 
 def _former_cell(cell: PrintedCell) -> Cell | None:
-    """Return the verdict by the pooled sd only, which was the former rule, or blank where no rule
-    was applied.
+    """Return the verdict by the former rule, which took only the pooled sd. The cell is empty if no
+    rule was applied.
     """
     former = cell.verdict.outcome_by_pooled_sd
     return None if former is None else Cell(former.value, "ours")
@@ -241,6 +251,7 @@ def _difference(cell: PrintedCell) -> Cell | None:
     verdict = cell.verdict
     if cell.number is None:
         return None
+    # No seed has a value yet, or the conditions are different.
     if verdict.difference is None:
         return Cell(DASH, "state")
     interval = ""
@@ -251,7 +262,9 @@ def _difference(cell: PrintedCell) -> Cell | None:
 
 
 def _prediction(cell: PrintedCell) -> Cell | None:
-    """Return whether the printed number could be one more run of ours, with the interval."""
+    """Return whether the printed number could be one more run of ours, with the prediction
+    interval.
+    """
     verdict = cell.verdict
     if verdict.prediction_interval is None or verdict.prediction_half_width is None:
         return None if is_not_comparable(cell) else Cell(DASH, "state")
@@ -261,26 +274,28 @@ def _prediction(cell: PrintedCell) -> Cell | None:
 
 
 def _meanings(judged_cells: Sequence[PrintedCell]) -> list[Note]:
-    """Return notes on what the two answers of a cell mean, if any cell has them."""
+    """Return notes on the meaning of the two answers in a row, if any cell has a value."""
     if all(cell.verdict.mean is None for cell in judged_cells):
         return []
     return list(map(Note, MEANINGS))
 
 
 def is_not_comparable(cell: PrintedCell) -> bool:
-    """Return whether the rule cannot be applied: no run here, or none under these conditions."""
+    """Return whether the rule cannot be applied: no run exists, or its conditions are different."""
     return cell.verdict.outcome is Outcome.NOT_COMPARABLE
 
 
 def name_of(cell: PrintedCell) -> str:
-    """Return the place of a printed number, as `Table 2: big, bleu_en_fr (arxiv)`."""
+    """Return the place of a printed number, such as `Table 2: big, bleu_en_fr (arxiv)`."""
     table_name = f"Table {cell.table}" if cell.table.isdigit() else cell.table
+    # Replications have no edition, and most numbers are the same in both.
     edition = f" ({cell.edition})" if cell.edition not in ("both", "") else ""
     return f"{table_name}: {cell.row}, {cell.column}{edition}"
 
 
 def _p_words(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> str:
     """Return a p-value of the verdict, followed by its value after Holm's correction."""
+    # The rule was not applied to this cell, so it has no p-values.
     if cell.corrected is None:
         return ""
     p_value, corrected = getattr(cell.verdict, name), getattr(cell.corrected, name)
@@ -288,10 +303,13 @@ def _p_words(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> s
 
 
 def _family_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
-    """Return notes on all verdicts together: the chances of error, and what Holm would change."""
+    """Return notes on all verdicts together: the probabilities of error, and what Holm's correction
+    would change.
+    """
     family = judge_family([cell.verdict for cell in judged_cells])
     if family.num_judged == 0:
         return [Note("Family of verdicts: the rule was applied to no cell, so none can be wrong.")]
+    # A correction that changes an outcome must be visible next to the outcome.
     changed = []
     for cell in judged_cells:
         before, corrected = cell.verdict.outcome.value, cell.corrected
@@ -315,8 +333,8 @@ def _family_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
 
 
 def _rule_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
-    """Return two notes: the cells that had a different verdict by the former rule, with the
-    reasons, and the sds that are too large for a REPRODUCED.
+    """Return two kinds of notes: the cells that had a different verdict by the former rule, with
+    the reasons, and the sds that are too large for a REPRODUCED.
     """
     # Decision 0014 changed the rule, so the page shows what each rule says.
     changed, limits = [], []
@@ -335,6 +353,8 @@ def _rule_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
     if not limits:
         return []
     texts = [f"Against the former rule changed: {'; '.join(changed) or 'none'}."]
+    # Few seeds with a large sd can never show that a number is reproduced, even if the difference
+    # is 0.
     for num_seeds, degrees_of_freedom in sorted(set(limits)):
         largest = rounded(largest_reproducible_sd(num_seeds, degrees_of_freedom), BLEU)
         texts.append(
@@ -345,7 +365,8 @@ def _rule_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
 
 
 def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
-    """Return a note per definition: the pooled standard deviation, and the range over systems."""
+    """Return a note for each definition: the pooled standard deviation, and the range of sds."""
+    # All cells of one definition share a pooled sd, which is listed once.
     texts: dict[str, None] = {}
     for cell in cells:
         pooled = cell.verdict.pooled
@@ -365,11 +386,14 @@ def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
 
 
 def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
-    """Return the frame of verdicts.tsv, one line per cell. Values that do not apply are empty.
+    """Return the frame of verdicts.tsv, with one line per cell. Values that do not apply are empty.
 
-    The columns from `num_judged` on describe the family of all cells and are the same in every
-    line. The last three have the sd that the rule took and the outcome by the former rule.
+    The columns from `num_judged` to `chance_wrongly_not_reproduced` describe all cells together and
+    are the same in every line. The last three have the sd that the rule took and the outcome by the
+    former rule.
     """
+    # The fields of the structs have the names of the columns. Fields that are structs or have a
+    # different name are set below. All other fields are dropped at the end.
     family, lines = judge_family([cell.verdict for cell in cells]), []
     for cell in cells:
         verdict, corrected = cell.verdict, cell.corrected
@@ -392,11 +416,12 @@ def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
             line["p_outside_holm"] = corrected.p_outside
             line["outcome_holm"] = corrected.outcome.value
         lines.append(line)
+    # `Int64` is pandas' type for whole numbers with gaps. Otherwise 3 seeds would become 3.0.
     return pd.DataFrame(lines, columns=VERDICT_COLUMNS).astype(dict.fromkeys(COUNTS, "Int64"))
 
 
 def prediction_word(verdict: Verdict) -> str:
-    """Return `inside` or `outside`: the printed number's position to our prediction interval.
-    Return '' without an interval.
+    """Return `inside` or `outside`, for the printed number and our prediction interval. Return ''
+    without an interval.
     """
     return {True: "inside", False: "outside", None: ""}[verdict.is_printed_predicted]
