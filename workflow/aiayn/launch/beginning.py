@@ -1,9 +1,10 @@
 """Lets a training begin at the last checkpoint of a shorter training of the same model, seed and
 data.
 
-Equation (3) has no horizon, so a training of 16,000 updates contains the training of 8,000. The key
-`begins_from` of a system's file is the shorter system. The record of the longer training states
-from which run, and from which of its updates, the longer training began.
+The learning rate of equation (3) does not depend on the total number of updates, so a training of
+16,000 updates contains the training of 8,000. The key `begins_from` of a system's file is the
+shorter system. The record of the longer training contains the run and the update from which it
+began.
 """
 
 import logging
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 def begun_from(
     request: TrainingRequest, earlier: TrainRecord, data: BinarizedCorpus
 ) -> TrainingRequest:
-    """Return the request, with the last update of the `earlier` training as its beginning.
+    """Return the request with the last update of the `earlier` training as its beginning.
 
     Raises:
         ConfigError: if the earlier training has a different model, seed or data, or is not shorter.
@@ -63,14 +64,14 @@ def begun_from(
 
 
 def place_beginning(request: TrainingRequest) -> None:
-    """Copy the checkpoint where a training begins into its folder, unless it has a checkpoint of
-    its own.
+    """Copy the checkpoint from which a training begins into its folder, unless it has a checkpoint
+    of its own.
 
     Raises:
         LaunchError: if that checkpoint no longer exists.
     """
     folder = request.folder
-    # A run that has a checkpoint of its own goes on from there, also after an interruption.
+    # A run with a checkpoint of its own has begun before, and resumes from there.
     if request.beginning is None or request.beginning_path is None or folder.newest_update():
         return
     source_path = Path(request.beginning_path)
@@ -80,7 +81,7 @@ def place_beginning(request: TrainingRequest) -> None:
             f" {request.beginning.run} again (`aiayn train --fresh`), or copy its checkpoints"
             " folder back"
         )
-    # From here on it is a checkpoint of this run: the loop resumes from it like from its own.
+    # A copy in the folder of this run, from which the loop resumes as from its own checkpoints.
     with replace_on_success(folder.full_path(request.beginning.update)) as partial_path:
         shutil.copyfile(source_path, partial_path)
     logger.info(

@@ -1,9 +1,9 @@
-"""Copies the code of a job when the job is submitted, because it may wait for days while the
-checkout changes.
+"""Copies the code when a job is submitted, because the job may wait for days while the checkout
+changes.
 
-The copies are in `<runs folder>/code/<digest>/`, where the digest is computed from the content. All
-runs that were submitted with the same code share one copy. Copies are never changed. A copy that
-does not occur in the jobs.jsonl of a run may be deleted. A driver copies the present code when it
+The copies are in `<runs folder>/code/<digest>/`. The digest is computed from the content, so all
+runs that were submitted with the same code share a copy. Copies are never changed. A copy that does
+not occur in the jobs.jsonl of a run may be deleted. A driver copies the present code when it
 submits its first job, and its later jobs run that copy.
 """
 
@@ -13,7 +13,8 @@ from pathlib import Path
 from aiayn.provenance import replace_on_success
 from aiayn.runs.attempts import CODE_FOLDER_NAME
 
-PACKAGES = ("aiayn", "aiayn_fairseq")  # all of ours that a job imports
+# All packages of this project that a job imports. Wings and tables stay in the checkout.
+PACKAGES = ("aiayn", "aiayn_fairseq")
 _SOURCE_FOLDER = Path(__file__).resolve().parents[2]
 _DIGEST_LENGTH = 16
 
@@ -35,7 +36,8 @@ def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Pa
     folder = _copy_folder(runs_folder, content_by_name)
     for name, content in content_by_name.items():
         path = folder / name
-        # Compared by content: a scratch disk that removes old files may leave a part of the copy.
+        # Compared by content: a scratch disk that deletes old files may have left a part of the
+        # copy.
         if not (path.is_file() and path.read_bytes() == content):
             with replace_on_success(path) as partial_path:
                 partial_path.write_bytes(content)
@@ -43,8 +45,8 @@ def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Pa
 
 
 def _read_sources(source_folder: Path) -> dict[str, bytes]:
-    """Return the content of every module by its path below the folder, read once, so that copy and
-    name agree.
+    """Return the content of every module, by its path below the folder. It is read once, so that
+    the copy has the content of its digest.
     """
     paths = (path for package in PACKAGES for path in (source_folder / package).rglob("*.py"))
     return {path.relative_to(source_folder).as_posix(): path.read_bytes() for path in sorted(paths)}
@@ -53,7 +55,7 @@ def _read_sources(source_folder: Path) -> dict[str, bytes]:
 def _copy_folder(runs_folder: Path, content_by_name: dict[str, bytes]) -> Path:
     digest = hashlib.sha256()
     for name, content in content_by_name.items():
-        # Name and length before the content, so that two different sets of files never give the
-        # same bytes.
+        # Name and length come before the content. Otherwise two different sets of files could give
+        # the same bytes.
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return runs_folder.absolute() / CODE_FOLDER_NAME / digest.hexdigest()[:_DIGEST_LENGTH]

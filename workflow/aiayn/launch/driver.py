@@ -45,7 +45,8 @@ logger = logging.getLogger(__name__)
 SHOWN_LINES = 15  # of a failed run's log
 GRACE_SECONDS = 15.0  # after a submission without an answer
 FILE_DELAY_SECONDS = 5.0  # for the file system, after the queue has shown that the job ended
-# for done.json after the end of a run's last attempt: an NFS client remembers absent files
+# For done.json, after the last attempt of a run has ended: an NFS client may remember for a while
+# that a file was absent.
 RECORD_SECONDS = 120.0
 RESUBMIT_SECONDS = 60.0  # between two attempts to submit
 REPEAT_SECONDS = 600.0  # between two equal lines of the log
@@ -86,12 +87,13 @@ def drive(
 
     Raises:
         RunError: if the run failed, was stopped or cancelled, or ended three times without
-            progress; exit code 3, no record.
-        KeyboardInterrupt: after Ctrl-C: when a job of this machine has saved, at once where a
-        remote job continues.
+            progress. The exit code is 3, and no record is written.
+        KeyboardInterrupt: after Ctrl-C. A job of this machine has then saved a checkpoint. A remote
+            job continues.
     """
     folder = request.folder
     folder.path.mkdir(parents=True, exist_ok=True)
+    # The handlers come first, so that a signal also ends the wait for the lock.
     with Interruption().installed() as interruption, _driver_lock(request, interruption, clock):
         if fresh:
             _set_aside(folder, clock)
@@ -102,7 +104,7 @@ def drive(
                 request, make_launcher(launcher, request, cluster), interruption, clock
             )
             driver.train_to_the_end()
-    # Not copied byte by byte: its paths are relative to the record's folder.
+    # Read and written again, because the paths in a record are relative to the record's folder.
     record = read_train_record(folder.done_path, folder.path.parent)
     write_record(record, record_path)
     tail = read_log_tail(folder.log_path)
@@ -115,9 +117,12 @@ def drive(
 def _driver_lock(
     request: TrainingRequest, interruption: Interruption, clock: Clock
 ) -> Iterator[None]:
-    """Let one driver at a time look and submit. The system frees the lock when its process ends."""
+    """Hold the driver's lock of the run in the block, so that only one driver reads the queue and
+    submits. The system frees the lock when the driver's process ends.
+    """
     with request.folder.driver_lock_path.open("w") as lock:
-        # A second `snakemake` on the same results is likely: say once what it waits for.
+        # A second `snakemake` with the same results is likely. The message is logged once. The
+        # answer None (no locks on this file system) does not make the driver wait.
         has_logged = False
         while take_lock(lock, "two drivers of one run") is False:
             if not has_logged:
@@ -136,12 +141,14 @@ def _set_aside(folder: RunFolder, clock: Clock) -> None:
         LaunchError: if a job is training the run, perhaps on a machine whose locks are not seen
         here.
     """
+    # The lock of a job on a different machine may not be visible here. If an attempt is open, a
+    # heartbeat shows whether it is still running.
     has_open_attempt = folder.open_attempt() is not None
     if folder.is_being_trained() or (
         has_open_attempt and folder.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS, clock)
     ):
         raise LaunchError(f"{folder}: a job is training this run; end it before `--fresh`")
-    # The lock is held by this driver, and earlier runs stay where they are.
+    # This driver holds the lock file, and the folders of earlier fresh starts stay in their place.
     kept_prefixes = (folder.driver_lock_path.name, "aside-")
     old = [path for path in folder.path.iterdir() if not path.name.startswith(kept_prefixes)]
     if old:
@@ -183,11 +190,13 @@ class _Driver:
         request, folder = self._request, self._folder
         num_jobs = num_without_progress = 0
         while True:
-            # What this job did is what the folder has in addition when it ended.
+            # Compared after the job has ended: a larger update is progress, and further events are
+            # the job's.
             update_before = folder.newest_update()
             num_events = len(folder.events())
             end = self._supervise_job(num_earlier_jobs=num_jobs)
             new_events = folder.events()[num_events:]
+            # Only the record counts: Slurm also calls a job completed that saved and stopped early.
             if folder.is_done():
                 return
             num_without_progress = (
@@ -203,7 +212,7 @@ class _Driver:
                 )
 
     def _progress(self) -> str:
-        """Return how far the training is: the update of the checkpoint that it resumes from."""
+        """Return the progress as text: the update of the checkpoint from which it resumes."""
         return f"update {self._folder.newest_update()} of {self._request.training.updates}"
 
     def _failure(self, reason: str, tail: list[str]) -> RunError:
@@ -231,7 +240,8 @@ class _Driver:
         where = self._progress()
         last = new_events[-1] if new_events else None
         ended = last if isinstance(last, Ended) else None
-        # A recorded end already has the reason. Without it, a rank's own file is all there is.
+        # The recorded end of an attempt contains the reason. Only without it the file of a rank is
+        # read.
         rank_error = next(iter(folder.rank_errors()), "") if ended is None else ""
         reason = ended.reason if ended else "no reason recorded"
         follows = what_follows(
@@ -248,13 +258,14 @@ class _Driver:
         )
         output = folder.job_output(end.job, SHOWN_LINES)
         if follows == "failed":
-            # By certainty: what the launcher saw, what rank 0 recorded, and only then the note of a
-            # rank that died without an end event.
+            # In the order of certainty: what the launcher saw, then what rank 0 recorded, then the
+            # error file of a rank that ended before rank 0 could record anything.
             if end.failure:
                 raise self._failure(end.failure, output)
             if ended is not None:
                 raise self._failure(ended.reason, ended.log_tail)
-            if last is not None:  # rank 0 was killed before it recorded its end
+            # Rank 0 was killed before it recorded its end.
+            if last is not None:
                 folder.end_attempt(outcome="failed", reason=rank_error[:2000])
             raise self._failure(rank_error, output)
         # After the failures: a user who pressed Ctrl-C must see them as well.
@@ -288,11 +299,10 @@ class _Driver:
         job: str | None = None
         jobs = self._ask_queue()
         attempt = self._folder.open_attempt()
-        has_ended = attempt is not None and attempt.job in [
-            queued.job for queued in jobs
-        ]  # if none is alive
-        # A job of an earlier driver, or of the same command on a different machine: never submit a
-        # second one.
+        # Only used if no job is alive. The queue then lists the job of the open attempt as ended.
+        has_ended = attempt is not None and attempt.job in [queued.job for queued in jobs]
+        # An alive job is from an earlier driver, or from the same command on a different machine. A
+        # second job is never submitted.
         if alive := self._alive_jobs(jobs):
             job = self._attach(alive[-1])
         elif self._launcher.is_remote and not has_ended and self._is_alive_outside_queue(jobs):
@@ -312,11 +322,11 @@ class _Driver:
         ]
 
     def _ask_queue(self) -> list[QueuedJob]:
-        """Return the jobs of this run's name, as soon as the queue answers. None when the run is
-        done.
+        """Return the jobs with this run's name, as soon as the queue answers. Return an empty list
+        if the run is done meanwhile.
 
         Raises:
-            LaunchError: if the queue is not here.
+            LaunchError: if this machine does not have the queue.
         """
         while True:
             try:
@@ -339,15 +349,16 @@ class _Driver:
                 self._pause(self._launcher.poll_seconds)
 
     def _attach(self, queued: QueuedJob) -> str:
-        """Wait for a job that was submitted before, and return its number, '' if it is not
-        known.
+        """Log that this driver waits for a job that was submitted before, and record the job if
+        needed. Return its number, '' if it is not known.
         """
         logger.info(
             f"{self._request.run}: attached to {self._launcher.title} job {queued.job}, which was"
             " submitted before"
         )
         if queued.job and queued.job not in [submitted.job for submitted in self._folder.jobs()]:
-            recover_submission(self._folder, queued.job)  # its driver was killed before it could
+            # Its driver was killed between submitting and recording the job.
+            recover_submission(self._folder, queued.job)
             self._record_job(queued.job)
         return queued.job
 
@@ -367,17 +378,18 @@ class _Driver:
         )
 
     def _submit(self, num_earlier_jobs: int) -> str:
-        """Submit a job, again after each refusal that may pass, and return its number, or '' if the
-        run is done meanwhile.
+        """Submit a job and return its number, or '' if the run is done meanwhile. A refusal that
+        may pass is tried again.
 
-        The job in the queue counts that a submission without an answer had submitted.
+        If a submission gets no answer, the job may be in the queue all the same. That job is then
+        used.
         """
         request, folder, launcher = self._request, self._folder, self._launcher
         if launcher.has_code_copies:
-            # Once per driver: its later jobs run the code of the first, however the checkout
-            # changes.
+            # One copy per driver. Its later jobs run the code of its first job, even if the
+            # checkout changes.
             self._code_folder = self._code_folder or take_snapshot(folder.path.parent)
-        # They describe an earlier job, and would be taken for the failure of this one.
+        # Errors of an earlier job's ranks would be taken for errors of this job.
         folder.remove_rank_errors()
         job = ""
         while not job and not folder.is_done():
@@ -410,12 +422,13 @@ class _Driver:
         return job
 
     def _wait(self, job: str) -> JobEnd:
-        """Wait until no job of this run is alive. A queue that does not answer, or omits the job,
-        does not end it.
+        """Wait until no job of this run is alive, and return how it ended. A queue that does not
+        answer, or does not list the job, does not prove that the job has ended.
         """
         while True:
             self._pause(self._launcher.poll_seconds)
-            # The record is the last file that a job writes. Its processes end without us.
+            # The record is the last file that a remote job writes. Its processes then end by
+            # themselves.
             if self._launcher.is_remote and self._folder.is_done():
                 return JobEnd(job=job, ending="completed")
             jobs = self._ask_queue()
@@ -427,9 +440,10 @@ class _Driver:
                     self._log_state(alive[-1])
                 continue
             if not self._launcher.is_remote:
+                # A process of this machine that is not running has ended.
                 return self._launcher.outcome(job, None)
-            # The queue says how it ended. A job that has vanished from the queue needs the
-            # heartbeat below.
+            # The queue lists the job as ended. If the queue no longer lists it, the heartbeat
+            # decides below.
             if ended := [queued for queued in jobs if queued.job == job]:
                 self._wait_for_files()
                 return self._launcher.outcome(job, ended[-1])
@@ -439,6 +453,8 @@ class _Driver:
             # A job that has not begun may still be loading its libraries, without any heartbeat.
             may_begin = not self._folder.has_attempt(job)
             is_alive = self._is_alive_outside_queue(jobs, may_begin=may_begin)
+            # The queue is asked once more: it may list the job again after the heartbeat was
+            # watched.
             if not is_alive and not self._alive_jobs(self._ask_queue()):
                 return self._launcher.outcome(job, None)
 
@@ -475,6 +491,8 @@ class _Driver:
         is_of_queue = bool(jobs) and jobs[-1].launcher == self._launcher.name
         queue_command = self._launcher.queue_command if is_of_queue else ""
         jobs_of_run = [job for job in queued if job.trains_in(folder.path)]
+        # `has_driver` is about other drivers: this process is the driver, and holds the lock
+        # itself.
         evidence = gather_evidence(
             folder, events, jobs, queue_command, jobs_of_run, has_driver=False
         )
@@ -516,7 +534,7 @@ class _Driver:
 
     def _log_change(self, change: str) -> None:
         logged, logged_at = self._logged
-        # A waiting driver asks for days. The same line again and again would hide the others.
+        # A driver may wait for days. The same line again and again would hide all others.
         if change != logged or self._clock.now() - logged_at > REPEAT_SECONDS:
             logger.info(f"{self._request.run}: {change}")
             self._logged = (change, self._clock.now())
@@ -548,4 +566,5 @@ class _Driver:
             try:
                 launcher.cancel(run)
             except LaunchError as error:
+                # The job is from an earlier driver, so this driver cannot signal it.
                 self._interruption.raise_if_any(f"{run}: {error}")

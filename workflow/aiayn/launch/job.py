@@ -21,44 +21,44 @@ from aiayn.runs.run_folder import RunFolder
 from aiayn.train.request import StopFlag, TrainingRequest
 
 logger = logging.getLogger(__name__)
-# By default glibc gives freed tensors back to the system, and faults their pages in again at every
-# update.
+# By default glibc returns the memory of freed tensors to the system. Each update would then fault
+# the pages in again.
 ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-# Shapes change at every update: without it torch's allocator on a GPU keeps a block for each size,
-# in fragments.
+# The shapes of batches change at every update. Without this setting torch's allocator on a GPU
+# keeps a block for each size, and the memory becomes fragmented.
 GPU_ALLOCATOR = "expandable_segments:True"
-GPU_ALLOCATOR_NAMES = (
-    "PYTORCH_ALLOC_CONF",
-    "PYTORCH_CUDA_ALLOC_CONF",
-)  # torch reads both. The second is the older name
-SURROUNDINGS = {
-    "slurm": "aiayn.launch.slurm.job"
-}  # what jobs need there, by submitit's name of the place
+# torch reads both variables. The second has the older name.
+GPU_ALLOCATOR_NAMES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+# The module with the functions that jobs of a cluster need, by submitit's name of the cluster.
+SURROUNDINGS = {"slurm": "aiayn.launch.slurm.job"}
 
 
 class TrainingJob:
-    """What submitit pickles: calling it trains, in the job's process.
+    """A training as submitit pickles it. Calling it trains, in the job's process.
 
-    `visible_gpus` is the driver's choice of GPUs (CUDA_VISIBLE_DEVICES), which `local` would
-    renumber. A cluster sets its own.
+    `visible_gpus` is the driver's choice of GPUs (CUDA_VISIBLE_DEVICES). submitit's local jobs
+    number GPUs from 0 and would lose the choice. A cluster sets its own.
     """
 
     def __init__(self, request: TrainingRequest) -> None:
         self.request = request
-        # Read when the job is made, in the driver. `LocalLauncher.submit` sets it around this call.
+        # Read in the driver, when the job is made. `LocalLauncher.submit` sets the variable around
+        # this call.
         self.visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
 
     def __call__(self) -> None:
         """Train. The engine is imported only here."""
-        with StopFlag().installed() as stop:  # first of all: the imports take seconds
+        # First of all, because a signal may come during the imports, which take seconds.
+        with StopFlag().installed() as stop:
             self._train(stop)
+        # With `debug` this is the driver's process. It has its own handler back, and must end, too.
         if stop.signal_number is not None and _is_in_driver():
-            signal.raise_signal(
-                stop.signal_number
-            )  # the driver has its handler back, and must end too
+            signal.raise_signal(stop.signal_number)
 
     def load_work(self) -> Callable[..., None]:
-        """Import what each rank does: a function of the request, the rank and the stop flag."""
+        """Import and return the function that each rank runs, of the request, the rank and the stop
+        flag.
+        """
         from aiayn.train.train import train_rank
 
         return train_rank
@@ -66,11 +66,13 @@ class TrainingJob:
     def _train(self, stop: StopFlag) -> None:
         import submitit
 
-        # submitit knows the place by its variables: Slurm, this machine, or the driver's process.
+        # submitit recognises by environment variables where it runs: under Slurm, on this machine,
+        # or in the driver's process.
         environment = submitit.JobEnvironment()
         surroundings = SURROUNDINGS.get(environment.name())
         remote = importlib.import_module(surroundings) if surroundings else None
         if remote:
+            # Variables for GPUs must be set before torch is imported.
             remote.prepare(self.request, environment)
         elif self.visible_gpus is not None and self.request.training.device != "cpu":
             os.environ["CUDA_VISIBLE_DEVICES"] = self.visible_gpus
@@ -83,7 +85,8 @@ class TrainingJob:
                 from aiayn.train.ranks import Rank
 
                 work = self.load_work()
-        except Exception as error:  # the next job would repeat it
+        # The next job would fail in the same way, so the error is recorded for the driver.
+        except Exception as error:
             self.request.folder.record_rank_error(environment.global_rank, error)
             raise
         num_restarts = remote.num_restarts() if remote else 0
@@ -100,26 +103,26 @@ class TrainingJob:
         except Exception:
             if not _is_in_driver():
                 raise
-            logger.exception(
-                f"{self.request.run}: failed"
-            )  # submitit would open a debugger and wait at its prompt
-        # Only a queue can start the job again, and only after a stop on which all ranks agreed and
-        # saved.
+            # submitit's debug job would open the debugger pdb, and wait at its prompt.
+            logger.exception(f"{self.request.run}: failed")
+        # Only a queue can start the job again, and only after all ranks have agreed to stop and
+        # have saved.
         if remote is None or rank.rank != 0 or stop.agreed is None:
             return
-        # Rank 0 speaks for all: a job that each rank requeued would be requeued several times.
+        # Only rank 0 requeues the job. Otherwise each rank would requeue it.
         if remote.is_to_continue(rank.job, stop.agreed):
             job_number = self.request.num_earlier_jobs + num_restarts + 1
             remote.continue_later(self.request, rank.job, job_number)
 
 
 class TrialJob(TrainingJob):
-    """A job that tries a node on made-up data."""
+    """A job that tests a node by short trainings on made-up data."""
 
     def load_work(self) -> Callable[..., None]:
-        """Import what each rank does.
+        """Import and return the function that each rank runs.
 
-        Each training of a trial is a fork, so that this process must not ask CUDA for its GPUs.
+        Each training of a trial is a fork, so this process itself must not initialise CUDA. The
+        variable lets torch count GPUs without CUDA.
         """
         os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         from aiayn.train.trial import try_node
@@ -128,8 +131,8 @@ class TrialJob(TrainingJob):
 
 
 def choose_gpu_variables() -> None:
-    """Let torch's allocator on a GPU grow its blocks, and NCCL say why it fails, unless the user
-    chose otherwise. Before torch is imported.
+    """Let torch's allocator on a GPU grow its blocks, and let NCCL print why it fails, unless the
+    user chose otherwise. Call this before torch is imported.
 
     The allocator cannot grow blocks on a MIG slice: it fails with `NVML_SUCCESS == r INTERNAL
     ASSERT FAILED` (pytorch issue 197312).
@@ -141,10 +144,11 @@ def choose_gpu_variables() -> None:
 
 
 def require_own_code(code_folder: str | None) -> None:
-    """Require that this code is the copy that was taken when the job was submitted; None: unknown.
+    """Require that this code was imported from `code_folder`, the copy that was made when the job
+    was submitted. None means that the folder is not known.
 
     Raises:
-        LaunchError: naming both.
+        LaunchError: with both folders.
     """
     imported_path = Path(aiayn.__file__).resolve()
     if code_folder is not None and not imported_path.is_relative_to(Path(code_folder).resolve()):
@@ -176,6 +180,7 @@ def recover_submission(folder: RunFolder, job: str) -> None:
     The submission was interrupted before it returned the job's number. The job's training is the
     newest pickle without a number. The job waits a minute for the renamed file, then fails.
     """
+    # The name under which submitit, in the job, looks for its training.
     named_path = folder.job_files_path / f"{job}_submitted.pkl"
     newest_path = max(
         _unnumbered_pickles(folder), key=lambda path: path.stat().st_mtime_ns, default=None
@@ -190,9 +195,12 @@ def clean_submissions(folder: RunFolder) -> None:
     for path in _unnumbered_pickles(folder):
         path.unlink()
     for path in folder.job_files_path.glob(".submission_file_*.sh"):
-        if not path.is_symlink():  # which leads to a job's own
+        # A link leads to the file of a job: submitit leaves it when it gives the file its number.
+        if not path.is_symlink():
             path.unlink()
 
 
 def _unnumbered_pickles(folder: RunFolder) -> list[Path]:
+    # submitit writes `<uuid>.pkl`, and renames it to `<job>_submitted.pkl` when it knows the
+    # number.
     return [path for path in folder.job_files_path.glob("*.pkl") if "_" not in path.name]

@@ -24,7 +24,8 @@ LAUNCHERS = {
     "slurm": "aiayn.launch.slurm.launcher:SlurmLauncher",
 }
 _QUEUES = {"slurm": "aiayn.launch.slurm.queue:SlurmQueue"}
-CLUSTER_LAUNCHERS = tuple(_QUEUES)  # these submit to the queue of a cluster, which a file describes
+# These launchers submit jobs to the queue of a cluster, and need the cluster's file.
+CLUSTER_LAUNCHERS = tuple(_QUEUES)
 
 
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +43,7 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmissionError(LaunchError):
-    """No job was submitted. `is_passing` if the same job may be accepted later."""
+    """A submission failed. `is_passing` says that the same job may be accepted later."""
 
     def __init__(self, message: str, *, is_passing: bool) -> None:
         super().__init__(message)
@@ -50,8 +51,8 @@ class SubmissionError(LaunchError):
 
 
 class Launcher(JobQueue, Protocol):
-    """Where the jobs of one training run, by the launcher's `name`; what has a body is enough for
-    processes.
+    """Starts and watches the jobs of one training. The methods with a body are enough for a
+    launcher that starts processes.
 
     Jobs of a launcher that `is_remote` run on other machines: they continue without their driver,
     the queue may lose them while they run, and their files appear late. `has_code_copies` says
@@ -80,13 +81,15 @@ class Launcher(JobQueue, Protocol):
         return ""
 
     def tend(self, queued: QueuedJob) -> str:
-        """Do what a waiting job needs to start, if there is such a thing, and return what was done,
-        for the log.
+        """Do what a waiting job needs before it can start, such as releasing it. Return what was
+        done, for the log, or '' if nothing was done.
         """
         return ""
 
     def outcome(self, job: str, queued: QueuedJob | None) -> JobEnd:
-        """Return how a job ended that `find` shows as ended, or no longer shows."""
+        """Return how a job ended. `queued` is the job as `find` shows it, or None if `find` no
+        longer shows it.
+        """
         return JobEnd(job=job)
 
     def limit_reached(self, num_jobs: int) -> str:
@@ -97,13 +100,13 @@ class Launcher(JobQueue, Protocol):
 
 
 def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | None) -> Launcher:
-    """Return the launcher of a name, for the jobs of one training."""
-    # Imported by its name, so that a command loads only the launcher that it uses.
+    """Make the launcher with this name, for the jobs of one training."""
+    # Imported by its name, so that a command loads only the launcher that it uses, and submitit
+    # only if needed.
     launcher: Launcher = load(LAUNCHERS[name])(request, cluster)
     return launcher
 
 
-# Made at import: a queue needs no training, and `status` and `cancel` ask all of them.
-QUEUES: Queues = {
-    name: load(queue)() for name, queue in _QUEUES.items()
-}  # key: the launcher that submits jobs to the queue
+# By the launcher that submits jobs to the queue. Queues are made without a training, because
+# `status` and `cancel` read all of them.
+QUEUES: Queues = {name: load(queue)() for name, queue in _QUEUES.items()}

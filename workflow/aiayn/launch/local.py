@@ -26,7 +26,9 @@ _NO_LIMIT_MINUTES = 60 * 24 * 365
 
 
 class LocalLauncher(Launcher):
-    """Processes of this machine, found by submitit's job or by rank 0's lock."""
+    """Runs jobs as processes of this machine. A job is found by submitit's object or, after a new
+    driver has started, by rank 0's lock.
+    """
 
     name = title = "local"
     queue_command = "this machine"
@@ -44,9 +46,9 @@ class LocalLauncher(Launcher):
         return True
 
     def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
-        """Start a job and return submitit's number. It imports our code from its folder.
+        """Start a job that imports our code from `code_folder`, and return submitit's number.
 
-        It gets a GPU a rank that no other run has, if this machine has GPUs. Only the driver gets
+        If this machine has GPUs, each rank gets a GPU that no other run uses. Only the driver gets
         the terminal's Ctrl-C. It sends TERM to the job, so that the job can save.
 
         Raises:
@@ -60,6 +62,8 @@ class LocalLauncher(Launcher):
         if gpus:
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in self._lock_by_gpu)
         if code_folder is not None:
+            # PYTHONSAFEPATH keeps Python from importing from the working directory, which may be
+            # the checkout, before the copy.
             paths = [str(code_folder), *filter(None, [os.environ.get("PYTHONPATH")])]
             variables |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
         try:
@@ -72,7 +76,7 @@ class LocalLauncher(Launcher):
                 name=request.run,
                 timeout_min=_NO_LIMIT_MINUTES,
                 tasks_per_node=request.num_ranks,
-                # submitit numbers these from 0 in the job. TrainingJob puts the chosen ones back.
+                # submitit numbers GPUs from 0 in the job. TrainingJob restores the chosen GPUs.
                 gpus_per_node=len(self._lock_by_gpu),
                 stderr_to_stdout=True,
             )
@@ -90,17 +94,19 @@ class LocalLauncher(Launcher):
         trains the run.
         """
         run = self._folder.run
+        # submitit's debug job runs when it is asked whether it is done.
         if self._job is not None:
             job = str(self._job.job_id)
             state = "ended" if self._job.done() else "running"
-            # Its end is reported once. From then on `find` looks for the job of a different driver.
+            # The end is reported once. After it, `find` looks for a job of a different driver.
             if state == "ended":
                 self._job = None
                 self._free_gpus()
             return [QueuedJob(job=job, state=state, name=run)]  # type: ignore[arg-type]
         if not self._folder.is_being_trained():
             return []
-        # The driver of that job has ended. Its job goes on, and rank 0 holds the run's lock.
+        # An earlier driver started this job and has ended. The job continues, and its rank 0 holds
+        # the lock.
         jobs = self._folder.jobs()
         return [QueuedJob(job=jobs[-1].job if jobs else "", state="running", name=run)]
 
@@ -117,7 +123,8 @@ class LocalLauncher(Launcher):
         """
         if self._job is None:
             raise LaunchError(f"its job continues; to end it: `{self.cancel_command(name=name)}`")
-        # A job of `debug` has no process of its own.
+        # A job of `debug` runs in this process. submitit's own `cancel` sends INT, which the job
+        # ignores.
         process = getattr(self._job, "_process", None)
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -151,14 +158,14 @@ class DebugLauncher(LocalLauncher):
 
 @contextlib.contextmanager
 def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
-    """Give processes that are started in the block these environment variables, and let them ignore
+    """Let processes that are started in the block inherit these environment variables, and ignore
     INT.
     """
     # submitit has no argument for the environment: its process inherits ours.
     own_value_by_name = {name: os.environ.pop(name, None) for name in variables}
     os.environ.update(variables)
-    # Ctrl-C reaches every process of the terminal. Ignored here, and so by the child: only the
-    # driver acts on it, and sends the job a TERM that it can save at.
+    # Ctrl-C reaches every process of the terminal. A child inherits that INT is ignored. So only
+    # the driver acts on it, and sends the job TERM, on which the job saves.
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

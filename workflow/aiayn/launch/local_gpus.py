@@ -17,6 +17,8 @@ from aiayn.machine import Gpu
 
 def locks_folder() -> Path:
     """Return the folder of this user's locks on this machine."""
+    # In the folder for temporary files, because the locks are for one machine only. A home folder
+    # may be shared by several machines.
     return Path(tempfile.gettempdir()) / f"aiayn-gpus-{os.getuid()}"
 
 
@@ -36,7 +38,7 @@ def lock_gpus(gpus: Sequence[Gpu], num_gpus: int, run: str) -> dict[Gpu, IO[str]
     lock_by_gpu: dict[Gpu, IO[str]] = {}
     other_runs = set()
     for gpu in gpus:
-        # Opened without emptying it: the file has the name of the run that holds it.
+        # Opened without emptying it, because the file has the name of the run that holds the GPU.
         lock = (locks_folder() / f"{gpu.uuid}.lock").open("a+", encoding="utf-8")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -51,7 +53,7 @@ def lock_gpus(gpus: Sequence[Gpu], num_gpus: int, run: str) -> dict[Gpu, IO[str]
         lock_by_gpu[gpu] = lock
         if len(lock_by_gpu) == num_gpus:
             return lock_by_gpu
-    # Two drivers that each hold a part of what they need must not wait for each other.
+    # All or nothing: two drivers that each hold a part of the GPUs would wait for each other.
     for held in lock_by_gpu.values():
         held.close()
     raise SubmissionError(

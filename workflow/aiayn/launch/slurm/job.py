@@ -17,15 +17,15 @@ logger = logging.getLogger(__name__)
 
 
 def prepare(request: TrainingRequest, environment: Any) -> None:
-    """Set the variables of a rank, before anything heavy is imported. `environment` is
+    """Set the environment variables of a rank, before a large package is imported. `environment` is
     submitit's.
     """
-    # The partial result of a killed rank would make submitit fail at the end of a requeued job.
+    # A requeued job has the same number and files. If a killed rank left a part of its result,
+    # submitit would fail when it writes the result again.
     environment.paths.result_pickle.with_suffix(".pkl.save_tmp").unlink(missing_ok=True)
     if not request.gpus_per_node:
-        os.environ["CUDA_VISIBLE_DEVICES"] = (
-            ""  # where devices are not confined it would see other people's
-        )
+        # Not every cluster hides GPUs from jobs that did not request them. They may be in use.
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def own_address(environment: Any) -> str | None:
@@ -36,7 +36,7 @@ def own_address(environment: Any) -> str | None:
         LaunchError: if no network leads to a second node, or if the name of that node leads to this
             node.
     """
-    # Any other node will do: the route to it shows which network the nodes share.
+    # The route to any other node shows which network the nodes share.
     first, *other_hosts = environment.hostnames
     if not other_hosts:
         return None
@@ -52,9 +52,11 @@ def num_restarts() -> int:
 def is_to_continue(job: str, number: signal.Signals) -> bool:
     """Return whether this job, which has saved at a signal, is to be continued without its driver.
 
-    USR2 says that its time is nearly up. TERM says that if Slurm has preempted the job with a grace
-    time: a job that then ends by itself is not requeued by Slurm.
+    USR2 comes shortly before the time limit. TERM comes from a user, or from Slurm if it preempts
+    the job with a grace time. Slurm does not requeue a preempted job that ends by itself in this
+    time.
     """
+    # USR2 is the time limit. INT and HUP come from a user who wants the run to end.
     if number != signal.SIGTERM:
         return number == signal.SIGUSR2
     try:
@@ -62,6 +64,7 @@ def is_to_continue(job: str, number: signal.Signals) -> bool:
     except LaunchError as error:
         logger.warning(f"job {job}: saved, but {error}")
         return False
+    # In the answer of scontrol: `PreemptEligibleTime=... PreemptTime=None`, or a time if preempted.
     preempted = re.search(r"\bPreemptTime=(\S+)", answer)
     return preempted is not None and preempted[1] not in ("None", "Unknown")
 
@@ -69,8 +72,8 @@ def is_to_continue(job: str, number: signal.Signals) -> bool:
 def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:
     """Requeue this job after it has saved. Its driver may have ended.
 
-    After `max_num_jobs` it ends instead. Where Slurm refuses to requeue, the job ends, and the
-    driver submits the next, now or when it is started again.
+    If `max_num_jobs` is reached, the job ends instead. If Slurm refuses to requeue it, the job
+    ends, too. The driver then submits the next job, now or when it is started again.
     """
     if request.max_num_jobs is not None and job_number >= request.max_num_jobs:
         logger.warning(
@@ -79,6 +82,7 @@ def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:
         )
         return
     try:
-        run_slurm(["scontrol", "requeue", job])  # it keeps its number
+        # A requeued job keeps its number, so the driver and `aiayn status` still find it.
+        run_slurm(["scontrol", "requeue", job])
     except LaunchError as error:
         logger.warning(f"{request.run}: saved, but {error}")

@@ -1,5 +1,5 @@
-"""Submits a training's jobs to Slurm by submitit, as the cluster's file asks, and says how they
-ended.
+"""Submits the jobs of a training to Slurm by submitit, with the settings of a cluster's file, and
+reports how they ended.
 
 Accounting (sacct) is never read: it lags, and may be unavailable for hours.
 """
@@ -25,22 +25,26 @@ from aiayn.runs.queue import QueuedJob
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
 
-MAX_RELEASES = 3  # of a job that Slurm itself holds
+# How often a job is released that Slurm itself holds.
+MAX_RELEASES = 3
 # What sbatch prints when it may accept the same job later: the controller does not answer, or the
-# user has the maximum number of jobs. For a limit that the job itself exceeds it prints other
-# words.
+# user has the maximum number of jobs (`AssocMaxSubmitJobLimit`, `QOSMaxSubmitJobPerUserLimit`). For
+# a limit that the job itself exceeds it prints other words.
 _PASSING_WORDS = re.compile(
     "unable to contact slurm controller|socket timed out|connection (refused|reset|timed out)|zero"
     " bytes were trans"
     r"|temporarily un|in standby mode|\b(assoc|qos)\w*submitjob",
     re.IGNORECASE,
 )
-_MANY_TIMEOUTS = 10**6  # submitit would count them. Ours is `max_num_jobs`
+# submitit counts how often a job reached its time limit. Our own limit is `max_num_jobs`.
+_MANY_TIMEOUTS = 10**6
 # A driver may itself run in a job, or in a shell with variables that sbatch reads before the file.
-# The cluster's file must hold. Where it says nothing, the user's own default holds.
+# The settings of the cluster's file must win. Without a setting there, the user's own default
+# counts.
 _FOREIGN_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "SUBMITIT_")
 _FOREIGN_NAMES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
-# Which Slurm, and which user: squeue, scontrol and scancel see these, so sbatch must, too.
+# These variables select the Slurm and the user. squeue, scontrol and scancel see them, so sbatch
+# must, too.
 _SLURMS_OWN_NAMES = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT"})
 
 
@@ -82,13 +86,13 @@ class SlurmLauncher(SlurmQueue):
             code_folder=str(folder),
         )
         try:
-            # What sbatch prints, the error says.
+            # submitit prints what sbatch prints. The error contains it, too.
             with without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):
                 executor = _make_executor(request, cluster, folder)
                 return str(executor.submit((job_type or TrainingJob)(request)).job_id)
         except (OSError, RuntimeError) as error:
-            # A full queue or a busy controller may take the same job later. A wrong option never
-            # will.
+            # A full queue or a busy controller may accept the same job later. A wrong option is
+            # never accepted.
             is_passing = _PASSING_WORDS.search(str(error)) is not None
             reason = str(error) or "it printed nothing"
             explained = "" if is_passing else explain_refusal(reason, cluster)
@@ -105,16 +109,20 @@ class SlurmLauncher(SlurmQueue):
         """Release a job that Slurm itself holds, a few times."""
         if not is_held_by_slurm(queued) or self._num_releases >= MAX_RELEASES:
             return ""
-        # Counted even if the release fails, so that a broken controller is not asked for ever.
+        # Counted even if the release fails, so that the number of tries is limited.
         self._num_releases += 1
-        with contextlib.suppress(LaunchError):  # the next look tries again, or logs the state
+        # If the release fails, the next look at the queue tries again, or logs the state.
+        with contextlib.suppress(LaunchError):
             run_slurm(["scontrol", "release", queued.job])
         releases = f"{self._num_releases} of {MAX_RELEASES}"
         return f"Slurm could not launch job {queued.job} and holds it: released, {releases}"
 
     def outcome(self, job: str, queued: QueuedJob | None) -> JobEnd:
-        """Return how a job ended. A failed prologue has left a note."""
+        """Return how a job ended. If a line of the prologue failed, the failure is the note that it
+        left.
+        """
         failure = prologue_failure(self._request.folder.job_files_path, job)
+        # The queue no longer lists the job, so its end is not known.
         if queued is None:
             return JobEnd(
                 job=job, words="is no longer known to squeue" if job else "", failure=failure
@@ -124,7 +132,7 @@ class SlurmLauncher(SlurmQueue):
             "raise memory_gb_per_node in the cluster's file, now"
             f" {'null' if memory_gb is None else memory_gb}"
         )
-        # The next job would end alike, unless a person gives it more memory.
+        # The next job would end in the same way, unless a person gives it more memory.
         has_little = queued.ending == "out of memory"
         return JobEnd(
             job=job,
@@ -147,6 +155,7 @@ def sbatch_text(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pat
     does not need Slurm.
     """
     executor = _make_executor(request, cluster, code_folder)
+    # submitit has no public function that returns this text.
     return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
 
 
@@ -164,7 +173,8 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
 
     memory = f"{cluster.memory_gb_per_node}GB" if cluster.memory_gb_per_node else None
     if cluster.memory_gb_per_node == "all":
-        memory = "0"  # sbatch's word for it
+        # `--mem=0` requests all memory of a node.
+        memory = "0"
     executor = Executor(
         folder=request.folder.job_files_path, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python
     )
@@ -174,20 +184,22 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
         account=cluster.account,
         qos=cluster.qos,
         constraint=cluster.constraint,
-        # None: the partition's default, because sbatch gets no such option.
+        # None leaves the option out, and the partition's default counts.
         mem=memory,
         nodes=cluster.num_nodes,
         ntasks_per_node=cluster.ranks_per_node,
         cpus_per_task=cluster.threads_per_rank,
         time=cluster.time_limit_minutes,
         signal_delay_s=cluster.signal_seconds,
-        # Slurm runs jobs of the same name one after another, even if two machines submit them.
+        # With `singleton` Slurm runs one of the user's jobs with this name at a time, even if two
+        # machines submit them.
         dependency="singleton",
         stderr_to_stdout=True,
         setup=_setup_lines(request, cluster, code_folder),
         srun_args=[
-            "--kill-on-bad-exit=1",  # a rank that fails ends the others
-            # srun does not inherit it from sbatch since Slurm 22.05
+            # A rank that fails ends the others.
+            "--kill-on-bad-exit=1",
+            # srun does not inherit this value from sbatch since Slurm 22.05.
             f"--cpus-per-task={cluster.threads_per_rank}",
             "--open-mode=append",
             *(
@@ -201,17 +213,20 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
 
 
 def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
-    """Return the options that submitit does not name, and last the cluster's own lines."""
+    """Return the options of sbatch that submitit has no argument for, and the cluster's own lines.
+    """
     options: dict[str, Any] = {
-        # A requeued job keeps its number and its logs: the reason of its first end must not be
+        # A requeued job keeps its number and its logs. The reason of its first end must not be
         # overwritten.
         "requeue": True,
         "open-mode": "append",
-        "signal": f"USR2@{cluster.signal_seconds}",  # not what SUBMITIT_PREEMPT_SIGNAL says
+        # Explicit, because submitit would take the signal from SUBMITIT_PREEMPT_SIGNAL.
+        "signal": f"USR2@{cluster.signal_seconds}",
     }
     if cluster.gpus_per_node and cluster.gpu_request != "none":
         kind = f"{cluster.gpu_type}:" if cluster.gpu_type else ""
         gpus = f"{kind}{cluster.gpus_per_node}"
+        # `--gres=gpu:a100:8`, but `--gpus-per-node=a100:8`.
         options[cluster.gpu_request] = f"gpu:{gpus}" if cluster.gpu_request == "gres" else gpus
     return options | {
         name: True if value == "" else value for name, value in cluster.sbatch_lines.items()
@@ -219,23 +234,25 @@ def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
 
 
 def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> list[str]:
-    """Return the shell lines before Python: the cluster's own, then the variables that they must
-    not change.
+    """Return the shell lines before Python: the cluster's prologue, then our variables, so that the
+    prologue cannot change them.
     """
     variables = job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {
         "PYTHONSAFEPATH": "1"
     }
     exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    # The copy of the code comes first. What the prologue added to PYTHONPATH stays after it.
     path_line = f"export PYTHONPATH={shlex.quote(str(code_folder))}${{PYTHONPATH:+:$PYTHONPATH}}"
     return [*prologue_lines(cluster, request.folder.job_files_path), *exports, path_line]
 
 
 @contextlib.contextmanager
 def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
-    """Hide environment variables from sbatch that would overrule a cluster's file.
+    """Hide environment variables from sbatch that would override a cluster's file.
 
     Variables that describe the job of this process are hidden, too.
     """
+    # SBATCH_PARTITION, for example, is the user's default if the cluster's file has no partition.
     kept_names = _SLURMS_OWN_NAMES | {
         f"SBATCH_{name.upper()}"
         for name in ("partition", "account", "qos")

@@ -1,5 +1,5 @@
-"""Compares a cluster's file with Slurm: the number of CPUs of its nodes, and the reason for a
-refused request.
+"""Compares a cluster's file with Slurm: the number of CPUs of its nodes, and which key of the file
+a refusal by sbatch is about.
 """
 
 import re
@@ -13,7 +13,9 @@ from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.strict_yaml import read_document
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 
-# sbatch's words, the keys of a cluster's file that they are about, and what helps.
+# Each entry has a pattern for the message of sbatch, the keys of a cluster's file that it is about,
+# and advice. The first match counts: `Invalid account or account/partition combination specified`
+# is about both keys of the second entry.
 _REFUSALS = (
     (
         r"generic resource|\bgres\b",
@@ -57,11 +59,13 @@ def with_node_cpus(cluster: ClusterSpec) -> ClusterSpec:
     command = ["sinfo", "--noheader", "--format=%P|%c"]
     try:
         answer = run_slurm(command).stdout
+    # A dry run also works on a machine without Slurm.
     except SlurmError:
         return cluster
     cpus = []
     for partition, _, count in (line.partition("|") for line in answer.splitlines()):
-        # The default partition has a star. `64+` means nodes of 64 or more.
+        # A line of sinfo: `gpu*|64+`. The default partition has a star. `64+` means that the nodes
+        # have 64 CPUs or more.
         is_default = cluster.partition is None and partition.endswith("*")
         if is_default or partition.removesuffix("*") in (cluster.partition or "").split(","):
             cpus.append(int(count.strip().removesuffix("+")))
@@ -73,8 +77,8 @@ def with_node_cpus(cluster: ClusterSpec) -> ClusterSpec:
 
 
 def explain_refusal(reason: str, cluster: ClusterSpec, config_folder: Path = CONFIG_FOLDER) -> str:
-    """Return which lines of a cluster's file sbatch's words are about, their values, and what
-    helps, or '' for other words.
+    """Return the lines of a cluster's file that a message of sbatch is about, with their values and
+    advice. Return '' for any other message.
     """
     matches = [line for line in _REFUSALS if re.search(line[0], reason, re.IGNORECASE)]
     if not matches:
@@ -83,13 +87,14 @@ def explain_refusal(reason: str, cluster: ClusterSpec, config_folder: Path = CON
     path = config_folder / "clusters" / f"{cluster.name}.yaml"
     try:
         document = read_document(path)
-    except ConfigError:  # the file has gone since it was read
+    # The file was removed or damaged after it had been read.
+    except ConfigError:
         return advice
     requests = []
     given_keys = [key for key in keys if document.values.get(key) is not None]
     for key in given_keys or keys:
         value = document.values.get(key)
-        # As a person types it in the checkout. Preflight prints it in a narrow column.
+        # A path relative to the checkout, as one types it. Preflight prints it in a narrow column.
         location = document.location(key).removeprefix(f"{CHECKOUT}/")
         requests.append(f"{location}: {key}: {'null' if value is None else value}")
     return f"{'; '.join(requests)}; {advice}"

@@ -1,10 +1,10 @@
-"""Turns the prologue of a cluster's file into bash. A line that fails ends the job and leaves a
-note for the driver.
+"""Turns the prologue of a cluster's file into bash. If a line fails, the job ends and leaves a note
+for the driver.
 
-`eval` runs each line in the job's own shell, so that its exports and definitions stay, and a syntax
-error is reported for its line. A line fails by bash's exit code: `a; b` fails if `b` fails, and
-`export A=$(command)` succeeds whatever the command does. A line that ends the shell itself, such as
-`exit` or `${SCRATCH:?}`, leaves no note, only its message in the log.
+`eval` runs each line in the job's own shell. So exports and definitions stay, and a syntax error is
+reported for its line. A line fails by bash's exit code. `a; b` fails if `b` fails. `export
+A=$(command)` succeeds even if the command fails. A line that ends the shell itself, such as `exit`
+or `${SCRATCH:?}`, does not leave a note. Its message is only in the log.
 """
 
 import shlex
@@ -12,7 +12,8 @@ from pathlib import Path
 
 from aiayn.spec.cluster import ClusterSpec
 
-PROLOGUE_EXIT_CODE = 78  # EX_CONFIG of sysexits.h. In the accounting it says that no training began
+# EX_CONFIG of sysexits.h. In Slurm's accounting it shows that the training did not begin.
+PROLOGUE_EXIT_CODE = 78
 _NOTE_SUFFIX = "_prologue.txt"
 _FAIL = f"""\
 aiayn_fail() {{
@@ -27,8 +28,9 @@ def prologue_lines(cluster: ClusterSpec, notes_folder: Path) -> list[str]:
     if not cluster.prologue:
         return []
     name = shlex.quote(cluster.name)
+    # $SLURM_JOB_ID stays outside of the quotes, because bash must expand it in the job.
     note = f'{shlex.quote(str(notes_folder))}/"$SLURM_JOB_ID"{_NOTE_SUFFIX}'
-    # A requeued job has the same number: an old note would make the driver give up.
+    # A requeued job has the same number. An old note would make the driver give up.
     lines = [f"rm -f {note}  # of this job before it was requeued", _FAIL]
     for line in map(shlex.quote, map(str.strip, cluster.prologue)):
         lines.append(f"eval {line} || aiayn_fail {name} {note} $? {line}")

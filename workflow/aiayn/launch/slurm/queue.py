@@ -15,11 +15,13 @@ import msgspec
 
 from aiayn.runs.queue import Ending, Phase, QueuedJob, QueueError
 
-_FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may contain any character
+# squeue's letters: job number, state, nodes, time left, name, reason, path of the script. The path
+# is last, because it may contain any character.
+_FORMAT = "%A|%T|%N|%L|%j|%r|%o"
 _NUM_FIELDS = 1 + _FORMAT.count("|")
 TIMEOUT_SECONDS = 20.0
-# A job in these states has ended. In any other state, also an unknown state, it may continue: Slurm
-# may start the job again, or its processes are still ending.
+# A job in these states has ended. In any other state, also in an unknown state, it may continue:
+# Slurm may start it again, or its processes are still ending.
 _ENDING_BY_STATE: dict[str, Ending] = {
     **dict.fromkeys(
         ("BOOT_FAIL", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED", "TIMEOUT"), "other"
@@ -29,12 +31,13 @@ _ENDING_BY_STATE: dict[str, Ending] = {
     "FAILED": "failed",
     "OUT_OF_MEMORY": "out of memory",
 }
+# A job in these states waits until a person releases it.
 _HELD_STATES = ("REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 _WAITING_STATES = (*_HELD_STATES, "PENDING", "REQUEUED", "REQUEUE_FED", "CONFIGURING")
 _LAUNCH_FAILED = "launch_failed_requeued_held"
 _CLUSTER_FILE = "in the cluster's file"
-# The first match counts. A job waits for ever for a limit per job. A limit on all jobs of an
-# account or QoS may pass.
+# The first match counts, so the limits per job come before the limits of an account or a QoS. A job
+# that exceeds a limit per job waits for ever. A limit for all jobs of an account may pass.
 _ADVICE_BY_REASON = {
     r"PartitionTimeLimit": (
         f"it requests more time than its partition has: lower time_limit_minutes {_CLUSTER_FILE}"
@@ -109,6 +112,7 @@ class SlurmQueue:
                 raise SlurmError(
                     command, f"its answer is cut: {line.strip()[:80]!r}", has_answered=False
                 )
+        # squeue sorts by partition, state and priority. Numbers rise with the time of submission.
         jobs.sort(key=lambda queued: int(queued.job) if queued.job.isdecimal() else 0)
         alive = [queued for queued in jobs if queued.is_alive]
         return [
@@ -132,7 +136,8 @@ def _job_of(
     job: str, state: str, node: str, time_left: str, name: str, reason: str, script: str
 ) -> QueuedJob:
     """Return a job that squeue shows as a job of any queue."""
-    ending = _ENDING_BY_STATE.get(state.partition(" ")[0])  # `CANCELLED by 1000`
+    # `CANCELLED by 1000` has the number of the user who cancelled the job.
+    ending = _ENDING_BY_STATE.get(state.partition(" ")[0])
     if reason == "None":
         reason = ""
     # An unknown state counts as running, so that a job is never submitted a second time.
@@ -144,8 +149,7 @@ def _job_of(
     return QueuedJob(
         job=job,
         state=phase,
-        # In a state in between, such as COMPLETING or SUSPENDED, the state itself says why it does
-        # not simply run.
+        # In any other state, such as COMPLETING or SUSPENDED, the state itself is the reason.
         reason={"PENDING": reason, "RUNNING": ""}.get(state, state),
         ending=ending or "other",
         words=f"{state} ({reason})" if reason and not ending else state,
@@ -163,17 +167,19 @@ def is_held_by_slurm(queued: QueuedJob) -> bool:
     """
     return (
         queued.words.startswith("PENDING")
+        # Versions of Slurm write the reason with blanks or with underscores.
         and _LAUNCH_FAILED in queued.reason.replace(" ", "_").lower()
     )
 
 
 def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command of Slurm's with `text` as its input, and return its output.
+    """Run a command of Slurm with `text` as its input, and return its output.
 
-    A user's variables that filter the output of squeue are removed: they could hide a job.
+    The user's variables that filter the output of squeue are removed, because they could hide a
+    job.
 
     Raises:
-        SlurmError: if it is missing, does not end, or fails.
+        SlurmError: if the command is missing, does not end, or fails.
     """
     # SQUEUE_STATES, for example, would hide pending jobs, and the driver would submit again.
     environment = {
@@ -186,6 +192,7 @@ def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedPro
             command,
             capture_output=True,
             text=True,
+            # Names and paths of jobs need not be UTF-8.
             errors="replace",
             check=False,
             env=environment,
@@ -213,7 +220,8 @@ def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
         return f"it waits for you: `scontrol release {queued.job}`"
     if not queued.words.startswith("PENDING"):
         return ""
-    # Two copies of the project may train runs of one name, which Slurm then runs in turn.
+    # Two copies of the project may have runs with the same name. Slurm runs their jobs one after
+    # the other.
     if queued.reason == "Dependency":
         namesakes = [
             other for other in alive if other.name == queued.name and other.job != queued.job
