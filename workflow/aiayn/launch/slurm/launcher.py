@@ -213,8 +213,7 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
 
 
 def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
-    """Return the options of sbatch that submitit has no argument for, and the cluster's own lines.
-    """
+    """Return the options that submitit has no argument for, and the cluster's own lines."""
     options: dict[str, Any] = {
         # A requeued job keeps its number and its logs. The reason of its first end must not be
         # overwritten.

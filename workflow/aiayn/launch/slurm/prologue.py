@@ -2,9 +2,9 @@
 for the driver.
 
 `eval` runs each line in the job's own shell. So exports and definitions stay, and a syntax error is
-reported for its line. A line fails by bash's exit code. `a; b` fails if `b` fails. `export
-A=$(command)` succeeds even if the command fails. A line that ends the shell itself, such as `exit`
-or `${SCRATCH:?}`, does not leave a note. Its message is only in the log.
+reported for its line. A line fails by bash's exit code. `a; b` fails if `b` fails.
+`export A=$(command)` succeeds even if the command fails. A line that ends the shell itself, such as
+`exit` or `${SCRATCH:?}`, does not leave a note. Its message is only in the log.
 """
 
 import shlex
