@@ -16,8 +16,8 @@ Score = Literal["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
 
 # Names of torch's kernels (`torch.nn.attention.SDPBackend`), by their numbers.
 _KERNEL_NAMES = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn"}
-# Efficient attention on a GPU wants rows of masks that begin at multiples of this, and copies any
-# other mask.
+# torch's efficient attention on a GPU needs masks with rows that begin at multiples of this number
+# of elements. It copies any other mask, in every layer.
 _MASK_ROW_MULTIPLE = 16
 
 
@@ -29,6 +29,7 @@ def additive_mask(padding_mask_BK: Tensor, dtype: torch.dtype) -> Tensor:
     every attention would have to convert the mask again.
     """
     num_sentences, num_keys = padding_mask_BK.shape
+    # Made with too many columns and then cut, so that the rows still begin at multiples in memory.
     num_columns = math.ceil(num_keys / _MASK_ROW_MULTIPLE) * _MASK_ROW_MULTIPLE
     mask_B11K = torch.zeros(
         num_sentences,
@@ -47,11 +48,11 @@ def causal_mask(num_queries: int, *, dtype: torch.dtype, device: torch.device) -
 
 
 def refuse_cudnn() -> None:
-    """Let torch compute no attention by cuDNN in this process.
+    """Switch off the attention kernels of cuDNN in this process.
 
-    torch 2.11 and later prefer it for half precision on H100, H200 and B200. It makes a new plan
-    for each shape of a batch, which takes 40 to 400 ms, and nearly every batch of a training has a
-    new shape.
+    torch 2.11 and later prefer cuDNN for half precision on H100, H200 and B200. cuDNN makes a new
+    plan for each shape of a batch, which takes 40 to 400 ms, and nearly every batch of a training
+    has a new shape.
     """
     torch.backends.cuda.enable_cudnn_sdp(False)
 
@@ -68,6 +69,7 @@ def chosen_kernels(
     )
     v_BHKE = torch.zeros(1, num_heads, 8, d_v, dtype=dtype, device=device, requires_grad=True)
     mask_B11K = additive_mask(torch.zeros(1, 8, dtype=torch.bool, device=device), dtype)
+    # A private function, because torch has no public function that tells which kernel it takes.
     choices = {
         kind: torch._fused_sdp_choice(
             q_BHQD, k_BHKD, v_BHKE, attn_mask=mask, dropout_p=p_drop, is_causal=is_causal
@@ -81,6 +83,7 @@ def chosen_kernels(
 
 def compute_dtype(device_type: str, dtype: torch.dtype) -> torch.dtype:
     """Return the type of matrix products: autocast's if it is enabled, else `dtype`."""
+    # torch raises an error if a device type without autocast is asked whether it is enabled.
     if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
         return torch.get_autocast_dtype(device_type)
     return dtype
@@ -88,6 +91,7 @@ def compute_dtype(device_type: str, dtype: torch.dtype) -> torch.dtype:
 
 def joint_projections(x_BKM: Tensor, projections: list[nn.Linear]) -> tuple[Tensor, ...]:
     """Return the outputs of several projections of one input, computed as one product."""
+    # The parameters stay separate, so that checkpoints do not depend on how they are computed.
     weight_PM = torch.cat([projection.weight for projection in projections])
     has_biases = projections[0].bias is not None
     bias_P = torch.cat([projection.bias for projection in projections]) if has_biases else None
@@ -96,13 +100,13 @@ def joint_projections(x_BKM: Tensor, projections: list[nn.Linear]) -> tuple[Tens
 
 
 class MultiHeadAttention(nn.Module):
-    """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), with d_k and
-    d_v free (3.2.2).
+    """Multi-head attention (section 3.2.2): Concat(head_1, ..., head_h) W^O, where head_i =
+    Attention(Q W_i^Q, K W_i^K, V W_i^V). `d_k` and `d_v` are free.
 
-    Parameters are named as in fairseq's transformer: q_proj (H * D, M), k_proj, v_proj (H * E, M),
-    out_proj (M, H * E). `score: temperature` divides by a learned number, which begins at
-    sqrt(d_k). `score: additive` is v.tanh(q + k) with projections q and k (Bahdanau et al. 2015,
-    without their bias), where v is a vector of size D for each head.
+    The parameters have fairseq's names: q_proj and k_proj (H * D, M), v_proj (H * E, M), out_proj
+    (M, H * E). The score `temperature` divides by a learned number, which begins at sqrt(d_k). The
+    score `additive` is v.tanh(q + k), where q and k are projected and v is a vector of size D for
+    each head (Bahdanau et al. 2015, without their bias).
     """
 
     def __init__(
@@ -124,12 +128,14 @@ class MultiHeadAttention(nn.Module):
             score,
             p_drop,
         )
+        # Equation (1) divides by sqrt(d_k). The scores without an entry have no constant factor.
         self.scale = {"scaled": d_k**-0.5, "sqrt_d_model": d_model**-0.5}.get(score, 1.0)
+        # All heads of a projection are one matrix, in which head 1 has the first rows.
         self.q_proj = nn.Linear(d_model, num_heads * d_k, bias=has_biases)
         self.k_proj = nn.Linear(d_model, num_heads * d_k, bias=has_biases)
         self.v_proj = nn.Linear(d_model, num_heads * d_v, bias=has_biases)
         self.out_proj = nn.Linear(num_heads * d_v, d_model, bias=has_biases)
-        # It begins at the paper's own scale, so that this variant starts as base does.
+        # The learned number begins at the paper's scale, so this variant starts like base.
         if score == "temperature":
             self.temperature = nn.Parameter(torch.tensor(math.sqrt(d_k)))
         if score == "additive":
@@ -145,23 +151,23 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
         needs_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return what the queries read from the memory, (B, Q, M), and on request the weights (B,
-        H, Q, K).
+        """Return the output for each query, (B, Q, M). With `needs_weights`, also return the
+        weights (B, H, Q, K).
 
-        Padding of the memory is hidden by `padding_mask_BK`, True there, or by its `additive_mask`,
-        from callers that make it once a batch. With `is_causal`, query i sees the keys up to i
-        (section 3.2.3).
+        Keys and values come from the memory. `padding_mask_BK` is True at its padding, which is
+        then hidden. A caller that uses the mask several times passes the result of `additive_mask`
+        as `additive_mask_B11K` instead. With `is_causal`, query i sees the keys up to i (section
+        3.2.3).
         """
         if padding_mask_BK is not None:
             additive_mask_B11K = additive_mask(padding_mask_BK, query_BQM.dtype)
         queries, keys, values = self._project(query_BQM, memory_BKM)
         q_BHQD, k_BHKD = self._split(queries, self.d_k), self._split(keys, self.d_k)
         v_BHKE = self._split(values, self.d_v)
-        is_open = (
-            needs_weights or self.score == "additive"
-        )  # else by torch's fused kernels, which hold no weights
-        # Without padding the flag `is_causal` takes the place of the mask there, as torch then has
-        # a faster kernel.
+        # torch's fused kernels do not return weights, and compute only scores that are products.
+        is_open = needs_weights or self.score == "additive"
+        # Without padding, a flag of the fused kernels replaces the causal mask. torch has a faster
+        # kernel for it.
         is_flag_enough = is_causal and additive_mask_B11K is None and not is_open
         mask = additive_mask_B11K
         if is_causal and not is_flag_enough:
@@ -172,6 +178,7 @@ class MultiHeadAttention(nn.Module):
         if is_open:
             read_BHQE, weights_BHQK = self._attend_openly(q_BHQD, k_BHKD, v_BHKE, mask)
         else:
+            # The kernel takes only a constant as its scale, so the learned number goes elsewhere.
             if self.score == "temperature":
                 q_BHQD = q_BHQD / self.temperature
             read_BHQE = functional.scaled_dot_product_attention(
@@ -186,14 +193,16 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(read_BHQE.transpose(1, 2).flatten(2)), weights_BHQK
 
     def _project(self, query_BQM: Tensor, memory_BKM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values, their heads side by side.
+        """Return queries, keys and values, each with the heads one after the other in its last
+        dimension.
 
-        On a GPU, projections of the same input are one product: for small batches the time of a
-        training is the number of its kernels. On a CPU, which would copy the weights for nothing,
-        each is a product of its own.
+        On a GPU, projections of the same input are one product, because the time for small batches
+        depends on the number of kernels. On a CPU each projection is a separate product, because
+        joining would only copy the weights.
         """
         if not query_BQM.is_cuda:
-            # The order decides in which order autograd adds the gradients of a shared input.
+            # Not to be reordered: the order of these calls decides in which order autograd adds the
+            # gradients of a shared input, and so how they are rounded.
             queries = self.q_proj(query_BQM)
             return queries, self.k_proj(memory_BKM), self.v_proj(memory_BKM)
         keys_and_values = [self.k_proj, self.v_proj]
@@ -213,8 +222,8 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Attend step by step, as equation (1) is written, so that the weights can be returned."""
         if self.score == "additive":
-            # Needs memory for D numbers a pair of tokens, where the product of equation (1) needs
-            # one.
+            # This needs memory for D numbers for each pair of tokens. The product of equation (1)
+            # needs a single number.
             sums_BHQKD = torch.tanh(q_BHQD[:, :, :, None] + k_BHKD[:, :, None])
             scores_BHQK = torch.einsum("bhqkd,hd->bhqk", sums_BHQKD, self.additive)
         else:
@@ -223,7 +232,8 @@ class MultiHeadAttention(nn.Module):
                 scores_BHQK = scores_BHQK / self.temperature
         if mask is not None:
             scores_BHQK = scores_BHQK + mask
-        # The softmax is taken in fp32: weights of three digits would not add up to 1.
+        # The softmax is computed in fp32. In bf16 the weights would have three digits, and would
+        # not add up to 1. The weights are returned as they are before dropout.
         weights_BHQK = scores_BHQK.float().softmax(dim=-1).to(v_BHKE.dtype)
         dropped_BHQK = functional.dropout(weights_BHQK, self.p_drop, self.training)
         return dropped_BHQK @ v_BHKE, weights_BHQK

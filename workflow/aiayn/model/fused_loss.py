@@ -1,8 +1,9 @@
 """Computes output projection and label-smoothed loss (sections 3.4, 5.4) a few tokens at a time.
 
 All logits of 25,000 tokens over 37,000 symbols are 3.7 GB, and a loss makes several copies of them.
-Here each chunk's logits are turned into its gradients at once. torch's own `linear_cross_entropy`
-does so too, but not with label smoothing.
+Here the logits of a chunk of tokens are turned into gradients at once, and their memory is used
+again for the next chunk. torch's own `linear_cross_entropy` does so too, but not with label
+smoothing.
 
 Shapes: B sentences, T target tokens, N tokens that count, C tokens of a chunk, M = d_model, V
 symbols.
@@ -28,22 +29,23 @@ def label_smoothed_nll(
     padding_index: int,
     num_tokens: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return two sums over all target tokens but padding, in nats: the smoothed loss, and
-    -log-probability.
+    """Return two sums over the target tokens without padding, in nats: the smoothed loss, and the
+    negative log-probability.
 
     The smoothed target has 1 - eps_ls on the reference and eps_ls / (V - 1) on each other symbol
-    (section 5.4, Szegedy et al. 2015 in tensor2tensor's form). Only the loss has a gradient. If
-    `num_tokens`, the number of tokens without padding, is given, the host does not wait for a GPU
-    to count them.
+    (section 5.4, Szegedy et al. 2015 in tensor2tensor's form). Only the loss has a gradient.
+    `num_tokens` is the number of tokens without padding. If it is None, the host waits for a GPU to
+    count them.
     """
     is_token_BT = target_BT.ne(padding_index)
     if num_tokens is None:
         num_tokens = int(is_token_BT.sum())
     # Padding is left out before the product with V columns, which is a third of base's arithmetic.
-    index_N = (
-        is_token_BT.flatten().byte().argsort(descending=True, stable=True)[:num_tokens]
-    )  # tokens in their order
-    needs_gradient = torch.is_grad_enabled()  # always off within the function, so asked here
+    # A stable sort puts the tokens first, in their order. `nonzero` would also find them, but would
+    # make the host wait for a GPU.
+    index_N = is_token_BT.flatten().byte().argsort(descending=True, stable=True)[:num_tokens]
+    # Read here, because gradients are always off within the forward pass of a Function.
+    needs_gradient = torch.is_grad_enabled()
     sums: tuple[Tensor, Tensor] = _FusedLoss.apply(  # type: ignore[no-untyped-call]
         features_BTM.flatten(0, 1).index_select(0, index_N),
         weight_VM,
@@ -75,7 +77,7 @@ class _FusedLoss(torch.autograd.Function):
             if torch.amp.is_autocast_available(device)
             else nullcontext()
         ):
-            # Autocast is off in here: it would cast the sums, which need fp32.
+            # Autocast is switched off here. It would cast the sums, which need fp32.
             loss, nll, gradients = _chunked_loss(
                 features_NM.to(dtype),
                 weight_VM.to(dtype),
@@ -87,6 +89,7 @@ class _FusedLoss(torch.autograd.Function):
             ctx.save_for_backward(
                 gradients[0].to(features_NM.dtype), gradients[1].to(weight_VM.dtype)
             )
+        # The negative log-probability is only logged.
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
@@ -94,8 +97,8 @@ class _FusedLoss(torch.autograd.Function):
     def backward(ctx: Any, *gradients_of_outputs: Any) -> tuple[Tensor | None, ...]:
         features_gradient_NM, weight_gradient_VM = ctx.saved_tensors
         gradient_of_loss = gradients_of_outputs[0]
-        # The gradients exist already. They are scaled by what comes in, 1 unless the loss is
-        # scaled.
+        # The gradients have been computed in the forward pass. The incoming gradient is 1 unless
+        # the loss is scaled. Target, eps_ls and the switch do not have a gradient.
         return (
             features_gradient_NM * gradient_of_loss,
             weight_gradient_VM * gradient_of_loss,
@@ -108,9 +111,9 @@ class _FusedLoss(torch.autograd.Function):
 def _chunked_loss(
     features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, eps_ls: float, *, needs_gradient: bool
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-    """Return loss, -log-probability and the gradients of the loss.
+    """Return the loss, the negative log-probability and the gradients of the loss.
 
-    Sums and the soft maximum are computed in fp32, in float64 where the weights are float64.
+    The sums and the softmax are computed in fp32, or in float64 if the weights are float64.
     """
     device = features_NM.device
     sum_dtype = torch.promote_types(weight_VM.dtype, torch.float32)
@@ -120,6 +123,7 @@ def _chunked_loss(
     extra = 1.0 - eps_ls - other  # of the reference, in addition to `other`
     loss, nll = (torch.zeros((), dtype=sum_dtype, device=device) for _ in range(2))
     features_gradient_NM = torch.empty_like(features_NM)
+    # A sum over all chunks, in which bf16 would lose small terms.
     weight_gradient_VM = torch.zeros_like(weight_VM, dtype=sum_dtype)
     chunk = TOKENS_PER_CHUNK_BY_DEVICE.get(device.type, TOKENS_PER_CHUNK_BY_DEVICE["cuda"])
     for first in range(0, len(features_NM), chunk):
@@ -130,7 +134,8 @@ def _chunked_loss(
         nll += chunk_nll
         loss += extra * chunk_nll - other * logp_CV.sum()
         if needs_gradient:
-            # The gradient of the logits is the softmax minus the smoothed target, in place of logp.
+            # The gradient of the logits is the softmax minus the smoothed target. It overwrites
+            # logp, which is not needed any more.
             gradient_CV = logp_CV.exp_().sub_(other)
             gradient_CV.scatter_add_(
                 1, target_C1, torch.full_like(target_C1, -extra, dtype=sum_dtype)
@@ -142,9 +147,8 @@ def _chunked_loss(
 
 
 def _add_product(sum_VM: Tensor, left_VC: Tensor, right_CM: Tensor) -> None:
-    """Add a product of matrices to a sum in fp32 or float64, without a copy where the types allow
-    it.
-    """
+    """Add a product of matrices to a sum in fp32 or float64, without a copy if types allow it."""
+    # `addmm_` needs equal types. With bf16 factors the product is made first, then converted.
     if left_VC.dtype == sum_VM.dtype:
         sum_VM.addmm_(left_VC, right_CM)
     else:

@@ -25,16 +25,18 @@ def initialise(model: nn.Module, kind: str) -> None:
     """
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
+            # `encoder_attn` is fairseq's name of the decoder's cross-attention.
             if kind == "xavier":
                 _glorot_alone([module.q_proj, module.k_proj, module.v_proj, module.out_proj])
             else:
                 _initialise_attention(
                     module, is_cross=name.endswith("encoder_attn"), is_torch_nn=kind == "torch_nn"
                 )
-            if (
-                module.score == "additive"
-            ):  # Bahdanau et al. begin at 0, where no gradient reaches q and k
+            # Bahdanau et al. begin at 0. With this product, no gradient would then reach q and k.
+            if module.score == "additive":
                 nn.init.normal_(module.additive, std=module.d_k**-0.5)
+        # For `torch_nn`, nn.Linear's own initialisation stays. The output layer is initialised with
+        # the embeddings (`Transformer.build`).
         elif isinstance(module, nn.Linear) and name.endswith(("fc1", "fc2")) and kind != "torch_nn":
             _glorot_alone([module])
             if kind == "tensor2tensor":
@@ -53,7 +55,8 @@ def _initialise_attention(
     keys and values in cross-attention.
     """
     inward = [attention.q_proj, attention.k_proj, attention.v_proj]
-    # Glorot's limit falls with the width of the matrix, so it matters what is joined.
+    # Glorot's limit is smaller for a wider matrix, so it matters which projections count as one
+    # matrix. torch.nn joins all three also in cross-attention.
     groups = [inward[:1], inward[1:]] if is_cross and not is_torch_nn else [inward]
     for group in groups:
         limit = glorot_limit(
@@ -71,7 +74,9 @@ def _initialise_attention(
 def initialise_embedding(
     weight_VM: Tensor, kind: str, *, padding_index: int, is_xavier: bool = False
 ) -> None:
-    """Draw embeddings: N(0, 1 / d_model), N(0, 1), or Xavier's uniform; padding is 0."""
+    """Initialise embeddings from N(0, 1 / d_model), N(0, 1) or Xavier's uniform distribution. The
+    row of padding is set to 0.
+    """
     with torch.no_grad():
         if is_xavier and kind == "d_model":
             nn.init.xavier_uniform_(weight_VM)

@@ -15,12 +15,13 @@ from aiayn.model.norms import make_norm
 
 
 class _Layer(nn.Module):
-    """A layer's feed-forward sub-layer, and how any sub-layer is joined to its input. `cfg` is a
-    TransformerConfig.
+    """The common parts of encoder and decoder layers: self-attention, the feed-forward sub-layer,
+    and how a sub-layer is joined to its input. `cfg` is a TransformerConfig.
     """
 
     def __init__(self, cfg: Any) -> None:
         super().__init__()
+        # The modules have fairseq's names, so that its checkpoints load here.
         self.norm_order = cfg.norm_order
         self.self_attn = make_attention(cfg)
         self.self_attn_layer_norm = make_norm(cfg.norm, cfg.d_model, cfg.norm_epsilon)
@@ -63,12 +64,12 @@ def join_sublayer(
     norm: Callable[[Tensor], Tensor],
     sublayer: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """Return LayerNorm(x + Sublayer(x)) (section 3.1); for `pre` x + Sublayer(LayerNorm(x))."""
+    """Return LayerNorm(x + Sublayer(x)) (section 3.1), or for `pre` x + Sublayer(LayerNorm(x))."""
     return x + sublayer(norm(x)) if norm_order == "pre" else norm(x + sublayer(x))
 
 
 def make_attention(cfg: Any) -> MultiHeadAttention:
-    """Return a multi-head attention as a model's config has it."""
+    """Return the multi-head attention that a TransformerConfig describes."""
     return MultiHeadAttention(
         d_model=cfg.d_model,
         num_heads=cfg.num_heads,
@@ -92,6 +93,7 @@ class EncoderLayer(_Layer):
         needs_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the layer's output, (B, S, M), and on request its weights, (B, H, S, S)."""
+        # `_join` passes on only the output of a sub-layer, so its weights are put into a list.
         weights: list[Tensor | None] = []
 
         def attend(y_BSM: Tensor) -> Tensor:
@@ -102,6 +104,7 @@ class EncoderLayer(_Layer):
             weights.append(weights_BHSS)
             return read_BSM
 
+        # Of the two masks, attention uses the additive mask, and batch normalisation the other.
         x_BSM = self._join(x_BSM, padding_mask_BS, self.self_attn_layer_norm, attend)
         return self._join(
             x_BSM, padding_mask_BS, self.final_layer_norm, self._feed_forward
@@ -134,6 +137,7 @@ class DecoderLayer(_Layer):
         """
         weights: list[Tensor | None] = []
 
+        # The causal mask is enough here, and torch has a faster kernel if it is the only mask.
         def attend_to_target(y_BTM: Tensor) -> Tensor:
             read_BTM: Tensor
             read_BTM, weights_BHTT = self.self_attn(

@@ -1,15 +1,16 @@
 """Normalises a sub-layer's output (section 3.1), by layer normalisation or by the alternatives of
 other implementations.
 
-Each is called with x_BTM and padding_mask_BT, True at padding. Only batch normalisation uses the
-mask.
+Every normalisation is called with x_BTM and padding_mask_BT, which is True at padding. Only batch
+normalisation uses the mask. Shapes: B sentences, T tokens, M = d_model, N tokens without padding.
 """
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-RUNNING_FRACTION = 0.1  # of the newest batch in the running mean and variance; torch's default
+# The share of the newest batch in the running mean and variance. It is torch's default.
+RUNNING_FRACTION = 0.1
 
 
 class LayerNorm(nn.LayerNorm):
@@ -23,8 +24,8 @@ class LayerNorm(nn.LayerNorm):
 
 
 class StdLayerNorm(nn.Module):
-    """Layer normalisation as the Annotated Transformer prints it: unbiased standard deviation,
-    epsilon added to it.
+    """Layer normalisation as in the Annotated Transformer: epsilon is added to the standard
+    deviation, which is the unbiased estimate.
     """
 
     def __init__(self, d_model: int, eps: float) -> None:
@@ -37,6 +38,7 @@ class StdLayerNorm(nn.Module):
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
         """Return x normalised. `padding_mask_BT` changes nothing."""
+        # torch's standard deviation divides by M - 1, unless it is told otherwise.
         std_BT1, mean_BT1 = torch.std_mean(x_BTM, dim=-1, keepdim=True)
         return self.weight * (x_BTM - mean_BT1) / (std_BT1 + self.eps) + self.bias
 
@@ -44,8 +46,8 @@ class StdLayerNorm(nn.Module):
 class BatchNorm(nn.Module):
     """Batch normalisation: of each feature, over the tokens of the batch that are not padding.
 
-    Training keeps running statistics, which evaluation uses. On several ranks each has
-    its own. Rank 0's are saved.
+    Training keeps running statistics, which evaluation uses. Each rank has statistics of its own,
+    and the checkpoint contains those of rank 0.
     """
 
     running_mean: Tensor
@@ -57,6 +59,7 @@ class BatchNorm(nn.Module):
             nn.Parameter(torch.ones(d_model)),
             nn.Parameter(torch.zeros(d_model)),
         )
+        # Buffers, because statistics are saved in checkpoints but are not trained.
         self.register_buffer("running_mean", torch.zeros(d_model))
         self.register_buffer("running_var", torch.ones(d_model))
         self.eps = eps
@@ -79,6 +82,7 @@ class BatchNorm(nn.Module):
             RUNNING_FRACTION,
             self.eps,
         )
+        # The rows return to the positions of their tokens.
         return x_BTM.new_zeros(x_BTM.shape, dtype=normalised_NM.dtype).masked_scatter(
             visible_BT[..., None], normalised_NM
         )

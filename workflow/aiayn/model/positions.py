@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 
 def sinusoids(num_positions: int, d_model: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return PE(pos, 2i) = sin(pos / 10000^(2i / d_model)) and PE(pos, 2i + 1) the cosine (section
-    3.5): (P, M).
+    """Return the table of section 3.5, (P, M): PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), and
+    PE(pos, 2i + 1) is the cosine of the same angle.
     """
     angles_PI = _angles(
         num_positions, 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
@@ -21,10 +21,10 @@ def sinusoids(num_positions: int, d_model: int, dtype: torch.dtype = torch.float
 def sinusoids_in_halves(
     num_positions: int, d_model: int, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Return tensor2tensor's form: all sines, then all cosines, wavelengths 2 pi to exactly 10000 *
-    2 pi: (P, M).
+    """Return tensor2tensor's table, (P, M): all sines, then all cosines, with wavelengths from 2 pi
+    to exactly 10000 * 2 pi.
 
-    `common_attention.py` of v1.0.4, and fairseq's `sinusoidal_positional_embedding.py`.
+    Sources: `common_attention.py` of v1.0.4, and fairseq's `sinusoidal_positional_embedding.py`.
     """
     # `half - 1`: the last wavelength is exactly 10000 * 2 pi. The paper's formula stays below it.
     half = d_model // 2
@@ -34,16 +34,18 @@ def sinusoids_in_halves(
 
 
 def _angles(num_positions: int, frequencies_I: Tensor) -> Tensor:
+    # In float64, because fp32 rounds an angle of 1,000 radians by up to 3e-5.
     return torch.arange(num_positions, dtype=torch.float64)[:, None] * frequencies_I
 
 
 def count_positions(padding_mask_BT: Tensor) -> Tensor:
     """Return each token's position in its sentence, from 0. Padding does not count."""
+    # Padding on the left of a source would get -1. It needs any valid row of the table.
     return ((~padding_mask_BT).long().cumsum(dim=1) - 1).clamp(min=0)
 
 
 class Positions(nn.Module):
-    """A table of one vector a position: fixed sinusoids, or learned (row (E) of Table 3).
+    """A table with a vector for each position: fixed sinusoids, or learned (Table 3, row (E)).
 
     `offset` is the row of the first token: 0 for the paper and tensor2tensor, 2 for fairseq's own
     checkpoints.
@@ -60,12 +62,14 @@ class Positions(nn.Module):
         if self.make_table is None:
             self.weight = nn.Parameter(torch.empty(num_rows, d_model))
         else:
+            # Not saved in checkpoints, because the config determines the table.
             self.register_buffer("weight", self.make_table(num_rows, d_model), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Compute the sinusoids anew for `double()`: torch would convert the table that is rounded
-        to fp32.
+        """Compute the sinusoids again for `double()`. torch itself would only convert the table,
+        which has been rounded to fp32.
         """
+        # nn.Module calls `_apply` for `double()`, `to()` and `cuda()` alike.
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.make_table is not None and self.weight.dtype == torch.float64:
             num_rows, d_model = self.weight.shape

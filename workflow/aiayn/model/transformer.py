@@ -33,6 +33,7 @@ PADDING_INDEX = 1  # of fairseq's dictionaries
 
 
 def _option(default: Any, text: str) -> Any:
+    # fairseq makes a flag from each field, and shows the text in its help.
     return field(default=default, metadata={"help": text})
 
 
@@ -76,7 +77,8 @@ class _Stack(nn.Module):
         layer: type[nn.Module],
         padding_index: int,
     ) -> None:
-        nn.Module.__init__(self)  # by name, as subclasses may have further bases
+        # By name, because `super()` would be fairseq's base in a subclass that has both bases.
+        nn.Module.__init__(self)
         self.padding_index = padding_index
         self.embed_tokens = embed_tokens
         self.embed_scale = math.sqrt(cfg.d_model)  # section 3.4
@@ -88,12 +90,15 @@ class _Stack(nn.Module):
         )
         self.dropout = nn.Dropout(cfg.p_drop)
         self.layers = nn.ModuleList(layer(cfg) for _ in range(cfg.num_layers))
+        # With pre-norm the sum of the last layer has not been normalised yet.
         self.layer_norm = (
             make_norm(cfg.norm, cfg.d_model, cfg.norm_epsilon) if cfg.norm_order == "pre" else None
         )
+        # fairseq calls `max_positions` as a method, so the number has a different name.
         self.num_positions = cfg.max_positions
 
     def _embed(self, token_BT: Tensor, padding_mask_BT: Tensor) -> Tensor:
+        # Scaled as in section 3.4, and with dropout on the sum as in section 5.4.
         position_BT = count_positions(padding_mask_BT)
         x_BTM: Tensor = self.embed_tokens(token_BT) * self.embed_scale + self.embed_positions(
             position_BT
@@ -118,14 +123,15 @@ class Encoder(_Stack):
         super().__init__(cfg, embed_tokens, EncoderLayer, padding_index)
 
     def forward(self, source_BS: Tensor, *, needs_weights: bool = False) -> EncoderOutput:
-        """Return `memory_BSM`, its two masks, and on request each layer's `weights`, (B, H, S, S).
+        """Return a dictionary with the encoder's output `memory_BSM`, its two masks, and on request
+        each layer's `weights`, (B, H, S, S).
 
-        `padding_mask_BS` is True at padding. `additive_mask_B11S` is the same mask as a summand of
-        the scores, for every attention of the batch.
+        `padding_mask_BS` is True at padding. `additive_mask_B11S` is the same mask in the form that
+        is added to scores.
         """
         padding_mask_BS = source_BS.eq(self.padding_index)
         x_BSM = self._embed(source_BS, padding_mask_BS)
-        # One mask for all layers: made once, because each layer's attention adds it to its scores.
+        # Made once, because the attention of every layer, also in the decoder, uses it.
         additive_mask_B11S = additive_mask(padding_mask_BS, x_BSM.dtype)
         weights = []
         for layer in self.layers:
@@ -181,6 +187,7 @@ class Decoder(_Stack):
             )
             weights.append(layer_weights)
         x_BTM = self._last_norm(x_BTM, padding_mask_BT)
+        # `fused_loss` computes the logits itself, from the features of a few tokens at a time.
         return x_BTM if features_only else self.output_layer(x_BTM), weights
 
     def output_layer(self, x_BTM: Tensor) -> Tensor:
@@ -210,11 +217,13 @@ class Transformer(nn.Module):
         make_encoder: Callable[..., Encoder] = Encoder,
         make_decoder: Callable[..., Decoder] = Decoder,
     ) -> Self:
-        """Return a model initialised from torch's generator. The two makers are for subclasses of
-        the stacks.
+        """Return a model with weights drawn from torch's random generator. `make_encoder` and
+        `make_decoder` are for subclasses of the two stacks.
         """
+        # The order of the random draws below is part of the result of a seed, so it must not
+        # change.
         target_embedding = _make_embedding(cfg, num_target_symbols, padding_index)
-        # The paper shares one matrix of a joint vocabulary three times (section 3.4).
+        # With a joint vocabulary, one matrix serves in three places (section 3.4).
         is_shared = cfg.share_embeddings == "all"
         source_embedding = (
             target_embedding
@@ -222,7 +231,7 @@ class Transformer(nn.Module):
             else _make_embedding(cfg, num_source_symbols, padding_index)
         )
         output = nn.Linear(cfg.d_model, num_target_symbols, bias=False)
-        # Section 3.4 shares this matrix with the embedding. Untied, it needs weights of its own.
+        # Section 3.4 ties this matrix to the embedding. An untied matrix has weights of its own.
         if cfg.share_embeddings == "none":
             is_xavier = cfg.initialisation == "xavier"
             initialise_embedding(
@@ -230,13 +239,14 @@ class Transformer(nn.Module):
             )
         else:
             output.weight = target_embedding.weight
+        # A pair of embeddings for the stacks. If they are shared, both stacks hold one module.
         model = cls(
             make_encoder(cfg, source_embedding, padding_index),
             make_decoder(cfg, target_embedding, padding_index, output),
         )
-        # Embeddings were initialised above, before they were tied. This leaves them alone.
+        # The embeddings were initialised above, before they were tied. This does not change them.
         initialise(model, cfg.initialisation)
-        # A learned table (Table 3, row (E)) begins as the embeddings do, to which it is added.
+        # A learned table (Table 3, row (E)) starts from the same distribution as base's embeddings.
         if cfg.positions == "learned":
             for stack in (model.encoder, model.decoder):
                 nn.init.normal_(stack.embed_positions.weight, std=cfg.d_model**-0.5)
@@ -258,11 +268,11 @@ class Transformer(nn.Module):
         eps_ls: float,
         num_tokens: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return the sums over target tokens, in nats, of the smoothed loss (section 5.4) and of
-        -log-probability.
+        """Return two sums over the target tokens, in nats: the smoothed loss (section 5.4), and the
+        negative log-probability.
 
-        `num_tokens` is the number of target tokens without padding. Without it the host waits for a
-        GPU to count them.
+        `num_tokens` is the number of target tokens without padding. If it is None, the host waits
+        for a GPU to count them.
         """
         features_BTM, _ = self.decoder(target_input_BT, self.encoder(source_BS), features_only=True)
         return label_smoothed_nll(
