@@ -1,12 +1,12 @@
 """Parses the arguments that a program of fairseq prints at its start. No code is evaluated.
 
 Two forms are read: `Namespace(adam_eps=1e-09, arch='transformer', ...)` up to 0.10, and the config
-`{'_name': None, 'common': {'seed': 1, ...}, 'model': Namespace(...), ...}` after it. A config has
-groups that its program does not use, which are left out: fairseq-train prints `beam`, and
-fairseq-generate the model group of any architecture, while the checkpoint decides (fairseq 0.12
-prints `wav2vec2` there). The `_name` of a group is the value of the group: `lr_scheduler` is the
-`_name` of that group. Below the model's `encoder`, `decoder` and `quant_noise`, `embed_dim` becomes
-`encoder_embed_dim`.
+`{'_name': None, 'common': {'seed': 1, ...}, 'model': Namespace(...), ...}` after it. A config also
+has groups that its program does not use. They are left out. For example, fairseq-train prints
+`beam`. fairseq-generate prints a model group that has nothing to do with the checkpoint (fairseq
+0.12 prints `wav2vec2` there). The `_name` of a group is read as an argument with the name of the
+group: `lr_scheduler` is the `_name` in the group `lr_scheduler`. Below the model's `encoder`,
+`decoder` and `quant_noise`, `embed_dim` becomes `encoder_embed_dim`.
 """
 
 import ast
@@ -89,8 +89,8 @@ class Arguments(NamedTuple):
 
 
 def is_open(text: str) -> bool:
-    """Return whether more brackets open than close: the arguments go on in the next line, or were
-    cut.
+    """Return whether more brackets open than close. If so, the arguments go on in the next line, or
+    were cut.
     """
     num_opened = text.count("(") + text.count("{") + text.count("[")
     return num_opened > text.count(")") + text.count("}") + text.count("]")
@@ -103,6 +103,7 @@ def parse_arguments(text: str) -> Arguments:
     Raises:
         ValueError: if the text is not a whole Namespace or config.
     """
+    # A string is matched first and kept, so that a `<` inside a path is not changed.
     python = _NO_PYTHON.sub(lambda found: found[1] or repr(found[0]), text.strip())
     try:
         tree = ast.parse(python, mode="eval").body
@@ -120,11 +121,12 @@ def parse_arguments(text: str) -> Arguments:
         is_printed = {key for group, key, _ in entries if group == "model"}
         is_whole = "encoder_normalize_before" in is_printed
         missing = {} if is_whole else _HYDRA_MODEL
+        # Keys that the line has are kept: the user set them.
         entries += [
             ("model", key, value) for key, value in missing.items() if key not in is_printed
         ]
     unused_groups = _OTHER_GROUPS.get(program, frozenset()) if is_config else frozenset()
-    # A key whose groups disagree is kept with both values, which the reader reports.
+    # If two groups state a key with different values, both are kept, and the reader reports them.
     pairs = {
         (key, str(value)): (key, value)
         for group, key, value in entries
@@ -179,7 +181,7 @@ def _value(tree: ast.expr) -> Value:
         return switches.get(tree.value, tree.value[:_MAX_CHARACTERS])
     if isinstance(tree, ast.Constant) and isinstance(tree.value, bool | int | float | None):
         return tree.value
-    # Without quotes these are names: hydra prints YAML's spellings.
+    # hydra prints YAML's spellings (true, null), which are names to Python.
     text = ast.unparse(tree)[:_MAX_CHARACTERS]
     return {
         "inf": float("inf"),

@@ -1,7 +1,7 @@
 """Derives facts about a training that follow from several other facts.
 
-Each derived fact has the file and line of the statement that it depends on most. A statement that
-contradicts a different statement is a derived fact, too: `bleu_error` is the difference between a
+Each derived fact has the file and line of the statement that it depends on most. A contradiction
+between two statements is also a derived fact. For example, `bleu_error` is the difference between a
 printed BLEU and the BLEU of the precisions next to it.
 """
 
@@ -52,10 +52,10 @@ def facts_of_training(training: Training) -> list[Fact]:
     names = {name for section in training.sections for name in section.symbols}
     for section in training.sections:
         facts += [section.fact(*pair) for pair in section.symbols.items()]
-        # What one start states, each start has to state.
+        # If one start states a symbol, each start must state it. Otherwise its value here is None.
         missing = names - section.symbols.keys()
         facts += [section.fact(name, None) for name in sorted(missing) if section.arguments]
-    # What concerns all starts, and then what each start states by itself.
+    # First facts about the whole training, then facts about each start.
     for derive in (_history, _checkpoints, _end, _batches, _speed):
         facts += derive(training)
     for section in training.sections:
@@ -66,7 +66,7 @@ def facts_of_training(training: Training) -> list[Fact]:
 
 
 def facts_of_section(section: Section) -> Iterator[Fact]:
-    """Yield what is derived for a start of a training and for a generation alike."""
+    """Yield the derived facts that a start of a training and a generation have in common."""
     yield from _code_of_user(section)
     yield from _conflicts(section)
     yield from _folders(section)
@@ -128,8 +128,8 @@ def _folders(section: Section) -> Iterator[Fact]:
 
 
 def _history(training: Training) -> list[Fact]:
-    """Return the seed, and where each start began: from nothing, from a checkpoint of its own, or
-    from weights that are not known.
+    """Return a fact `history`: `whole` if each start began from nothing or from a checkpoint of
+    this training, otherwise a text about each start that did not. Also return the seed.
     """
     last, home = training.last, posixpath.basename(training.last.save_folder)
     faults: list[Fact] = []
@@ -184,7 +184,9 @@ def _history(training: Training) -> list[Fact]:
 
 
 def _checkpoints(training: Training) -> Iterator[Fact]:
-    """Yield saved checkpoints with a folder, name or score that contradicts the training's log."""
+    """Yield a conflict for each saved checkpoint with a folder, name or score that contradicts the
+    training's log.
+    """
     validation_by_update = {validation.update: validation for validation in training.validations}
     for section in training.sections:
         home = section.save_folder
@@ -222,7 +224,9 @@ def _is_in(path: str, home: str) -> bool:
 
 
 def _end(training: Training) -> Iterator[Fact]:
-    """Yield how far the training went, which validations are missing, and their losses."""
+    """Yield the last update, the number of missing validations, the losses of the last validation,
+    and contradictions between them.
+    """
     last, line, final = training.last, training.last.last_line, training.final_validation
     if training.last.last_update:
         yield last.fact("updates", training.last.last_update, line)
@@ -306,7 +310,9 @@ def _corpus(section: Section) -> Iterator[Fact]:
 
 
 def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
-    """Yield the year of WMT that paths state, or that a published number of pairs shows."""
+    """Yield the year of WMT, if a path contains it or if the number of pairs is a published
+    number.
+    """
     # A folder that a user called after its year says which text it holds, such as wmt17_en_de.
     texts = [str(section.arguments.get("data") or ""), *map(str, section.values("data_path"))]
     years = {int(match[1]) for text in texts for match in _YEAR.finditer(text)}
@@ -317,7 +323,9 @@ def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
 
 
 def _batches(training: Training) -> Iterator[Fact]:
-    """Yield the printed size of a batch, and the pairs that an epoch read."""
+    """Yield the mean number of target tokens of an update, and the share of the corpus that an
+    epoch read.
+    """
     last, ends = training.last, [epoch for epoch in training.epochs if epoch.target_tokens]
     if not ends:
         return
@@ -342,8 +350,8 @@ def _batches(training: Training) -> Iterator[Fact]:
 
 
 def _samples(section: Section) -> Iterator[Fact]:
-    """Yield what lines within epochs show of all epochs: their length, the size of batches, and
-    whether gradients flow.
+    """Yield facts from the sampled lines within epochs: whether all epochs have the same length,
+    whether batches keep their size, and the share of updates with a gradient of 0.
     """
     lengths: list[float] = []
     sizes: list[float] = []
@@ -351,8 +359,8 @@ def _samples(section: Section) -> Iterator[Fact]:
     for sample in section.samples:
         if sample.progress is None:
             continue
-        # A line within an epoch has the mean since the line before it, the end of the epoch that of
-        # all.
+        # A line within an epoch has the mean since the line before it. The line at the end of the
+        # epoch has the mean of the whole epoch.
         epoch = section.epochs.get(math.ceil(sample.progress))
         if epoch and epoch.target_tokens and sample.target_tokens:
             sizes.append(sample.target_tokens / epoch.target_tokens)
@@ -411,8 +419,8 @@ def _base() -> TrainingSpec:
 
 
 def counted_parameters(section: Section) -> int | None:
-    """Return the parameters of fairseq's transformer by arguments and dictionaries, or None if its
-    sizes are not known.
+    """Return the number of parameters of fairseq's transformer, computed from the arguments and the
+    sizes of the dictionaries. Return None if these sizes are not known.
     """
     symbols = section.symbols
     sizes: dict[str, Any] = {name: whole(symbols.get(name)) for name in SIZES}
@@ -435,8 +443,8 @@ def counted_parameters(section: Section) -> int | None:
 
 
 def _twice(section: Section) -> int:
-    """Return the parameters that fairseq 0.12.2 counts twice: its encoder layers hold attention and
-    feed-forward a second time, for a faster kernel.
+    """Return the number of parameters that fairseq 0.12.2 counts twice. Its encoder layers contain
+    attention and feed-forward a second time, for a faster kernel.
     """
     symbols = section.symbols
     sizes = [whole(symbols.get(name)) or 0 for name in ("d_model", "d_ff", "num_layers")]
@@ -447,7 +455,7 @@ def _twice(section: Section) -> int:
 
 
 def _parameters_once(section: Section, printed: int, counted: int | None) -> int:
-    """Return the number of the model's parameters, each once."""
+    """Return the number of the model's parameters, each counted once."""
     # Only fairseq 0.12.2, which prints a config, counts the second copy.
     if counted and section.form == "config":
         once = printed - _twice(section)
@@ -457,8 +465,8 @@ def _parameters_once(section: Section, printed: int, counted: int | None) -> int
 
 
 def _model_of_start(section: Section) -> Iterator[Fact]:
-    """Yield the printed number of parameters against the arguments, how many are frozen, and
-    printed matrices and layers that the arguments do not make.
+    """Yield the printed number of parameters, its ratio to the number computed from the arguments,
+    the number of frozen parameters, and printed matrices and layers that do not fit the arguments.
     """
     line = section.line_of("num_parameters")
     printed, counted = section.whole("num_parameters"), counted_parameters(section)
@@ -476,6 +484,7 @@ def _model_of_start(section: Section) -> Iterator[Fact]:
         return
     # These are all matrices that a transformer of these sizes can print.
     types = set(section.values("num_types"))
+    # 3 x d_model: attention with one matrix for queries, keys and values.
     allowed = {f"Linear {d_model} x {size}" for size in (d_model, d_ff, f"{3 * d_model}", *types)}
     allowed |= {f"Linear {d_ff} x {d_model}", *(f"Embedding {size} x {d_model}" for size in types)}
     is_learned = symbols.get("positions") == "learned"
@@ -514,7 +523,8 @@ def _costs(section: Section) -> Iterator[Fact]:
 
 
 def _speed(training: Training) -> Iterator[Fact]:
-    """Yield the seconds of all starts, the kinds of GPU, and the target tokens a second of all.
+    """Yield the seconds of all starts, the number of kinds of GPU, and the target tokens a second
+    of all GPUs.
 
     The speed is the median of the last start's epochs, which include validation and saving, or of
     its lines if no epoch has ended.

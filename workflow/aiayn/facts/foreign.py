@@ -1,10 +1,14 @@
-"""Recognises logs that are not read: other trainers, MLPerf, and fairseq before 0.6."""
+"""Recognises logs of other programs, which are not read: other trainers, MLPerf, and fairseq before
+0.6.
+"""
 
 import re
 
 from aiayn.facts.types import Refusal
 
 _NOT_READ = "this form is not read; give the number to `aiayn explain`"
+# A pattern and the kind of program that prints such lines. Example lines of the last two: `{"step":
+# 100, "loss": 4.2}` and `Epoch 3, Step 100: loss 4.2`.
 _FORMS = (
     (r"^:::ML", "a log of an MLPerf submission, whose task is a different one"),
     (r"\| epoch \d+ \| train loss |\| epoch \d+ \| \d+ updates \|", "a log of fairseq before 0.6"),

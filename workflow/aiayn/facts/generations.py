@@ -1,5 +1,5 @@
-"""Derives facts about a generation: its search, what its score counts, and which checkpoints of
-which training its model averages, the last n saved checkpoints or others.
+"""Derives facts about a generation (a run of fairseq-generate): the settings of its search, what
+its BLEU counts, and which checkpoints of which training its model is the average of.
 """
 
 import math
@@ -22,7 +22,9 @@ from aiayn.facts.types import (
 )
 
 MIN_PIECE_SHARE = 0.05  # of the hypotheses: more marks than in a text about such marks
+# `checkpoint3.pt` is the end of epoch 3, `checkpoint_3_500.pt` is update 500 in epoch 3.
 _CHECKPOINT = re.compile(r"checkpoint_?(\d{1,9})(?:_(\d{1,12}))?\.pt")
+# Examples: `model.avg5.pt`, `averaged_last_10.pt`, `last20.pt`.
 _AVERAGE_IN_NAME = re.compile(
     r"(?:avg|average|averaged)[._-]?(?:last)?[._-]?(\d{1,4})|last[._-]?(\d{1,4})"
 )
@@ -40,7 +42,8 @@ def metric_of(section: Section) -> str:
     """Return how the BLEU in an output of fairseq-generate was computed.
 
     `bleu_as_given` is fairseq's arithmetic on the tokens of the data. `bleu_sacre_13a` is
-    sacreBLEU's on detokenised text, and `bleu_sacre_on_tokens` on text that may still be tokens.
+    sacreBLEU's arithmetic on detokenised text. `bleu_sacre_on_tokens` is sacreBLEU's arithmetic on
+    text that may still be tokens.
     """
     arguments, name = section.arguments, section.value("bleu_name") or "BLEU4"
     if name == "BLEU4":
@@ -58,7 +61,7 @@ def metric_of(section: Section) -> str:
 
 def _search(section: Section) -> Iterator[Fact]:
     arguments, printed = section.arguments, section.find("printed_beam")
-    # The beam in the line of the score is that of the search. The argument is a second source.
+    # The line of the score states the beam that was used. The argument is a second source.
     if printed is not None:
         yield printed._replace(quantity="beam_size")
     elif (beam := whole(arguments.get("beam"))) is not None:
@@ -85,8 +88,8 @@ def _length_limit(arguments: dict[str, Value], num_tokens: int) -> float:
 
 
 def _score(section: Section) -> Iterator[Fact]:
-    """Yield what a line of BLEU shows: its arithmetic, whether it counts words, and how many
-    sentences.
+    """Yield facts about a printed BLEU: the error of its arithmetic, the unit that it counts, and
+    the number of sentences.
     """
     bleu = section.find("bleu")
     if bleu is None:
@@ -101,8 +104,9 @@ def _score(section: Section) -> Iterator[Fact]:
 
 
 def bleu_error(section: Section) -> float | None:
-    """Return by how much a printed BLEU leaves the range that its precisions, brevity penalty and
-    lengths allow, which are printed with few digits. Return None if they are not stated.
+    """Return the distance of a printed BLEU from the range that its precisions, brevity penalty and
+    lengths allow. They allow a range because they are printed with few digits. Return None if the
+    line does not state them.
     """
     names = ("bleu", "brevity_penalty", "hypothesis_tokens", "reference_tokens", "length_ratio")
     bleu, penalty, hypothesis, reference, ratio = map(section.real, names)
@@ -143,7 +147,9 @@ def _unit(section: Section) -> str:
 
 
 def _origin(generation: Generation) -> Iterator[Fact]:
-    """Yield which training made the checkpoint, when, and whether data and dictionaries are its."""
+    """Yield facts about the training that made the checkpoint: its name, the averaged checkpoints,
+    the order in time, and whether language pair and dictionaries are the same.
+    """
     section, training = generation.section, generation.training
     if training is None:
         return
@@ -171,12 +177,13 @@ def _types_by_language(section: Section) -> dict[Value, Value]:
 def _order_of_time(generation: Generation, training: Training) -> Iterator[Fact]:
     """Yield whether a generation began after the end of its training.
 
-    This matters if the name of the checkpoint (such as `checkpoint_best.pt`) does not contain its
-    update. The clocks of two hosts may differ, so the order is unknown if the logs state several
-    hosts.
+    This matters if the name of the checkpoint does not contain its update, as with
+    `checkpoint_best.pt`. The clocks of two hosts may differ, so the order is unknown if the logs
+    state several hosts.
     """
     section, last = generation.section, training.last
     name = posixpath.basename(generation.model_path)
+    # In one file, the order of the lines is the order in time.
     if re.search(r"\d", name) or section.path == last.path:
         return
     hosts = {fact.value for fact in (*training.facts, *section.facts) if fact.quantity == "host"}
@@ -190,10 +197,11 @@ def _order_of_time(generation: Generation, training: Training) -> Iterator[Fact]
 
 
 def average_of(generation: Generation, training: Training) -> tuple[str, str]:
-    """Return what a model is an average of, such as `last5`, and what shows it: `log`, `name` of
-    the file, or `nothing`.
+    """Return which checkpoints a model is the average of, such as `last5`, and the source of this
+    fact: `log`, `name` (the name of the file) or `nothing`.
 
-    An average of other checkpoints than the last is described by them.
+    If these are not the last checkpoints of the training, they are described in words, such as `5
+    checkpoints up to checkpoint9.pt`.
     """
     path = generation.model_path
     # Several averagings with equal inputs are copies of one log.
@@ -207,6 +215,7 @@ def average_of(generation: Generation, training: Training) -> tuple[str, str]:
     # checkpoint_last.pt, and the file of the same weights under its own name.
     if name == LAST_CHECKPOINT or (_CHECKPOINT.fullmatch(name) and _are_last([name], training)):
         return f"last1{suffix}", "log"
+    # `avg5_best.pt` is an average of the best checkpoints, and not of the last.
     if "best" not in name and (match := _AVERAGE_IN_NAME.search(name)):
         return f"last{match[1] or match[2]}{suffix}", "name"
     return name or "unknown", "nothing"
@@ -226,8 +235,8 @@ def _describe(paths: Sequence[str], training: Training) -> str:
 
 
 def _other_place(paths: Sequence[str], training: Training) -> str:
-    """Return ` of FOLDER` for the first checkpoint that is not in the folder that its training
-    saved into, '' without any.
+    """Return ` of FOLDER` for the first checkpoint outside the folder that its training saved into,
+    '' if all are inside.
     """
     save_folders = {save_folder for _, save_folder in training.places}
     for path in paths:
@@ -240,8 +249,8 @@ def _other_place(paths: Sequence[str], training: Training) -> str:
 
 
 def _are_last(names: Sequence[str], training: Training) -> bool:
-    """Return whether the checkpoints are distinct and are the last checkpoints that a training
-    saved.
+    """Return whether the checkpoints are the last checkpoints that a training saved, each of them
+    once.
     """
     matches = [_CHECKPOINT.fullmatch(name) for name in names]
     numbers = [(int(match[1]), int(match[2] or 0)) for match in matches if match]
@@ -256,7 +265,9 @@ def _are_last(names: Sequence[str], training: Training) -> bool:
 
 
 def _saved(training: Training) -> list[tuple[int, int]]:
-    """Return epoch and update (0 for the end of an epoch) of the checkpoints that lines state."""
+    """Return epoch and update (0 for the end of an epoch) of the checkpoints that the log lists as
+    saved.
+    """
     paths = [str(fact.value) for fact in training.facts if fact.quantity == "saved_path"]
     matches = [_CHECKPOINT.fullmatch(posixpath.basename(normal_path(path))) for path in paths]
     return [(int(match[1]), int(match[2] or 0)) for match in matches if match]

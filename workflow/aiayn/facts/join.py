@@ -22,7 +22,7 @@ _Step = TypeVar("_Step", Training, Section)
 
 def join_logs(files: Iterable[LogFile]) -> JoinedLogs:
     """Return the trainings, averagings and generations of files, with all of their facts."""
-    # The upper folders come first, so that a copy in a subfolder is the copy.
+    # Upper folders come first, so that the file in a subfolder counts as the copy.
     file_by_path = {file.path: file for file in sorted(files, key=_depth_and_name)}
     sections_by_program: dict[str, list[Section]] = {"train": [], "average": [], "generate": []}
     for file in file_by_path.values():
@@ -101,8 +101,8 @@ def _is_same_start(section: Section, other: Section) -> bool:
 
 
 def _is_copy(section: Section, other: Section) -> bool:
-    """Return whether a section of the same start is a copy: the statistics that both contain are
-    equal.
+    """Return whether two sections of the same start are copies: the statistics that both contain
+    are equal.
     """
     # A copy may be cut, so only what both have is compared.
     common = section.validations.keys() & other.validations.keys()
@@ -139,6 +139,7 @@ def _save_alike(first: Section, second: Section) -> bool:
     folder = first.save_folder
     if folder != second.save_folder:
         return False
+    # `C:\runs` is absolute, too.
     is_absolute = folder.startswith("/") or folder[1:2] == ":"
     return is_absolute or posixpath.dirname(first.path) == posixpath.dirname(second.path)
 
@@ -146,8 +147,9 @@ def _save_alike(first: Section, second: Section) -> bool:
 def _continues(start: Section, before: Section) -> bool:
     """Return whether a start is a further start of the training of an earlier section.
 
-    It resumes from a checkpoint of the same save folder, at an update that the earlier section had
-    reached. A start from nothing repeats a start of the same file that did not end.
+    Such a start resumes from a checkpoint in the same save folder, at an update that the earlier
+    section had reached. A start without a checkpoint is a further start if it repeats an earlier
+    start that did not end.
     """
     # Without arguments only the file shows what belongs together.
     if not start.arguments or not before.arguments:
@@ -167,7 +169,7 @@ def _continues(start: Section, before: Section) -> bool:
 
 
 def _contradict(start: Section, before: Section) -> bool:
-    """Return whether two sections of logs state different validation losses of the same weights."""
+    """Return whether two sections have different validation losses for the same weights."""
     resumed = _begin_update(start)
     for key in start.validations.keys() & before.validations.keys():
         first, second = start.validations[key], before.validations[key]
@@ -177,7 +179,9 @@ def _contradict(start: Section, before: Section) -> bool:
 
 
 def _joined(sections: list[Section]) -> Training:
-    """Return a training of its starts, with the statistics that its last weights have."""
+    """Join the starts of a training. Statistics of updates that a later start made again are left
+    out.
+    """
     validations: dict[tuple[str, int], Statistics] = {}
     epochs: dict[int, Statistics] = {}
     for section in sections:
@@ -236,6 +240,7 @@ def _training_of(
             # A copy of the log counts as well as the log that was kept.
             folders = {folder for folder, _ in training.places}
             candidates.append((training, training.sections, folders))
+    # Two trainings that are equally near: it is unclear which of them made the checkpoint.
     nearest = _nearest(section, candidates)
     return nearest[0] if len(nearest) == 1 else None
 
@@ -243,9 +248,12 @@ def _training_of(
 def _averagings_of(
     section: Section, model_path: str, averagings: Sequence[Section]
 ) -> list[Section]:
-    """Return the averagings that wrote a generation's checkpoint, only the nearest."""
+    """Return the averagings that wrote a generation's checkpoint. If several did, return the
+    nearest.
+    """
     candidates = []
     for averaging in averagings:
+        # Some logs have a full stop behind the path.
         output = normal_path(str(averaging.value("output") or "").rstrip("."))
         is_absolute = output.startswith("/")
         is_around = is_absolute or _are_around(*map(_folder_of, (averaging, section)))
@@ -257,10 +265,12 @@ def _averagings_of(
 def _nearest(
     section: Section, candidates: Sequence[tuple[_Step, list[Section], set[str]]]
 ) -> list[_Step]:
-    """Return the last candidate above a section in its file, because a job prints its steps in
-    this order, or else the candidates in the folder of the log, or else all.
+    """Return the candidates (trainings or averagings) that are nearest to a section. A job prints
+    its steps in their order, so the nearest is the last candidate above the section in the same
+    file. Without such a candidate, all candidates in the folder of the section's log are returned,
+    or else all candidates.
 
-    `candidates` have their sections and the folders of their logs.
+    Each candidate comes with its sections and the folders of its logs.
     """
     above = []
     beside = []
@@ -297,7 +307,7 @@ def _folder_of(section: Section) -> str:
 
 
 def _are_around(first: str, second: str) -> bool:
-    """Return whether a folder is the other or contains it."""
+    """Return whether two folders are equal or one contains the other."""
     return (
         "" in (first, second)
         or f"{first}/".startswith(f"{second}/")
@@ -306,7 +316,9 @@ def _are_around(first: str, second: str) -> bool:
 
 
 def _repeats(generation: Generation, earlier: Sequence[Generation]) -> str:
-    """Return the earlier generation that has the same content in a different place, '' without."""
+    """Return the name of an earlier generation with the same content, as in a copied log. Return ''
+    if there is no such generation.
+    """
     section = generation.section
     if section.value("bleu") is None or not generation.model_path:
         return ""
@@ -340,7 +352,9 @@ def _with_files_of_results(sections: list[Section]) -> list[Section]:
 
 
 def _has_results(log: Section, section: Section) -> bool:
-    """Return whether a section is the file of results of a log: its folder, and its score."""
+    """Return whether a section is the results file of a log: it is in the folder of --results-path,
+    and it has the same score as the log, if the log has a score.
+    """
     results = log.arguments.get("results_path")
     if not results or log.path == section.path:
         return False

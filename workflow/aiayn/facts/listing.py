@@ -1,4 +1,4 @@
-"""Finds the possible logs below a folder, and lists or counts all other files, so that none is
+"""Finds the possible logs below a folder. All other files are listed or counted, so that no file is
 omitted silently.
 
 A file with the suffix of a log, also rotated or packed, is read. Any other file is read if it
@@ -24,7 +24,7 @@ from aiayn.wings import present_stages
 
 LOG_SUFFIXES = frozenset({"", ".err", ".log", ".out", ".stderr", ".stdout", ".txt"})
 OTHER_PACKERS = frozenset({".bz2", ".zst", ".lz4", ".zip", ".7z", ".rar", ".tar", ".tgz", ".txz"})
-# Documents and code may quote a line of a log, and are none.
+# Documents and code may quote a line of a log without being a log.
 QUOTING_SUFFIXES = frozenset(
     [
         ".c",
@@ -44,6 +44,7 @@ QUOTING_SUFFIXES = frozenset(
         ".tex",
     ]
 )
+# Examples: `train.log.1`, `train.log-20260131`, `train.out.old`, `train.log~`.
 _ROTATED = re.compile(r"(\.log|\.out|\.err|\.txt)(\.\d{1,3}|[.-]\d{8}(-\d+)?|\.old|\.bak|~)$")
 _LIKE_A_LOG = re.compile(
     rb"Namespace\([^\n]*\b(?:arch|criterion|beam)=|\{'_name': None, 'common'|epoch"
@@ -57,8 +58,9 @@ MAX_KINDS = 12  # suffixes that the count of other files lists
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The content of a folder: paths of possible logs, the `results/<scale>/` folders, and what is
-    not read, with the reason. The last entry of `unread` counts the files that are no logs.
+    """The content of a folder: paths of possible logs, the `results/<scale>/` folders, and files
+    that are not read, with the reason. The last entry of `unread` counts the files that are not
+    logs.
     """
 
     log_paths: list[str]
@@ -84,7 +86,7 @@ def list_folder(folder: Path) -> Listing:
 
 
 class _Walk:
-    """One walk through a folder, with what it finds."""
+    """Walks through a folder and collects the files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -96,7 +98,7 @@ class _Walk:
         self._num_by_kind: Counter[str] = Counter()
 
     def listing(self) -> Listing:
-        """Walk, and return what was found."""
+        """Walk through the folder and return its content."""
         stages = {*STAGE_VERSIONS, *(stage.verb for stage in present_stages())}
         for folder, names, files in walk(self.folder, self._unreadable, follows_links=True):
             # The stages' folders hold records and texts, which are read elsewhere.
@@ -116,6 +118,7 @@ class _Walk:
             if not is_ours:
                 num_hidden = len(names) + len(files) - len(shown) - len(shown_files)
                 self._num_by_kind["hidden"] += num_hidden
+            # `walk` enters only the folders that stay in this list.
             names[:] = [name for name in shown if self._is_followed(folder / name)]
             for name in shown_files:
                 self._file(folder / name, is_ours=is_ours)
@@ -137,8 +140,8 @@ class _Walk:
         self._skip(path, text, "make it readable")
 
     def _is_followed(self, path: Path) -> bool:
-        """Return whether a folder is walked into: a link is, unless it leads to a folder that is
-        read anyway.
+        """Return whether the walk enters a folder. A link is followed unless it leads to a folder
+        that is read anyway.
         """
         if not path.is_symlink():
             return True
@@ -157,8 +160,8 @@ class _Walk:
         return True
 
     def _run_of_ours(self, folder: Path, files: list[str]) -> None:
-        """Add a run's own log. Other logs in its folder are the launcher's, each of one attempt,
-        and are not read.
+        """Add the log of a run of this project. Other logs in its folder are not read: the launcher
+        writes one for each attempt.
         """
         # The log may be packed, so names are compared without .gz and .xz.
         logs = [name for name in files if unpacked_name(name) == LOG_NAME]
@@ -197,8 +200,8 @@ class _Walk:
             self._num_by_kind[suffix] += 1
 
     def _others(self) -> Iterator[LogFile]:
-        """Yield an entry for all files that are no logs, if there are any. A folder may have
-        thousands, so they are counted by suffix.
+        """Yield one entry for all files that are not logs, if there are such files. A folder may
+        have thousands of them, so they are counted by suffix.
         """
         common = +self._num_by_kind
         if common:
@@ -210,8 +213,8 @@ class _Walk:
 
 
 def _begins_like_a_log(path: Path) -> bool:
-    """Return whether a file begins with a line of fairseq's, or cannot be read, which its reader
-    reports.
+    """Return whether the beginning of a file contains a line of fairseq. Return True for a file
+    that cannot be read, so that its reader reports the error.
     """
     try:
         with open_unpacked(path) as content:

@@ -2,9 +2,10 @@
 project.
 
 The kind of a file is decided by its lines, never by its name. A start line prints a program's
-arguments and begins a section. Every other line is a statistic, a sentence of a generation, a part
-of the printed model, or a message, which templates.csv knows or does not know. Lines of statistics
-are checked as they come, and only a summary is kept, so that memory does not grow with the file.
+arguments and begins a section. Every other line is a line of statistics, a sentence of a
+generation, a part of the printed model, or a message. Messages are looked up in templates.csv.
+Lines of statistics are checked while they are read, and only a summary is kept, so that memory does
+not grow with the file.
 """
 
 import ast
@@ -31,9 +32,13 @@ from aiayn.facts.types import (
 
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
-MAX_SAMPLES = 128  # of a longer log every second, every fourth and so on is kept
+MAX_SAMPLES = 128  # of a longer log every second line is kept, then every fourth, and so on
 MAX_LINES_LOOKED_AT = 5000  # for the form of a log that is not fairseq's
-# fairseq's, hydra's and Python's default form of time, level and logger. Up to 0.8 it is `| `.
+# The head of a line: time, level and logger, as fairseq, hydra and Python's default print them.
+#   `2026-01-31 10:00:00 | INFO | fairseq.trainer | `
+#   `[2026-01-31 10:00:00,123][fairseq.trainer][INFO] - `
+#   `INFO:fairseq.trainer:`
+# Up to fairseq 0.8 the head is only `| `.
 _HEAD = re.compile(
     rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[,.]\d+)? \| (\w+) \| ([\w.]+) \| "
     rb"|\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.]\d+\]\[([\w.]+)\]\[(\w+)\] - "
@@ -41,13 +46,17 @@ _HEAD = re.compile(
 )
 _LIKE_STATISTICS = re.compile(rb"epoch \d{3}|\{\"epoch\"|\| loss |loss=|nll_loss")
 _START = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
+# `H-12<tab>-0.53<tab>Ein Hund`. `E-12_3` is a step of an iterative decoder (--retain-iter-history).
 _SENTENCE = re.compile(rb"([STHDPAIE])-(\d+)(?:_\d+)?\t")
 _PIECE = re.compile(PIECE_PATTERN.encode())
 _LIKE_A_SCORE = re.compile(rb"Generate \S+ with beam=")
+# A last line without line feed is whole if it ends like one of these lines.
 _ENDS_WHOLE = re.compile(
     rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$"
 )
 _MODEL_BEGIN = re.compile(rb"\w+\($")
+# `    (fc1): Linear(in_features=512, out_features=2048, bias=True)`
+# `    (0-5): 6 x TransformerEncoderLayer(`
 _MODULE = re.compile(rb"\s+\((\S+)\): (?:(\d+) x )?(\w+)\((.*?)\)?$")
 _SIZES = re.compile(rb"(?:in_features=)?(\d+), (?:out_features=)?(\d+)")
 _MLPERF = b":::ML"  # begins each line of MLPerf's logging, in all of its versions
@@ -73,8 +82,8 @@ TEMPLATES = read_templates()
 def read_log(path: Path, name: str = "") -> LogFile:
     """Read a file. `name` is the file's name in the facts.
 
-    If the file is not a fairseq log, the content does not have sections, and its refusal states the
-    kind of log that was found.
+    If the file is not a fairseq log, the result has no sections, and its `refusal` says what kind
+    of log the file is.
     """
     text = LogText(path)
     reader = _Reader(name or path.name)
@@ -85,6 +94,8 @@ def read_log(path: Path, name: str = "") -> LogFile:
             return LogFile(path=reader.path, num_lines=number, refusal=refusal)
         reader.read(number, line)
     reader.finish(text.num_lines, text.cut_piece)
+    # The lines of other programs explain an absence of sections only. A fairseq log may contain
+    # such lines, too.
     refusal = text.fault or reader.refusal
     if refusal is None and not reader.sections:
         refusal = reader.foreign
@@ -114,7 +125,7 @@ class _Reader:
         self._num_looked_at = 0
 
     def read(self, number: int, line: bytes) -> None:
-        """Read a further line."""
+        """Read the next line."""
         if self._pending:
             self._read_pending(number, line)
         # Cheap tests come first, because most lines of a log are statistics or sentences.
@@ -184,13 +195,13 @@ class _Reader:
         section.num_marked += _PIECE.search(line, match.end()) is not None
 
     def _section_of_score(self, section: Section, number: int, score: dict[str, Value]) -> Section:
-        """Return the section of a score: a new one without arguments if the start has a different
-        score already.
+        """Return the section of a score. If the current section already has a different score, this
+        is a new section without arguments.
         """
         # sacreBLEU may print its signature behind the name.
         score["bleu_name"] = str(score["bleu_name"]).partition("|")[0]
         earlier = section.value("bleu"), section.value("precisions")
-        # A copy of the line is harmless. Of a second score it is not known whose the arguments are.
+        # A copy of the line is harmless. For a second, different score the arguments are not known.
         if earlier[0] is not None and earlier != (score["bleu"], score["precisions"]):
             section.mention("conflict", "a second score below one start", number)
             section = self._begin("generate", number, None, b"")
@@ -215,6 +226,7 @@ class _Reader:
         # What follows the head is the message, which templates.csv describes.
         head = _HEAD.match(line)
         message = line[head.end() :] if head else line.removeprefix(b"| ")
+        # Each form of the head has its own groups.
         level = (head[2] or head[6] or head[7]) if head else b""
         # This line begins an averaging, also if the arguments before it are missing.
         if b"averaging checkpoints:" in message:
@@ -242,11 +254,15 @@ class _Reader:
         level: bytes,
         is_tagged: bool,
     ) -> None:
-        """State the facts of a message that a template matches, or keep it as unknown."""
+        """Add the facts of a message to its section if a template matches. Otherwise add the
+        message as an unknown line.
+        """
         text = message.decode("utf-8", errors="replace").strip()
         match = match_template(text, TEMPLATES)
         if match is None:
             if text:
+                # A line with a head comes from fairseq or a plug-in, so more words are serious
+                # there.
                 pattern = _SERIOUS if is_tagged else _SERIOUS_BARE
                 is_serious = level in _LOUD or pattern.search(message) is not None
                 _unknown(section, number, line, is_serious=is_serious)
@@ -254,6 +270,7 @@ class _Reader:
         kind, named = match
         if kind == "harmless":
             return
+        # `No` or `no`, depending on the version. The training begins at update 0.
         if "o existing checkpoint found" in text:
             named = {"resumed_updates": 0}
         if "bleu" in named:
@@ -266,12 +283,14 @@ class _Reader:
             named = {f"pairs_{split}": named["num_examples"], "data_path": path}
         for quantity, value in named.items():
             section.state(quantity, value, number)
-        # The last line of an averaging. What follows belongs to the shell.
+        # The last line of an averaging. Lines after it come from the shell.
         if "output" in named:
             self._section = None
 
     def _read_module(self, number: int, line: bytes) -> None:
-        """State the classes of the printed model, each once, and the sizes of its matrices."""
+        """Add a fact for each class of modules of the printed model, and for each size of its
+        matrices.
+        """
         section = self._section
         if line.startswith(b")"):
             self._is_in_model = False
@@ -290,6 +309,8 @@ class _Reader:
             text = f"{names} {int(sizes[1])} x {int(sizes[2])}"
             if text not in section.values("matrix"):
                 section.state("matrix", text, number)
+        # PyTorch 2 prints equal layers as one line with their number, older versions print one line
+        # for each layer.
         if names.startswith(("TransformerEncoderLayer", "TransformerDecoderLayer")):
             section.state("layer_" + names[11:18].lower(), int(match[2] or 1), number)
 
@@ -301,7 +322,9 @@ class _Reader:
     # Starts
 
     def _read_pending(self, number: int, line: bytes) -> None:
-        """Go on with arguments that a terminal wrapped, unless a line of the log begins."""
+        """Add a line to arguments that a terminal wrapped, unless the line is a new line of the
+        log.
+        """
         # A line of the log ends arguments that were never closed.
         is_next = b"num_updates" in line or _HEAD.match(line) is not None
         is_next = is_next or line[:2] in (b"| ", b"  ") or line[-1:] == b"("
@@ -310,6 +333,7 @@ class _Reader:
             self.read(number, line)
             return
         self._pending.append(line)
+        # Limits, because brackets that never close would swallow the rest of the log.
         num_bytes = sum(map(len, self._pending))
         is_long = len(self._pending) > MAX_ARGUMENT_LINES or num_bytes > MAX_ARGUMENT_BYTES
         self._close_pending(is_forced=is_long)
@@ -318,6 +342,7 @@ class _Reader:
         first_line, number = self._pending[0], self._pending_line
         content = b"".join(self._pending)
         match = _START.search(content)
+        # The head of the line is not part of the arguments.
         text = content[match.start() if match else 0 :].decode("utf-8", errors="replace")
         if is_open(text) and not is_forced:
             return
@@ -326,11 +351,12 @@ class _Reader:
             arguments = parse_arguments(text)
         except ValueError as error:
             self.refusal = self.refusal or Refusal(line=number, text=str(error))
-            self._begin("train", number, None, first_line)  # what follows states no arguments
+            self._begin("train", number, None, first_line)  # lines below have no arguments
             return
         self._begin_program(number, arguments, first_line)
 
     def _begin_program(self, number: int, arguments: Arguments, line: bytes) -> None:
+        # fairseq-validate, -preprocess and others: the lines below are not read as a training's.
         if not arguments.program:
             self._section, self._is_other_program = None, True
             return
@@ -363,13 +389,17 @@ class _Reader:
             section.dev_subset = str(values.get("valid_subset") or "valid").split(",")[0]
             for key, value in arguments.pairs:
                 section.state(f"{program}.{key}", value)
+                # Two groups of a config may state one key. fairseq's group `bmuf` has its own
+                # copies of the keys `distributed_*`, which are not compared.
                 if value != values[key] and not key.startswith("distributed_"):
                     section.state("conflict", f"{key} is {values[key]} and {value}")
             _keep_time(section, number, line)
         return section
 
     def _of_program(self, program: Program, number: int) -> Section:
-        """Return the section of a line, a new one without arguments if none has begun."""
+        """Return the section of a line. If there is no section of this program, begin a new section
+        without arguments.
+        """
         section = self._section
         if section is None or section.program != program:
             section = self._begin(program, number, None, b"")
@@ -379,6 +409,7 @@ class _Reader:
         """End the last section. `cut_piece` is the last line if it does not end with a line
         feed.
         """
+        # A log that was pasted often lacks only the last line feed.
         if cut_piece and _ENDS_WHOLE.search(cut_piece):
             self.read(num_lines, cut_piece)
         elif cut_piece and self._section is not None:
@@ -400,9 +431,10 @@ class _Reader:
 
 
 def _language_pair(section: Section) -> str:
-    """Return the languages of the arguments, or else of the dictionaries in their order."""
+    """Return the language pair from the arguments, or else from the order of the dictionaries."""
     arguments = [section.arguments.get(key) for key in ("source_lang", "target_lang")]
     languages = list(dict.fromkeys(section.values("language")))
+    # fairseq prints the dictionary of the source first, then the dictionary of the target.
     printed = languages[:2] if len(languages) > 1 else [None, None]
     pair = [str(value or other or "?") for value, other in zip(arguments, printed, strict=True)]
     return "" if pair == ["?", "?"] else "-".join(pair)
@@ -413,6 +445,7 @@ def _averaged_paths(section: Section) -> list[str]:
     is torn.
     """
     try:
+        # fairseq's script prints a Python list. `literal_eval` does not execute code.
         paths = ast.literal_eval(str(section.value("inputs")))
     except (ValueError, SyntaxError):
         return []
@@ -424,7 +457,7 @@ def _has_any(section: Section) -> bool:
 
 
 def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) -> None:
-    """Record an unknown line as a fact. Of lines that are not serious, only the first is
+    """Record an unknown line as a fact. If it is not serious, only the first such line is
     recorded.
     """
     text = line[:200].decode("utf-8", errors="replace").strip()
@@ -435,11 +468,14 @@ def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) ->
 
 
 def _keep_time(section: Section, number: int, line: bytes) -> None:
-    """Take in the time of a line, if it has one. Report a day before that of an earlier line."""
+    """Keep the time of a line, if the line has a time. If its date is before the date of an earlier
+    line, add a conflict.
+    """
     head = _HEAD.match(line)
     time = (head[1] or head[4]) if head else None
     if time:
         newest = time.decode().replace("T", " ")
+        # Days only, because the lines of several ranks may be out of order by seconds.
         if newest[:10] < section.last_time[:10]:
             text = f"the clock goes back from {section.last_time}"
             section.mention("conflict", text, number)
@@ -448,10 +484,13 @@ def _keep_time(section: Section, number: int, line: bytes) -> None:
 
 
 def _count_inner(section: Section, number: int, update: int) -> bool:
-    """Take in the update of a line within an epoch. Return whether it is an update."""
+    """Count a line within an epoch, and keep its update number. Return False if the number cannot
+    be an update.
+    """
     if not 0 < update < MAX_UPDATES:
         section.mention("broken_lines", "a torn line of statistics", number, 1)
         return False
+    # Within one start, updates only grow. A smaller number is from a different training.
     if update < section.last_update:
         text = f"update {update:,} follows update {section.last_update:,}"
         section.mention("conflict", text, number)
@@ -461,7 +500,9 @@ def _count_inner(section: Section, number: int, update: int) -> bool:
 
 
 def _keep_inner(section: Section, statistics: Statistics) -> None:
-    """Take in a line of statistics within an epoch: its update, and of some lines all numbers."""
+    """Count a line of statistics within an epoch. Keep all numbers of every `sample_step`-th
+    line.
+    """
     if not _count_inner(section, statistics.line, statistics.update):
         return
     if section.first_update is None:
@@ -470,12 +511,13 @@ def _keep_inner(section: Section, statistics: Statistics) -> None:
         return
     section.samples.append(statistics)
     if len(section.samples) >= MAX_SAMPLES:
+        # The second of every two is kept: the number of its line is a multiple of the doubled step.
         section.samples = section.samples[1::2]
         section.sample_step *= 2
 
 
 def _check_perplexity(section: Section, statistics: Statistics) -> None:
-    """Report a perplexity that is not 2^loss, within the precision of the printed digits.
+    """Add a conflict if the perplexity is not 2^loss, within the precision of the printed digits.
 
     fairseq computes the perplexity from nll_loss, if present, and prints it with two decimals (up
     to version 0.12).
@@ -492,7 +534,10 @@ def _check_perplexity(section: Section, statistics: Statistics) -> None:
 
 
 def _keep_statistics(section: Section, statistics: Statistics) -> None:
-    """Keep a validation or the end of an epoch. Report a line that contradicts an earlier line."""
+    """Keep a validation or the end of an epoch. Add a conflict if an earlier line has other
+    numbers.
+    """
+    # Old versions print some lines without `num_updates`. Such a line belongs to the newest update.
     update = statistics.update or section.last_update
     statistics = replace(statistics, update=update)
     if section.first_update is None:

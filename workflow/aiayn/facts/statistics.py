@@ -20,10 +20,13 @@ import msgspec
 Kind = Literal["inner", "epoch", "valid"]
 MAX_UPDATES = 1e15
 _EPOCH = re.compile(rb"epoch (\d{3,})(:?)")
+# Example: ` 100 / 487 `, or `| 100/487 ` behind tqdm's bar.
 _POSITION = re.compile(rb"[ |](\d{1,9}) ?/ ?(\d{1,9}) ")  # of an update in its epoch
 _SUBSET = re.compile(rb"\| valid on '([^']*)' subset \|")
+# Examples: `| loss 3.6 |` for the first pattern, `loss=4.6,` for the second.
 _PIPED = re.compile(rb"\| ([\w.@/-]+) (-?[\d.][\d.e+-]*|nan|inf)%?(?= +\||\s*$)")
 _COMMAED = re.compile(rb"([\w.@/-]+)=(-?[\d.][\d.e+-]*|nan|inf)%?(?=,|\]|\s*$)")
+# Examples: `num_updates=100`, `num_updates 487 |`, `"num_updates": "487"`.
 UPDATE = re.compile(rb"num_updates(?:=|\"?:? ?\"?)(\d{1,15})(?=[,\"} |\]]|$)")
 _TIME = re.compile(rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)")
 
@@ -33,8 +36,8 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
     fairseq prints losses in base 2, for each target subword. `wpb` are the target tokens of an
     update without padding, `bsz` its pairs, `wps` the tokens a second. `update` is the number of
-    optimiser steps, 0 if the line does not state it. `progress` is the number of epochs that a line
-    within an epoch says are done, such as 1.25.
+    optimiser steps, 0 if the line does not state it. `progress` is the number of epochs that are
+    done according to a line within an epoch, such as 1.25.
     """
 
     kind: Kind
@@ -62,7 +65,9 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def losses(self) -> tuple[int, float | None, float | None]:
-        """What a second print of the same line has as well."""
+        """The numbers that are equal if the same line is printed twice: update, loss and
+        nll_loss.
+        """
         return self.update, self.loss_bits, self.nll_bits
 
 
@@ -83,6 +88,7 @@ def parse_statistics(line: bytes) -> Statistics | None:
         position = _POSITION.search(line, match.end())
         progress = None
         if position and int(position[2]):
+            # fairseq counts epochs from 1, so in epoch 2 one epoch is done.
             progress = epoch - 1 + int(position[1]) / int(position[2])
         return _statistics("inner", epoch, "", values, progress)
     subset = _SUBSET.search(line)
@@ -106,6 +112,7 @@ def _statistics(
 ) -> Statistics | None:
     if "loss" not in values:
         return None
+    # A larger number is torn, and cannot be converted to an update.
     update = values.get("num_updates", 0.0)
     return Statistics(
         kind=kind,
@@ -119,6 +126,7 @@ def _statistics(
 
 def _numbers(pairs: list[tuple[bytes, bytes]]) -> dict[str, float]:
     values: dict[str, float] = {}
+    # The patterns also match a torn number such as `1.2.3`.
     for name, text in pairs:
         try:
             values[name.decode()] = float(text)
@@ -133,8 +141,8 @@ def _parse_json(text: bytes) -> Statistics | None:
     except (ValueError, RecursionError):
         return None
     epoch = printed.pop("epoch", None)
-    # fairseq formats most numbers as text before it prints them; bare numbers only are those of
-    # another trainer.
+    # fairseq formats most numbers as text before it prints them. If all numbers are bare, a
+    # different trainer printed the line.
     if not isinstance(epoch, int) or not any(isinstance(value, str) for value in printed.values()):
         return None
     # `update` is the position in epochs, which only lines within an epoch have.
@@ -148,6 +156,7 @@ def _parse_json(text: bytes) -> Statistics | None:
         ),
         "",
     )
+    # The first such key may be `valid_nll_loss`.
     subset = subset.removesuffix("_nll")
     prefix = f"{subset}_" if f"{subset}_loss" in printed else ""
     values: dict[str, float] = {}
@@ -163,6 +172,8 @@ def _parse_json(text: bytes) -> Statistics | None:
     return _statistics("valid", epoch, subset, values)
 
 
+# The whole line must match, so a line in which a second process wrote is not accepted. `++` never
+# backtracks: a long torn line is refused in linear time.
 _VALUE = rb"(?:-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|-?inf)%?"
 _WHOLE = re.compile(
     rb"^(?:.{0,60}(?:\|\s|\] - )|)epoch \d{3,}"
@@ -174,7 +185,9 @@ _JSON_HEAD = re.compile(rb"^(?:.{0,60}(?:\|\s|\] - )|)\{\"epoch\"")
 
 
 def is_whole(line: bytes) -> bool:
-    """Return whether a line is nothing but one line of statistics, with its head."""
+    """Return whether a line consists of one line of statistics and nothing else, except its head
+    (time, level and logger).
+    """
     if b'{"epoch"' in line:
         return _JSON_HEAD.match(line) is not None
     return _WHOLE.match(line) is not None

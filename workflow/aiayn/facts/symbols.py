@@ -55,8 +55,9 @@ _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
 class _SymbolRule(msgspec.Struct, frozen=True):
     """How fairseq sets a symbol.
 
-    `keys` are arguments that have the symbol's value. The first that is stated counts. They are ''
-    for a symbol that is computed. `flags` is what gives it the value {0}.
+    `keys` lists arguments with the value of the symbol. The first argument that the log has is
+    used. `keys` is '' if the symbol is computed from several arguments. `flags` are the flags that
+    set the symbol to the value {0}, for the advice in messages.
     """
 
     symbol: str
@@ -92,8 +93,9 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
 
 
 def symbols_of_start(section: Section) -> dict[str, Argument]:
-    """Return the symbols of one start of a training. The number of GPUs that it prints counts, and
-    the updates that it made are compared, not those planned.
+    """Return the symbols of one start of a training. The number of GPUs is the printed number.
+    `updates` is left out, because the actual number of updates is compared, and not the planned
+    number.
     """
     arguments = dict(section.arguments)
     # The processes that run print this line. The argument is what was asked for.
@@ -130,8 +132,8 @@ def symbols_of_arguments(arguments: Mapping[str, Argument]) -> Symbols:
 
 
 def _common_value(arguments: Mapping[str, Argument], key: str) -> Argument:
-    """Return an argument. For an argument of the encoder, return the value that it shares with the
-    decoder's or, if they differ, both as text.
+    """Return the value of an argument. If the argument is about the encoder and the decoder has a
+    different value, return both values as text.
     """
     value, decoder = arguments.get(key), arguments.get(key.replace("encoder_", "decoder_"))
     if value == decoder or decoder is None:
@@ -151,8 +153,9 @@ def _positions(name: str) -> Symbols:
 
 
 def _fixed_by_fairseq(symbols: Symbols) -> Symbols:
-    """Return what fairseq's own models do not choose."""
+    """Return the symbols that have a fixed value in fairseq's own models."""
     fixed = dict(_FAIRSEQ_ONLY) if symbols["architecture"] == "transformer" else {}
+    # fairseq fixes d_k to d_model / num_heads.
     d_model, num_heads = symbols.get("d_model"), symbols.get("num_heads")
     if isinstance(d_model, int) and isinstance(num_heads, int) and num_heads:
         fixed["d_k"] = fixed["d_v"] = d_model // num_heads
@@ -181,6 +184,7 @@ def _optimiser(arguments: Mapping[str, Argument]) -> Symbols:
         symbols["eps_ls"] = smoothing
     if arguments.get("optimizer") == "aiayn_adam":
         symbols |= {"optimizer": "adam", "weight_decay": arguments.get("weight_decay") or 0.0}
+    # fairseq has one argument for both, such as `(0.9, 0.98)`. Our argument for each has priority.
     betas = zip(("adam_beta_1", "adam_beta_2"), _pair(arguments.get("adam_betas")), strict=True)
     return symbols | {
         name: beta for name, beta in betas if beta is not None and arguments.get(name) is None
@@ -223,6 +227,7 @@ def _peak_of_equation_3(d_model: int, warmup_steps: int) -> float:
 def _batches(arguments: Mapping[str, Argument]) -> Symbols:
     symbols: Symbols = {}
     updates, max_tokens, frequency = map(arguments.get, ("max_update", "max_tokens", "update_freq"))
+    # 0 means no limit in fairseq.
     if updates and isinstance(updates, int):
         symbols["updates"] = updates
     ranks = arguments.get("distributed_world_size")
@@ -230,6 +235,7 @@ def _batches(arguments: Mapping[str, Argument]) -> Symbols:
         symbols["tokens_per_update"] = max_tokens * frequency * max(1, ranks)
     elif isinstance(frequency, str):  # of several batches, by epoch
         symbols["tokens_per_update"] = f"{max_tokens} x {frequency} x {ranks}"
+    # fairseq's mixed precision. Our own argument `precision` counts only if both are off.
     if arguments.get("fp16") is True or arguments.get("memory_efficient_fp16") is True:
         symbols["precision"] = "fp16"
     elif arguments.get("bf16") is True:

@@ -2,9 +2,9 @@
 
 templates.csv has one template a line: `num. model params: {num_parameters:int} (num. trained:
 {num_trained:int})`. A template matches a whole message, which is a line without its time, level and
-logger. Its fields are typed, and a field without a name is not kept. A `read` template makes a fact
-of each named field. A `harmless` line changes no number. A line that no template matches is
-unknown.
+logger. Its fields are typed, and a field without a name is not kept. The named fields of a line
+that matches a `read` template become facts. A line that matches a `harmless` template does not
+affect any number. A line that no template matches is unknown.
 """
 
 import csv
@@ -40,6 +40,7 @@ def match_template(message: str, templates: list[Template]) -> tuple[str, dict[s
     """
     for template in templates:
         if match := template.pattern.fullmatch(message):
+            # Fields without a name have no group, so they are dropped here.
             fields = match.groupdict()
             types = template.type_by_name
             return template.kind, {name: _convert(fields[name], types[name]) for name in types}
@@ -62,7 +63,7 @@ def compile_template(text: str, kind: str) -> Template:
                 f"{text}: {type_name} is not a type of a field; write one of"
                 f" {', '.join(_PATTERN_BY_TYPE)}"
             )
-        # Text between two fields, and then the field.
+        # First the text between two fields, then the field.
         pattern += _literal(text[end : field.start()])
         inner = _PATTERN_BY_TYPE[type_name]
         pattern += f"(?P<{name}>{inner})" if name else f"(?:{inner})"

@@ -54,6 +54,7 @@ class LogText:
             self.fault = Refusal(line=0, text=text, next_step=next_step)
 
     def _lines_of(self, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        # `readline` with a limit, because a file that is not text may have no line feed at all.
         lines = iter(functools.partial(stream.readline, MAX_LINE_BYTES), b"")
         # The first lines show whether a launcher put a prefix before each line.
         first_lines = list(islice(lines, NUM_LINES_SNIFFED))
@@ -63,6 +64,8 @@ class LogText:
             if self.fault is not None:
                 return
             self.num_lines = number
+            # A progress bar of tqdm writes `\r` and its new text without a line feed. `\x1b[A`
+            # moves the cursor.
             for piece in ESCAPE.sub(b"", line.removesuffix(b"\n")).split(b"\r"):
                 content = piece.removeprefix(codecs.BOM_UTF8) if number == 1 else piece
                 plain = content if prefix is None else without_prefix(content, prefix)
@@ -75,8 +78,9 @@ class LogText:
 
 
 def _fault_of(number: int, line: bytes) -> Refusal | None:
-    """Return why a file is not read on from a line, or None if it is."""
+    """Return the reason why reading stops at a line, or None if it goes on."""
     take_out = "take it out of the folder"
+    # Windows PowerShell writes UTF-16 for `command > file.log`.
     if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = "UTF-16, as PowerShell writes it"
         return Refusal(line=1, text=text, next_step="convert it: iconv -f UTF-16 -t UTF-8")

@@ -14,14 +14,16 @@ from aiayn.facts.types import Fact, LogFile, Section, Value, show, whole
 from aiayn.printed import PAPER_SCALE
 from aiayn.spec.system import TrainingSpec
 
-ANY = "any"  # a target's value where its scale does not fix one
+ANY = "any"  # the value of a quantity that the target's scale does not fix
 TargetValue = Value | tuple[Value, ...]
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A system of a scale and a language pair, with its values by quantity.
+    """What a training is compared with: a system of a scale and language pair, with the expected
+    value of each quantity.
 
-    `average_by_role` has the average of the generations of a role (`dev` or `test`).
+    `average_by_role` maps a role (`dev` or `test`) to the expected average of checkpoints, such as
+    `last5`.
     """
 
     scale: str
@@ -39,7 +41,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     def values_of_role(self, role: str) -> Mapping[str, TargetValue]:
         """Return the values for a generation of a test set of this role."""
-        # The judge compares by quantity, so the values of the role get the quantities' names.
+        # Values are compared by the name of their quantity, so the role is removed from the names.
         values = dict(self.values)
         values["num_sentences"] = values.get(f"{role}_sentences", ANY)
         values["average"] = self.average_by_role.get(role, ANY)
@@ -50,10 +52,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A difference: a quantity, its value, the expected value, and where it is stated.
+    """A difference between a log and its target: a quantity, its value, the expected value, and the
+    file and line.
 
-    `keeps_out` lists the numbers that it keeps out of their row. It is empty for a note. With
-    `is_stated` False no line states the quantity.
+    `keeps_out` lists the numbers that the tables do not use because of this problem. It is empty if
+    the problem is only a note. `is_stated` is False if no line states the quantity.
     """
 
     quantity: str
@@ -93,12 +96,12 @@ class Training(msgspec.Struct, kw_only=True):
     `final_validation` is the validation at the training's last update, if there was one. `places`
     are pairs of a folder with a log, or a copy of it, and the save folder.
 
-    The judge sets the other fields. If `has_row`, `target` is the training's row, otherwise the
-    nearest row. `version` is the commit of this project for our runs, otherwise fairseq's version
-    if the log states it. `gpu` is the kind of GPU, if the log states exactly one. `gpu_seconds` is
-    the sum over all starts, None if the log does not cover all starts. `stated` contains all
-    numbers by metric, `value_by_metric` the numbers that the tables use. `filled` contains the
-    kinds of numbers that the tables use: `train`, `ppl`, `cost`.
+    `aiayn.known_good` sets the other fields. If `has_row`, `target` is the training's row,
+    otherwise the nearest row. `version` is the commit of this project for our runs, otherwise
+    fairseq's version if the log states it. `gpu` is the kind of GPU, if the log states exactly one.
+    `gpu_seconds` is the sum over all starts, None if the log does not cover all starts. `stated`
+    contains all numbers by metric, `value_by_metric` the numbers that the tables use. `filled`
+    contains the kinds of numbers that the tables use: `train`, `ppl`, `cost`.
     """
 
     sections: list[Section]
@@ -141,7 +144,7 @@ class Training(msgspec.Struct, kw_only=True):
     @property
     def final_validation(self) -> Statistics | None:
         """The validation at the training's last update, if there was one."""
-        # Earlier validations are of other weights than those that were saved last.
+        # An earlier validation measured other weights than the saved weights.
         newest = self.validations[-1] if self.validations else None
         return newest if newest and newest.update == self.last.last_update else None
 
@@ -157,9 +160,9 @@ class Generation(msgspec.Struct, kw_only=True):
     `model_path` is the normalised path of the checkpoint, '' if the log does not state it. `role`
     is `dev`, `test`, or the subset's own name. `metric` is the definition of its BLEU.
 
-    The judge sets the other fields. `problems` includes the problems of its training. A generation
-    without a training does not have a row. `value` is the BLEU if the tables use it, otherwise
-    None.
+    `aiayn.known_good` sets the other fields. `problems` includes the problems of its training. A
+    generation without a training does not have a row. `value` is the BLEU if the tables use it,
+    otherwise None.
     """
 
     section: Section

@@ -14,7 +14,7 @@ from aiayn.facts.statistics import Statistics
 
 Value = bool | int | float | str | None
 Program = Literal["train", "generate", "average"]
-# a subword: a training that diverged prints thousands, and a uniform guess costs about 15
+# Bits a subword. A uniform guess costs about 15, but a training that diverged prints thousands.
 MAX_BITS = 100.0
 MAX_MENTIONED = 20  # unknown, torn or contradicting lines of a section
 DEFAULT_INTERVAL = 1000  # of lines of statistics, in updates: fairseq up to 0.9
@@ -52,11 +52,12 @@ class Section(msgspec.Struct, kw_only=True):
     0.10, up to 0.12 and the fork). `arguments` has the first value of each key. Keys of
     `validations` are (subset, update), keys of `epochs` are their numbers. Every `sample_step`-th
     line within an epoch is one of `samples`. `mentioned` has the values of facts about lines that
-    may repeat without end: only the first become facts. `symbols` are the training's arguments in
-    the paper's symbols. `dev_subset` is the first of `--valid-subset`, from which the perplexity is
-    taken. `save_folder` is the value of `--save-dir`. `language_pair` comes from the arguments, or
-    else from the dictionaries in their order, such as `en-de`. `averaged_paths` are the checkpoints
-    that were averaged. `first_time` and `last_time` are ISO times without zone, '' without.
+    may repeat without end. Only the first few of them become facts. `symbols` are the training's
+    arguments in the paper's symbols. `dev_subset` is the first of `--valid-subset`, from which the
+    perplexity is taken. `save_folder` is the value of `--save-dir`. `language_pair` comes from the
+    arguments, or else from the dictionaries in their order, such as `en-de`. `averaged_paths` are
+    the checkpoints that were averaged. `first_time` and `last_time` are ISO times without zone, ''
+    without.
     """
 
     path: str
@@ -90,20 +91,20 @@ class Section(msgspec.Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The place of a section: its file, and the line at which it begins unless this is the
-        first line.
+        """The name of the section: its file, and the line at which it begins unless this is line
+        1.
         """
         return self.path if self.line == 1 else f"{self.path}:{self.line}"
 
     @property
     def is_ours(self) -> bool:
-        """Whether `aiayn train` started it."""
+        """Whether `aiayn train` started this training."""
         return self.arguments.get("task") == OUR_TASK
 
     @property
     def reach(self) -> int:
-        """The last update that it may have made: the last printed or saved update, plus one log
-        interval, because the program may have been killed within it.
+        """The last update that the section may have reached: the last printed or saved update plus
+        one log interval, because updates after the last line are not printed.
         """
         # A checkpoint may be saved after the last line of statistics.
         saved = [whole(update) or 0 for update in self.values("saved_updates")]
@@ -148,7 +149,9 @@ class Section(msgspec.Struct, kw_only=True):
         return 0 if fact is None else fact.line
 
     def mention(self, quantity: str, value: Value, line: int, most: int = MAX_MENTIONED) -> None:
-        """Add a fact about a line, unless there are `most` such facts, or one with this value."""
+        """Add a fact about a line, unless the section already has `most` facts of this quantity, or
+        a fact with the same value.
+        """
         values = self.mentioned.setdefault(quantity, [])
         if len(values) < most and value not in values:
             values.append(value)
@@ -181,14 +184,18 @@ def normal_path(path: Value) -> str:
 
 
 def models_of(model_path: str) -> list[str]:
-    """Return the checkpoints of `--path`: several are separated by colons, but `C:` begins a path
-    of Windows.
+    """Return the checkpoints of `--path`. Several are separated by colons, but the colon in `C:` is
+    part of a path on Windows.
     """
+    # Not after the drive letter of the first path, and not after a drive letter that follows a
+    # colon, as in `C:\a.pt:D:\b.pt`.
     return re.split(r"(?<!^[A-Za-z]):|(?<=:[A-Za-z]):(?![\\/])", model_path)
 
 
 def is_same_place(first: str, second: str) -> bool:
-    """Return whether a path is the other or its end."""
+    """Return whether two paths are equal or one is the end of the other, such as `run/a.pt` and
+    `/home/run/a.pt`.
+    """
     # The log's own folder is not the end of any path.
     if "." in (first, second):
         return first == second
@@ -197,6 +204,7 @@ def is_same_place(first: str, second: str) -> bool:
 
 def whole(value: Value) -> int | None:
     """Return a value that is a whole number, None for any other."""
+    # A bool is an int in Python, but a switch is not a number.
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -208,7 +216,9 @@ def real(value: Value) -> float | None:
 
 
 def show(value: object) -> str:
-    """Return a value as it is read: thousands with commas, a rate with three digits."""
+    """Return a value as text for messages: thousands with commas, small numbers with three
+    digits.
+    """
     if value is None:
         return "none"
     if isinstance(value, bool | str):
@@ -216,6 +226,7 @@ def show(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
+        # Larger numbers are not exact, so their digits would mean nothing.
         if value.is_integer() and abs(value) < 1e15:
             return f"{value:,.0f}"
         return f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}"
