@@ -191,7 +191,8 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
             if run.seed is not None:
                 costs[run.seed] = training_values(run, results.hardware, binarized)
         ours = Conditions(scale=scale, corpus=key.corpus, testset=key.testset, metric="")
-        paper = _paper_conditions(key.language_pair, key.role, "")  # "": whatever the definition
+        # The metric is '' on both sides, because the mark does not depend on the definition.
+        paper = _paper_conditions(key.language_pair, key.role, "")
         # A number under the paper's own conditions has no mark: it may be compared with the printed
         # number.
         mark = MARK_BY_SCALE[scale] if find_condition_mismatch(ours, paper) else ""
@@ -329,7 +330,8 @@ def _printed_cells(frame: Frame) -> list[PrintedCell]:
     # config that repeats it.
     for replication in read_replications():
         conditions = Conditions(
-            scale=frame.scale,  # a replication is judged at the scale that lists it
+            # A replication is judged at the scale that lists it.
+            scale=frame.scale,
             corpus=replication.corpus,
             testset=replication.testset,
             metric=replication.metric,
@@ -419,8 +421,8 @@ def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> list[Line]:
                 numbers[f"{cell.column}_ours_sacre"] = (frame.number(key, SACRE_METRIC),)
             elif number is not None:
                 numbers[f"model_{cell.column}_ours"] = (frame.number(key, "model_flops"),)
-        # The BLEU cell stands for its row, so that a row with several printed cells has one line of
-        # ours.
+        # A row of Table 3 has several printed cells, and one line of ours. The line is made at the
+        # BLEU cell.
         elif cell.table == "3" and cell.metric == METRIC_BY_PAIR["en-de"] and number is not None:
             line = Line(
                 table=3,

@@ -24,7 +24,8 @@ ALGOPERF, MLPERF = "AlgoPerf", "MLPerf"
 SOURCE_PREFIXES = {ALGOPERF: "algoperf_", MLPERF: "mlperf_"}
 FULL_UPDATES = 133_333  # AlgoPerf's full length for WMT: `step_hint` in each run's meta_data_0.json
 LOWEST_LEARNED_BLEU = 1.0  # a diverged run of AlgoPerf has a BLEU of 0
-MIN_RUNS = 3  # of a setting of AlgoPerf
+# A setting of AlgoPerf with fewer runs does not count.
+MIN_RUNS = 3
 
 Quantity = Literal["bits_dev", "bleu_dev", "bleu_test"]
 NotStated = Literal[""]
@@ -89,7 +90,8 @@ def values_of(runs: Iterable[PublicSeed], quantity: Quantity) -> list[float]:
     return [value for run in runs if (value := getattr(run, quantity)) != ""]
 
 
-@functools.cache  # read by two tables and by each verdict; the file does not change under a command
+# Two tables and every verdict read this file, which does not change while a command runs.
+@functools.cache
 def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]:
     """Return the lines of public_seeds.csv, in their order.
 
@@ -100,7 +102,8 @@ def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]
     # A run that was listed twice would make the pooled sd too small.
     require_unique((location, (line.setting_name, line.run)) for location, line in placed)
     for location, line in placed:
-        # A single run has no sd, and a mean without its sd says nothing about noise.
+        # The sd of a single run does not exist, and a mean without an sd does not say how much
+        # seeds vary.
         if (line.num_seeds == 1) == (line.bleu_sd != ""):
             raise TableError(
                 f"{location}: num_seeds {line.num_seeds} with bleu_sd {line.bleu_sd!r}; expected a"
@@ -153,7 +156,7 @@ def seeds_by_public_noise(verdict: Verdict) -> str:
     """
     if verdict.pooled is not None or verdict.difference is None:
         return ""
-    # Each source has its own systems and direction, so both are shown and neither is preferred.
+    # The sources differ in systems and direction, so both are shown and neither is preferred.
     texts = []
     for source, direction in ((MLPERF, "En-De"), (ALGOPERF, "De-En")):
         pooled = seed_noise(source).pooled("bleu_test")

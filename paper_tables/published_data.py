@@ -18,7 +18,7 @@ Metric = Annotated[str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)})$")]
 # `other`: a definition that only printed words describe.
 Definition = Annotated[str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)}|other)$")]
 # These definitions count the same words of the same tokens. They differ by at most 0.01
-# (tests/oracle), and where a hypothesis is empty. `bleu_as_given` belongs to them if the given
+# (tests/oracle), and where a hypothesis is empty. `bleu_as_given` is one of them if the given
 # tokens are cased and tokenised by Moses.
 _COUNTED_ALIKE = frozenset({"bleu_tok_moses", "bleu_fairseq", "bleu_as_given"})
 Testset = Literal[

@@ -26,9 +26,10 @@ PERPLEXITY = "dev_ppl_per_subword"
 
 
 class CurvePoint(NamedTuple):
-    """A value after `update` optimiser steps.
+    """The value of a measure after `update` optimiser steps.
 
-    `value` is NaN or infinite if fairseq printed that, because the loss diverged or overflowed.
+    `value` is NaN or infinite if fairseq printed NaN or inf, because the loss diverged or
+    overflowed.
     """
 
     measure: str
@@ -111,10 +112,13 @@ class _Start:
             for measure, name in INNER_MEASURES.items():
                 if name in values:
                     measured[measure] = values[name]
-            if values.get("wps") == 0:  # of the first line: nothing to divide by
+            # In the first line of a log fairseq prints a speed of 0, because no time has been
+            # measured yet.
+            if values.get("wps") == 0:
                 del measured["target_tokens_per_second"]
         elif statistics.subset == self._subset and "nll_loss" in values:
-            perplexity = perplexity_of(values["nll_loss"])  # as in Table 3
+            # Table 3 has the perplexity of the likelihood, without label smoothing.
+            perplexity = perplexity_of(values["nll_loss"])
             measured[PERPLEXITY] = math.nan if perplexity is None else perplexity
         for measure, value in measured.items():
             self.points.append(CurvePoint(measure, self._last_update, value))

@@ -25,9 +25,12 @@ from paper_tables.render.figure import (
     write_figure,
 )
 
-HEAD_COLOURS = (*PALETTE, INK, "#8A8F98")  # 8 heads; further heads repeat the colours
-MAX_LABELLED = 48  # the most tokens that a column of lines, or a matrix, can name
-MAX_CELLS = 6000  # of all heads' matrices together: about 500 KB of SVG
+# There are 8 colours. Further heads repeat them.
+HEAD_COLOURS = (*PALETTE, INK, "#8A8F98")
+# A column of lines, or a matrix, has room for the labels of this number of tokens.
+MAX_LABELLED = 48
+# The limit for all matrices of a figure together, which gives about 500 KB of SVG.
+MAX_CELLS = 6000
 MIN_DRAWN_WEIGHT = 0.02
 MAX_LINES = 120
 TOKEN_HEIGHT = 15
@@ -80,7 +83,9 @@ def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
 
 
 def _pieces(tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Yield each token without subword marks, and whether it continues a word. </s> never does."""
+    """Yield each token without subword marks, and whether the token continues a word. </s> does not
+    continue a word.
+    """
     # Sentencepiece marks the first piece of a word with U+2581. subword-nmt marks every piece of a
     # word except the last: "vot@@ ing". A sentence has only one of the two marks.
     tokens = list(tokens)
@@ -95,8 +100,8 @@ def _pieces(tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 def shown_tokens(tokens: Iterable[str]) -> list[str]:
-    """Return tokens for a reader: subword marks removed, a dot before a token that continues a
-    word.
+    """Return the tokens in a form for people: without subword marks, and with a dot before a token
+    that continues a word.
     """
     return ["\u00b7" * is_inside + text for text, is_inside in _pieces(tokens)]
 
@@ -183,7 +188,8 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
     drawn = drawn.assign(start=0.0, end=1.0)
     heads = sorted(frame["head"].unique())
     domain = [f"head {head}" for head in heads]
-    # Heads end at slightly different heights of a key, so that no line hides another.
+    # The lines of different heads end at slightly different heights of a key, so that all of them
+    # can be seen.
     step = 0.6 / max(len(heads), 4)
     ends = drawn["key_index"] + (drawn["head"].map(heads.index) - (len(heads) - 1) / 2) * step
     drawn = drawn.assign(name=drawn["head"].map(lambda head: f"head {head}"), key_end=ends)

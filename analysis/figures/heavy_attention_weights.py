@@ -139,21 +139,24 @@ def _observe(
         seen.append(output[1])
 
     if hasattr(layer, "ever_training"):
-        # Otherwise fairseq's encoder uses torch's fused layer, which returns no weights.
+        # Without this flag, fairseq's encoder uses a fused layer of torch that does not return
+        # weights.
         layer.ever_training = True
-    # Hooks ask for the weights, so that the model itself stays as it was trained.
+    # The hooks request the weights from outside, so the model itself stays as it was trained.
     hooks = [
         attention.register_forward_pre_hook(request_weights, with_kwargs=True),
         attention.register_forward_hook(keep_weights),
     ]
     try:
         source_BS = source_S[None].to(translator.device)
-        # Ours sees the lengths from the padding. fairseq's own asks for them.
+        # Our encoder finds the lengths from the padding. fairseq's encoder has an argument for
+        # them.
         lengths = {} if is_ours else {"src_lengths": source_BS.new_tensor([len(source_S)])}
         with torch.no_grad():
             encoded = translator.model.encoder(source_BS, **lengths)
             if target_T is not None:
-                shifted_T = target_T.roll(1)  # section 3.1: the outputs, shifted right
+                # The decoder reads the target shifted right by one position (section 3.1).
+                shifted_T = target_T.roll(1)
                 translator.model.decoder(shifted_T[None].to(translator.device), encoder_out=encoded)
     finally:
         for hook in hooks:

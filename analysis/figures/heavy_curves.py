@@ -32,9 +32,13 @@ from paper_tables.render.figure import (
 )
 
 COLUMNS = ("run", "series", "seed", "measure", "update", "value")
-NUM_SPANS = 200  # points of a curve: more cannot be distinguished on 350 pixels
-MAX_POINTS = 4000  # of all curves of a measure: among more than twenty curves each has fewer
-MAX_SERIES = len(PALETTE)  # further series have no colour of their own: they are thin and grey
+# More points of a curve could not be distinguished on 350 pixels.
+NUM_SPANS = 200
+# The limit for all curves of a measure together. With more than twenty curves, each has fewer than
+# NUM_SPANS points.
+MAX_POINTS = 4000
+# Further series are thin and grey.
+MAX_SERIES = len(PALETTE)
 PANEL_HEIGHT = 92
 
 
@@ -59,7 +63,7 @@ PANELS = (
 
 
 class Curve(NamedTuple):
-    """The points of a run, and the name under which its seeds are shown together."""
+    """The points of a run, and its series: the name that all seeds of a system share."""
 
     run: str
     series: str
@@ -68,9 +72,10 @@ class Curve(NamedTuple):
 
 
 def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
-    """Return the frame of curves, in their order, each averaged over the same spans of updates.
+    """Return the frame of the curves, in their order. All curves are averaged over the same spans
+    of updates.
 
-    There are about NUM_SPANS spans, or fewer among many curves.
+    There are about NUM_SPANS spans, or fewer if there are many curves.
     """
     curves = list(curves)
     updates = [point.update for curve in curves for point in curve.points]
@@ -210,7 +215,8 @@ def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
         )
         charts.append(alt.layer(*layers).properties(width=WIDTH, height=PANEL_HEIGHT, title=title))
     stacked = alt.vconcat(*charts, spacing=10)
-    # A single series has no legend, so the title names it.
+    # If there is only one series, the figure has no legend, and the title is the name of the
+    # series.
     return stacked if len(names) > 1 else stacked.properties(title=names[0])
 
 
@@ -263,7 +269,7 @@ def _layers(
         alt.Tooltip("value:Q", format=".4g"),
         "seeds:Q",
     ]
-    # A single seed has no spread: its band would be a line of zero height.
+    # The band of a single seed would be a line of zero height.
     bands = means[means["seeds"] > 1]
     layers = []
     if not bands.empty:
@@ -277,7 +283,8 @@ def _layers(
             base.mark_line(clip=True).encode(x, y, colour, opacity=opacity, tooltip=tooltip)
         )
     single = means[means.groupby("series")["update"].transform("size") == 1]
-    if not single.empty:  # a line needs two updates, so a single update is a point
+    # A line needs two updates, so a single update is drawn as a point.
+    if not single.empty:
         layers.append(
             alt.Chart(single).mark_point(filled=True).encode(x, y, colour, tooltip=tooltip)
         )

@@ -20,12 +20,17 @@ from paper_tables.render.figure import (
     round_ticks,
 )
 
-REFERENCE = "base"  # in every panel, so that the groups can be compared
+# This system is in every panel, so that the groups can be compared.
+REFERENCE = "base"
 PLOT_WIDTH, PANEL_HEIGHT, LINE_HEIGHT = 265, 150, 12  # pixels
-PADDING = {"left": 4, "top": 4, "right": 40, "bottom": 4}  # names in a wider font are not cut
-MAX_IN_PANEL = len(PALETTE)  # besides the reference: each has a colour
-OUTLIER_RATIO = 2.0  # ends above this ratio to the median end do not set the axis
-ROOM_ABOVE = 1.6  # the ratio of the top of the axis to the highest other end
+# Room on the right, so that names in a wider font are not cut.
+PADDING = {"left": 4, "top": 4, "right": 40, "bottom": 4}
+# Each system of a panel, except the reference, has a colour of the palette.
+MAX_IN_PANEL = len(PALETTE)
+# A curve that ends above this ratio to the median end does not set the axis.
+OUTLIER_RATIO = 2.0
+# The ratio of the top of the axis to the highest end of the other curves.
+ROOM_ABOVE = 1.6
 # The name of a system of Table 3: `table3_c_dmodel1024` has the letter c and the label dmodel1024.
 _ROW = re.compile(r"table3_([a-e])_(.+)")
 GROUP_BY_LETTER = {
@@ -50,7 +55,8 @@ def draw_groups(frame: pd.DataFrame) -> alt.TopLevelMixin:
     shown = [panel for panel in PANELS[:2] if (finite["measure"] == panel.measure).any()]
     if not shown:
         raise FigureError("Curves: the logs have no finite loss or perplexity yet.")
-    panel = shown[-1]  # perplexity comes after the loss
+    # PANELS has the loss first and then the perplexity, which is preferred.
+    panel = shown[-1]
     means = means_over_seeds(finite[finite["measure"] == panel.measure])
     # A name is `base` or, on several corpora, `base, en-de`.
     means["series"] = without_common_corpus(means["series"])
@@ -70,14 +76,14 @@ def draw_groups(frame: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def without_common_corpus(series: pd.Series) -> pd.Series:
-    """Return the names without `, corpus` at their end if all have the same."""
+    """Return the names without `, corpus` at their end, if all of them have the same corpus."""
     corpora = set(series.str.rpartition(", ")[2])
     return series.str.removesuffix(f", {corpora.pop()}") if len(corpora) == 1 else series
 
 
 def axis_domain(lowest: float, ends: pd.Series) -> tuple[float, float]:
-    """Return the limits of the logarithmic axis. A curve that ends far above the others leaves
-    it: its label says so.
+    """Return the limits of the logarithmic axis. A curve that ends far above the others leaves the
+    axis, and its label says so.
     """
     # One system that fails would squeeze all others into the bottom of the panel.
     usual = ends[ends <= OUTLIER_RATIO * ends.median()]

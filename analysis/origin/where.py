@@ -70,6 +70,7 @@ def named_cells(frame: Frame) -> dict[str, NamedCell]:
     # only.
     for cell in frame.cells:
         prefix = f"table{cell.table}" if cell.table.isdigit() else cell.table
+        # In the frame a table of the paper is `2` or `3`. A user types `table2`.
         name = f"{prefix}:{cell.row}:{cell.column}"
         named = NamedCell(name=name, key=cell.key, metric=cell.metric, printed_by_edition={})
         cell_by_name.setdefault(name, named).printed_by_edition[cell.edition] = cell.printed
@@ -104,6 +105,7 @@ def find_sources(name: str, frame: Frame) -> list[CellSources]:
     # Only cells without a printed number need all tables to be laid out.
     found = numbers_by_cell(cells_of_tables(lay_out_tables(frame)))
     if name not in found:
+        # The error lists up to three similar names of both kinds.
         hint = did_you_mean(name, [*printed, *found], "see `aiayn where --list`", most=3)
         raise UsageError(
             f"cell {name!r}: expected table:row:column, as table2:base:bleu_en_de; {hint}"
@@ -131,6 +133,7 @@ def sources_of_printed(frame: Frame, cell: NamedCell) -> CellSources:
     # A printed number is expected from every seed of the sheet, so seeds without a value are
     # listed.
     seeds_with_value = {run.seed for run, _ in number.values}
+    # A seed without a value is listed with the state of its training.
     missing = []
     for run in frame.runs_by_system[cell.key.corpus, cell.key.system]:
         if run.seed not in seeds_with_value:
@@ -176,6 +179,7 @@ def render_sources(origin: CellSources) -> str:
         ("NOTE", note),
         *(("NOTE", reason) for reason in origin.missing),
     ]
+    # One line for each seed, in the order of the seeds.
     rows = [("seed", "value", "run", "commit", "hardware")]
     for source in origin.sources:
         rows.append((str(source.seed), source.value, source.run, source.commit, source.hardware))
@@ -209,6 +213,7 @@ def render_released(name: str, results: Path) -> str:
                 ("value", f"{rounded(score.value, score.metric)}, released model, decoded here"),
                 ("lines", f"{record.num_lines:,} of {record.num_testset_lines:,}"),
                 ("signature", score.signature),
+                # These digests identify the archives of the model and of the test set.
                 *(
                     (archive, f"sha256 {digest}")
                     for archive, digest in record.sha256_by_archive.items()

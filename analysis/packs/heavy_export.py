@@ -70,7 +70,8 @@ def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
             # Libraries such as transformers read `format` to find out which framework wrote the
             # file.
             safetensors.torch.save_file(stored, folder / TENSORS_NAME, metadata={"format": "pt"})
-        except safetensors.SafetensorError as error:  # raised if the disk is full
+        # safetensors writes from Rust, so a full disk is not an OSError here.
+        except safetensors.SafetensorError as error:
             raise SpaceError(
                 f"{folder / TENSORS_NAME}: {error}; no output is half-written; make room, and"
                 " export again"

@@ -33,7 +33,8 @@ def write_page_of_pack(pack_folder: Path, page_path: Path) -> None:
             log_path_by_run[run.status.run] = log_path
     # Figures are drawn as files. The page needs their SVG only, which it contains.
     with tempfile.TemporaryDirectory() as folder:
-        no_attention = None  # in a pack
+        # A pack does not contain attention weights.
+        no_attention = None
         figures = draw_figures(Path(folder), frame, log_path_by_run, no_attention)
     # A downloaded page cannot link to files next to it.
     drawn = [figure._replace(folder_name="") for figure in figures or () if figure.svg]

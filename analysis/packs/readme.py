@@ -133,6 +133,7 @@ def _runs(recorded: RecordedResults) -> str:
 
 def _hardware(train: TrainRecord) -> str:
     hardware = train.hardware
+    # The name of the processor does not matter if GPUs trained the run.
     if hardware.num_gpus:
         return f"{hardware.num_gpus} x {hardware.gpu}"
     # On a CPU each rank is a process with its own threads.
@@ -149,6 +150,7 @@ def _missing(recorded: RecordedResults) -> str:
             seeds_by_system.setdefault((corpus, system), []).append(seed)
     if not seeds_by_system:
         return ""
+    # One line for each system: its missing seeds.
     items = [
         f"- {corpus} {system}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
         for (corpus, system), seeds in seeds_by_system.items()
@@ -160,6 +162,7 @@ def _further(tables: Sequence[Table]) -> str:
     further = [table for table in tables if table.name not in SHOWN_TABLES]
     if not further:
         return ""
+    # The README is in the folder of the pack, and the tables are in its folder `tables/`.
     links = [f"- [{table.title}](tables/{table.name}.md)" for table in further]
     return "\n".join(["## Further tables", "", *links]) + "\n"
 

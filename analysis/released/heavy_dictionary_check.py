@@ -28,9 +28,12 @@ from aiayn.decode.decode import Translator
 from aiayn.errors import CheckpointError
 from aiayn.model.transformer import Transformer
 
-NUM_LINES = 100  # enough for two digits of a loss
+# This number of lines is enough for two digits of a loss.
+NUM_LINES = 100
+# With fewer tokens, the test of symbols with equal counts is left out.
 MIN_TIED_TOKENS = 50
-LEAST_HARM_NATS = 0.5  # the gain of the right order of symbols with equal counts
+# The right order of symbols with equal counts must lower the loss by this much.
+LEAST_HARM_NATS = 0.5
 MAX_REPEATED_FRACTION = 0.1
 
 

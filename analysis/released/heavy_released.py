@@ -54,9 +54,11 @@ from analysis.released.heavy_dictionary_check import check_by_loss
 
 ORDER_SEED = 2014
 LINES_PER_BLOCK = 100
-UNPACKED_RATIO = 1.1  # of a model's bytes to its archive's; floats hardly shrink
-# Operations of a core's measured peak for a line. Random weights of big take 2.8e10 for lines of
-# equal length (tests/benchmarks/bench_big.py); half as much is added because real lines differ.
+# The ratio of the bytes of a model to the bytes of its archive. Floats can hardly be compressed.
+UNPACKED_RATIO = 1.1
+# The time for a line, in operations at a core's measured peak. Random weights of big take 2.8e10
+# for lines of equal length (tests/benchmarks/bench_big.py). Half as much is added because real
+# lines differ in length.
 PEAK_FLOPS_PER_LINE = 4.0e10
 
 
@@ -180,7 +182,8 @@ def fetch(archive: ReleasedArchive, archives: Path, folder: Path, wanted: Sequen
     Raises:
         FetchError, CorpusError, SpaceError: as `evaluate_released`.
     """
-    seen_path = archives / f"{archive.name}.json"  # what was downloaded first, and when
+    # This file records the digest and the date of the first download.
+    seen_path = archives / f"{archive.name}.json"
     seen = msgspec.json.decode(seen_path.read_bytes()) if seen_path.exists() else {}
     # Without a published digest, the digest of the first download is used, so that a change on the
     # server is noticed.
@@ -219,7 +222,9 @@ def unpack(path: Path, folder: Path, wanted: Sequence[str]) -> None:
             # A compressed tar can only be read from front to back, so all wanted files are taken in
             # one pass.
             for name, stream in open_files(path):
-                names.append(name)  # for the error, if the layout is another
+                # All names are collected, for an error if the archive has a different layout than
+                # expected.
+                names.append(name)
                 if posixpath.basename(name) in wanted:
                     with (partial_folder / posixpath.basename(name)).open("wb") as unpacked:
                         shutil.copyfileobj(stream, unpacked)
@@ -227,7 +232,8 @@ def unpack(path: Path, folder: Path, wanted: Sequence[str]) -> None:
             # The decompressor raises an OSError without an errno if the data is damaged. An errno
             # comes from the system, such as a full disk.
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # of the disk
+                # The disk failed, not the archive.
+                raise
             raise CorpusError(
                 f"{path}: cut or damaged ({error}); delete it, and start again to download it"
             ) from error
@@ -251,7 +257,8 @@ def check_numbers(
     """
     languages = released.language_pair.split("-")
     dictionaries = [read_dictionary(folder / f"model/dict.{name}.txt") for name in languages]
-    # Both releases share one dictionary. Two would mean that files of releases were mixed.
+    # Both releases have a joint dictionary. Two different dictionaries would mean that files of two
+    # releases were mixed.
     if dictionaries[0] != dictionaries[1]:
         raise CorpusError(f"{folder}/model: two different dictionaries; expected a joint one")
     num_tokens = sum(len(line.split()) for line in references)

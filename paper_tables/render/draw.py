@@ -37,17 +37,20 @@ def draw_figures(
     `aiayn.wings.Wing.scale_figures` documents the arguments. The list is empty if no wing draws.
     Without the extra `figures` the result is None, and a line is logged.
     """
-    folder.mkdir(parents=True, exist_ok=True)  # an output of rule tables, even if nothing is drawn
+    # The folder is an output of the rule `tables`, so Snakemake expects it even if nothing is
+    # drawn.
+    folder.mkdir(parents=True, exist_ok=True)
     # Without a wing that draws, nobody needs the extra, so nothing is said about it.
     if not any(wing.scale_figures for wing in present_wings().values()):
         return []
     if not has_figures():
         logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
         return None
-    from paper_tables.render.figure import Drawable, write_figures  # loads Altair
+    # This import loads Altair, which may be missing. So does each `make` below.
+    from paper_tables.render.figure import Drawable, write_figures
 
     figures: list[Drawable] = []
-    for make in registered("scale_figures"):  # loads Altair, too
+    for make in registered("scale_figures"):
         figures += make(frame, log_path_by_run, attention_folder)
     logger.info(f"drawing {len(figures)} figures, each takes some seconds")
     figures.sort(key=lambda drawable: place_of_figure(drawable[0].name))

@@ -42,7 +42,8 @@ INK = "#1d2733"
 # Okabe and Ito (2008), without black and yellow, which vanish on a dark and on a light page.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 WARNING = PALETTE[1]
-WIDTH = 350  # of a plot without its axis; with the axis about 420
+# The width of a plot without its axis, in pixels. With the axis it is about 420.
+WIDTH = 350
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 # A file of SVG does not get the style of a page, so it brings its own: INK on a light background or
 # on paper, nearly white on a dark background.
@@ -97,7 +98,8 @@ def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
     """Return a chart as Vega-Lite in the style of all figures, including the whole frame."""
     # By default Altair refuses a frame of more than 5,000 lines.
     with alt.data_transformers.enable("default", max_rows=None):
-        values: dict[str, Any] = chart.to_dict(validate=False)  # each part was, when it was made
+        # Altair has validated each part when it was made. To validate the whole again is slow.
+        values: dict[str, Any] = chart.to_dict(validate=False)
     values["config"] = _style()
     return values
 
@@ -163,7 +165,8 @@ def round_ticks(low: float, high: float) -> list[float]:
     """Return at most 6 round numbers between two positive numbers, for a logarithmic axis."""
     # One decade more on either side. Ticks outside of the range are left out below.
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    # From many ticks within a decade to one, until they fit next to each other.
+    # The density of the ticks is reduced until at most 6 are left: all of 1 to 9, then 1, 2 and 5,
+    # and so on.
     for steps in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)):
         ticks = []
         for decade, step in itertools.product(decades, steps):
@@ -184,7 +187,7 @@ def render_svg(values: dict[str, Any]) -> str:
     head, _, rest = svg.partition(">")
     description = html.escape(values.get("description", ""))
     head = head.replace('class="marks"', f'class="figure" role="img" aria-label="{description}"')
-    shorter = _LONG_FRACTION.sub(r"\1", rest)  # to hundredths of a pixel or of an opacity
+    shorter = _LONG_FRACTION.sub(r"\1", rest)
     return head + ">" + ADAPTING_STYLE + shorter.replace(INK, "currentColor")
 
 

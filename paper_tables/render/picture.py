@@ -10,7 +10,8 @@ import pandas as pd
 
 from paper_tables.frame import Number
 
-EDGE = 1.12  # the axis ends so much beyond the farthest mark; a longer interval is cut there
+# The axis ends this much beyond the farthest mark. A longer interval is cut there.
+EDGE = 1.12
 
 Kind = Literal["same", "other", "none", "open"]  # the colour of an answer
 

@@ -30,9 +30,13 @@ from paper_tables.names import with_names
 from paper_tables.rounding import PLUS_MINUS
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
-LONG_CELL = 40  # characters; a longer cell wraps
-POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")  # as written by `rounded`
-SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)_(?P<index>[a-z]+)$")  # as d_model, eps_ls
+# A cell with more characters wraps on the page.
+LONG_CELL = 40
+# A power of ten as `rounded` writes it, such as 2.3e19. A letter or a digit directly before or
+# after it means that it is a part of a name.
+POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")
+# A symbol of the paper in a heading, such as d_model or eps_ls.
+SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)_(?P<index>[a-z]+)$")
 LATEX_BY_CHARACTER = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -264,7 +268,8 @@ def render_text(laid_out: Table) -> str:
             printed.append(cells)
     if not rows:
         return f"{laid_out.title}: no number of ours\n"
-    if laid_out.title.endswith("from logs"):  # there the printed numbers are in rows of their own
+    # In tables from logs the printed numbers are in rows of their own.
+    if laid_out.title.endswith("from logs"):
         rows = [*printed, *rows]
     lines = []
     for column in laid_out.columns:

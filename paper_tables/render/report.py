@@ -38,9 +38,11 @@ from paper_tables.rounding import rounded
 # Nothing is loaded. The style sheet is in the page, and images are `data:` URLs.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 TITLE = "Attention Is All You Need: printed and ours"
-MAX_NAMED = 6  # trainings that a fact names; the table of runs has all
+# A sentence lists at most this number of trainings. The table of runs has all of them.
+MAX_NAMED = 6
 NUM_FIRST_COLUMNS = 5
-MAX_CAPTION = 230  # characters: two lines of a page
+# This number of characters fills two lines of a page.
+MAX_CAPTION = 230
 NO_FIGURES = f"The figures are not drawn, as the extra for it is not installed: {INSTALL_COMMAND}"
 FROM_LOGS_COMMAND = (
     "`aiayn tables --from-logs FOLDER` fills it from a folder whose logs have its numbers"
@@ -109,6 +111,7 @@ def render_report(
         sentence = f"No conclusion of the paper can be called yet: {counts}."
     else:
         sentence = f"No results yet at scale {frame.scale}: {counts}."
+    # A first visitor must not take the printed numbers for ours.
     if not num_finished:
         lead.append(f"Every value below is printed. No value of ours is here yet; {command}.")
     warnings = [*_banners(frame.scale, origin), *banners]
@@ -157,6 +160,7 @@ def render_page(
     `command` says how to get the values of a table that does not have any. Our numbers are buttons
     that open the list of their runs, unless `has_buttons` is false.
     """
+    # The template draws the chapters in the order of the page.
     placed = sorted(tables, key=lambda table: place_of_table(table.name))
     # A list of runs links to the row of a run only if this page has that row.
     anchors: set[str] = set()
@@ -184,6 +188,7 @@ def render_page(
 
 def render_table_page(table: Table) -> str:
     """Return a page with a single table and all its rows."""
+    # A row is hidden if it has a reason, so without reasons all rows are shown.
     whole = replace(table, cells=table.cells.assign(reason=""))
     return render_page(TITLE, table.title, (), (), None, first_tables=[whole], has_buttons=False)
 
@@ -260,6 +265,7 @@ class _Origins:
         opened, key = [], []
         for number in numbers:
             if number.values:
+                # Every value is shown, while the cell has only the mean.
                 values = [(rounded(value, number.metric), run) for run, value in number.values]
                 opened.append(_Opened(number.quantity, values, number.signatures))
                 runs = tuple(run.status.run for run, _ in number.values)
@@ -291,6 +297,7 @@ def show_table(table: Table, command: str) -> ShownTable:
     if command and (not rows or (has_ours and not has_value)):
         empty = f"No value of ours is in this table; {command}."
     names = [column.name for column in table.columns]
+    # `compact` may have dropped some of the first columns.
     first = [name for name in table.first if name in names] or names
     if len(names) <= NUM_FIRST_COLUMNS:
         first = names
@@ -353,6 +360,7 @@ def _facts(frame: Frame) -> list[Statement]:
     """
     systems_by_corpus: dict[str, dict[str, None]] = {}
     corpora_by_system: dict[str, list[str]] = {}
+    # Dicts serve as ordered sets: a system is listed once, in the order of the sheet.
     for corpus, system in frame.runs_by_system:
         systems_by_corpus.setdefault(corpus, {})[name_of_key(system)] = None
         corpora_by_system.setdefault(system, []).append(corpus)
@@ -366,12 +374,16 @@ def _facts(frame: Frame) -> list[Statement]:
         status = run.status
         if status.state != "finished":
             name = name_of_key(run.system)
-            if len(corpora_by_system[run.system]) > 1:  # else two runs would have one name
+            # A system that is trained on two corpora would have the same name twice.
+            if len(corpora_by_system[run.system]) > 1:
                 name += f" {_pair_words(frame, run.corpus)}"
             name += f" seed {run.seed}"
+            # A run that waits in a queue has no update yet.
             if status.update:
                 name += f" at update {status.update:,} of {status.updates:,}"
             names_by_state.setdefault(status.state, []).append(name)
+            # A failed run gets a sentence of its own, with a link to its row, because somebody has
+            # to act.
             if status.state == "failed" and status.run:
                 facts.append(Statement(f"Failed: {name}.", f"#{anchor_of(status.run)}"))
     for state, names in names_by_state.items():

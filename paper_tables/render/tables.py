@@ -22,11 +22,14 @@ from paper_tables.render.report import Origin, picture_of, render_report, render
 from paper_tables.scale_results import RecordedResults, ScaleResults, gather_results
 from paper_tables.tables.verdicts import verdict_frame
 
-SO_FAR_FOLDER = "so-far"  # never an output that Snakemake declares
+# Snakemake never declares this folder as an output.
+SO_FAR_FOLDER = "so-far"
 REPORT_NAME = "report.html"
 PICTURE_NAME = "picture.svg"
-ATTENTION_FOLDER = "attention"  # below results/<scale>/, where `aiayn attention` writes
-ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
+# The folder below results/<scale>/ into which `aiayn attention` writes.
+ATTENTION_FOLDER = "attention"
+# All other tables are written as files, too.
+ONLY_ON_THE_PAGE = ("verdicts", "runs")
 
 
 class Rendered(NamedTuple):
@@ -95,6 +98,7 @@ def tables_of_records(frame: Frame) -> list[Table]:
     """Return Tables 2 and 3, every other table that contains a number of ours, and the tables that
     only the page shows.
     """
+    # A table has signatures if it shows a scored number of ours.
     always = {table.name for table in scale_tables() if table.is_always_packed}
     always.update(ONLY_ON_THE_PAGE)
     return [table for table in lay_out_tables(frame) if table.name in always or table.signatures]

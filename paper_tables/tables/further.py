@@ -58,6 +58,7 @@ def lay_out_baselines(frame: Frame) -> Table:
                 if name:
                     marks = base.marks if base else ()
                     cells[name] = Cell(rounded(score.value, score.metric), "ours", marks)
+                    # Scores of two corpora may have the same definition and signature.
                     testset = f"{record.testset} ({record.corpus})"
                     signatures.add((score.metric, testset, score.signature))
     rows = []
@@ -109,7 +110,8 @@ def lay_out_runs(frame: Frame) -> Table:
         our_field("wall_seconds", "wall seconds", _seconds_cell),
     ]
     runs = (*frame.runs, *frame.later_runs)
-    if any(run.status.run for run in runs):  # before the first training has begun none has a name
+    # Before the first training begins, no run has a name.
+    if any(run.status.run for run in runs):
         fields += [
             label_field("hardware", "hardware", lambda run: run.hardware),
             label_field("commit", "commit", lambda run: run.commit),

@@ -88,7 +88,8 @@ VERDICT_COLUMNS = [
 # Columns of whole numbers with empty cells.
 COUNTS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
 
-MEANINGS = (  # what the two answers in a row mean
+# A row has two answers: the verdict, and the prediction interval.
+MEANINGS = (
     (
         f"Verdict: is the mean of our runs the printed number, to within {MARGIN_BLEU} BLEU? That"
         " number is taken as a constant."
@@ -340,7 +341,7 @@ def _rule_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
     changed, limits = [], []
     for cell in judged_cells:
         verdict, judging = cell.verdict, cell.verdict.judging
-        # Cells that the rule was not applied to, or whose sd is not known.
+        # The rule was not applied to this cell, or its sd is not known.
         if verdict.outcome_by_pooled_sd is None or judging is None or verdict.pooled is None:
             continue
         limits.append((verdict.num_seeds, judging.degrees_of_freedom))

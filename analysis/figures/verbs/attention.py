@@ -73,7 +73,8 @@ def run(args: Flags) -> None:
         translator = Translator(args.checkpoint, args.data, decoding, device=device)
         run_name = args.checkpoint.stem
         output_folder = args.output or Path("results/attention")
-        split: Callable[[str], str] = str  # pieces stay as they are
+        # Without codes the user gives the sentence in pieces, which stay as they are.
+        split: Callable[[str], str] = str
         if args.bpe_codes is not None:
             task = translator.task
             symbols = task.source_dictionary.symbols
@@ -89,6 +90,7 @@ def run(args: Flags) -> None:
         split = text_splitter(finished, data.source_language)
         output_folder = args.output or args.results / finished.scale / "attention" / run_name
     sentences = list(PAPER_SENTENCES) if args.sentence is None else [args.sentence]
+    # The weights are written in any case. Only the drawings need the extra.
     for number, sentence in enumerate(sentences, start=1):
         weights = attention_weights(translator, split(sentence), kind=args.kind, layer=args.layer)
         name = f"{weights.kind}_layer{weights.layer}"

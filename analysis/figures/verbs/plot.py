@@ -46,6 +46,7 @@ def run(args: Flags) -> None:
             )
         named.append((folder.name, log_path))
     frame = curve_frame(curves_of_files(named))
+    # The name of the folder comes from the first run, because several runs are one figure.
     output_folder = args.output or Path("results") / "plots" / Path(named[0][0]).name
     for path in write_figure(CURVES_BY_UPDATE, frame, output_folder):
         print(path)

@@ -116,7 +116,7 @@ def run(args: Flags) -> None:
         )
     has_references = args.references is not None or args.testset is not None
     references, place = read_references(args, None) if has_references else ([], "")
-    # The references were read before: an unknown test set must not cost a translation.
+    # The references are read first: an unknown test set must not cost a translation.
     translator = Translator(args.checkpoint, folder, decoding, device=device)
     task = translator.task
     symbols = task.target_dictionary.symbols
@@ -127,7 +127,8 @@ def run(args: Flags) -> None:
     if args.source is None:
         sources, targets = load_split(task, args.split)
         if targets is not None and not has_references:
-            # As in fairseq-generate: the tokens of the data-bin, without marks.
+            # As in fairseq-generate, the references are the tokens of the data-bin without subword
+            # marks. The last id is </s>.
             references = [
                 join(" ".join(symbols[number] for number in numbers[:-1])).strip()
                 for numbers in targets
@@ -142,10 +143,13 @@ def run(args: Flags) -> None:
         say(check_by_loss(translator, sources, targets, str(folder)))
     hypotheses = translator.translate(sources)
     lines = [join(" ".join(hypothesis.pieces)).strip() for hypothesis in hypotheses]
-    if has_moses:  # plain text came in
+    # Plain text was tokenised for the model, so the translation is detokenised.
+    if has_moses:
         lines = [detokenize_line(line, task.cfg.target_lang) for line in lines]
     path = args.output
-    if path is None and references:  # a refused score would lose hours of work
+    # The translations are written before they are scored. If the score is refused, hours of work
+    # are not lost.
+    if path is None and references:
         name = f"{args.checkpoint.absolute().parent.name}-{args.checkpoint.stem}"
         text = args.split if args.source is None else args.source.stem
         path = args.results / f"evaluate/{name}-{text}.{task.cfg.target_lang}"

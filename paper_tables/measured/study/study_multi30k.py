@@ -68,7 +68,8 @@ CsvRow = dict[str, str]  # a line of a file, by the name of the column
 Quantities = dict[str, float]
 RunsOfSystems = dict[str, dict[int, Quantities]]  # by system, then by seed
 NAME_BY_METRIC = {BITS_METRIC: "bits", BLEU_METRIC: "bleu"}
-TRAINING_SHARE = 0.8  # bits on training batches are the mean over the last fifth of a run
+# Bits on training batches are the mean over the last fifth of a run.
+TRAINING_SHARE = 0.8
 
 
 def collect(frame: Frame, numbers: Numbers) -> RunsOfSystems:
@@ -125,7 +126,8 @@ def dev_and_further(frame: Frame) -> list[str]:
 # of the analysis.
 
 ValuesBySystem = Mapping[str, Mapping[int, float]]  # by system, then by seed
-STAR = "*"  # marks a reading that says something else about a row than the answer does
+# Marks a reading in which a row has a different sign than in the answer.
+STAR = "*"
 
 
 class Reading(NamedTuple):
@@ -252,7 +254,7 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
         *leave_seeds_out(bits, rows),
     ]
 
-    # The later seeds of decision 0012 join those of the tables.
+    # The later seeds of decision 0012 are added to the seeds of the tables.
     all_bits = {system: dict(by_seed) for system, by_seed in bits.items()}
     later_bits = values_of_runs(_started(frame, frame.later_numbers), f"bits_{dev}")
     for system, by_seed in all_bits.items():
@@ -282,7 +284,8 @@ def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
     """
     estimates: dict[str, Estimate] = {}
     dev_bits = f"bits_{dev_and_further(frame)[0]}"
-    for contrast in compare_at_horizon(long_runs(frame)):  # confirmatory seeds come first
+    # Confirmatory seeds come first, and `setdefault` keeps them.
+    for contrast in compare_at_horizon(long_runs(frame)):
         estimate = contrast.estimate(dev_bits)
         if contrast.system in rows and estimate is not None:
             estimates.setdefault(contrast.system, estimate)
@@ -377,10 +380,13 @@ def _with_reach(estimate: Estimate | None, decimals: int) -> str:
 # update. Big has 16,000 updates in its own file.
 
 HORIZON_UPDATES = 16_000
-SHOWN_UPDATES = (8_000, 10_400, 12_800, 15_200, 16_000)  # at which both base and big are validated
+# Both base and big were validated after these updates.
+SHOWN_UPDATES = (8_000, 10_400, 12_800, 15_200, 16_000)
 CONFIRMATORY_SEEDS = {"base": (11, 12, 13), "table3_c_dmodel1024": (7, 8), "big": (6,)}
-SEEN_SEEDS = {"big": (5,)}  # before decision 0012 was written
-PREDICTED_BITS = {"table3_c_dmodel1024": -0.11, "big": -0.12}  # row minus base at 16,000 updates
+# The results of these seeds had been seen before decision 0012 was written.
+SEEN_SEEDS = {"big": (5,)}
+# The predictions of decision 0012: a row minus base after 16,000 updates.
+PREDICTED_BITS = {"table3_c_dmodel1024": -0.11, "big": -0.12}
 CONFIRMATORY = "confirmatory"
 SEEN_BEFORE = "reading: seen before"
 
