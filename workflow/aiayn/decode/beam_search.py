@@ -9,12 +9,12 @@ Both length penalties and both stopping rules are implemented, fairseq's and ten
 | empty translation | not allowed: end of sentence cannot come first | allowed |
 
 Both rules stop at the sentence's own maximal length, so a translation does not depend on its batch.
-With beam 1 both are greedy. The host asks the device which sentences are done: at each step on a
-CPU, and every few steps on a GPU, because the question makes the host wait. A done sentence that is
-still in the batch keeps its best hypothesis.
+With beam 1 both are greedy. The host reads from the device which sentences are done: after each
+step on a CPU, and after every few steps on a GPU, because reading makes the host wait. A done
+sentence that is still in the batch keeps its best hypothesis.
 
 Shapes are in the names: B sentences, K beams, N = B * K rows, C = 2 K candidates, V symbols, T
-tokens; J blocks of the vocabulary, I symbols in each. Log-probabilities are in nats.
+tokens, J blocks of the vocabulary, I symbols in each block. Log-probabilities are in nats.
 """
 
 from typing import NamedTuple
@@ -26,20 +26,22 @@ from torch.nn import functional
 from aiayn.decode.decoder_steps import COLUMN_MULTIPLE, DecoderSteps
 from aiayn.spec.training import DecodingSpec, require_decoding
 
-BLOCK_SIZE = 16  # with larger blocks the maxima take longer than they save
-# The number of steps after which the host asks which sentences are done.
+BLOCK_SIZE = 16  # larger blocks take more time for their maxima than they save
+# After this number of steps the host reads which sentences are done.
 STEPS_BETWEEN_LOOKS = {"cpu": 1}
 STEPS_BETWEEN_LOOKS_ELSEWHERE = 8
-# Done sentences leave when they are this share of the batch. Removing fewer costs more time.
+# Done sentences are removed when they are at least this share of the batch. To remove fewer takes
+# more time than it saves.
 LEAVING_FRACTION = 1 / 16
+# Rows of logits from `TransformerSteps` then consist of whole blocks and need no filling.
 assert COLUMN_MULTIPLE % BLOCK_SIZE == 0
 
 
 class BestHypothesis(NamedTuple):
     """The best hypothesis of a sentence.
 
-    `symbols` lack the end of sentence. `score` is the summed log-probability over the length
-    penalty.
+    `symbols` does not include the end of sentence. `score` is the summed log-probability divided by
+    the length penalty.
     """
 
     symbols: list[int]
@@ -58,9 +60,10 @@ class _Candidates(NamedTuple):
 class _Finished(NamedTuple):
     """The best ended hypothesis of each sentence."""
 
-    score_B: Tensor  # minus infinity before any has ended
+    score_B: Tensor  # minus infinity before a hypothesis has ended
     log_probability_B: Tensor
-    token_BT: Tensor  # without the end; the first `num_tokens_B` tokens count
+    # Without the end of sentence. Only the first `num_tokens_B` tokens of a row are valid.
+    token_BT: Tensor
     num_tokens_B: Tensor
 
 
@@ -82,11 +85,11 @@ def max_length(decoding: DecodingSpec, num_source_tokens: int) -> int:
 
 
 class BatchSearch:
-    """The search of a batch's best hypotheses.
+    """The search for the best hypothesis of each sentence of a batch.
 
     It holds the remaining sentences, their unfinished hypotheses and their best ended hypotheses.
-    Sources are padded on the left. `lengths` include the end. The symbol `padding` is never chosen.
-    The symbol `end` begins and ends a target.
+    Sources are padded on the left. `lengths` include the end of sentence. The symbol `padding` is
+    never chosen. The symbol `end` begins and ends a target.
     """
 
     @torch.inference_mode()
@@ -107,7 +110,7 @@ class BatchSearch:
         # With a beam of 1 both rules are greedy.
         self.is_by_fairseq = decoding.stop == "fairseq" or self.beam_size == 1
         self.may_be_empty = decoding.stop == "tensor2tensor"
-        # One position of the model's is for the end of sentence.
+        # One of the model's positions is needed for the end of sentence.
         self.max_lengths = [
             min(max_length(decoding, length), steps.max_tokens - 1) for length in lengths
         ]
@@ -119,8 +122,9 @@ class BatchSearch:
             "1 token or more with stop fairseq",
         )
         self.max_length_B = torch.tensor(self.max_lengths, device=device)
-        # The best score that an unfinished hypothesis can still reach divides by the penalty of the
-        # longest translation, end of sentence included.
+        # An unfinished hypothesis has its best possible score if it ends at the maximal length
+        # without losing log-probability. This is the penalty for that length, end of sentence
+        # included.
         bound_penalties = [length_penalty(decoding, length + 1) for length in self.max_lengths]
         self.bound_penalty_B = torch.tensor(bound_penalties, device=device)
         # The remaining sentences, by their index in the whole batch.
@@ -135,7 +139,7 @@ class BatchSearch:
             token_BT=torch.empty(num_sentences, 0, dtype=torch.long, device=device),
             num_tokens_B=torch.zeros(num_sentences, dtype=torch.long, device=device),
         )
-        # Used by fairseq's rule only.
+        # Only fairseq's rule counts ended hypotheses.
         self.num_ended_B = torch.zeros(num_sentences, dtype=torch.long, device=device)
         self.is_done_B = torch.zeros(num_sentences, dtype=torch.bool, device=device)
         self.steps_between_looks = STEPS_BETWEEN_LOOKS.get(
@@ -147,13 +151,13 @@ class BatchSearch:
 
     @torch.inference_mode()
     def run(self) -> list[BestHypothesis | None]:
-        """Return the best hypothesis of each sentence, or None where the model's outputs are not
-        numbers.
+        """Return the best hypothesis of each sentence, or None for a sentence for which the model's
+        outputs are not numbers.
         """
         step = 0
         while True:
-            # One step: extend all hypotheses, let some end, drop done sentences, go on with the
-            # rest.
+            # One step: find the best continuations, end some of them, remove the sentences that are
+            # done, and extend the others.
             candidates = self._candidates(step)
             is_ending_BC = candidates.symbol_BC.eq(self.end) & candidates.log_probability_BC.ne(
                 -torch.inf
@@ -161,8 +165,8 @@ class BatchSearch:
             finish = (
                 self._finish_as_fairseq if self.is_by_fairseq else self._finish_as_tensor2tensor
             )
-            # Either rule also ends a sentence at its maximal length, where all candidates but the
-            # end were excluded.
+            # With both rules a sentence is done at its maximal length, where the end of sentence
+            # was the only allowed symbol.
             self.is_done_B |= finish(candidates, is_ending_BC, step) | self.max_length_B.le(step)
             sentence_B = self._remove_done(step)
             if not self.sentence_indices:
@@ -173,8 +177,9 @@ class BatchSearch:
     def _candidates(self, step: int) -> _Candidates:
         """Return the 2 `beam_size` best continuations of each sentence, over all its beams.
 
-        They are found in the 2 `beam_size` blocks of symbols with the highest maxima, and only
-        these blocks are sorted.
+        The symbols are in blocks. The best continuations are in the 2 `beam_size` blocks with the
+        highest maxima, so only these blocks are sorted. Sorting all symbols of all beams would take
+        much longer.
         """
         nats_NV = self._log_probabilities(step)
         num_sentences, num_beams = self.log_probability_BK.shape
@@ -182,7 +187,7 @@ class BatchSearch:
         nats_NIJ = nats_NV.view(len(nats_NV), BLOCK_SIZE, -1)
         num_blocks = nats_NIJ.shape[2]
         highest_BKJ = nats_NIJ.amax(dim=1).view(num_sentences, num_beams, -1)
-        # Adding the hypothesis' own sum makes the maxima of all beams of a sentence comparable.
+        # With the log-probability of its hypothesis, a maximum can be compared across beams.
         highest_BQ = (highest_BKJ + self.log_probability_BK[..., None]).flatten(1)  # Q = K * J
         num_candidates = 2 * self.beam_size
         flat_index_BC = highest_BQ.topk(
@@ -200,7 +205,8 @@ class BatchSearch:
         symbol_BC = in_block_BC * num_blocks + block_BC.gather(1, chosen_BC)
         return _Candidates(
             log_probability_BC=best_BC,
-            # For a done sentence or a diverged model, only filling may be left to choose.
+            # If a sentence is done or a model has diverged, the filling symbols may be among the
+            # best. Such a candidate is never used, but its number must be a valid symbol.
             symbol_BC=symbol_BC.clamp(max=self.steps.num_symbols - 1),
             beam_BC=beam_BC.gather(1, chosen_BC),
         )
@@ -208,7 +214,7 @@ class BatchSearch:
     def _log_probabilities(self, step: int) -> Tensor:
         """Return each row's log-probabilities in whole blocks.
 
-        Symbols that may not be chosen have minus infinity.
+        Symbols that must not be chosen have minus infinity.
         """
         logits_NV = self.steps.logits(self.token_BKT[:, :, -1].flatten())
         num_filling = -logits_NV.shape[1] % BLOCK_SIZE
@@ -224,9 +230,10 @@ class BatchSearch:
         # fairseq never ends a translation before its first word. tensor2tensor may.
         if step == 0 and not self.may_be_empty:
             nats_NV[:, self.end] = -torch.inf
+        # The host knows the maximal lengths, so most steps skip this without asking the device.
         if step >= min(self.max_lengths):
             num_beams = self.log_probability_BK.shape[1]
-            # A sentence at its maximal length can only end. Others in the batch may go on.
+            # A sentence at its maximal length can only end. Other sentences of the batch go on.
             is_longest_N1 = self.max_length_B.le(step).repeat_interleave(num_beams)[:, None]
             is_word_V = torch.arange(nats_NV.shape[1], device=nats_NV.device).ne(self.end)
             nats_NV.masked_fill_(is_longest_N1 & is_word_V, -torch.inf)
@@ -261,16 +268,18 @@ class BatchSearch:
         cannot be beaten either. This can change the other hypotheses, but not the best.
         """
         self._keep_best(candidates, is_ending_BC, step)
+        # The best candidate that does not end here. Divided by the largest penalty, it is a bound.
         best_unfinished_B = candidates.log_probability_BC.masked_fill(
             is_ending_BC, -torch.inf
         ).amax(dim=1)
         return self.finished.score_B.gt(best_unfinished_B / self.bound_penalty_B)
 
     def _keep_best(self, candidates: _Candidates, is_ending_BC: Tensor, step: int) -> None:
-        """Replace a sentence's best ended hypothesis if a hypothesis that ends now is better.
+        """Replace a sentence's best ended hypothesis if a hypothesis that ends in this step is
+        better.
 
-        A done sentence does not change: later hypotheses exceed its maximal length or stay below
-        its best score.
+        The best hypothesis of a done sentence does not change. Later hypotheses are longer than its
+        maximal length or have a lower score.
         """
         finished = self.finished
         ended_B, candidate_B = candidates.log_probability_BC.masked_fill(
@@ -280,9 +289,9 @@ class BatchSearch:
         score_B = ended_B / length_penalty(self.decoding, step + 1)
         is_better_B = score_B.gt(finished.score_B)
         beam_B = candidates.beam_BC.gather(1, candidate_B[:, None])[:, 0]
-        # Without the first symbol, which begins every target.
+        # The first symbol, which begins every target, is left out.
         token_BT = self.token_BKT[torch.arange(len(beam_B), device=beam_B.device), beam_B, 1:]
-        # Earlier endings are shorter than those of this step.
+        # Hypotheses that ended earlier are shorter, so they are filled up to the same width.
         best_BT = functional.pad(
             finished.token_BT, (0, token_BT.shape[1] - finished.token_BT.shape[1])
         )
@@ -301,6 +310,7 @@ class BatchSearch:
         is_last = step >= max(self.max_lengths)  # known without asking the device
         if not is_last and (step + 1) % self.steps_between_looks:
             return None
+        # Reading the device, which makes the host wait until the step has been computed.
         is_done = self.is_done_B.tolist()
         num_done = sum(is_done)
         is_worthwhile = num_done == len(is_done) or num_done >= LEAVING_FRACTION * len(is_done)
@@ -316,7 +326,8 @@ class BatchSearch:
         for sentence_index, is_sentence_done, (score, log_probability, num_tokens, tokens) in zip(
             self.sentence_indices, is_done, rows, strict=True
         ):
-            # A sentence whose model gives no numbers is done without a hypothesis, and stays None.
+            # If the model's outputs are not numbers, a sentence is done without a hypothesis, and
+            # its entry stays None.
             if is_sentence_done and score > -torch.inf:
                 self.best[sentence_index] = BestHypothesis(
                     tokens[:num_tokens], log_probability, score
@@ -337,16 +348,17 @@ class BatchSearch:
     def _extend(
         self, candidates: _Candidates, is_ending_BC: Tensor, sentence_B: Tensor | None
     ) -> None:
-        """Extend the `beam_size` best candidates that have not ended by their symbols."""
+        """Append its symbol to each of the `beam_size` best candidates that have not ended."""
         num_beams = self.log_probability_BK.shape[1]
-        # Numbers of rows before the done sentences leave: `steps.keep` selects from the old rows.
+        # The rows as they were before done sentences were removed, because `steps` still has them.
         first_row_B = torch.arange(len(is_ending_BC), device=is_ending_BC.device) * num_beams
         if sentence_B is not None:
             candidates = _Candidates(*(tensor[sentence_B] for tensor in candidates))
             is_ending_BC = is_ending_BC[sentence_B]
             first_row_B = first_row_B[sentence_B]
         # A stable sort puts the ended candidates last and keeps the order of the others. At most K
-        # of the 2 K can end, since a beam has one end of sentence, so K are left to extend.
+        # of the 2 K candidates can end, because each beam has the end of sentence once. So at least
+        # K candidates are left to extend.
         candidate_BK = is_ending_BC.byte().sort(dim=1, stable=True).indices[:, : self.beam_size]
         self.log_probability_BK = candidates.log_probability_BC.gather(1, candidate_BK)
         row_N = (candidates.beam_BC.gather(1, candidate_BK) + first_row_B[:, None]).flatten()

@@ -17,7 +17,8 @@ from aiayn.records import CheckpointRecord
 from aiayn.spec.system import DecodingSpec
 from aiayn.spec.training import check_search
 
-# Source and longest target together. Times the beam size, they bound the memory of a batch.
+# Tokens of the source plus tokens of the longest possible target. Together with the beam size, this
+# limits the memory of a batch.
 TOKENS_PER_BATCH = 12_288  # on a CPU: 150 sentences of 15 tokens
 TOKENS_PER_BATCH_ELSEWHERE = 32_768
 
@@ -84,7 +85,7 @@ class Translator:
         tokens_per_batch = TOKENS_PER_BATCH if self.device == "cpu" else TOKENS_PER_BATCH_ELSEWHERE
         for line_indices in _batches(list(map(len, sources)), self.decoding, tokens_per_batch):
             batch = [sources[index] for index in line_indices]
-            # On the left, as fairseq pads sources in training.
+            # On the left, as in training, where fairseq pads sources on the left.
             source_BS = torch.nn.utils.rnn.pad_sequence(
                 batch, batch_first=True, padding_value=padding, padding_side="left"
             ).to(self.device)
@@ -96,6 +97,7 @@ class Translator:
             for line_index, hypothesis in zip(line_indices, search.run(), strict=True):
                 hypothesis_by_line[line_index] = self._hypothesis(hypothesis, line_index)
             bar.update(len(line_indices))
+        # Batches are in order of length, the result is in the order of the lines.
         return [hypothesis_by_line[index] for index in range(len(sources))]
 
     def _hypothesis(self, best: BestHypothesis | None, line_index: int) -> Hypothesis:
@@ -118,8 +120,8 @@ def _batches(
 
     A batch has at most `tokens_per_batch` tokens, counting padding and longest possible targets.
     """
-    # Neighbours have similar lengths, so little is padded. And if memory is short, the first batch
-    # shows it.
+    # Neighbours have similar lengths, so there is little padding. If memory is short, the first
+    # batch already shows it.
     longest_first = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     begin = 0
     while begin < len(longest_first):
@@ -145,6 +147,7 @@ def load_split(task: Any, split: str) -> tuple[list[torch.Tensor], list[torch.Te
         CorpusError: if the split does not exist.
     """
     folder = Path(task.cfg.data)
+    # A raw data-bin has text files such as `test.en-de.en`, the others `test.en-de.en.idx`.
     is_raw = any(folder.glob(f"{split}.*-*.{task.cfg.source_lang}"))
     task.cfg.dataset_impl = "raw" if is_raw else None  # None: by the first bytes of the index
     try:
@@ -155,7 +158,8 @@ def load_split(task: Any, split: str) -> tuple[list[torch.Tensor], list[torch.Te
         ) from error
     sides = []
     for side in filter(None, (task.dataset(split).src, task.dataset(split).tgt)):
-        if side.supports_prefetch:  # a cached data-bin has only the lines that it has prefetched
+        # fairseq's `cached` format has only the lines that were prefetched.
+        if side.supports_prefetch:
             side.prefetch(range(len(side)))
         sides.append([side[index].long() for index in range(len(side))])
     return sides[0], sides[1] if len(sides) == 2 else None
@@ -169,4 +173,5 @@ def decode_split(translator: Translator, split: str) -> tuple[list[Hypothesis], 
     sources = load_source_lines(translator.task, split)
     begin = time.perf_counter()
     hypotheses = translator.translate(sources)
+    # An empty split takes no time.
     return hypotheses, len(sources) / max(time.perf_counter() - begin, 1e-9)

@@ -1,10 +1,12 @@
 """Computes the logits of the next symbol for all unfinished hypotheses of a batch, step by step.
 
-`steps_of` returns the steps of a model: our transformer's decoder over plain tensors (section 3),
-also for fairseq's own transformer, or fairseq's incremental decoding for every other architecture.
-An object serves batch after batch: `start` reads a batch of sentences, padded on the left; `logits`
-takes each row's newest token; `keep` selects the rows that continue. The earlier steps are cached,
-a row for each hypothesis.
+`steps_of` returns an object that computes the steps of a model. For our transformer (section 3) and
+for fairseq's own transformer, this is a decoder over plain tensors. For every other architecture,
+it is fairseq's incremental decoding.
+
+The object is used for one batch after the other. `start` encodes a batch of sentences, padded on
+the left. `logits` takes the newest token of each row. `keep` selects the rows that continue. A row
+is a hypothesis. The results of earlier steps are cached for each row.
 
 Shapes are in the names: B sentences, K beams, N = B * K rows, S source tokens, T steps so far, M =
 d_model, F = d_ff, H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.
@@ -22,18 +24,21 @@ from aiayn.model.layers import DecoderLayer, join_sublayer
 from aiayn.model.positions import Positions
 from aiayn.model.transformer import Transformer, TransformerConfig
 
-# The caches' first number of steps. It doubles when a sentence needs more.
+# The number of steps for which a cache has room at first. It is doubled when more are needed.
 FIRST_CAPACITY = 32
-# The floats in a row of logits. A matrix product into rows of odd lengths is half as fast.
+# The length of a row of logits is a multiple of this. A matrix product into rows of odd lengths is
+# half as fast.
 COLUMN_MULTIPLE = 64
-LEAST_PACKED = 1 << 20  # elements of a matrix. Smaller products gain little
+# Elements of a matrix. Smaller matrices gain little from packing.
+LEAST_PACKED = 1 << 20
 # A fairseq transformer counts as equal to ours if its logits for so many tokens are equal.
 NUM_PROBE_TOKENS = 8
 PROBE_TOLERANCE = 1e-3
 
 
 class FairseqSteps:
-    """The steps of a fairseq architecture, with an incremental state and an encoder output a row.
+    """The steps of a fairseq architecture, with fairseq's incremental state and one copy of the
+    encoder's output for each row.
 
     `max_tokens` is the maximal length of a target with its end of sentence.
     """
@@ -72,9 +77,10 @@ class FairseqSteps:
 class _Linear:
     """A product with a weight matrix, plus a bias.
 
-    On a CPU large matrices are laid out for oneDNN once. Its products take half the time of MKL's,
-    which torch uses otherwise, on AMD's processors (tests/benchmarks/RESULTS.md). The operators are
-    not public: where torch lacks them, or their product differs, torch's own product is used.
+    On a CPU, large matrices are packed into oneDNN's layout once. On AMD's processors its products
+    take half the time of MKL's, which torch uses otherwise (tests/benchmarks/RESULTS.md). The
+    operators are not public. If torch lacks them, or if their product differs, torch's own product
+    is used.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -110,7 +116,8 @@ class _Attention(NamedTuple):
     The query weights already contain the scale of the scores.
     """
 
-    query: _Linear  # to (P,); in self-attention to (P + P + R,), with keys and values
+    # To (P,). In self-attention to (P + P + R,), together with keys and values.
+    query: _Linear
     memory: _Linear  # to (P + R,)
     out: _Linear  # (R,) to (M,)
     additive_HD: Tensor | None  # the vector v of v.tanh(q + k), if the score is additive
@@ -154,10 +161,10 @@ class _Layer(NamedTuple):
 class TransformerSteps:
     """The decoder of section 3.1 for a new token in each row, without dropout.
 
-    It uses the model's weights at the time of its creation. Keys and values of earlier steps are in
-    two buffers, (L, T, N, P) and (L, T, N, R). Each buffer exists twice, and `keep` copies between
-    the two. Keys and values of the encoder's output are computed once for each sentence and shared
-    by its beams.
+    It uses the weights that the model has when this object is made. Keys and values of earlier
+    steps are in two buffers, (L, T, N, P) and (L, T, N, R). Each buffer exists twice, and `keep`
+    copies from one to the other. Keys and values of the encoder's output are computed once for each
+    sentence and shared by its beams.
     """
 
     @torch.inference_mode()
@@ -168,7 +175,8 @@ class TransformerSteps:
         self.max_tokens = decoder.max_positions()
         self.embedding_VM = decoder.embed_tokens.weight
         self.embed_scale = decoder.embed_scale
-        # fairseq counts positions from the number of padding. Row 0 here is the first target token.
+        # fairseq's tables have extra rows at the beginning. Here row 0 is the position of the first
+        # target token.
         self.position_TM = decoder.embed_positions.weight[decoder.embed_positions.offset :]
         self.layers = [
             _Layer(
@@ -184,7 +192,7 @@ class TransformerSteps:
         self.last_norm = decoder.layer_norm
         attention = layers[0].self_attn
         self.num_heads, self.d_k, self.d_v = attention.num_heads, attention.d_k, attention.d_v
-        # The search gives the filling minus infinity, so it is never chosen.
+        # The matrix is filled up with zeros. The search never chooses a symbol from the filling.
         num_filling = -self.num_symbols % COLUMN_MULTIPLE
         self.output_VM = functional.pad(decoder.output_projection.weight, (0, 0, 0, num_filling))
         self.output = _Linear(self.output_VM, None)
@@ -196,7 +204,8 @@ class TransformerSteps:
         memory_BSM, padding_mask_BS = memory["memory_BSM"], memory["padding_mask_BS"]
         self.num_sentences = len(source_BS)
         self.padding_mask_B11S = (
-            # Batches of one length need no mask. This asks the device once for each batch.
+            # A batch without padding does not need a mask at any step. The host waits for the
+            # device once to know this.
             padding_mask_BS[:, None, None] if bool(padding_mask_BS.any()) else None
         )
         self.source_keys, self.source_values = [], []
@@ -206,7 +215,7 @@ class TransformerSteps:
             k_BSP, v_BSR = torch.split(
                 packed_BSP, [self.num_heads * self.d_k, self.num_heads * self.d_v], dim=-1
             )
-            # Laid out for the product of each step: one transposition here saves one at every step.
+            # In the layout that the product of each step needs, so that no step transposes them.
             k_BHDS = self._heads(k_BSP).permute(0, 2, 3, 1).contiguous()
             v_BHSE = self._heads(v_BSR).transpose(1, 2).contiguous()
             self.source_keys.append(k_BHDS)
@@ -232,6 +241,7 @@ class TransformerSteps:
 
         Columns from `num_symbols` on are filling. The caller may overwrite the tensor.
         """
+        # All rows are at the same step, so they have the same position.
         x_NM = torch.add(
             self.position_TM[self.num_steps],
             functional.embedding(token_N, self.embedding_VM),
@@ -249,6 +259,8 @@ class TransformerSteps:
                 )
         if self.last_norm is not None:
             x_NM = self.last_norm(x_NM)
+        # Only torch's own product can write into a tensor that exists, which saves the allocation
+        # of a large tensor at each step.
         if self.output.packed_weight is not None:
             return self.output(x_NM)
         if len(self.logits_NV) < self.num_rows:
@@ -269,8 +281,8 @@ class TransformerSteps:
         value_LTNR[index, self.num_steps - 1] = v_NR
         k_TNHD = self._heads(key_LTNP[index, : self.num_steps])
         v_TNHE = self._heads(value_LTNR[index, : self.num_steps])
-        # Each row has a single query: sums of products are faster than a matrix product for each
-        # row and head.
+        # A row has only one query, so a matrix product for each row and head would be tiny. Sums of
+        # products over all rows are faster.
         score_TNH = _scores(self._heads(q_NP), k_TNHD, weights.additive_HD)
         read_NHE = (score_TNH.softmax(dim=0)[..., None] * v_TNHE).sum(dim=0)
         return weights.out(read_NHE.flatten(1))
@@ -302,16 +314,16 @@ class TransformerSteps:
             ]
             if self.padding_mask_B11S is not None:
                 self.padding_mask_B11S = self.padding_mask_B11S.index_select(0, sentence_B)
-        # The encoder's output has a row a sentence, the caches a row a hypothesis. Both shrink.
+        # The encoder's output has a row for each sentence, the caches for each hypothesis.
         self.num_rows = len(row_N)
-        # The next step needs room for another token. Only the first step's buffers have fewer rows
-        # than `row_N`.
+        # The next step needs room for one more token. After the first step, `row_N` has more rows
+        # than the buffers, because each sentence grows to `beam_size` rows.
         capacity = self.caches[0].shape[1] * (2 if self.num_steps == self.caches[0].shape[1] else 1)
         spare = self.spare_caches
         if spare is None or spare[0].shape[1] < capacity or spare[0].shape[2] < self.num_rows:
             spare = self._make_caches(capacity, self.num_rows)
-        # Into the second buffer, because a row may be kept several times and cannot be reordered in
-        # place.
+        # The rows are copied into the second buffer. In place, a row that is kept several times
+        # could overwrite a row that is still needed.
         kept_caches = (spare[0][:, :, : self.num_rows], spare[1][:, :, : self.num_rows])
         for from_LTNX, into_LTNX in zip(self.caches, kept_caches, strict=True):
             torch.index_select(
@@ -344,11 +356,11 @@ def steps_of(model: Any) -> DecoderSteps:
 
 @torch.inference_mode()
 def as_plain_transformer(model: Any) -> Transformer | None:
-    """Return a transformer of fairseq as this project's, with the same tensors, or None if it is
-    not expressible here.
+    """Return fairseq's transformer as a model of this project with the same tensors, or None if
+    that is not possible.
 
-    Its sizes are read from the tensors. No option of fairseq is interpreted: the two models have to
-    have the same parameters, and the same output for a sentence.
+    The sizes are read from the tensors, and fairseq's options are not interpreted. Instead, the two
+    models must have the same parameters and the same output for a sentence.
     """
     tensors = {
         name: tensor
@@ -356,6 +368,7 @@ def as_plain_transformer(model: Any) -> Transformer | None:
         if name.rpartition(".")[2] not in ("version", "_float_tensor")
     }
     first, last = "encoder.layers.0", "decoder.output_projection.weight"
+    # A different architecture, such as fairseq's LSTM, or a transformer with adaptive softmax.
     if f"{first}.self_attn.q_proj.weight" not in tensors or last not in tensors:
         return None
     d_ff, d_model = tensors[f"{first}.fc1.weight"].shape
@@ -378,13 +391,15 @@ def as_plain_transformer(model: Any) -> Transformer | None:
         max_positions=int(model.max_decoder_positions()),
         share_embeddings="none",  # tied matrices are the same tensor in `tensors`
     )
-    with torch.device("meta"):  # no memory for parameters that are replaced
+    # On the device `meta`, parameters do not take memory. They are replaced below.
+    with torch.device("meta"):
         plain_model = Transformer.build(
             config,
             num_source_symbols=len(model.encoder.dictionary),
             num_target_symbols=len(model.decoder.dictionary),
             padding_index=padding,
         )
+    # Sinusoids are not in `tensors`, so their table has to be computed on the real device.
     device = tensors[last].device
     for stack in (plain_model.encoder, plain_model.decoder):
         stack.embed_positions = Positions(
@@ -395,11 +410,11 @@ def as_plain_transformer(model: Any) -> Transformer | None:
         ).to(device)
     try:
         plain_model.load_state_dict(tensors, strict=True, assign=True)
-    except RuntimeError:  # other parameters, such as more layers or a further norm
+    except RuntimeError:
+        # The model has other parameters, for example a norm of the embeddings.
         return None
     plain_model.eval()
-    # Any sentence will do for the comparison. These are the first symbols without a special
-    # meaning.
+    # Any sentence without padding will do for the comparison.
     source_BS = torch.arange(padding + 1, len(model.encoder.dictionary))[None, :NUM_PROBE_TOKENS]
     target_BT = torch.arange(padding + 1, len(model.decoder.dictionary))[None, :NUM_PROBE_TOKENS]
     source_BS = source_BS.to(device)

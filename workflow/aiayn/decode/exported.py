@@ -1,8 +1,8 @@
 """Loads an exported model from the tensors, vocabularies and `config.json` of one folder.
 
-A checkpoint and a data-bin are not needed. The folder contains no code and nothing is unpickled, so
-an export from an unknown source is safe to load. Only our transformer is exported. It needs only
-torch.
+A checkpoint and a data-bin are not needed. The folder does not contain code, and nothing is
+unpickled, so an export from an unknown source is safe to load. Only our transformer can be
+exported. To load it, torch is enough.
 """
 
 import json
@@ -24,6 +24,7 @@ from aiayn.train.device import evaluated_on
 from aiayn.train.fairseq_args import transformer_values
 
 SPECIAL_SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>"]  # of fairseq's dictionaries, in order of id
+# By the names of the types in a safetensors header.
 TORCH_TYPE_BY_NAME = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -33,11 +34,11 @@ TORCH_TYPE_BY_NAME = {
     "I32": torch.int32,
     "U8": torch.uint8,
     "BOOL": torch.bool,
-}  # as safetensors calls them
+}
 
 
 class _Vocabulary:
-    """The symbols of an export, used as fairseq's Dictionary is."""
+    """The symbols of an export, with the interface of fairseq's Dictionary."""
 
     nspecial = len(SPECIAL_SYMBOLS)
 
@@ -65,9 +66,7 @@ class _Vocabulary:
 
 
 class _ExportedTask:
-    """The parts of fairseq's task that a translator uses: dictionaries and languages. It does not
-    have data.
-    """
+    """The parts of fairseq's task that a translator uses: dictionaries and languages, not data."""
 
     def __init__(self, folder: Path, record: ExportRecord, vocabularies: Sequence[Any]) -> None:
         self.source_dictionary, self.target_dictionary = vocabularies
@@ -91,7 +90,7 @@ def load_average(
 ) -> tuple[Any, Any]:
     """Load an averaged checkpoint with its data-bin, or an export. Return the model and its task.
 
-    The tensors of a checkpoint with a record are compared with it.
+    If a record of the checkpoint is given, the tensors must have the digest in the record.
 
     Raises:
         RecordError, CheckpointError: as `load_exported` and `load_model`.
@@ -101,7 +100,8 @@ def load_average(
     path = checkpoint if isinstance(checkpoint, Path) else checkpoint.path
     if path.name == TENSORS_NAME:
         return load_exported(path.parent, device=device)
-    from aiayn.train.model import load_model  # fairseq, which an export of our model does without
+    # Imported here, because the import loads fairseq, which is not needed for an export.
+    from aiayn.train.model import load_model
 
     with one_sentence(path, "a whole checkpoint of fairseq, with its config"):
         return load_model(path, data_folder, device=device, record=record)
@@ -131,6 +131,7 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
             " transformer; translate with the run itself"
         )
     tensors = _read_tensors(folder, record)
+    # With a joint vocabulary, both sides have the same file, and one matrix is shared.
     symbols = [
         _read_symbols(folder / record.vocabulary_file_by_side[side])
         for side in ("source", "target")
@@ -152,6 +153,7 @@ def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]
         tensors = _parse_safetensors(path.read_bytes())
     except (OSError, ValueError, TypeError, AttributeError, *FOREIGN_ERRORS) as error:
         raise CheckpointError(f"{path}: absent or torn ({error}); export the run again") from error
+    # A tied tensor is stored once. The record says under which name.
     missing = sorted(set(record.tied.values()) - set(tensors))
     if missing:
         raise CheckpointError(
@@ -178,17 +180,19 @@ def _parse_safetensors(content: bytes) -> dict[str, torch.Tensor]:
     """
     begin = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:begin])
+    # Free text of the program that wrote the file. It is not a tensor.
     header.pop("__metadata__", None)
     tensors = {}
     for name, entry in header.items():
         first, last = entry["data_offsets"]
         dtype = TORCH_TYPE_BY_NAME[entry["dtype"]]
         shape = [int(size) for size in entry["shape"]]
+        # Slices of bytes never fail, so a truncated file would give short tensors.
         if not 0 <= first <= last <= len(content) - begin:
             raise ValueError(f"the bytes of {name} are missing")
         if last - first != math.prod(shape) * dtype.itemsize:
             raise ValueError(f"{name} has {last - first} bytes, not those of shape {shape}")
-        # A copy, because torch may only view bytes that can be written.
+        # A copy, because torch warns if it views bytes that cannot be written.
         part = bytearray(content[begin + first : begin + last])
         flat = torch.frombuffer(part, dtype=dtype) if part else torch.empty(0, dtype=dtype)
         tensors[name] = flat.reshape(shape)

@@ -1,10 +1,11 @@
 """Measures a model on a test set: perplexity per subword (Table 3) and cross-attention.
 
-The model is teacher-forced. A post-norm model that has not started to learn from its source spreads
-its cross-attention evenly over the source. Two numbers show this: the entropy of each head's
-weights divided by log S, which is 1 for even weights, and the bits per subword that are lost if all
-weights are made even. Shapes: B sentences, S source and T target tokens, H heads, P = H d_v, M =
-d_model, V pieces.
+The model reads the reference translation as its input (teacher forcing). A post-norm model that has
+not started to learn from its source spreads its cross-attention evenly over the source. Two numbers
+show this: the entropy of each head's weights divided by log S, which is 1 for even weights, and the
+bits per subword that are lost if all weights are made even.
+
+Shapes: B sentences, S source and T target tokens, H heads, P = H d_v, M = d_model, V pieces.
 """
 
 import contextlib
@@ -41,13 +42,13 @@ def perplexity(
 ) -> Measured:
     """Measure a checkpoint on a split of a data-bin.
 
-    Lines of more than 1,024 tokens are cut to that length, as in translation: the first 1,023
+    Lines of more than 1,024 tokens are cut to that length, as in translation. Their first 1,023
     tokens and the end of sentence count.
 
     Perplexity is exp of the mean negative log-likelihood per target token in nats, with end of
     sentence. It equals 2^nll_loss of fairseq's validation, which uses logarithms to base 2. The
-    model computes its outputs with the same fused kernels as in translation. Attention weights are
-    computed in addition.
+    outputs of the model come from torch's fused attention kernels, as in training. These kernels do
+    not return weights, so the weights are computed a second time.
     """
     model, task = load_average(checkpoint, data_folder, device=device)
     task.load_dataset(split)
@@ -63,7 +64,7 @@ def perplexity(
     def length(index: int) -> int:
         return max(len(examples[index]["source"]), len(examples[index]["target"]))
 
-    # Sentences of one length share a batch, which keeps padding low. The sums need no order.
+    # Sentences of similar length share a batch, which keeps padding low. Sums have no order.
     order = sorted(range(len(examples)), key=length)
     for batch in batch_by_size(order, length, max_tokens=TOKENS_PER_BATCH):
         sample = dataset.collater([examples[index] for index in batch])
@@ -73,8 +74,8 @@ def perplexity(
             for name in ("src_tokens", "src_lengths", "prev_output_tokens")
         )
         visible_BS = source_BS.ne(task.source_dictionary.pad())
-        # A source of a single token has a single weight, and its entropy would be divided by
-        # log 1 = 0, so it is not counted.
+        # A source with a single token has a single weight, and its entropy would be divided by log
+        # 1 = 0. So its target tokens are not counted.
         counted_BT = target_BT.ne(task.target_dictionary.pad()) & (
             visible_BS.sum(dim=1, keepdim=True) > 1
         )
@@ -87,8 +88,8 @@ def perplexity(
             ):
                 logits_BTV, _ = model.decoder(input_BT, encoder_out=encoder_out)
             nll_nats += _nll_nats(logits_BTV, target_BT, task.target_dictionary.pad())
-            # A second pass with equal weights: what it costs in bits says whether attention is used
-            # at all.
+            # A second pass with even weights. The bits that it loses show whether the model uses
+            # its cross-attention at all.
             if layers:
                 with _hooked(layers, [partial(_read_evenly, visible_BS)] * len(layers)):
                     logits_BTV, _ = model.decoder(input_BT, encoder_out=encoder_out)
@@ -115,7 +116,7 @@ def _cut_example(example: dict[str, Any]) -> dict[str, Any]:
 
 def _nll_nats(logits_BTV: Tensor, target_BT: Tensor, padding_index: int) -> float:
     """Return the sum over target tokens of the negative log-likelihood."""
-    # The sum of a hundred thousand terms in bf16 would lose its digits.
+    # In fp32, because a sum of a hundred thousand terms in bf16 would lose its digits.
     flat_NV = logits_BTV.float().flatten(0, 1)
     flat_N = target_BT.flatten()
     return float(
@@ -128,6 +129,7 @@ def _attending_layers(model: Any) -> list[nn.Module]:
 
     The list is empty for lstm and fconv, whose cross-attention does not have heads.
     """
+    # The layers of fairseq's LSTM are cells without attention.
     layers = list(getattr(model.decoder, "layers", []))
     if not all(hasattr(layer, "encoder_attn") for layer in layers):
         return []
@@ -159,12 +161,15 @@ def _add_entropy(
     output: Any,
 ) -> None:
     """Append each head's entropy over log S, summed over the counted target tokens."""
-    if hasattr(module, "score"):  # ours
-        # `forward`, not a call of the module, which would run this hook again.
+    # `forward` is called, because a call of the module itself would run this hook again. Our own
+    # attention has an attribute `score`.
+    if hasattr(module, "score"):
         weights_BHTS = module.forward(*args, **kwargs | {"needs_weights": True})[1]
-    else:  # fairseq's, where heads come before sentences
+    else:
+        # In fairseq's attention, heads come before sentences.
         flags = {"need_weights": True, "need_head_weights": True}
         weights_BHTS = module.forward(*args, **kwargs | flags)[1].transpose(0, 1)
+    # A weight of 0, as at padding, adds nothing to the entropy. `entr` is 0 there, not NaN.
     log_S_B = visible_BS.sum(dim=1).log()[:, None, None]
     entropy_BHT = torch.special.entr(weights_BHTS.double()).sum(dim=-1) / log_S_B
     sums.append(entropy_BHT.masked_fill(~counted_BT[:, None], 0.0).sum(dim=(0, 2)))
@@ -173,11 +178,13 @@ def _add_entropy(
 def _read_evenly(
     visible_BS: Tensor, module: Any, args: Any, kwargs: Any, output: Any
 ) -> tuple[Tensor, None]:
-    """Return a cross-attention's output with all weights 1 / S: the mean of its values."""
+    """Return the output of a cross-attention with all weights 1 / S: the mean of its values."""
+    # fairseq's attention has its arguments by name, with source tokens before sentences.
     is_ours = hasattr(module, "score")
     memory_BSM = args[1] if is_ours else kwargs["value"].transpose(0, 1)
     values_BSP = module.v_proj(memory_BSM) * visible_BS[:, :, None]
     read_BM = module.out_proj(values_BSP.sum(dim=1) / visible_BS.sum(dim=1, keepdim=True))
+    # Every target token has the same mean. Hooks must return what `forward` does: a pair.
     if is_ours:
         return read_BM[:, None].expand_as(output[0]), None
     return read_BM.expand_as(output[0]), None
