@@ -32,7 +32,8 @@ include: "workflow/rules/evaluate.smk"  # evaluations, baselines
 include: "workflow/rules/tables.smk"  # tables
 
 
-for stage in asked_stages(SCALE):  # the rules of wings
+# The rules of wings, if the scale's config asks for them.
+for stage in asked_stages(SCALE):
 
     include: str(CHECKOUT / stage.rules)
 
@@ -52,10 +53,10 @@ rule data:
 BEGIN_SECONDS = time.monotonic()
 
 
-# On this machine the stages print what they do, this object shows how far they are, and Snakemake's
-# own log of thousands of lines stays in its file. `--verbose` and `--printshellcmds` ask for all of
-# it. With the Slurm profile all of it is shown, too, because only this log names the jobs of the CPU
-# rules. The filter comes first, because it reads what other filters leave out.
+# On this machine the stages print what they do, PROGRESS shows how far they are, and Snakemake's
+# own log of thousands of lines is only in its file. With `--verbose`, with `--printshellcmds` and
+# with the Slurm profile the whole log is shown: only it lists the jobs of the CPU rules on a
+# cluster. The filter comes first, because it also reads the records that other filters leave out.
 PROGRESS = WorkflowProgress(Path(SCALE.runs_folder))
 if workflow.is_main_process and not workflow.dryrun:
     for handler in logger.handlers:
@@ -64,10 +65,11 @@ if workflow.is_main_process and not workflow.dryrun:
 
 
 onstart:
-    EXPERIMENT.write_sheet(RESULTS)  # says later what the trainings were for
+    # A copy of the sheet next to the results shows later why each training was made.
+    EXPERIMENT.write_sheet(RESULTS)
     print(f"Snakemake's log: {', '.join(log)}", flush=True)
     print("`aiayn status`, in another terminal, shows all trainings", flush=True)
-    # Which executor runs the jobs is not known before the start.
+    # Only now it is known which executor runs the jobs.
     PROGRESS.start(
         shows_all=not workflow.local_exec
         or workflow.output_settings.verbose

@@ -1,5 +1,5 @@
-"""Makes the environment `.venv` of this checkout, or adds to it. `make` calls it; Python's own
-library is enough.
+"""Makes the environment `.venv` of this checkout, or adds to it. `make` calls this script, which
+needs only Python's own library.
 
 The hash of each package file is in `requirements/*.txt`. Torch is an exception if an index was
 chosen, because its builds there are different files from the builds of the package index.
@@ -33,22 +33,25 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[1]
 VENV = CHECKOUT / ".venv"
 PYTHON = VENV / "bin" / "python"
-UNFINISHED = (
-    VENV / "unfinished"
-)  # there while pip works: what a kill or a full disk leaves is not to be trusted
+# Exists while a command changes `.venv`. If the command was killed or the disk was full, the file
+# stays, and the next call makes `.venv` again.
+UNFINISHED = VENV / "unfinished"
 LOG = VENV / "install.log"
-TORCH_INDEX = VENV / "torch-index"  # the index that was asked for, read by the Makefile
+# The index that the user chose for torch. The Makefile reads this file, too.
+TORCH_INDEX = VENV / "torch-index"
 
 CPU_INDEX_URL = "https://download.pytorch.org/whl/cpu"
 PROBE_SECONDS = 5
-EXTRAS_BY_PART = {  # each is a file of `requirements`
+# Each extra is a file of `requirements`.
+EXTRAS_BY_PART = {
     "core": ["figures"],
     "demo": ["workflow", "train", "figures"],
     "all": ["workflow", "train", "figures", "dev"],
 }
 NEEDED_GB = "2 GB with torch's CPU build, 8 GB with CUDA's"  # downloads included
 
-SILENT_SECONDS = 30.0  # without a terminal: between two lines on the progress of pip
+# Without a terminal: the time between two lines on the progress of pip.
+SILENT_SECONDS = 30.0
 
 
 class _InstallError(Exception):
@@ -66,12 +69,16 @@ def main() -> int:
     begin = time.monotonic()
     try:
         is_new = make_environment()
+        # First the packages that build other packages. pip would otherwise download them without
+        # hashes.
         pip_hashed(["build"])
         pip_hashed(EXTRAS_BY_PART[arguments.part])
+        # `make install` installs the part demo first, so torch is there unless `.venv` is new.
         if arguments.part == "demo" or (arguments.part == "all" and is_new):
             install_torch(arguments.torch_index_url)
             install_fairseq()
         pip(["--no-build-isolation", "--no-deps", "--editable", "."])
+        # Otherwise Python writes the byte code of a module when the module is first imported.
         if sys.dont_write_bytecode:
             compile_packages()
     except _InstallError as error:
@@ -82,8 +89,8 @@ def main() -> int:
 
 
 def make_environment() -> bool:
-    """Make `.venv` and return True. Return False if this Python is already `.venv`'s and
-    the last installation into `.venv` was completed.
+    """Make `.venv` and return True. Return False if this Python is already the Python of `.venv`,
+    and the last installation into it was completed.
     """
     is_own = Path(sys.executable).absolute() == PYTHON
     is_new = not is_own or UNFINISHED.exists()
@@ -97,6 +104,7 @@ def install_torch(given_url: str) -> None:
     """Install torch from `given_url`, if given; otherwise, on a machine without a GPU, install the
     CPU build if its index can be reached.
     """
+    # Two indexes may have different builds of one version. pip would keep the installed build.
     is_other = given_url != "" and not (
         TORCH_INDEX.exists() and TORCH_INDEX.read_text() == given_url
     )
@@ -111,10 +119,14 @@ def install_torch(given_url: str) -> None:
         f" TORCH_INDEX_URL={other_url}",
         flush=True,
     )
-    if url:  # torch alone: its index need not have what torch requires
+    # torch alone comes from its index, which need not have the packages that torch requires. The
+    # second command installs them.
+    if url:
         again = ["--force-reinstall"] if is_other else []
         pip([*again, "--no-deps", "--index-url", url, "torch"])
         pip(["--extra-index-url", url, "torch"])
+    # An index of the user's own, such as `global.index-url='https://...'`, may have other builds,
+    # so the hashes of `requirements` do not apply.
     elif re.search(r"\.((extra-)?index-url|find-links|no-index)=", settings):
         pip(["torch"])
     else:
@@ -130,6 +142,7 @@ def pip_settings() -> str:
 
 def own_torch_index(settings: str) -> tuple[str, str]:
     """Return where torch is to come from, '' for pip's own index, and why. `settings` are pip's."""
+    # The first condition that holds decides. pip's own index is then right, or the user chose it.
     for holds, reason in (
         (platform.system() != "Linux", f"as this is {platform.system()}"),
         (shutil.which("nvidia-smi") or glob.glob("/dev/nvidia[0-9]*"), "as there is an NVIDIA GPU"),
@@ -143,6 +156,7 @@ def own_torch_index(settings: str) -> tuple[str, str]:
             page = answer.read().decode("utf-8", errors="replace")
     except (OSError, ValueError) as error:
         return "", f"as {CPU_INDEX_URL} cannot be reached ({error})"
+    # A link of the page: `torch-2.11.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64.whl`.
     tag = f"cp3{sys.version_info.minor}"
     if not re.search(
         rf"torch-{pinned_version('torch')}(\+|%2B)cpu-{tag}-{tag}-\w+_{platform.machine()}\.whl",
@@ -153,17 +167,17 @@ def own_torch_index(settings: str) -> tuple[str, str]:
 
 
 def install_fairseq() -> None:
-    """Install fairseq without its extensions; what it requires is in the file of train."""
+    """Install fairseq without its extensions. The extra train has its requirements."""
     arguments = ["--no-cache-dir", "--no-binary", "fairseq-fixed"]
     pip_hashed(["fairseq"], arguments, {"READTHEDOCS": "1"})
 
 
 def compile_packages() -> None:
-    """Compile all packages at once where Python is told not to (PYTHONDONTWRITEBYTECODE, as in many
-    images).
+    """Compile all packages to byte code, if Python is told not to write byte code itself
+    (PYTHONDONTWRITEBYTECODE, as in many images).
 
-    Each command would compile torch again there, for 2 seconds. What no Python 3 can compile is
-    passed over.
+    Otherwise each command would compile torch again, which takes 2 seconds. Files that Python 3
+    cannot compile are skipped.
     """
     code = "import compileall, sys; compileall.compile_dir(sys.argv[1], quiet=2, workers=0)"
     run([str(PYTHON), "-c", code, str(VENV / "lib")])
@@ -183,6 +197,8 @@ def pip_hashed(
     Source packages are built with the packages in build.txt, because pip would download build
     packages without checking a hash.
     """
+    # `--no-deps`: the files list every package. `--require-hashes` refuses a package without a
+    # hash.
     files = [argument for name in names for argument in ("-r", f"requirements/{name}.txt")]
     flags = ["--no-build-isolation", "--no-deps", "--require-hashes"]
     pip([*flags, *arguments, *files], variables)
@@ -210,9 +226,11 @@ def run(command: list[str], variables: dict[str, str] | None = None) -> None:
     Raises:
         _InstallError: if it fails.
     """
+    # The first command makes the folder itself.
     if VENV.exists():
         UNFINISHED.touch()
-    with tempfile.TemporaryDirectory() as folder:  # what is there shows how far a download is
+    # pip downloads into TMPDIR, so the size of the files there shows how far a download is.
+    with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TMPDIR": folder, **(variables or {})}
         process = subprocess.Popen(
             command,
@@ -223,6 +241,7 @@ def run(command: list[str], variables: dict[str, str] | None = None) -> None:
             text=True,
         )
         lines: list[str] = []
+        # A thread, because reading pip's output below blocks while pip downloads.
         shower = threading.Thread(target=show_progress, args=(process, lines, Path(folder)))
         shower.start()
         for line in process.stdout or ():
@@ -231,7 +250,10 @@ def run(command: list[str], variables: dict[str, str] | None = None) -> None:
         shower.join()
     text = "".join(lines)
     if return_code != 0:
+        # pip may print thousands of lines. The reason is at the end.
         sys.stderr.write(text[-3000:])
+        # `ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. ...`, and the
+        # package in the next line.
         if other := re.search(r"DO NOT MATCH THE HASHES .*?\n\s*(\S+)", text, flags=re.DOTALL):
             raise _InstallError(
                 f"what was downloaded as {other[1]} has another hash than in requirements/*.txt,"
@@ -250,10 +272,10 @@ def run(command: list[str], variables: dict[str, str] | None = None) -> None:
 
 
 def show_progress(process: "subprocess.Popen[str]", lines: list[str], folder: Path) -> None:
-    """Say what pip does and how far it is until it has ended: a line that is rewritten on a
-    terminal, else a line each half minute.
+    """Print what pip does, and how far it is, until it has ended. On a terminal one line is
+    rewritten. Otherwise a line is printed each half minute.
 
-    `lines` is what pip has said so far, `folder` is where it puts its downloads.
+    `lines` is what pip has printed so far. `folder` is the folder of its downloads.
     """
     is_terminal = sys.stdout.isatty()
     begin = shown = time.monotonic()
@@ -262,16 +284,22 @@ def show_progress(process: "subprocess.Popen[str]", lines: list[str], folder: Pa
         now = time.monotonic()
         if now >= shown + (1.0 if is_terminal else SILENT_SECONDS):
             shown = now
-            with contextlib.suppress(OSError):  # pip removes files while they are looked at
+            # pip may remove a file while its size is read.
+            with contextlib.suppress(OSError):
                 text = describe("".join(lines[-1:]), folder, now - begin)
+                # `\r` and `ESC [K` go to the beginning of the line and erase it.
                 print(f"\r\x1b[K{text}" if is_terminal else f"{text}\n", end="", flush=True)
     print("\r\x1b[K" if is_terminal else "", end="", flush=True)
 
 
 def describe(line: str, folder: Path, seconds: float) -> str:
-    """Return pip's newest line and, of a download, how much is here and how long the rest takes."""
+    """Return pip's newest line. During a download, add how much has arrived and how long the rest
+    takes.
+    """
     text = f"  {line.strip()[:50]} ({seconds:.0f} s)"
     sizes = [path.stat().st_size / 1e6 for path in folder.rglob("*") if path.is_file()]
+    # `Downloading torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl (530.7 MB)`. The file of the
+    # newest download is the largest. The speed is the mean over all files so far.
     if (size := re.search(r"\(([\d.]+) MB\)", line)) and sum(sizes) > 1:
         seconds_left = (float(size[1]) - max(sizes)) * seconds / sum(sizes)
         text += f": {max(sizes):.0f} of {size[1]} MB, {max(0, seconds_left):.0f} s left"

@@ -18,14 +18,17 @@ from aiayn.stages import EVALUATION_VERSIONS, STAGE_VERSIONS
 from snakemake.exceptions import WorkflowError
 
 RESULTS = Path("results")
-# Relative to the working directory, so that inputs keep their paths in a moved checkout.
+# Relative to the working directory, so that the inputs have the same paths in a moved checkout.
+# Snakemake would otherwise make everything again.
 INPUTS = Path(relpath(CONFIG_FOLDER))
-# The whole config is read here, once. A fault in it ends with its message, without a traceback.
+# The whole config is read here, once. A mistake in it ends with its message, without a traceback.
 try:
     SCALE = convert_scale(config, origin="the config given to snakemake")
     EXPERIMENT = read_experiment(SCALE)
-    read_cluster(SCALE.cluster)  # `train` reads it again, but hours later
-    if workflow.is_main_process:  # not again in each job on a cluster
+    # `train` reads the cluster's file again, but hours later: a mistake is reported now.
+    read_cluster(SCALE.cluster)
+    # Each job on a cluster reads this file again. The main process has then checked the results.
+    if workflow.is_main_process:
         EXPERIMENT.require_kept(RESULTS)
 except AiaynError as error:
     raise WorkflowError(str(error)) from None
@@ -33,7 +36,7 @@ CORPORA, SYSTEMS = EXPERIMENT.corpora, EXPERIMENT.system_by_name
 STAGE = RESULTS / SCALE.scale
 
 
-# Without these a wildcard also matches `/`, and one path could fit several rules.
+# Without constraints a wildcard also matches `/`, and a path could fit several rules.
 wildcard_constraints:
     corpus="|".join(CORPORA),
     system="|".join(SYSTEMS),
@@ -49,14 +52,15 @@ def corpus_path(verb, corpus):
 
 
 def text_threads(wildcards):
-    """Return the cores for a corpus's text. A shipped corpus is small and needs one."""
+    """Return the number of cores for the text of a corpus. A shipped corpus is small: one core."""
     return 1 if isinstance(CORPORA[wildcards.corpus].source, ShippedSource) else 16
 
 
 def system_path(wildcards):
-    """Return a system's file.
+    """Return the path of a system's file.
 
-    Rules take it as `ancient`. A digest of its parsed values is in `params`.
+    In rules it is an `ancient` input, so a newer file alone does not repeat a job. The digest of
+    its parsed values, in `params`, does.
     """
     return str(INPUTS / "systems" / SCALE.scale / f"{wildcards.system}.yaml")
 
@@ -67,20 +71,20 @@ def override_flags(wildcards):
     A value that the scale does not change has no flag. The command then stays the same, and
     Snakemake does not repeat the training.
     """
-    # The system's own file, without the overrides: only then it shows which values differ.
+    # Read without the overrides, to see which values differ.
     return SCALE.overrides.flags(read_system(wildcards.system, SCALE.scale).training)
 
 
 def training_flops(system):
-    """Return about how much a training of a system computes, in no particular unit."""
+    """Return the approximate amount of computation of a system's training, for comparisons only."""
     training = SYSTEMS[system].training
     tokens = training.updates * target_tokens_per_full_update(training)
     return tokens * flops_per_token(training, 0)
 
 
-# Of the jobs that could begin, the highest priority begins first: text, then evaluations, which
-# are short, then trainings, the longest first, and last what only the tables wait for. So no core is
-# idle at the end, next to a long training.
+# Of the jobs that can begin, Snakemake starts the job of the highest priority: text first, then
+# evaluations, which are short, then trainings, the longest first, and last the jobs that only the
+# tables need. Otherwise a long training could run alone at the end, while the other cores are idle.
 TEXT_PRIORITY, EVALUATIONS_PRIORITY = 3, 2
 MOST_FLOPS = max(map(training_flops, SYSTEMS), default=1)
 
@@ -109,21 +113,23 @@ def corpus_digest(wildcards):
 
 
 def text_record(wildcards):
-    """Return the record of the text for binarize: clean's, or fetch's if the text is in pieces."""
+    """Return the record of the text for binarize: of clean, or of fetch for a segmented corpus."""
     return corpus_path(
         "fetch" if CORPORA[wildcards.corpus].is_segmented else "clean", wildcards.corpus
     )
 
 
 def segment_record(wildcards):
-    """Return segment's record in a list, which is empty if the text comes in pieces."""
+    """Return the record of segment in a list. The list is empty for a segmented corpus."""
     return (
         [] if CORPORA[wildcards.corpus].is_segmented else [corpus_path("segment", wildcards.corpus)]
     )
 
 
 def evaluation_words(wildcards, *, needs_perplexity):
-    """Return a training's evaluations, as last5/demo_test: all, or those with a perplexity."""
+    """Return a training's evaluations, such as last5/demo_test. With `needs_perplexity`, return only
+    the evaluations that measure a perplexity.
+    """
     return [
         f"{evaluation.average}/{evaluation.testset}"
         for evaluation in EXPERIMENT.evaluations_of_training(
@@ -134,6 +140,6 @@ def evaluation_words(wildcards, *, needs_perplexity):
 
 
 def perplexity_flags(wildcards):
-    """Return the flag of the evaluations with a perplexity, [] if a training has no such."""
+    """Return the flag and the evaluations that measure a perplexity, or [] if there are none."""
     words = evaluation_words(wildcards, needs_perplexity=True)
     return ["--perplexity", *words] if words else []

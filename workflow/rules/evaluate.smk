@@ -1,4 +1,4 @@
-"""From a training to its numbers, and the baselines.
+"""Evaluates trainings, and scores baselines.
 
 reads: results/<scale>/{train,binarize,fetch}/...
 writes: results/<scale>/evaluations/<corpus>/<system>/seed<k>.json, the list of
@@ -6,8 +6,8 @@ writes: results/<scale>/evaluations/<corpus>/<system>/seed<k>.json, the list of
     results/<scale>/{decode,perplexity,score}/<corpus>/<system>/seed<k>/<average>/<testset>.json;
     results/<scale>/baselines/<corpus>/<testset>.json
 
-What `evaluations` writes besides its list is not declared: Snakemake would delete it before a job,
-and the job makes only what is missing or no longer current.
+Only the list of `evaluations` is declared as an output. Snakemake deletes declared outputs before a
+job, but this job keeps the other records if they are up to date.
 """
 
 
@@ -20,23 +20,25 @@ rule evaluations:
         train=STAGE / "train/{corpus}/{system}/seed{seed}.json",
         binarized=STAGE / "binarize/{corpus}/record.json",
         raw=STAGE / "fetch/{corpus}/record.json",
-        # A newer file repeats nothing by itself. The digest of its values, in `params`, does.
+        # A newer file alone does not repeat the job. A change of its values does, by the digest in
+        # `params`.
         system=ancient(system_path),
     output:
         record=STAGE / "evaluations/{corpus}/{system}/seed{seed}.json",
     params:
         decode=lambda wildcards: evaluation_words(wildcards, needs_perplexity=False),
-        # Not a flag of the command: a changed search makes this job due, and no training.
+        # Not used by the command. A change of the search repeats this job, and not the training.
         decoding_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].decoding),
         perplexity=perplexity_flags,
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["evaluations"],
-        # Not a flag either: a raised number of one of these stages makes the job due. It then makes
-        # only the records that are out of date.
+        # Not used by the command either. If the version of one of these stages is raised, the job
+        # runs. It then makes only the records that are out of date.
         part_versions=[STAGE_VERSIONS[verb] for verb in EVALUATION_VERSIONS],
     priority: EVALUATIONS_PRIORITY
     threads: 1
-    # The folder of the runs does not change results, so a change of it repeats no job.
+    # A resource, because the folder of the runs does not change results. A change of `params` would
+    # repeat the job.
     resources:
         runs_folder=SCALE.runs_folder,
     log:
@@ -60,7 +62,7 @@ rule evaluations:
 
 
 rule baselines:
-    """Score what needs no training on {wildcards.testset}: what a trained system must beat."""
+    """Score translations made without training on {wildcards.testset}, for comparison."""
     input:
         raw=STAGE / "fetch/{corpus}/record.json",
     output:

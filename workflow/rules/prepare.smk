@@ -1,4 +1,4 @@
-"""From a corpus's public place to fairseq's data-bin.
+"""Makes fairseq's data-bin from a published corpus.
 
 reads: workflow/config/corpora/<corpus>.yaml, the network or a mirror
 writes: results/<scale>/{fetch,clean,segment,binarize}/<corpus>/record.json; next to it the text or
@@ -16,7 +16,8 @@ rule fetch:
     params:
         corpus_digest=corpus_digest,
         stage_version=STAGE_VERSIONS["fetch"],
-    # Where the archives come from does not change the text, so a change of it repeats no job.
+    # A resource, because the mirror does not change the text. A change of `params` would repeat the
+    # job.
     resources:
         mirror=SCALE.mirror or "",
     priority: TEXT_PRIORITY
@@ -26,6 +27,7 @@ rule fetch:
         f"benchmarks/{SCALE.scale}/fetch/{{corpus}}.tsv"
     conda:
         "../../environment.yml"
+    # `--mirror=`: the value may be empty. `tee -i` ignores Ctrl-C, so that the log is complete.
     shell:
         """
         aiayn fetch \

@@ -1,4 +1,4 @@
-"""From all records of a scale to the paper's tables and one page.
+"""Makes the paper's tables and one page from all records of a scale.
 
 reads: results/<scale>/{train,evaluations,score,perplexity,baselines,measure}/...
 writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/{tables,figures}/,
@@ -51,14 +51,14 @@ rule tables:
         ),
     params:
         results=lambda wildcards, output: Path(output.report).parents[1],
-        # Without the keys that say only where trainings run and where files are.
+        # Without the keys that only decide where trainings run and where files are.
         scale_digest=spec_digest(msgspec.structs.replace(SCALE, **PLACE)),
-        # Which trainings count is part of the numbers: an edited sheet renders again.
+        # The sheet decides which trainings count, so an edited sheet repeats the job.
         sheet=sheet_text(EXPERIMENT.rows),
         stage_version=STAGE_VERSIONS["tables"],
     resources:
-        # The whole merged config for the verb. In `resources`, because `params` above say what of
-        # it matters.
+        # The whole merged config, for the verb. It is a resource, because a change of any `params`
+        # would repeat the job, and only the values above change the tables.
         config_json=json.dumps(config, sort_keys=True),
     log:
         f"logs/{SCALE.scale}/tables.log",

@@ -1,4 +1,4 @@
-"""From a data-bin to a training for each corpus, system and seed.
+"""Trains each system on each corpus with each seed.
 
 Each job is a driver: it submits the training, waits, and copies the record when it is done. It runs
 on this machine (`localrule`), because a job of a cluster must not submit jobs.
@@ -19,30 +19,33 @@ rule train:
     input:
         binarized=STAGE / "binarize/{corpus}/record.json",
         system=ancient(system_path),
-        # An empty list unless the system continues a shorter training, which must then come first.
+        # The record of the shorter training that the system continues, which must come first. For
+        # most systems the list is empty.
         beginning=beginning_record,
     output:
         record=STAGE / "train/{corpus}/{system}/seed{seed}.json",
     params:
-        # The most checkpoints that the tables average.
+        # The largest number of checkpoints that a table averages.
         num_models=lambda wildcards: EXPERIMENT.num_models(wildcards.corpus, wildcards.system),
         beginning=lambda wildcards, input: (
             ["--begin-from", input.beginning] if input.beginning else []
         ),
-        overrides=override_flags,  # in the digest already
+        # The digest below contains these values already.
+        overrides=override_flags,
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["train"],
-        # Not a flag of the command: only a change of these values trains again. Comments in the
-        # file and settings of the search do not.
+        # Not used by the command. Only a change of these values repeats the training: an edited
+        # comment or a change of the search does not.
         training_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].training),
     priority: training_priority
     threads: 1
-    # These decide where and whether a training runs, not its result: a change repeats no training.
-    # With slurm the cluster's file sets the number of ranks.
+    # Resources decide where and whether a training runs, but not its result. A change of `params`
+    # would repeat the training. With slurm the cluster's file sets the number of ranks.
     resources:
-        cluster_file=SCALE.cluster,  # the Slurm plugin reads `cluster` as sbatch's --clusters
+        # Not called `cluster`, which the Slurm plugin would pass to sbatch as --clusters.
+        cluster_file=SCALE.cluster,
         launcher="local",
-        # With `--resources local_gpus=N` no more start at once than N GPUs can train.
+        # With `--resources local_gpus=N` at most N trainings on a GPU run at the same time.
         local_gpus=lambda wildcards: int(SYSTEMS[wildcards.system].training.device != "cpu"),
         long_runs="--allow-long-runs" if SCALE.allow_long_runs else "--no-allow-long-runs",
         num_ranks=1,
