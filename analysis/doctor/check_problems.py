@@ -1,8 +1,8 @@
-"""Turns the judge's problems into findings: problems with the same cause become one finding, under
-the name that the published costs use.
+"""Turns problems into findings. A problem is a setting or a line of a log that is not as expected.
+Problems with the same cause become one finding, which has the name that the published costs use.
 
-`aiayn tables --from-logs` shows the same problems. The rules about settings and log lines are in
-`aiayn.known_good`.
+`aiayn.known_good` finds the problems and has the rules about settings and log lines. `aiayn tables
+--from-logs` shows the same problems.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,11 +13,13 @@ from aiayn.facts.types import Value, real
 from aiayn.paths import num_averaged
 from analysis.doctor.types import KNOWN_FINDINGS, Case, Checked, Cost, Finding
 
-MIN_RATIO, MAX_RATIO = 0.95, 1.05  # of the target tokens of a training to the system's
+# Within these limits, the target tokens of a whole training count as equal to the expected number.
+MIN_RATIO, MAX_RATIO = 0.95, 1.05
 RATE_QUANTITIES = ("warmup_steps", "schedule", "peak_learning_rate", "wrong_rates")
-# Published costs of these depend on the ratio to the system's value, others on the value itself.
+# The published costs of these causes depend on the ratio to the expected value. The costs of all
+# other causes depend on the value itself.
 RATIO_CAUSES = ("tokens_per_update", "updates", "peak_learning_rate", "warmup_steps", "train_pairs")
-# The names of these quantities in the column of causes of published/costs.csv.
+# From the quantity of a problem to the name in the column `what` of published/costs.csv.
 CAUSES = {
     "target_tokens": "tokens_per_update",
     "num_dictionaries": "vocabulary",
@@ -32,7 +34,7 @@ CAUSES_OF_VALUES: dict[tuple[str, Value], str] = {
     ("wmt_year", 17): "wmt17",
     ("counts", "pieces"): "pieces_on_both_sides",
 }
-# Quantities that differ because a quantity before them does.
+# Quantities that often differ only as a consequence: with 4 heads instead of 8, d_k doubles.
 LEADERS = {
     "d_k": ("num_heads", "d_model"),
     "d_v": ("num_heads", "d_model", "d_k"),
@@ -43,9 +45,11 @@ FIX_OF_STATEMENT = "read the line; `aiayn tables --from-logs` sets the number ap
 
 
 def check_problems(case: Case) -> Checked:
-    """Report what keeps the BLEU of a test set out: settings, and statements of a log."""
+    """Return a finding for each cause that may change the BLEU: wrong settings, and lines of a log
+    that are not as expected.
+    """
     stated = [problem for problem in case.problems if concerns_bleu(problem) and problem.is_stated]
-    # Causes depend on the other problems: d_k follows from the number of heads.
+    # The cause of a problem depends on the other problems, as in LEADERS.
     names = {problem.quantity for problem in stated}
     problems_by_cause: dict[str, list[Problem]] = {}
     for problem in stated:
@@ -54,33 +58,35 @@ def check_problems(case: Case) -> Checked:
 
 
 def concerns_bleu(problem: Problem) -> bool:
-    """Return whether a problem keeps out more than a perplexity or a training cost."""
+    """Return whether a problem concerns more than a perplexity or a training cost."""
+    # A note keeps out nothing. The empty tuple is a subset, so a note does not concern BLEU either.
     return not {"ppl", "cost"}.issuperset(problem.keeps_out)
 
 
 def cause_of(problem: Problem, names: Collection[str]) -> str:
-    """Return the cause of a problem, next to all quantities with a problem."""
+    """Return the cause of a problem. `names` are all quantities that have a problem."""
     quantity, value = problem.quantity, problem.value
     for leader in LEADERS.get(quantity, ()):
         if leader in names:
             return CAUSES.get(leader, leader)
     if quantity in RATE_QUANTITIES:
-        # The peak of a rate follows from its warm-up.
+        # In equation (3) the peak follows from the warm-up. Two problems are one wrong schedule.
         return "schedule" if sum(name in names for name in RATE_QUANTITIES) > 1 else quantity
     if isinstance(value, str) and " and " in value and quantity in SYMBOL_RULES:
-        # Encoder and decoder differ: published costs are for a change of both.
+        # A value such as `post and pre`: encoder and decoder differ. The published costs are for a
+        # change of both, so they do not apply.
         return f"{quantity} of one side"
     return CAUSES_OF_VALUES.get((quantity, value), CAUSES.get(quantity, quantity))
 
 
 def _finding(case: Case, cause: str, listed: Sequence[Problem]) -> Finding:
-    # The setting comes before what follows from it, so that its value is the title.
+    # The setting comes before its consequences, so that the title shows the setting.
     evidence = sorted(listed, key=_order_in_cause)
     first = evidence[0]
     title, fix = f"{first.label}, expected {first.expected}", FIX_OF_STATEMENT
     if cause in KNOWN_FINDINGS:
         title, fix = KNOWN_FINDINGS[cause].title, KNOWN_FINDINGS[cause].fix
-    # Flags take the number itself, as 26000, and not as a sentence shows it.
+    # The fix is a flag, which takes 26000 and not `about 26,000`.
     elif first.quantity in SYMBOL_RULES:
         value = first.expected.removeprefix("about ").replace(",", "")
         fix = SYMBOL_RULES[first.quantity].flags.format(value)
@@ -88,6 +94,8 @@ def _finding(case: Case, cause: str, listed: Sequence[Problem]) -> Finding:
         fix = FIX_OF_SETTING
     amount = amount_of(case, cause, listed)
     cost = None
+    # `amount_of` returns 1 if the updates differ but the data does not: fewer updates of larger
+    # batches, or the reverse.
     if cause == "updates" and amount is not None and MIN_RATIO <= amount <= MAX_RATIO:
         cost = Cost(words="none is expected: as many target tokens in updates of a different size")
     return Finding(
@@ -102,11 +110,11 @@ def _order_in_cause(problem: Problem) -> int:
 
 
 def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None:
-    """Return the size of a difference as published/costs.csv states it: the value, or its ratio to
-    the system's.
+    """Return the size of a difference as published/costs.csv measures it: the value, or its ratio
+    to the expected value. Return None if it is unknown.
     """
     value = listed[0].value
-    # Costs of averages are published by the number of checkpoints.
+    # The costs of averages are published by the number of checkpoints: `last5` is 5.
     if cause == "average":
         return float(num_averaged(str(value))) or None
     if cause == "tokens_per_update":
@@ -117,8 +125,9 @@ def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None
     ratio = number / expected if expected else None
     if cause != "updates" or ratio is None:
         return ratio
-    # Fewer updates of more tokens each are not too few. As many updates of fewer tokens each are a
-    # small batch.
+    # The number of updates is a fault only if updates and target tokens differ in the same
+    # direction. Fewer updates of more tokens each are not too few. As many updates of fewer tokens
+    # each are a small batch, which is a cause of its own.
     both = ratio, ratio * (tokens_ratio(case) or 1.0)
     if max(both) < MIN_RATIO or min(both) > MAX_RATIO:
         return both[1]
@@ -126,14 +135,17 @@ def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None
 
 
 def tokens_ratio(case: Case) -> float | None:
-    """Return the number of tokens of an update, divided by the system's. It is the number of target
-    tokens that the log prints or, if it prints none, the maximum that the arguments allow. Return
-    None if both are unknown.
+    """Return the ratio of the tokens of an update to the expected number. Return None if either is
+    unknown.
+
+    The tokens are the target tokens that the log prints. If it does not print them, they are the
+    maximum that the arguments allow.
     """
     expected = expected_number(case, "tokens_per_update")
     if case.training is None or not expected:
         return None
-    # Printed tokens are what was trained on. The product of arguments includes padding.
+    # Printed tokens are real tokens. The product of the arguments (tokens of a batch, number of
+    # GPUs, accumulated batches) includes padding.
     value_by_quantity = {fact.quantity: fact.value for fact in case.training.facts}
     tokens = real(value_by_quantity.get("target_tokens")) or real(
         value_by_quantity.get("tokens_per_update")
@@ -142,7 +154,7 @@ def tokens_ratio(case: Case) -> float | None:
 
 
 def expected_number(case: Case, quantity: str) -> float | None:
-    """Return the system's value of a quantity, or None if it is not a number."""
+    """Return the expected value of a quantity, or None if it is not a single number."""
     value = case.claim.target.values.get(quantity)
-    # Several allowed values have no ratio.
+    # A tuple lists several allowed values.
     return None if isinstance(value, tuple) else real(value)

@@ -10,17 +10,19 @@ from aiayn.facts.trainings import Problem, Training
 from aiayn.facts.types import whole
 from analysis.doctor.types import Case, Checked, Cost, make_finding
 
-# A training that fell apart: its last validation is this much (in bits a subword) above its best,
-# as in the published cases (fairseq #515, #1331).
+# A training has diverged if its last validation is this much (in bits a subword) above its best, as
+# in the published cases (fairseq #515, #1331).
 DIVERGED_BITS = 2.0
-# A decoder that never began to read the source has a plateau: the best validation, in bits over
-# log2 of the vocabulary, and its fall over the last third of the updates. The thresholds were
-# chosen on one half of our logs, where they separate trainings that started from the others, and
-# they separate the other half, too (tests/doctor/test_start.py): plateaus at 0.31 that fall by
-# 0.05, while started trainings end below 0.25 or still fall by 0.4. A small or hard text has a
-# plateau as high that is over-fitting: then training is far below it already when it is reached
-# (flores #7, 7.6 BLEU: validation at 4.6 bits, training at 2.1. Our unstarted big: 4.14 and 3.65).
-# And no such model translates: big had 11.8 BLEU.
+# If a decoder never began to read the source, its validation curve has a high plateau. Its height
+# is the best validation in bits, divided by log2 of the vocabulary (1 is a random subword). Its
+# fall is the difference over the last third of the updates. The limits were chosen on one half of
+# our logs and also separate the other half (tests/doctor/test_start.py). There the plateaus without
+# a start are at 0.31 and fall by 0.05. Trainings that started end below 0.25 or still fall by 0.4.
+#
+# On a small or hard text, an over-fitting training has an equally high plateau. Then the training
+# loss is far below the validation when the plateau is reached: 2.1 and 4.6 bits in flores #7 (7.6
+# BLEU), but 3.65 and 4.14 bits in our big without a start. Nor can a model without a start
+# translate: our big had 11.8 BLEU.
 MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
 MAX_PLATEAU_GAP, MAX_UNSTARTED_BLEU = 1.0, 15.0
 
@@ -30,8 +32,8 @@ def _validated(training: Training) -> list[Statistics]:
 
 
 def _bits(validation: Statistics) -> float:
-    """Return the bits per subword of a validation. Return infinity if the printed loss is not a
-    number.
+    """Return the bits per subword of a validation, or infinity if the printed loss is nan or
+    infinite.
     """
     bits = validation.nll_bits
     return bits if bits is not None and math.isfinite(bits) else math.inf
@@ -42,6 +44,7 @@ def check_divergence(case: Case) -> Checked:
     validations = _validated(case.training) if case.training else []
     if len(validations) < 2:
         return "divergence (fewer than two validations in the log)"
+    # As infinity, a loss of nan is never the best validation, and always a divergence as the last.
     best, last = min(validations, key=_bits), validations[-1]
     if _bits(last) - _bits(best) <= DIVERGED_BITS:
         return []
@@ -56,7 +59,7 @@ def check_divergence(case: Case) -> Checked:
 
 
 def check_start(case: Case) -> Checked:
-    """Check that the decoder began to read the source, by the validation curve.
+    """Check in the validation curve that the decoder began to read the source.
 
     A model with normalisation after each sub-layer (post-norm) may remain a pure language model of
     the target side. Then its loss falls and becomes flat, its gradients look normal, and its
@@ -71,19 +74,22 @@ def check_start(case: Case) -> Checked:
     if training is None or not any(sizes) or len(validations) < MIN_VALIDATIONS:
         return f"the start ({MIN_VALIDATIONS} validations and the vocabulary's size are needed)"
     begin, best = validations[-1].update * 2 / 3, min(map(_bits, validations))
-    # A plateau that still falls in the last third is not yet a fault.
+    # The fall is from the best validation of the first two thirds to the best of the last third.
     early = [_bits(line) for line in validations if line.update <= begin]
     late = [_bits(line) for line in validations if line.update > begin]
     if not early:
         return "the start (no validation before two thirds of the updates)"
+    # The larger of two vocabularies, so that the level is rather too low than too high.
     level, fall = best / math.log2(max(sizes)), min(early) - min(late)
-    # During the warm-up any training is at such a level, and a diverged one is a different fault.
+    # During the warm-up every training is at such a level. A training that diverged is a different
+    # finding. A log without `warmup_steps` is treated as past its warm-up.
     warmup = whole(training.last.symbols.get("warmup_steps"))
     is_warm = warmup is None or begin > warmup
     if not is_warm or level <= MIN_PLATEAU or check_divergence(case):
         return []
     if _reads_its_source(training, validations, best):
         return []
+    # A loss that still falls may start later, so this is neither a finding nor a clean answer.
     if fall >= MAX_PLATEAU_FALL:
         return "the start (the loss is as high as a plateau, and still falls)"
     evidence = Problem(
@@ -103,14 +109,14 @@ def check_start(case: Case) -> Checked:
 
 
 def _reads_its_source(training: Training, validations: Sequence[Statistics], best: float) -> bool:
-    """Return whether a training on a plateau is known to use its source: its validations have a
-    BLEU that no language model reaches, or it over-fits.
+    """Return whether a training on a plateau uses its source after all: a validation has a BLEU
+    that a language model cannot reach, or the training over-fits.
     """
-    # Translations with such a BLEU need the source.
+    # fairseq prints a BLEU of the validation only with `--eval-bleu`.
     for line in training.validations:
         if line.value_by_name.get("bleu", 0.0) > MAX_UNSTARTED_BLEU:
             return True
-    # Over-fitting shows in the training loss at the time when the plateau was reached.
+    # Over-fitting: the training loss is far below the validation when the plateau is reached.
     reached = next(line for line in validations if _bits(line) <= best + MAX_PLATEAU_FALL)
     later = [line for line in training.epochs if line.update >= reached.update and line.nll_bits]
     return bool(later) and _bits(reached) - _bits(later[0]) > MAX_PLATEAU_GAP

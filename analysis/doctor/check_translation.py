@@ -1,5 +1,6 @@
-"""Checks the printed lengths of translations and the definition of their score. Settings are
-checked elsewhere, and the text itself by `aiayn score`.
+"""Checks the printed lengths of translations and the definition of their score.
+
+`check_problems.py` checks the settings. `aiayn score` checks the text itself.
 """
 
 from aiayn.facts.trainings import Problem
@@ -14,7 +15,9 @@ MAX_RATIO = 1.06
 
 
 def check_lengths(case: Case) -> Checked:
-    """Compare the printed lengths of translations and references: a symptom of many causes."""
+    """Compare the printed lengths of translations and references. A wrong ratio is a symptom with
+    many possible causes.
+    """
     has_lengths = False
     for generation in case.generations:
         section = generation.section
@@ -39,6 +42,8 @@ def _length_symptom(section: Section, ratio: float) -> Finding:
         section.line_of("bleu") or section.line,
     )
     cost = None
+    # BLEU is the precision times the brevity penalty, so without the penalty it would be BLEU /
+    # penalty. For long translations the cost is not known: the penalty is 1.
     if bleu is not None and 0 < penalty < 1:
         lost = bleu / penalty - bleu
         source = f"the brevity penalty of {section.path}, on the same n-grams"
@@ -47,7 +52,7 @@ def _length_symptom(section: Section, ratio: float) -> Finding:
 
 
 def check_definition(case: Case) -> Checked:
-    """Check that a log's BLEU is computed by the same definition as the printed number."""
+    """Check that the BLEU in a log has the same definition as the printed number."""
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     has_bleu = False
     for generation in case.generations:
@@ -55,7 +60,8 @@ def check_definition(case: Case) -> Checked:
         if bleu is None:
             continue
         has_bleu = True
-        # fairseq-generate scores the tokens of its data-bin.
+        # fairseq-generate scores the tokens of its data-bin as they are. They are assumed to be
+        # Moses' tokens, as in fairseq's recipes.
         metric = "bleu_fairseq" if generation.metric == "bleu_as_given" else generation.metric
         if case.claim.is_papers_corpus and printed not in (metric, ALIKE.get(metric)):
             evidence = Problem("definition of the score", metric, printed, bleu.path, bleu.line)

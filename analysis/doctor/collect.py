@@ -1,5 +1,5 @@
-"""Collects the evidence on a claim into a `Case`: logs and records of one of our runs, or the logs
-in any folder.
+"""Collects the evidence on a training into a `Case`: logs and records of one of our runs, or the
+logs in any folder. A *claim* is the system and the corpus that the training should have.
 
 The records of our run say what was decoded, averaged and scored. The spec in its training record
 (`training_json`) is not read, because the expected values come from the system's own file.
@@ -27,13 +27,14 @@ from aiayn.records import (
 )
 from analysis.doctor.types import Case, Claim
 
-_MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
-MAX_NOTES = 4  # files that a refusal names
+# In a signature of `aiayn decode`: `maxlen:1x+50` is at most the source's length plus 50 tokens.
+_MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")
+MAX_NOTES = 4  # files that an error lists
 
 
 def list_runs(results_folder: Path) -> dict[str, Path]:
-    """Return the record of every finished run below a results folder, by the run's name. The newest
-    run is last.
+    """Return the path of the record of every finished run below a results folder, by the run's
+    name. The newest run is last.
 
     Raises:
         RecordError: if there are no finished runs.
@@ -53,12 +54,15 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
     Raises:
         RecordError: if a file is malformed, or was written by a different run.
     """
-    # What was searched is in the records of `decode`, because our runs have no log of it.
+    # Our runs have no log of the translation. The records of `decode` have the settings of the
+    # search.
     scale_folder = results_folder / claim.target.scale
     evaluated = f"{train.corpus}/{train.system}/seed{train.seed}"
     case = _case_of_logs(claim, _logs_of_run(train))
     for path, record in _decoded(scale_folder, evaluated, train, claim):
         facts = _facts_of_record(path, record, scale_folder)
+        # Dev and test have different expected averages: last1 for Table 3, last5 or last20 for
+        # Table 2.
         values = claim.target.values_of_role(claim.role_of(record.testset))
         case.problems += judge(facts, values, OF_GENERATIONS)
         case.translation_paths.append(str(find_packed(record.path) or record.path))
@@ -70,16 +74,17 @@ def _logs_of_run(train: TrainRecord) -> list[LogFile]:
 
     The record says that the two runs are one training, with checkpoints in two folders.
     """
-    # The log may be in an archive of a pack.
+    # The log may be compressed, or in the zip of a pack (an archive of finished runs).
     own_path = find_packed(train.log_path)
     files = [] if own_path is None else [read_log(own_path, str(own_path))]
     if train.beginning is None or not files:
         return files
+    # Runs are neighbours in one folder: `runs/<run>/train.log`.
     runs_folder = train.log_path.parent.parent
     path = find_packed(runs_folder / train.beginning.run / train.log_path.name)
     if path is not None:
         files.append(read_log(path, str(path)))
-    # One save folder for both lets the reader join them.
+    # `join_logs` joins two logs to one training if they have the same save folder.
     for file in files:
         for section in file.sections:
             section.save_folder = f"/{train.run}"
@@ -89,11 +94,11 @@ def _logs_of_run(train: TrainRecord) -> list[LogFile]:
 def _decoded(
     scale_folder: Path, evaluated: str, train: TrainRecord, claim: Claim
 ) -> list[tuple[Path, Hypotheses]]:
-    """Return the records of the run's translations. Searches and averages that differ on purpose
-    are left out.
+    """Return the records of the run's translations. Translations that differ from the paper on
+    purpose are left out.
 
-    A search with a length penalty in its name differs on purpose. If a test set was translated with
-    the average that the tables use, its other averages differ on purpose, too.
+    A translation with a length penalty in its name differs on purpose. If a test set was also
+    translated with the average that the tables use, its other averages differ on purpose, too.
 
     Raises:
         RecordError: if a record was written by a different run.
@@ -101,7 +106,7 @@ def _decoded(
     records = []
     for path in glob(scale_folder, f"decode/{evaluated}/last*/*.json"):
         record = read_record(path, Hypotheses)
-        # Results may be older than the run, if its training was made again.
+        # Results may be older than the run: the training was made again, `decode` not yet.
         if record.run != train.run:
             raise RecordError(
                 f"{path}: of run {record.run}, expected {train.run}; rerun `decode`, or name"
@@ -109,7 +114,8 @@ def _decoded(
             )
         if split_alpha(path.stem)[1] is None:
             records.append((path, record))
-    # Without the tables' average any other is a difference to report.
+    # If the tables' average is missing, another average is not on purpose, but a difference to
+    # report.
     averages = {(record.testset, record.average) for _, record in records}
     compared = []
     for path, record in records:
@@ -129,12 +135,13 @@ def _facts_of_record(path: Path, record: Hypotheses, scale_folder: Path) -> Iter
         "average": record.average,
         "num_scored": record.num_lines,
     }
-    # The limit is linear in the length, so two lengths show it, as in a log.
+    # The limit of a translation's length is linear in the source's length. Its values at two
+    # lengths determine it. The reader of logs states it in the same way.
     if limit := _MAX_LENGTH.search(record.signature):
         for num_tokens in (20, 100):
             most = float(limit[1]) * num_tokens + int(limit[2])
             value_by_quantity[f"limit_of_{num_tokens}_tokens"] = most
-    # A run that was not scored yet still has a search to check.
+    # The translations may not be scored yet. Then only the search is checked.
     score_path = scale_folder / "score" / path.relative_to(scale_folder / "decode")
     if exists(score_path):
         value_by_quantity["bleu"] = read_record(score_path, ScoreRecords).scores[0].value
@@ -153,6 +160,7 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
     files = [read_log(folder / path, str(folder / path)) for path in listing.log_paths]
     unread = [file for file in listing.unread if file.path != OTHER_FILES]
     case = _case_of_logs(claim, [*files, *unread])
+    # An error, because "no difference found" would be wrong for an empty folder.
     if case.training is None and not case.generations:
         shown = [sentence.removesuffix(".") for sentence in case.not_read[:MAX_NOTES]]
         details = f" ({'; '.join(shown)})" if shown else ""
@@ -164,8 +172,8 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
 
 
 def _case_of_logs(claim: Claim, files: Sequence[LogFile]) -> Case:
-    """Return a case with what the judge finds in logs."""
-    # The claim is the only target, also at a smaller scale.
+    """Return a case with the problems that `aiayn.known_good` finds in logs."""
+    # The user says which system it is, so the log is compared with this system only.
     logs = judge_logs(join_logs(files), [claim.target], Path(), is_claimed=True)
     training = training_in(claim.name, logs)
     unread = [f"Not read: {reason}." for reason in map(reason_not_read, files) if reason]
@@ -173,7 +181,8 @@ def _case_of_logs(claim: Claim, files: Sequence[LogFile]) -> Case:
     if training is not None:
         case.problems += training.problems
     for generation in logs.generations:
-        # The problems of its training are already in the case.
+        # A generation repeats the problems of its training, which are already in the case. Its own
+        # problems keep out BLEU only, or are notes.
         for problem in generation.problems:
             if problem.keeps_out in ((), OF_GENERATIONS):
                 case.problems.append(problem)
@@ -183,8 +192,8 @@ def _case_of_logs(claim: Claim, files: Sequence[LogFile]) -> Case:
 
 
 def training_in(name: str, logs: JoinedLogs) -> Training | None:
-    """Return the only training of a folder. Return None if the folder does not contain a training
-    or its log lacks all values.
+    """Return the only training of a folder. Return None if the folder does not contain a training,
+    or if its log does not state any value.
 
     Raises:
         UsageError: if there are several.
@@ -197,6 +206,6 @@ def training_in(name: str, logs: JoinedLogs) -> Training | None:
     if not names:
         return None
     training, last = logs.trainings[0], logs.trainings[0].last
-    # Lines that only look like statistics do not make a training.
+    # Some other program's log may have lines that look like fairseq's statistics.
     is_stated = last.arguments or training.validations or last.value("num_parameters")
     return training if is_stated else None

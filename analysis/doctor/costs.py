@@ -1,8 +1,9 @@
 """Adds to each finding its published cost in BLEU, and ranks the findings by cost.
 
-Costs come from published/costs.csv and published/gaps.csv. planted.csv contains the costs of faults
-that were planted in the demo. A cost counts only for the corpus, the kind of system and the size of
-the difference with which it was measured.
+A finding is a difference from the expected values. Its cost is the number of BLEU points that it
+loses, as published in published/costs.csv and published/gaps.csv. planted.csv has the costs of
+faults that were made on purpose (planted) in the demo. A cost is used only for the corpus, the kind
+of system and the size of the difference with which it was measured.
 """
 
 import math
@@ -24,8 +25,9 @@ from paper_tables.published_data import WHOLE_SCORE, HighCost, LowCost, read_gap
 PAPER_CORPORA = {corpus: pair for pair, corpus in PAPER_CORPUS_BY_LANGUAGE_PAIR.items()}
 NUM_FILTERED = 2737.0  # lines of newstest2014 that sacreBLEU calls wmt14
 UNKNOWN_COST = Cost(words="cost unknown: none is published for this corpus, system and size")
-CERTAINTIES = ("", "confirmed", "measured", "suspected", "planted")
-ALIKE = {"bleu_fairseq": "bleu_tok_moses"}  # both without compounds split
+CERTAINTIES = ("", "confirmed", "measured", "suspected", "planted")  # from sure to unsure, see Cost
+ALIKE = {"bleu_fairseq": "bleu_tok_moses"}  # both on Moses' tokens without splitting compounds
+# '', or a number such as `0.45` or `5e-4`.
 Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)?)?$")]
 
 
@@ -56,6 +58,7 @@ class _PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         # A cost without bounds counts for any size.
         if not self.at_least and not self.at_most:
             return True
+        # A cost with bounds does not apply to a difference of unknown size.
         low, high = float(self.at_least or 0), float(self.at_most or math.inf)
         return finding.amount is not None and low <= finding.amount <= high
 
@@ -64,7 +67,8 @@ class _PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """The bounds in BLEU, negative if the difference raises the score."""
         low = float(self.cost_low)
         high = None if self.cost_high == WHOLE_SCORE else float(self.cost_high)
-        # A gain is a negative cost, so that the bounds change places.
+        # A gain is a negative cost, so its bounds change places: a gain of 0.2 to 0.9 is a cost of
+        # -0.9 to -0.2.
         if self.direction == "raises":
             low, high = -(high or 0.0), -low
         source = f"{self.evidence}; {self.source}"
@@ -72,8 +76,8 @@ class _PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def read_costs() -> list[_PublishedCost]:
-    """Return every measured cost of a difference: the published costs and those planted in the
-    demo.
+    """Return every measured cost of a difference: the published costs, and the costs of faults
+    planted in the demo.
 
     Raises:
         TableError: if a file is malformed.
@@ -83,7 +87,7 @@ def read_costs() -> list[_PublishedCost]:
 
 
 def add_costs(diagnosis: Diagnosis) -> Diagnosis:
-    """Return the diagnosis with costs, and with its findings ranked by them.
+    """Return the diagnosis with costs. Its findings are ranked by cost.
 
     Raises:
         TableError: if a published file is malformed.
@@ -92,7 +96,8 @@ def add_costs(diagnosis: Diagnosis) -> Diagnosis:
     findings = []
     for finding in diagnosis.findings:
         cost = finding.cost
-        # A symptom has the cost of its cause, which must not be counted twice.
+        # The cost of a symptom is the cost of its cause, and must not be counted twice. A check may
+        # have computed a cost from the log itself, which is better than a published cost.
         if cost is None and not finding.is_symptom:
             cost = _published_cost(finding, diagnosis, costs)
         findings.append(msgspec.structs.replace(finding, cost=cost))
@@ -101,19 +106,20 @@ def add_costs(diagnosis: Diagnosis) -> Diagnosis:
 
 def is_incomparable(finding: Finding) -> bool:
     """Return whether a finding makes the score incomparable with the printed score: a different
-    language pair or test set. The filtered newstest2014 counts as comparable, because its scores
-    are alike.
+    language pair or test set.
+
+    The filtered newstest2014 counts as comparable, because its scores are almost the same.
     """
     is_other_testset = finding.cause == "testset" and finding.amount != NUM_FILTERED
     return is_other_testset or finding.cause == "language_pair"
 
 
 def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return the findings by rank: findings that make the score incomparable, costs measured on
-    this run, published costs, unknown costs, findings that raise the score, and symptoms.
+    """Return the findings in this order: findings that make the score incomparable, costs measured
+    on this run, published costs, unknown costs, findings that raise the score, symptoms.
 
-    Among costs of one kind the highest comes first, then the best known. The order of the checks
-    decides between equals.
+    Within a kind, the highest cost comes first, and among equal costs the most certain. Otherwise
+    the order of the checks remains.
     """
 
     def key(finding: Finding) -> tuple[bool, bool, int, float, int]:
@@ -126,13 +132,15 @@ def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             CERTAINTIES.index(cost.certainty),
         )
 
+    # Python's sort is stable, so equal keys keep the order of the checks. False comes before true.
     return tuple(sorted(findings, key=key))
 
 
 def _kind(cost: Cost) -> int:
-    # What raises the score does not explain why it is low.
+    # A finding that raises the score does not explain a low score, so it comes late.
     if cost.is_gain:
         return 3
+    # Every known cost has a source. Only a published cost has a certainty.
     if not cost.source:
         return 2
     return 1 if cost.certainty else 0
@@ -141,15 +149,15 @@ def _kind(cost: Cost) -> int:
 def _published_cost(
     finding: Finding, diagnosis: Diagnosis, costs: Sequence[_PublishedCost]
 ) -> Cost:
-    """Return how many BLEU a finding costs, as published: from the lowest to the highest of all
-    published costs that apply to the finding, with the lowest certainty among them.
+    """Return the published cost of a finding in BLEU: from the lowest to the highest of all
+    published costs that apply to it, with the lowest certainty among them.
     """
     # Costs are published for base and big. Rows of Table 3 are variations of base.
     kind = "big" if diagnosis.system.startswith("big") else "base"
     published = [row.cost for row in costs if row.concerns(finding, diagnosis.corpus, kind)]
     if finding.cause == "definition":
         published += _definition_costs(str(finding.evidence[0].value), diagnosis.corpus)
-    # A guess from a different corpus would be worse than none.
+    # The cost on a different corpus says little about this corpus, so the cost stays unknown.
     if not published:
         return UNKNOWN_COST
     most = max(cost.most for cost in published)
@@ -163,7 +171,7 @@ def _published_cost(
 
 def _definition_costs(metric: str, corpus: str) -> list[Cost]:
     """Return the published BLEU differences on newstest2014 between the definition of the printed
-    number and `metric`. They are the cost of a score in `metric`, because it is the lower one.
+    number and `metric`. The score in `metric` is lower by this difference, so it is the cost.
     """
     key = (PAPER_CORPORA.get(corpus), ALIKE.get(metric, metric), "newstest2014", "yes")
     return [

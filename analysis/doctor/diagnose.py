@@ -1,7 +1,7 @@
-"""Diagnoses a run or a folder: the claim from the system's own file, every check, their costs.
+"""Diagnoses a run or a folder: makes the claim, calls every check, and adds the costs.
 
-The expected values are the spec of the system that a run claims to be, and the averages of the
-paper's tables.
+A claim is the system and the corpus that a training should have. The expected values come from the
+system's own file and from the averages in the paper's tables.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from analysis.doctor.collect import collect_folder, collect_run
 from analysis.doctor.costs import add_costs
 from analysis.doctor.types import Case, Checked, Claim, Diagnosis, Finding
 
-# Their order decides between findings of equal cost.
+# Findings of equal cost keep the order of these checks.
 CHECKS: tuple[Callable[[Case], Checked], ...] = (
     check_problems,
     check_divergence,
@@ -32,11 +32,12 @@ CHECKS: tuple[Callable[[Case], Checked], ...] = (
 def diagnose_run(
     results_folder: Path, runs_folder: Path, path: Path, overrides: Overrides
 ) -> Diagnosis:
-    """Return the diagnosis of a run of ours by its record's path. Overrides of its scale replace
-    its system's own values.
+    """Return the diagnosis of one of our runs. `path` is the path of its training record.
+
+    `overrides` are the values that the config of the scale sets for all systems, such as `updates`.
     """
     train = read_train_record(path, runs_folder)
-    # The folder of a record has the name of its scale.
+    # `results/paper/train/wmt14_en_de/base/seed1.json` is of scale paper.
     scale = path.relative_to(results_folder).parts[0]
     claim = make_claim(train.run, scale, train.system, train.corpus, overrides)
     case = collect_run(results_folder, train, claim)
@@ -55,11 +56,12 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
     Raises:
         ConfigError: if the scale, system or corpus does not exist.
     """
-    # The system's own file counts, and not the spec in the record, which may have the fault.
+    # The expected values come from the system's file. The spec in the record may have the fault.
     spec = overridden(read_system(system, scale), overrides)
     corpus = read_corpus(corpus_name)
     pair = corpus.language_pair
-    # A system that the paper does not print has no average to compare with.
+    # The paper's tables fix the average. For a system that the paper does not print, any is
+    # allowed.
     evaluations = evaluations_of(pair, system) if is_asked_for(pair, system) else []
     claim = Claim(
         name,
@@ -74,20 +76,24 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
             is_papers_corpus=scale == PAPER_SCALE and corpus.name.startswith("wmt14_"),
         ),
     )
+    # Section 5.1 requires a joint vocabulary for WMT14 En-De. Other corpora may have two.
     if not claim.is_papers_corpus and not (corpus.subword and corpus.subword.joint):
         claim.target.values["num_dictionaries"] = ANY  # the corpus has no joint vocabulary
     return claim
 
 
 def diagnose(case: Case, no_log: str = "none") -> Diagnosis:
-    """Return the findings on a run that its evidence supports. They are in the order of the checks
-    until `costs` ranks them. If there is no log, `no_log` replaces its path in the texts.
+    """Return the diagnosis of a run without costs. Its findings are in the order of the checks.
+
+    If there is no log, `no_log` replaces its path in the texts.
     """
     claim = case.claim
     findings: list[Finding] = []
     unchecked = []
     for check in CHECKS:
         answer = check(case)
+        # A check without its evidence returns what it could not check. This must not look like "no
+        # finding".
         if isinstance(answer, str):
             unchecked.append(answer)
         else:
@@ -105,20 +111,21 @@ def diagnose(case: Case, no_log: str = "none") -> Diagnosis:
             "translations": ", ".join(dict.fromkeys(case.translation_paths)) or "none",
         },
         findings=tuple(findings),
+        # Several starts or translations repeat a note. It is shown once.
         notes=tuple(dict.fromkeys(notes)),
         not_judged=not_judged(case),
     )
 
 
 def notes_of(case: Case) -> list[str]:
-    """Return a sentence for each note of the judge, and for each problem of a perplexity or a
-    training cost only.
+    """Return a sentence for each note of `aiayn.known_good`, and for each problem that concerns a
+    perplexity or a training cost only.
     """
     return [f"Note: {problem.text}." for problem in case.problems if not concerns_bleu(problem)]
 
 
 def not_judged(case: Case) -> tuple[str, ...]:
-    """Return the quantities that a BLEU requires and that the evidence does not state."""
+    """Return the quantities that a comparison of BLEU requires but no log or record states."""
     names = [] if case.training is not None else ["the log of the training"]
     names += [] if case.translation_paths else ["a translation of the test set"]
     for problem in case.problems:

@@ -1,5 +1,5 @@
-"""Renders a diagnosis for a terminal, at most 100 columns wide: findings with evidence, cost and
-fix.
+"""Formats a diagnosis as text for a terminal, at most 100 columns wide. Each finding has its
+evidence, cost and fix.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,6 +40,7 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
 def headline(diagnosis: Diagnosis) -> str:
     """Return in a sentence how many differences were found, and what could not be judged."""
     number, unstated = len(diagnosis.findings), diagnosis.not_judged
+    # Only if everything was stated may the answer be "no difference".
     if not number and not unstated:
         return "No difference from the claim is found."
     text = "Nothing differs in what could be judged"
@@ -57,7 +58,7 @@ def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
     yield from wrapped(f"{number}. {finding.title}", "", "   ")
     shown_place = ""
     for problem in finding.evidence:
-        # Several facts of one line have its place once.
+        # Several problems may be on one line of a log. The line is printed once.
         if problem.place != shown_place:
             shown_place = problem.place
             yield from _labelled("evidence", shown_place)
@@ -71,18 +72,17 @@ def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
 
 
 def words_of_cost(cost: Cost) -> str:
-    """Return a cost with its source: `1.0 to 1.1 BLEU, confirmed: <source>`. If it raises the
-    score, `adds ` precedes it. If its size is unknown, its words are returned.
-
-    A cost of unknown size is its words.
+    """Return a cost with its source: `1.0 to 1.1 BLEU, confirmed: <source>`. A cost that raises the
+    score begins with `adds `. For a cost of unknown size, only its words are returned.
     """
-    # Such a cost is known in words only.
     if cost.low is None:
         return cost.words
     bounds = [cost.low, cost.high]
     if cost.is_gain:
-        # The sign is in the word `adds`, and the lower number comes first.
+        # A gain has negative bounds. The word `adds` replaces the sign, and the smaller number
+        # comes first.
         bounds = [abs(cost.high or 0.0), abs(cost.low)]
+    # `fromkeys` drops the second of two equal bounds: `1.3 BLEU`, not `1.3 to 1.3`.
     amount = " to ".join(
         dict.fromkeys("all" if bound is None else f"{bound:.1f}" for bound in bounds)
     )

@@ -1,4 +1,9 @@
-"""Defines the types of the doctor (claim, evidence, finding, diagnosis) and texts of findings."""
+"""Defines the types of the doctor, and reads the texts of findings.
+
+A *claim* is the system and the corpus that a run should have. A *case* is the evidence: what logs
+and records state. A *finding* is a difference between the two that may explain the BLEU. A
+*diagnosis* is the whole answer.
+"""
 
 import math
 from collections.abc import Sequence
@@ -13,8 +18,8 @@ from aiayn.spec.system import CorpusSpec
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The system and the corpus that a run claims to have. `target` contains the expected
-    values.
+    """The system and the corpus that a run should have. `target` contains the expected values.
+    `name` is the run or folder, for messages.
     """
 
     name: str
@@ -23,11 +28,11 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def is_papers_corpus(self) -> bool:
-        """Whether the corpus is WMT14. The published counts hold only for WMT14 (section 5.1)."""
+        """Whether the corpus is WMT14. Published lengths and definitions apply to WMT14 only."""
         return self.corpus.name.startswith("wmt14_")
 
     def role_of(self, testset: str) -> str:
-        """Return the role of a test set in the corpus: dev or test, '' for any other."""
+        """Return the role of a test set in the corpus: dev, test, or '' for a further test set."""
         for role in ("dev", "test"):
             if self.corpus.testset_of(role) == testset:
                 return role
@@ -37,9 +42,9 @@ class Claim(msgspec.Struct, frozen=True):
 class Case(msgspec.Struct, kw_only=True):
     """The evidence on a claim. None or an empty value means that this evidence is absent.
 
-    `translations` come from logs only. `translation_paths` covers logs and records. `problems`
-    contains what the judge found in the training and in each translation. `not_read` has a
-    sentence for each file that could not be read.
+    `generations` come from logs of fairseq-generate only. `translation_paths` also has the
+    translations in records. `problems` contains what `aiayn.known_good` found in the training and
+    in each translation. `not_read` has a sentence for each file that could not be read.
     """
 
     claim: Claim
@@ -56,12 +61,13 @@ class Case(msgspec.Struct, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a fault in BLEU, positive if it lowers the score. Without `low` the cost is not
-    known as a number. Without `high` the whole score may be lost.
+    """The cost of a fault in BLEU, positive if it lowers the score.
 
-    `certainty` is '' for a cost measured on this run. Otherwise it says how well the cost is known:
-    `confirmed` (a second measurement, or the number's author), `measured` (the effect, its cause
-    inferred), `suspected`, `planted`. An unknown cost has only `words`.
+    If `low` is None, the size is unknown and `words` say so. If only `high` is None, the whole
+    score may be lost. `certainty` is '' for a cost measured on this run. Otherwise it says how well
+    the cost is known: `confirmed` (measured twice, or by the author of the number), `measured` (the
+    effect was measured, its cause was inferred), `suspected`, or `planted` (a fault made on purpose
+    in the demo).
     """
 
     low: float | None = None
@@ -88,9 +94,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A difference from the claim, with its evidence, its cost in BLEU and how to fix it.
 
-    `cause` and `amount` use the vocabulary of published/costs.csv: a quantity, and its value or the
-    ratio to the system's value. The cost comes from publications on the same corpus, or is computed
-    from the log.
+    `cause` is a name from published/costs.csv. `amount` is the value of this quantity, or its ratio
+    to the expected value. The cost comes from publications on the same corpus, or is computed from
+    the log.
     """
 
     cause: str
@@ -106,7 +112,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return self.cause in ("lengths", "bleu")
 
 
-# A check returns its findings, or a few words that say what it could not check, and why.
+# A check returns its findings, or a few words that say what it could not check and why. An empty
+# sequence means that nothing is wrong.
 Checked = Sequence[Finding] | str
 
 
@@ -138,6 +145,7 @@ class _KnownFinding(msgspec.Struct, frozen=True):
     fix: str
 
 
+# Read at import. A malformed findings.csv is then an error of every command of the doctor.
 KNOWN_FINDINGS = {
     known.cause: known
     for _, known in read_rows(Path(__file__).parent / "findings.csv", _KnownFinding)
@@ -147,8 +155,8 @@ KNOWN_FINDINGS = {
 def make_finding(
     cause: str, evidence: Problem, *, cost: Cost | None = None, **values: Any
 ) -> Finding:
-    """Make the finding with this cause in findings.csv. `values` fills the fields of its
-    templates.
+    """Make a finding with the title and the fix that findings.csv has for its cause. `values` fill
+    the fields of the two templates.
     """
     texts = KNOWN_FINDINGS[cause]
     return Finding(

@@ -55,7 +55,9 @@ def run(args: Flags) -> None:
     """
     from analysis.doctor.text import headline, render_diagnosis
 
-    # WHAT may be the name of a run, or a folder that happens to be one.
+    # WHAT may be the name of a run, or a folder. The folder of one of our runs has an
+    # attempts.jsonl. With --system such a folder is treated as any folder of logs: the user says
+    # what it should be.
     folder = Path(args.what) if args.what is not None and is_dir(Path(args.what)) else None
     if (
         folder is not None and args.system is None and is_file(folder / ATTEMPTS_NAME)
@@ -64,6 +66,7 @@ def run(args: Flags) -> None:
     diagnosis = _diagnose_run(args) if folder is None else _diagnose_folder(args, folder)
     print(json_text(diagnosis) if args.json else render_diagnosis(diagnosis), end="")
     if diagnosis.findings or diagnosis.not_judged:
+        # Exit code 1, so that a script notices a finding.
         raise AiaynError(headline(diagnosis))
 
 
@@ -76,6 +79,7 @@ def _diagnose_run(args: Flags) -> "Diagnosis":
         raise UsageError(
             f"{args.what}: is a file; give its folder, {parent}, with --system and --corpus"
         )
+    # A path with a slash cannot be a run's name: "no such folder" is the better message.
     if args.what is not None and "/" in args.what and not Path(args.what).exists():
         raise UsageError(f"{args.what}: no such folder; name one, or a run of `aiayn status`")
     why = f"{args.what or 'the newest run'} is a run, whose records name its system"
@@ -97,7 +101,7 @@ def _diagnose_run(args: Flags) -> "Diagnosis":
 def _diagnose_folder(args: Flags, folder: Path) -> "Diagnosis":
     from analysis.doctor.diagnose import diagnose_folder, make_claim
 
-    # Logs do not say what they should have been.
+    # Logs state their settings, but not which system they should be.
     if args.system is None or args.corpus is None:
         name = "--system" if args.system is None else "--corpus"
         raise UsageError(
@@ -113,8 +117,9 @@ def _overrides(args: Flags) -> Overrides:
     """Return the values that the config sets for all systems of its scale.
 
     Raises:
-        UsageError: if keys of a config file are to be replaced, and none is named.
+        UsageError: if --config is given without --configfile.
     """
+    # A shorter training is no fault if the config of the scale says so (`updates: 500`).
     if args.configfile is None:
         if args.config:
             raise UsageError(f"--config {args.config[0]}: no file to change; add --configfile FILE")
