@@ -248,7 +248,7 @@ class Field(NamedTuple, Generic[Item]):
 
 
 def label_field(name: str, heading: str, text: Callable[[Item], str]) -> Field[Item]:
-    """Return a field with labels, which are texts of ours or of the paper."""
+    """Return a field with labels, such as the name of a row."""
     return Field(Column(name, heading, side="label"), lambda item: Cell(text(item), "label"))
 
 
@@ -275,7 +275,7 @@ def words_field(name: str, heading: str, words: Callable[[Item], str]) -> Field[
 
 
 def label(text: str, *marks: str) -> Cell:
-    """Return a cell that contains the name of something."""
+    """Return a cell that contains a name, for example of a system."""
     return Cell(text, "label", marks)
 
 
@@ -358,8 +358,7 @@ def compact(table: Table) -> Table:
     value of each column is found. In caption, headings and notes, keys are replaced by readable
     names.
     """
-    # `spread` counts as content, because a cell may have an interval only. A dash says that there
-    # is no number.
+    # A dash counts as empty, because it says that the number does not exist.
     cells = table.cells.assign(table=table.name)
     has_number = cells.numbers.map(bool).astype(bool)
     has_content = ~(cells.text + cells.spread).isin(["", DASH])

@@ -84,7 +84,7 @@ def _join(starts: Iterable["_Start"]) -> list[CurvePoint]:
 
 
 class _Start:
-    """The printed values of one start."""
+    """The values that one start of a training has printed."""
 
     def __init__(self, training: Training, section: Section) -> None:
         self.resumed_update = section.whole("resumed_updates")
@@ -94,7 +94,7 @@ class _Start:
         self._last_update = self.resumed_update or 0
 
     def read(self, line: bytes) -> None:
-        """Read a further line of this start."""
+        """Read the next line of this start, and keep its values."""
         # A search for bytes costs far less than parsing, and most lines of a log are not
         # statistics. Statistics within an epoch, at its end and of a validation have one of these
         # beginnings.

@@ -2,8 +2,8 @@
 updates.
 
 A frame of curves has a line for each point: run, series, seed, measure, update, value. A series is
-a system on a corpus, or all runs of one configuration. Runs of a series share a colour, and their
-seeds make a band. `analysis.figures.curves` defines the measures.
+a system on a corpus, or all runs of one configuration. The runs of a series share a colour, and a
+band shows their range. `analysis.figures.curves` defines the measures.
 """
 
 import math
@@ -177,7 +177,7 @@ def _read(path: Path) -> list[tuple[Training, list[CurvePoint]]]:
 
 
 def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Return the four measures, stacked, against updates.
+    """Return the chart of the four measures against updates, one below the other.
 
     Raises:
         FigureError: if no value can be drawn.
@@ -240,7 +240,9 @@ def _colour(names: Sequence[str]) -> alt.Color:
 def _layers(
     frame: pd.DataFrame, finite: pd.DataFrame, panel: Panel, x: alt.X, colour: alt.Color
 ) -> list[alt.Chart]:
-    """Return a panel: means over seeds, their bands, and a mark where values are not numbers."""
+    """Return the layers of a panel: means over seeds, their bands, and a mark where values are not
+    numbers.
+    """
     points = finite[finite["measure"] == panel.measure]
     if panel.is_log:
         # The logarithm of 0 does not exist.

@@ -49,7 +49,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellSources(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of a table, with the sources of its number.
+    """A cell of a table, with the runs behind its number.
 
     `missing` lists the trainings without a value, and the reasons.
     """
@@ -62,8 +62,8 @@ class CellSources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named_cells(frame: Frame) -> dict[str, NamedCell]:
-    """Return the place of every printed number by name, in the order of the tables. Values of both
-    editions are in one cell.
+    """Return the cells of all printed numbers by name, in the order of the tables. A cell has the
+    values of both editions.
     """
     cell_by_name: dict[str, NamedCell] = {}
     # A frame has one cell for each edition of a printed number. They differ in the printed value
@@ -92,8 +92,8 @@ def numbers_by_cell(cells: pd.DataFrame) -> dict[str, list[Number]]:
 
 
 def find_sources(name: str, frame: Frame) -> list[CellSources]:
-    """Return the sources of a cell. The place of a printed number has one number of ours, another
-    cell may have several.
+    """Return the sources of a cell. The cell of a printed number has one number of ours. A cell of
+    any other table may have several.
 
     Raises:
         UsageError: if the cell does not exist (the error lists similar names), or if the scale does
@@ -118,7 +118,7 @@ def find_sources(name: str, frame: Frame) -> list[CellSources]:
 
 
 def sources_of_printed(frame: Frame, cell: NamedCell) -> CellSources:
-    """Return the sources of our number for a printed number, and the trainings that lack a value.
+    """Return the runs behind our number for a printed number, and the trainings that lack a value.
 
     Raises:
         UsageError: if the scale does not run the cell's system on its corpus.
@@ -164,7 +164,7 @@ def sources_of_number(frame: Frame, cell: NamedCell, number: Number) -> CellSour
 
 
 def render_sources(origin: CellSources) -> str:
-    """Return the answer as lines of text."""
+    """Return the sources of a cell as text for a terminal."""
     cell = origin.cell
     key = origin.cell.key
     note = ""

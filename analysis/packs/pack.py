@@ -176,7 +176,7 @@ def _archive(folder: Path) -> None:
 
 
 def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, TrainRecord]:
-    """Return an earlier pack's trainings that the results lack, if they have the same spec and
+    """Return the trainings of an earlier pack that the results lack, if they have the same spec and
     data.
     """
     scale = results.experiment.scale.scale
@@ -223,7 +223,9 @@ def _summary(
 
 
 def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[str]:
-    """Yield what an earlier pack has and the new pack lacks, trainings and models, with reasons."""
+    """Yield the trainings and models that are in the earlier pack and not in the new pack, each
+    with the reason.
+    """
     for path in glob(earlier, "train/*/*/seed*.json"):
         if not exists(folder / path.relative_to(earlier)):
             seed = int(path.stem.removeprefix("seed"))
@@ -239,7 +241,7 @@ def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[st
 
 @dataclass
 class _Packer:
-    """Writes the files behind a scale's results to `<folder>/<scale>/`.
+    """Writes the records, logs and translations of a scale to `<folder>/<scale>/`.
 
     Runs in `kept` are taken from the earlier pack.
     """
@@ -252,13 +254,15 @@ class _Packer:
     num_translations: int = 0
 
     def __post_init__(self) -> None:
-        """Set the scale's name and runs, and the names of this machine that texts must not keep."""
+        """Set the scale's name, its runs folder, and the patterns that remove the names of this
+        machine.
+        """
         self.scale = self.results.experiment.scale.scale
         self.runs_folder = Path(self.results.experiment.scale.runs_folder)
         self._replacements = _replacements([self.results_folder, self.runs_folder])
 
     def pack(self) -> None:
-        """Write everything."""
+        """Write the records, logs and translations of all runs."""
         self.results.experiment.write_sheet(self.folder)
         for corpus in self.results.experiment.corpora:
             # With the same data, the records that the earlier pack's runs were made from stay.
@@ -388,7 +392,7 @@ class _Packer:
             self.num_translations += 1
 
     def _neutral(self, text: str) -> str:
-        """Return a record's or a log's text without this machine's folders."""
+        """Return the text of a record or a log without the folders of this machine."""
         for pattern, replacement in self._replacements:
             text = pattern.sub(replacement, text)
         return text
@@ -429,8 +433,8 @@ def _replacements(folders: Iterable[Path]) -> list[tuple[re.Pattern[str], str]]:
     # folder.
     name_by_folder = {str(folder): folder.name for folder in folders if folder.is_absolute()}
     name_by_folder |= {str(Path.home()): "~", str(CHECKOUT): ".", str(Path.cwd()): "."}
-    # The address of a mirror may be private. It occurs in commands: `aiayn fetch
-    # --mirror=https://host/copy`.
+    # The address of a mirror may be private. It occurs in the commands of records, such as
+    # `aiayn fetch --mirror=https://host/copy`.
     replacements = [(re.compile(r"(?<=--mirror=)[^\s'\"]+"), "")]
     # Longer paths come first, because a shorter path may be the beginning of a longer path.
     for folder in sorted(name_by_folder, key=len, reverse=True):

@@ -18,7 +18,7 @@ from paper_tables.scale_results import gather_from_records
 
 
 def write_page_of_pack(pack_folder: Path, page_path: Path) -> None:
-    """Write the page of a pack, a folder with the name of its scale.
+    """Write the page of a pack. The name of the pack's folder is the name of its scale.
 
     Raises:
         RecordError: if a record of the pack is malformed.

@@ -48,7 +48,7 @@ Laid out like `results/<scale>/`; texts are packed by xz, and neither hosts nor 
 
 
 def write_tables_of_pack(recorded: RecordedResults, folder: Path) -> None:
-    """Write the frames, the tables and the README that follow from a pack's files."""
+    """Write the TSVs, the tables and the README, which are made only from the files of a pack."""
     tables_made = make_recorded_tables(recorded, make_frame(recorded.results), folder)
     tables = [table for table in tables_made if table.name not in ONLY_ON_THE_PAGE]
     write_text(render_readme(recorded, tables), folder / PACK_README_NAME)
@@ -168,7 +168,9 @@ def _further(tables: Sequence[Table]) -> str:
 
 
 def _testsets(recorded: RecordedResults) -> str:
-    """Return the test sets: number of lines, digest of the scored references, public location."""
+    """Return the section on the test sets: number of lines, digest of the scored references, and
+    where they are public.
+    """
     # Only test sets that the trainings of the sheet are evaluated on are listed.
     experiment = recorded.results.experiment
     evaluated = {(evaluation.corpus, evaluation.testset) for evaluation in experiment.evaluations}

@@ -156,10 +156,10 @@ def say(words: str) -> None:
 
 
 def announce(released: ReleasedModel, archives: Path) -> None:
-    """Say the sizes, the free space and the time before anything is downloaded.
+    """Print the sizes, the free space and the time before anything is downloaded.
 
     Raises:
-        SpaceError: if archives and model do not fit.
+        SpaceError: if the disk has too little space for archives and model.
     """
     # An archive that is there already needs no space, but its content does.
     missing = [a for a in (released.model, released.data) if not (archives / a.name).exists()]

@@ -1,4 +1,6 @@
-"""Describes drawn figures for a page. This module works without a plotting library."""
+"""Defines how a page gets its figures after they are drawn. This module works without a plotting
+library.
+"""
 
 from typing import NamedTuple
 
@@ -12,7 +14,7 @@ INSTALL_COMMAND = "make core" if IS_CHECKOUT else install_command("figures").str
 class DrawnFigure(NamedTuple):
     """A figure in its folder: its SVG, or one sentence that says why it was not drawn.
 
-    `folder_name` is '' if the page is a single file, so that it cannot link to the files of the
+    `folder_name` is '' on a page that is a single file, which does not link to the files of the
     figure.
     """
 

@@ -192,10 +192,11 @@ def render_svg(values: dict[str, Any]) -> str:
 
 
 def _with_own_ids(svg: str, name: str) -> str:
-    """Return SVG in which the ids of clip paths contain the figure's name and are numbered from 0.
+    """Return the SVG with new ids of its clip paths. They contain the figure's name and are
+    numbered from 0.
 
-    Vega numbers clip paths over all charts of a process. Without this function, the same chart
-    would have different bytes from run to run.
+    Vega numbers the clip paths of all charts that a process draws. Without this function, the same
+    chart would have different bytes from run to run.
     """
     # Ids are `clip0`, `clip1`, ... They are used as `url(#clip0)`.
     number_by_id = {clip: number for number, clip in enumerate(re.findall(r'id="(clip\d+)"', svg))}
@@ -239,8 +240,8 @@ def _write(content: bytes, path: Path) -> None:
 def write_figures(figures: Iterable[Drawable], folder: Path) -> list[DrawnFigure]:
     """Write the figures.
 
-    If a figure cannot be drawn, the reason is returned in place of its SVG, and files of an earlier
-    call are removed.
+    If a figure cannot be drawn, the result has the reason in place of its SVG, and the files of an
+    earlier call are removed.
     """
     drawn = []
     for figure, make in figures:

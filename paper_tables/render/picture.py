@@ -1,5 +1,5 @@
-"""Places the printed differences and ours on one axis. This picture is at the top of a page, and
-the README shows it.
+"""Computes the positions in the picture at the top of a page. It shows for each conclusion the
+printed difference and ours, on one axis. The README shows the same picture.
 """
 
 from collections.abc import Sequence

@@ -68,7 +68,9 @@ def escape_latex(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return text on one line, with the characters escaped that have a meaning in a pipe table."""
+    """Return text on one line for a Markdown table. Characters with a meaning in Markdown are
+    escaped.
+    """
     # A bar would end the cell, and `](` would make a link. Underscores within words are harmless.
     return re.sub(r"([\\|*`<]|\](?=\())", r"\\\1", visible(one_line(text)))
 
@@ -79,7 +81,7 @@ def one_line(text: str) -> str:
 
 
 def plain_text(cell: ShownCell) -> str:
-    """Return a cell as one line of text, with marks in brackets after the part they belong to.
+    """Return a cell as one line of text. Marks are in brackets after the part that has them.
 
     Keys are not replaced by readable names, because programs read the CSV.
     """
@@ -207,8 +209,8 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
 
 
 def visible_text(value: Any) -> Any:
-    """Return text with control characters and direction marks spelt out. Other values are returned
-    as they are.
+    """Return text with control characters and direction marks as visible escapes. Other values are
+    returned as they are.
     """
     return visible(value) if type(value) is str else value
 

@@ -33,7 +33,7 @@ ONLY_ON_THE_PAGE = ("verdicts", "runs")
 
 
 class Rendered(NamedTuple):
-    """The page of a scale, the tables on it, and the numbers of its trainings."""
+    """The page of a scale, the tables on it, and how many of its trainings are finished."""
 
     report_path: Path
     tables: list[Table]
@@ -95,8 +95,8 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
 
 
 def tables_of_records(frame: Frame) -> list[Table]:
-    """Return Tables 2 and 3, every other table that contains a number of ours, and the tables that
-    only the page shows.
+    """Return Tables 2 and 3, every other table with a number of ours, and the tables that only the
+    page shows.
     """
     # A table has signatures if it shows a scored number of ours.
     always = {table.name for table in scale_tables() if table.is_always_packed}

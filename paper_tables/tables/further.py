@@ -85,7 +85,7 @@ def lay_out_baselines(frame: Frame) -> Table:
 
 
 def _base_key(frame: Frame, pair: str) -> CellKey:
-    """Return the cell of base on the test set of the baselines."""
+    """Return the key of the cell of base that is compared with the baselines."""
     # Which checkpoints are averaged depends on the language pair and the system, for example the
     # last 5 for base.
     average_by_role = {role: average for average, role in evaluations_of(pair, REFERENCE_SYSTEM)}

@@ -11,7 +11,7 @@ and data. Runs that leave the pack are listed.
 
 --model RUN ships the averaged model of a packed run, too, in models/<run>: tensors (safetensors),
 vocabularies, subword models, and the NOTICE of its corpus, which is next to the corpus's file.
-`aiayn translate RUN` then needs no training. Later packs keep the model.
+Then `aiayn translate RUN` works without a training. Later packs keep the model.
 """
 
 from pathlib import Path

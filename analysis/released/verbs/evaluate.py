@@ -1,7 +1,7 @@
 """Score any fairseq model on a test set: translate it, and print every definition of BLEU.
 
 The checkpoint may be any translation model that fairseq 0.6 to 0.12 saved, such as `--arch
-transformer`. Its file cannot run code. What is translated is one of:
+transformer`. Its file cannot run code. One of these flags selects the text to translate:
 
 --data: a data-bin (raw, lazy, cached or mmap) with the model's dictionaries. Without --testset and
 --references the translations are scored against the target side of the data-bin, as
@@ -14,9 +14,9 @@ fairseq-generate does.
 decoded with fairseq's search (half an hour on two cores), and compared with the published score of
 this file. Ctrl-C stops it and prints the score of the lines so far. The same command continues.
 
-Before the translation, the model's loss tells whether the dictionaries are the model's. The search
-is the paper's (section 6.1), unless flags change it; `--search fairseq` selects the search
-of fairseq-generate. Subword pieces (`@@ `, U+2581) are joined, and the translations are scored as
+Before the translation, the model's loss shows whether the dictionaries are the model's. The search
+is the paper's (section 6.1), unless flags change it. `--search fairseq` selects the search of
+fairseq-generate. Subword pieces (`@@ `, U+2581) are joined, and the translations are scored as
 by `aiayn score`. The definitions need detokenised text. If the model writes tokens, save them with
 --output and detokenise the file (`sacremoses -l de detokenize`). --as-given compares tokens on both
 sides instead.
@@ -92,8 +92,8 @@ def run(args: Flags) -> None:
 
     Raises:
         UsageError: if the flags do not say what to translate.
-        CheckpointError: if the checkpoint is torn, or its dictionaries are others.
-        ScoreError: if translations and references differ in number.
+        CheckpointError: if the checkpoint is torn, or if the dictionaries are not the model's.
+        ScoreError: if the numbers of translations and references differ.
     """
     from aiayn.decode.decode import Translator, load_split
     from aiayn.train.device import resolve_device
