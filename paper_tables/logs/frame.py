@@ -1,8 +1,8 @@
 """Fills the frame of Tables 2 and 3 from logs. Each row and version has one line, with numbers over
-seeds.
+seeds. The version is fairseq's, or the commit of one of our runs.
 
-Only numbers without problems are shown. A logged BLEU is not subtracted from a printed one:
-fairseq's own BLEU has a different definition.
+Only numbers without problems (facts of the log that are not as expected) are shown. The printed
+BLEU is not compared with a BLEU from a log, because fairseq's own BLEU has a different definition.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,18 +33,20 @@ CORPUS_NOTE = (
     " reference tokens, are compared."
 )
 COST_NOTE = "Cost: seconds of all starts x GPUs x sustained rate of the GPU that the log states."
-MAX_NOTES = 12  # of unusual facts: the table of logs has all
+MAX_NOTES = 12  # of unusual facts, the table of logs has all
 
 
-Rows = Sequence[tuple[Target, list[Training]]]  # a row is there once for each version
+# The rows that the trainings fill. A row has an entry for each version.
+Rows = Sequence[tuple[Target, list[Training]]]
 
 
 def frame_of_logs(rows: Rows, hardware: HardwareSpec) -> Frame:
-    """Return the frame of Tables 2 and 3 from logs. Unusual facts in the logs become footnotes."""
+    """Return the frame of Tables 2 and 3 from logs. Its footnotes have the unusual facts."""
     gpus = {training.gpu for _, trainings in rows for training in trainings}
     unknown = []
     for gpu in sorted(gpus - {""}):
-        # Without a rate the cell is empty, and the footnote says why.
+        # Table 2's cost is seconds x rate. Without a rate the cell is empty, and a footnote says
+        # why.
         if hardware.find_gpu(gpu) is None:
             unknown.append(
                 f"{gpu}: not in hardware.yaml, so no cost; add its sustained rate there."
@@ -53,6 +55,7 @@ def frame_of_logs(rows: Rows, hardware: HardwareSpec) -> Frame:
     if any(target.scale == PAPER_SCALE for target, _ in rows):
         notes.append(CORPUS_NOTE)
     return Frame(
+        # The printed rows are the paper's. Lines of smaller scales have their scale's mark.
         scale=PAPER_SCALE,
         hardware=hardware,
         lines=(*_lines_of_table2(rows, hardware), *_lines_of_table3(rows)),
@@ -62,8 +65,11 @@ def frame_of_logs(rows: Rows, hardware: HardwareSpec) -> Frame:
 
 
 def _notes(rows: Rows) -> list[str]:
-    """Return a footnote for each unusual fact of the shown numbers, with the rows that have it."""
-    # Most seeds have the same unusual facts, so each is told once.
+    """Return a footnote for each unusual fact about the shown numbers, with the systems that have
+    it.
+    """
+    # Seeds of a system often share their unusual facts. Each is stated once. The inner dict is an
+    # ordered set.
     systems_by_text: dict[str, dict[str, None]] = {}
     for target, trainings in rows:
         problems: list[Problem] = []
@@ -72,6 +78,7 @@ def _notes(rows: Rows) -> list[str]:
             for generation in training.generations:
                 problems += generation.problems if generation.value is not None else []
         for note in problems:
+            # A problem that keeps a number out is in the table of logs. Here the number is shown.
             if not note.keeps_out:
                 text = f"{note.label}, usually {note.expected}: {note.why}"
                 systems_by_text.setdefault(text, {})[target.system] = None
@@ -81,13 +88,13 @@ def _notes(rows: Rows) -> list[str]:
 
 
 def _ordered(rows: Rows) -> Rows:
-    """Return the rows of the paper's scale first."""
+    """Return the rows, with the rows of the paper's scale first."""
     return sorted(rows, key=lambda row: (row[0].scale != PAPER_SCALE, row[0].scale))
 
 
 def _lines_of_table2(rows: Rows, hardware: HardwareSpec) -> Iterator[Line]:
-    """Yield the lines below each row of Table 2: the BLEU of a test set, and footnote 5's cost, GPU
-    seconds x sustained rate.
+    """Yield the lines below each row of Table 2: the BLEU on the test set, and the cost as in
+    footnote 5, GPU seconds x sustained rate.
     """
     # A row of Table 2 may have two systems, such as big and big_enfr.
     names = dict.fromkeys((join.row, join.system) for join in read_cells() if join.table == 2)
@@ -104,7 +111,8 @@ def _lines_of_table2(rows: Rows, hardware: HardwareSpec) -> Iterator[Line]:
 def _training_cost(target: Target, trainings: Sequence[Training], hardware: HardwareSpec) -> Number:
     costs = {}
     for training in trainings:
-        # A cost needs its own facts: a GPU with a rate, and the time of all starts.
+        # A training may fill the other columns without a cost: the cost also needs one kind of GPU
+        # with a known rate, and the time of all starts.
         is_used = bool(training.gpu) and "cost" in training.filled
         gpu = hardware.find_gpu(training.gpu) if is_used else None
         seconds = training.gpu_seconds
@@ -114,7 +122,9 @@ def _training_cost(target: Target, trainings: Sequence[Training], hardware: Hard
 
 
 def _lines_of_table3(rows: Rows) -> Iterator[Line]:
-    """Yield the lines below each row of Table 3: a dev set's BLEU, and the training's numbers."""
+    """Yield the lines below each row of Table 3: the BLEU on the dev set, and the numbers of the
+    training.
+    """
     # Table 3 has En-De only.
     for target, trainings in _ordered([row for row in rows if row[0].language_pair == "en-de"]):
         numbers = {"bleu_dev": _bleu(target, trainings, "dev")}
@@ -132,7 +142,8 @@ def _line(
     rows: Rows,
     numbers: dict[str, tuple[Number, ...]],
 ) -> Line:
-    # The version tells two lines of a row apart. Otherwise it is in the table of logs.
+    # Two lines of a row differ in the version, so it is in their label. Otherwise only the table of
+    # logs has it.
     has_versions = [other for other, _ in rows].count(target) > 1
     version = f"; {trainings[0].version}" if has_versions else ""
     return Line(
@@ -140,6 +151,8 @@ def _line(
         row=row,
         label=f"logs: {target.system}{version}",
         marks=tuple(filter(None, [_mark(target)])),
+        # The trainings of a line fill the same row, so the first one stands for all. `last` is its
+        # last start.
         settings=dict(trainings[0].last.symbols),
         numbers=dict(numbers),
     )
@@ -155,10 +168,11 @@ def _bleu(target: Target, trainings: Sequence[Training], role: str) -> tuple[Num
     """
     numbers = []
     quantity = f"BLEU ({role})"
-    # Scores by different definitions are different numbers, and never in one mean.
+    # A mean is only over scores of one definition.
     for (metric, settings), translation_by_name in scored(trainings, role).items():
         values = {name: member.value for name, member in translation_by_name.items()}
         numbers.append(_number(target, trainings, metric, quantity, values, settings))
+    # A number without values makes a dash, so that the row is visible without a BLEU.
     return tuple(numbers) or (_number(target, trainings, "bleu_as_given", quantity, {}),)
 
 
@@ -170,27 +184,29 @@ def _number(
     value_by_name: Mapping[str, float | None],
     settings: str = "",
 ) -> Number:
-    """Return a number over all trainings that have a value. Each value has the seed and the GPU of
-    its training.
+    """Return a number over all trainings that have a value. Each value has a run with the seed and
+    the GPU of its training.
     """
     system, pair = target.system, target.language_pair
     values = []
     for training in trainings:
         value = value_by_name.get(training.name)
         if value is not None:
-            # A training without a record has no run. The frame needs one for the list behind a
-            # number.
+            # The page lists the runs behind a number. A training without a record is not a run of
+            # ours, so the name of its log takes the place of the run's name.
             status = RunStatus(state="finished", run=training.name)
             run = Run(
                 corpus="", system=system, seed=training.seed, hardware=training.gpu, status=status
             )
             values.append((run, value))
     return Number(
+        # The empty fields are unknown: the name of a data-bin does not prove the corpus.
         key=CellKey(corpus="", system=system, average="", testset="", role="", language_pair=pair),
         metric=metric,
         mark=_mark(target),
         values=tuple(values),
         settings=settings,
         quantity=f"{quantity} of {system}, {pair}, from logs",
+        # '' is shown as a dash. A log does not have the state of a run, such as `running`.
         missing=("",) * (len(trainings) - len(values)),
     )

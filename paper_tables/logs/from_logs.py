@@ -1,7 +1,8 @@
-"""Makes the page and the tables of logs that are not ours, or are of runs without records.
+"""Makes the page and the tables of logs without records: other people's logs, and logs of our runs
+if their records are not there.
 
 Their numbers appear in Tables 2 and 3 below the printed rows. A further table lists every log:
-which numbers of it are used, which are not, and why.
+which of its numbers are used, which are not, and why.
 """
 
 import logging
@@ -34,14 +35,16 @@ from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 
 MAX_NAMES = 6  # rows or files that a sentence lists
-FEW_LOGS = 20  # are read in a second, and their table is short enough to come first
+FEW_LOGS = 20  # so many logs are read in a second, and their table is short enough to come first
 logger = logging.getLogger(__name__)
 NO_VERDICT = "No verdict: a log's BLEU is of another definition than the printed one."
 
 
 class Made(NamedTuple):
-    """The pages in the order of reading, one sentence for each file that was not read, the tables,
-    one sentence on what was read, and the records that the tables leave out.
+    """What was made: the pages in the order in which to read them, and the tables.
+
+    `not_read` has a sentence for each file that was not read, `summary` a sentence on what was
+    read. `faults` are the records that the tables leave out.
     """
 
     pages: tuple[Path, ...]
@@ -59,8 +62,8 @@ def make_page_of_logs(
 ) -> Made:
     """Write tables/ and report.html of the logs.
 
-    Tables 2 and 3 from logs show only trainings that have no records. The two tables are absent if
-    all trainings have records.
+    Tables 2 and 3 from logs show only trainings without records. If all trainings have records, the
+    two tables are left out.
 
     Raises:
         RecordError: if a folder cannot be read.
@@ -71,20 +74,24 @@ def make_page_of_logs(
     num_logs = sum(len(listing.log_paths) for listing in listing_by_folder.values())
     logs = judge_logs(join_logs(files), read_targets(SCALES, config_folder), root)
     scale_by_name = _scale_by_name(logs.trainings, recorded_by_scale)
-    # A record has a BLEU by definition and all attempts, so it counts and not the log.
+    # A record is better than the log of the same run: it states the definition of its BLEU, and the
+    # time of killed attempts.
     unrecorded = [training for training in logs.trainings if training.name not in scale_by_name]
     rows = rows_of(unrecorded)
     table_of_logs = compact(lay_out_logs(logs, scale_by_name))
     tables = []
     if unrecorded or not recorded_by_scale:
+        # Without any record the tables are made even if no log fills a row: they show that nothing
+        # did.
         frame = frame_of_logs(rows, read_hardware(config_folder / "hardware.yaml"))
         tables = [compact(lay_out_table2(frame)), compact(lay_out_table3(frame))]
-    # The reader's own logs come first, unless they are so many that Table 2 would not be found.
+    # The table of logs comes first: a user wants to see what became of the logs. If there are many
+    # logs, it comes last, because a reader would not find Table 2 below it.
     first_tables = [table_of_logs] if unrecorded and num_logs <= FEW_LOGS else []
     tables = [*tables, *([] if first_tables else [table_of_logs])]
     for table in (*first_tables, *tables):
         write_table(table, output_folder / "tables")
-    # The page of a scale has the numbers of our runs, so this page links to it.
+    # The numbers of our recorded runs are on a page for each scale. This page links to these pages.
     facts = []
     banners = []
     for scale, recorded in recorded_by_scale.items():
@@ -128,14 +135,15 @@ def _require_logs(
     files: Sequence[LogFile],
     recorded_by_scale: Mapping[str, RecordedResults],
 ) -> None:
-    """Require that the folders have something of fairseq's, or records.
+    """Raise an error if the folders contain neither output of fairseq nor records.
 
     Raises:
         RecordError: with the kinds of file that are there.
     """
-    # A page without a number would look like success.
+    # An empty page would look like success.
     if recorded_by_scale or any(file.sections for file in files):
         return
+    # The message lists the kinds of files, so that the user sees that the folder is the wrong one.
     seen = [reason_not_read(file) for file in files]
     kinds = "; ".join(list(dict.fromkeys(seen))[:MAX_NAMES]) or "no file at all"
     more = f"; and {len(seen) - MAX_NAMES:,} more" if len(seen) > MAX_NAMES else ""
@@ -157,9 +165,9 @@ def _scale_by_name(
             scale_by_run[train.run] = scale
     scale_by_name = {}
     for training in trainings:
-        # A log of ours has the same name in each run, so its folder tells which run it is.
+        # Every log of ours is called train.log. The name of its folder is the name of the run.
         folder = posixpath.dirname(training.first.path)
-        run = posixpath.basename(folder)  # a run's folder has its name
+        run = posixpath.basename(folder)
         if run in scale_by_run:
             scale_by_name[training.name] = scale_by_run[run]
     return scale_by_name
@@ -168,14 +176,16 @@ def _scale_by_name(
 def _read_files(
     listing_by_folder: Mapping[Path, Listing],
 ) -> tuple[Path, list[LogFile]]:
-    """Return the root of the logs ('.' for several folders), and each file, also if not read."""
+    """Return the root folder of the logs ('.' for several folders), and all files. Files that were
+    not read have a reason.
+    """
     is_single = len(listing_by_folder) == 1
     files: list[LogFile] = []
     num_logs = sum(len(listing.log_paths) for listing in listing_by_folder.values())
     if num_logs > FEW_LOGS:
         logger.info(f"reading {num_logs:,} logs, some twenty a second")
     for folder, listing in listing_by_folder.items():
-        # Two folders may hold files of the same name.
+        # Two folders may have files with the same name, so a name begins with its folder.
         prefix = "" if is_single else f"{folder.as_posix()}/"
         for path in listing.log_paths:
             files.append(read_log(folder / path, f"{prefix}{path}"))
@@ -185,19 +195,21 @@ def _read_files(
 
 
 def judged_folder(folder: Path) -> JoinedLogs:
-    """Return all logs below a folder, with their rows and problems."""
+    """Return all trainings and translations in the logs below a folder, with their rows and
+    problems.
+    """
     root, files = _read_files({folder: list_folder(folder)})
     return judge_logs(join_logs(files), read_targets(SCALES), root)
 
 
 def _sentence(num_logs: int, logs: JoinedLogs, rows: Rows, recorded: Collection[str]) -> str:
-    """Return what was read and what it fills, in a sentence."""
+    """Return a sentence on what was read and which rows it fills."""
     num_trainings = len(logs.trainings)
-    # Nothing of the logs is in a table of this page, so rows would only confuse.
+    # All trainings have records, so Tables 2 and 3 are not on this page.
     if len(recorded) == num_trainings and num_trainings:
         return f"{num_logs:,} logs of {num_trainings:,} trainings, whose records fill the tables."
     num_averaged = sum(len(trainings) for _, trainings in rows)
-    # A row is there once for each version.
+    # A row occurs once for each version. The dict drops the repeats.
     names = list(dict.fromkeys(name_of_key(target.system) for target, _ in rows))
     beginning = f"{num_logs:,} logs read: {num_averaged:,} of {num_trainings:,} trainings fill"
     if not names:

@@ -1,8 +1,8 @@
-"""Makes tables and pages from folders of records and logs of our runs (`aiayn tables --from-logs`).
+"""Makes tables and pages from folders with records and logs (`aiayn tables --from-logs`).
 
-It needs no checkpoints, GPU, torch or fairseq: every value is in a record or a log. If the records
-of one of our runs are present, the run appears in the tables of its scale, which have the same
-layout as the tables that the workflow makes. `from_logs` reads all other logs.
+This works without checkpoints, GPU, torch and fairseq, because every value is in a record or a log.
+A run of ours with records appears in the tables of its scale. These tables have the same layout as
+the tables of the workflow. `from_logs` makes the tables of all other logs.
 """
 
 import logging
@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 def make_tables_from_logs(
     folders: Sequence[Path], output_folder: Path, config_folder: Path = CONFIG_FOLDER
 ) -> Made:
-    """Write the page of the logs and the tables of other people's logs to `output_folder`, and page
-    and tables of our runs to `<output_folder>/<scale>/`.
+    """Write the page and the tables of the logs to `output_folder`, and the page and the tables of
+    our recorded runs to `<output_folder>/<scale>/`.
 
     Raises:
         RecordError: if a folder does not exist, if the folders contain neither logs nor records, or
@@ -40,7 +40,7 @@ def make_tables_from_logs(
     listing_by_folder = {folder: list_folder(folder) for folder in _without_nested(folders)}
     recorded_by_scale = _read_records(listing_by_folder.values(), config_folder)
     logs = make_page_of_logs(listing_by_folder, recorded_by_scale, output_folder, config_folder)
-    # The curves of a scale are drawn from the logs, because records have no curves.
+    # Curves are drawn from the logs, because records do not have them.
     log_path_by_run = _logs_of_runs(listing_by_folder)
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
     pages: list[Path] = []
@@ -53,6 +53,7 @@ def make_tables_from_logs(
         folder = output_folder / scale
         frame = make_frame(recorded.results)
         tables_of_scale = make_recorded_tables(recorded, frame, folder)
+        # Figures of attention need a checkpoint.
         no_attention = None  # in records
         figures = draw_figures(folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention)
         banners = [fault.text for fault in recorded.faults]
@@ -74,7 +75,8 @@ def make_tables_from_logs(
 def _without_nested(folders: Sequence[Path]) -> list[Path]:
     """Return each folder once. Leave out folders that are inside another listed folder."""
     folder_by_place: dict[Path, Path] = {}
-    # The same folder may be given under two paths, which would count its trainings twice.
+    # A folder may be given under two paths, or with a folder inside it. Its trainings would then be
+    # counted twice, as two seeds.
     for folder in folders:
         folder_by_place.setdefault(folder.resolve(), folder)
     distinct = []
@@ -85,28 +87,32 @@ def _without_nested(folders: Sequence[Path]) -> list[Path]:
 
 
 def _read_records(listings: Iterable[Listing], config_folder: Path) -> dict[str, RecordedResults]:
-    """Return the results of each scale that has a `results/<scale>/` in the folders."""
+    """Return the results of each scale that has a folder `results/<scale>/` in the listings."""
     results_folders_by_scale: dict[str, list[Path]] = {}
-    # Results of one scale may be in several folders, such as those of two machines.
+    # Results of one scale may be in several folders, such as the folders of two machines.
     for listing in listings:
         for folder in listing.scale_folders:
+            # The user may give the folder of a scale itself, as `.` in it. Its name is then known
+            # only after `resolve`.
             resolved = folder.resolve()
             results_folders_by_scale.setdefault(resolved.name, []).append(
                 folder.parent if folder.name else resolved.parent
             )
     return {
         scale: gather_from_records(scale, results_folders_by_scale[scale], config_folder)
+        # In the order of SCALES, whatever the order of the folders.
         for scale in SCALES
         if scale in results_folders_by_scale
     }
 
 
 def _logs_of_runs(listing_by_folder: Mapping[Path, Listing]) -> dict[str, Path]:
-    """Return the log of each run by the name of its folder."""
+    """Return the path of the log of each run, by the name of the run's folder."""
     log_path_by_run: dict[str, Path] = {}
     for folder, listing in listing_by_folder.items():
         for name in listing.log_paths:
             path = folder / name
+            # In a pack the log is train.log.xz.
             if unpacked_name(path.name) == LOG_NAME:
                 log_path_by_run[path.parent.name] = path
     return log_path_by_run

@@ -1,5 +1,5 @@
-"""Lays out the table of the logs: the kind of each log, which of its numbers the tables use, which
-they do not, and why.
+"""Lays out the table of logs: what each log is, which of its numbers Tables 2 and 3 use, which they
+do not use, and why.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from aiayn.printed import PERPLEXITY_METRIC
 from paper_tables.layout import DASH, Column, Table, anchor_of, cell_frame, label, row_of
 from paper_tables.rounding import BLEU, rounded
 
-MAX_PROBLEMS = 25  # problems of one log that are listed
+MAX_PROBLEMS = 25  # problems of one log that are listed, and as many notes
 MAX_DIFFERENCES = 6  # differences from a row that are listed
 
 
@@ -20,11 +20,11 @@ def lay_out_logs(
     logs: JoinedLogs,
     scale_by_name: Mapping[str, str],
 ) -> Table:
-    """Return the table of all logs: the kind of each, its row or the nearest row, and which of its
-    numbers the tables use, which they do not, and why.
+    """Return the table with a row for each log: what the log is, its row in the paper's tables or
+    the nearest row, which of its numbers the tables use, which they do not use, and why.
 
-    The number of files that are not logs comes last. `scale_by_name` maps the name of a log to a
-    scale if the tables of the scale already contain that run from its records.
+    The last row has the number of files that are not logs. If the tables of a scale contain a run
+    from its records, `scale_by_name` maps the name of the run's log to the scale.
     """
     columns = (
         Column("file", "File", side="label"),
@@ -42,16 +42,19 @@ def lay_out_logs(
     for training in logs.trainings:
         name = training.name
         fills, unused = _numbers(training)
-        # The records of a run of ours fill the tables, and not its log.
+        # If a run of ours has records, the tables use the records and not the log.
         if name in scale_by_name:
             fills = f"the tables of scale {scale_by_name[name]}, by its records"
         why = _why(unused, training.problems)
         row = _log_row(name, _describe_training(training), _row_words(training), fills, why)
         rows.append((name, row))
-        # A copy has no numbers of its own, but a reader looks for each file.
+        # The same log is often saved twice, such as by Slurm and by fairseq. It counts once, but a
+        # reader looks for each file.
         for copy in training.copies:
             text = f"{copy}: the same training as {name}: it counts once"
             rows.append((copy, _log_row(copy, "copy of a training", "", "", text)))
+        # A training that was resumed may have a log for each start. Starts in one file have one
+        # row.
         for section in training.sections[1:]:
             if section.path != training.first.path:
                 text = f"a further start of {name}"
@@ -62,6 +65,7 @@ def lay_out_logs(
         output = averaging.value("output") or "no file"
         text = f"average of {len(averaging.averaged_paths)} checkpoints: {output}"
         rows.append((averaging.name, _log_row(averaging.name, text, "", "", "")))
+    # False comes before true, so the count of other files is last.
     rows.sort(key=lambda row: (row[0].endswith(OTHER_FILES), row[0]))
     return Table(
         name="logs",
@@ -78,8 +82,10 @@ def lay_out_logs(
 
 
 def _why(unused: Sequence[str], problems: Sequence[Problem]) -> str:
-    """Return problems, each with its reason, and notes, without repetitions."""
-    # Problems come first, because they keep numbers out.
+    """Return a text with the unused numbers, the problems and the notes. Repetitions are left
+    out.
+    """
+    # The problems of a log come before its notes, because only problems keep numbers out.
     reasons = [problem.text for problem in problems if problem.keeps_out]
     notes = [problem for problem in problems if not problem.keeps_out]
     texts = [*unused, *dict.fromkeys(reasons)]
@@ -99,6 +105,7 @@ def _log_row(name: str, kind: str, row: str, fills: str, why: str) -> list[dict[
         "fills": label(fills or DASH),
         "why_not": label(why or DASH),
     }
+    # The side decides the look of the row: a log that fills numbers looks like our results.
     return row_of(cells, name, "ours" if fills else "printed", anchor=anchor_of(name))
 
 
@@ -106,7 +113,7 @@ def _generation_row(generation: Generation) -> list[dict[str, Any]]:
     section, training = generation.section, generation.training
     fills, unused = "", []
     if generation.bleu is not None:
-        # A BLEU without its definition and test set is no number.
+        # A BLEU means something only with its definition and its test set.
         role = generation.role or "test set not stated"
         score = f"{generation.metric} ({role}) {rounded(generation.bleu, BLEU)}"
         if generation.value is not None:
@@ -124,7 +131,7 @@ def _describe_training(training: Training) -> str:
     """Describe a training in one line."""
     parts = ["training", f"update {training.last.last_update:,}"]
     parts += [f"seed {training.seed}"] if training.seed is not None else []
-    # fairseq prints `training on 1 GPUs` on a CPU, too.
+    # fairseq also prints `training on 1 GPUs` on a CPU, so `--cpu` is tested first.
     num_gpus = training.last.value("num_gpus")
     if training.last.arguments.get("cpu") is True:
         parts.append("CPU")
@@ -140,7 +147,8 @@ def _row_words(training: Training) -> str:
     target = training.target
     if training.row is not None:
         return training.row.name
-    # Statistics that were pasted without a start line fit no row, however near.
+    # A log without its start, such as a pasted part, does not state the hyper-parameters. It cannot
+    # be compared with any row.
     if not training.last.arguments:
         return "unknown: no hyper-parameters in the log"
     if target is None:
@@ -153,16 +161,17 @@ def _row_words(training: Training) -> str:
 
 
 def _numbers(training: Training) -> tuple[str, list[str]]:
-    """Return the numbers that the tables use, and a sentence about the numbers that they do not
-    use.
+    """Return (the numbers that the tables use, a sentence about the numbers that they do not
+    use). The sentence is in a list, which is empty if all numbers are used.
     """
     fills: list[str] = []
     unused: list[str] = []
     for name, value in training.stated.items():
         unit = " million" if name == "num_parameters" else ""
         number = f"{name} {rounded(value, name)}{unit}"
-        # Each stated number is in one of the two columns, so that nothing is left out in silence.
+        # Each number of the log is in one of the two columns, so that none disappears silently.
         (fills if name in training.value_by_metric else unused).append(number)
+    # A perplexity counts only if it is from a validation at the last update.
     if PERPLEXITY_METRIC not in training.stated:
         unused.append(f"no {PERPLEXITY_METRIC}")
     sentences = [f"set apart: {', '.join(unused)}"] if unused else []
