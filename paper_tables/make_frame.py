@@ -104,6 +104,7 @@ def make_frame(results: ScaleResults) -> Frame:
     for key, status in results.status_by_key.items():
         corpus, system, seed = key
         run = Run(corpus=corpus, system=system, seed=seed, status=status)
+        # Commit, hardware and curve are known only if the training has a record.
         train = results.train_by_key.get(key)
         if train is not None:
             run = msgspec.structs.replace(

@@ -303,6 +303,8 @@ def gather_from_records(
                 f" {train.seed}"
             )
             next_step = f"add it to the sheet {SHEET_NAME} next to the results"
+        # The runs of a system must have the same spec. The first run, in the order of the keys,
+        # sets it.
         elif status_by_key[key].state == "outdated":
             message = (
                 f"{train.run} was trained under another spec than other runs of {train.system}"
@@ -312,6 +314,7 @@ def gather_from_records(
             continue
         path = train_record(folder_by_key[key], scale, *key)
         faults.append(RecordFault(path, f"{message}: left out", next_step))
+    # `_gather` adds the scores that it does not trust.
     text_faults: dict[Evaluation, RecordFault] = {}
     results = _gather(
         experiment,

@@ -204,7 +204,7 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
     legend = None
     if len(heads) > 1:
         legend = alt.Legend(title=None, columns=4, symbolType="stroke", symbolOpacity=1)
-    # Opacity is relative to the largest weight, because in most sentences no weight is near 1.
+    # Opacity is relative to the largest weight, because all weights of a sentence may be small.
     largest = float(drawn["weight"].max())
     strength = alt.Opacity(
         "weight:Q", scale=alt.Scale(domain=[0, largest], range=[0.06, 0.95]), legend=None
@@ -224,6 +224,7 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
             tooltip=["name:N", "query:N", "key:N", alt.Tooltip("weight:Q", format=".3f")],
         )
     )
+    # The labels of both columns are layers of their own, because a rule has no text.
     layers = [lines]
     # In self-attention both sides have the same tokens, also where only one query is drawn.
     left = "query" if frame["kind"].iloc[0] == "cross" else "key"

@@ -91,6 +91,7 @@ def _head(scale: str, num_runs: int) -> str:
                 f" number of the paper; the mark {MARK_BY_SCALE[scale]} says so."
             ),
         ]
+    # The README can be checked: these commands compare the tables with what its files give.
     lines += [
         "",
         "The core dependencies are enough to make the tables again; in this folder type:",

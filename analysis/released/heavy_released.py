@@ -110,6 +110,7 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     signature = f"|{search}|released:{released.name}"
     if len(chosen) < len(sources):
         signature += f"|partial:{len(chosen)}/{len(sources)}"
+    # The published scores of this file were computed on the tokens, which is `bleu_as_given`.
     scores = score_hypotheses(
         tokens,
         [references[index] for index in chosen],
@@ -134,6 +135,8 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     except FetchError as error:
         say(f"only bleu_as_given: {error}")
     scores = [msgspec.structs.replace(s, signature=f"{s.signature}{signature}") for s in scores]
+    # The record is written before anything is printed, so that `aiayn where` finds the scores
+    # later.
     record = ReleasedRecord(
         provenance=gather_provenance(),
         name=released.name,
@@ -328,6 +331,7 @@ def render(released: ReleasedModel, record: ReleasedRecord, decoding: DecodingSp
         settings = f"beam {published.beam_size}, alpha {published.alpha:g}"
         value = f"{published.metric} {published.value:.2f}"
         others.append(f"{value} with {settings} ({published.source})")
+    # A published score is next to ours only in the same definition and the same search.
     for score in record.scores:
         values = ", ".join(values_by_metric.get(score.metric, []))
         printed = f"{released.printed.value:.1f}" if score.metric == released.printed.metric else ""

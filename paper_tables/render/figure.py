@@ -123,6 +123,8 @@ def _style() -> dict[str, Any]:
             "subtitleFont": FONT,
             "subtitleFontSize": 10.5,
         },
+        # Lines and grids are INK with low opacity, because a fixed grey would vanish on a light or
+        # a dark page.
         "axis": (
             text
             | {
@@ -140,6 +142,7 @@ def _style() -> dict[str, Any]:
                 "titlePadding": 6,
             }
         ),
+        # A legend at the top does not take width from the plot, which a phone lacks.
         "legend": (
             text
             | {

@@ -187,6 +187,7 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
         # Applies to every value that a template prints.
         finalize=visible_text,
     )
+    # A template calls these as filters: {{ cell | named_cell | md }}.
     environment.filters |= {
         "md": escape_markdown,
         "tex": escape_latex,

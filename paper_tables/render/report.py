@@ -166,6 +166,7 @@ def render_page(
     anchors: set[str] = set()
     for table in (*first_tables, *placed):
         anchors.update(table.cells.anchor)
+    # Without the extra for figures the page is still complete, and says how to get them.
     facts = [*facts, *([Statement(NO_FIGURES)] if figures is None else [])]
     return render_html(
         "page.html.j2",
@@ -211,6 +212,7 @@ def _chapters(
         for table in tables:
             if place_of_table(table.name)[0] == index:
                 shown.append(show_table(table, command))
+        # A chapter without a table and without a figure is left out.
         if shown or reasons:
             chapters.append(
                 {
@@ -388,7 +390,8 @@ def _facts(frame: Frame) -> list[Statement]:
                 facts.append(Statement(f"Failed: {name}.", f"#{anchor_of(status.run)}"))
     for state, names in names_by_state.items():
         facts.append(Statement(f"{len(names)} {state}: {_named(names)}."))
-    # A score has a signature, so a number without one was not scored.
+    # A number with a signature was scored. A cell of a system with three seeds stands for three
+    # evaluations.
     num_asked = sum(len(frame.runs_by_system[key.corpus, key.system]) for key in frame.keys)
     scored_evaluations: set[tuple[CellKey, int | None]] = set()
     for (key, _), number in frame.numbers.items():

@@ -85,10 +85,13 @@ def parameter_notes(rows: list[CountedRow]) -> tuple[str, ...]:
     # Big does not fit the vocabulary of the other rows, so it is taken out and compared with them.
     base, big = row_by_name[REFERENCE_SYSTEM], row_by_name.pop(BIG)
     other_rows = list(row_by_name.values())
+    # The paper's program has an embedding that our model lacks. It might explain why no vocabulary
+    # fits both base and big.
     with_target_space = []
     for row in (base, big):
         count = row.count(T2T_SIZE) + TARGET_SPACE_ROWS * row.system.training.d_model
         with_target_space.append(in_millions(count))
+    # Row (E) has learned positions, which are parameters, too.
     learned = LEARNED_POSITION_ROWS["transformer"]
     return (
         (

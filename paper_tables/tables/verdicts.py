@@ -276,6 +276,7 @@ def _prediction(cell: PrintedCell) -> Cell | None:
 
 def _meanings(judged_cells: Sequence[PrintedCell]) -> list[Note]:
     """Return notes on the meaning of the two answers in a row, if any cell has a value."""
+    # Before the first score there is nothing to explain.
     if all(cell.verdict.mean is None for cell in judged_cells):
         return []
     return list(map(Note, MEANINGS))
@@ -316,6 +317,8 @@ def _family_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
         before, corrected = cell.verdict.outcome.value, cell.corrected
         if corrected is not None and corrected.outcome.value != before:
             changed.append(f"{name_of(cell)} ({before} to {corrected.outcome.value})")
+    # The two kinds of errors are two families, because a cell can be wrong in only one of the two
+    # ways.
     wrongly_reproduced = rounded_p(family.chance_wrongly_reproduced)
     wrongly_not = rounded_p(family.chance_wrongly_not_reproduced)
     reproduced, not_reproduced = Outcome.REPRODUCED.value, Outcome.NOT_REPRODUCED.value
@@ -373,6 +376,7 @@ def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
         pooled = cell.verdict.pooled
         if pooled is None:
             continue
+        # The range shows whether one sd for all systems is a fair assumption.
         sds = rounded_range(pooled.smallest_sd, pooled.largest_sd, cell.metric)
         text = (
             f"{cell.metric}: sd {rounded(pooled.sd, cell.metric)} pooled over"

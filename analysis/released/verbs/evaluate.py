@@ -160,6 +160,7 @@ def run(args: Flags) -> None:
     if not references:
         if path is None:
             print("\n".join(lines))
+        # The special symbols come first in a dictionary and have no meaningful counts.
         counts = task.target_dictionary.count[task.target_dictionary.nspecial :]
         num_sources = len({tuple(source.tolist()) for source in sources})
         say(check_without_references(counts, lines, num_sources, str(folder)))
