@@ -101,8 +101,8 @@ def make_environment() -> bool:
 
 
 def install_torch(given_url: str) -> None:
-    """Install torch from `given_url`, if given; otherwise, on a machine without a GPU, install the
-    CPU build if its index can be reached.
+    """Install torch from the index `given_url`. Without this argument, install the CPU build on a
+    machine without a GPU, if its index can be reached, and otherwise the build of pip's own index.
     """
     # Two indexes may have different builds of one version. pip would keep the installed build.
     is_other = given_url != "" and not (
@@ -205,8 +205,8 @@ def pip_hashed(
 
 
 def pip(arguments: list[str], variables: dict[str, str] | None = None) -> None:
-    """Let pip install without making byte code, because most modules are never imported. Byte
-    code is made at the first import (`compile_packages`).
+    """Run `pip install` without making byte code, because most modules are never imported. Byte
+    code is made at the first import, or by `compile_packages`.
     """
     command = [
         str(PYTHON),

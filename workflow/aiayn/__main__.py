@@ -85,7 +85,7 @@ def verbs() -> list[str]:
 def build_parser(verb: str) -> VerbParser:
     """Return the parser of one verb, made by that verb's module.
 
-    A verb's module imports what takes long (pandas, scipy, torch) inside its functions, so that
+    A verb's module imports large packages (pandas, scipy, torch) inside its functions, so that
     `--help` and a mistyped flag are answered at once.
     """
     # Wings are read only for a verb that is not in the core.
@@ -141,7 +141,9 @@ def _overview() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit code. A pipe that its reader has closed ends it silently."""
+    """Run one verb and return the exit code. If the reader of a pipe has ended, the command ends
+    without a message.
+    """
     exit_code = 0
     try:
         try:
@@ -218,7 +220,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _call(verb: str, parsed: argparse.Namespace) -> int:
-    """Run a verb with its flags. Print the sentence of an error, and return the exit code."""
+    """Run a verb with its flags. Print the message of an error, and return the exit code."""
     try:
         _require_workflow(verb)
         _check_record_path(getattr(parsed, "record", None))

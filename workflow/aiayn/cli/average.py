@@ -1,5 +1,5 @@
-"""Average the last N model-only checkpoints of a finished training (section 6.1: base 5, big
-20).
+"""Average the last N model-only checkpoints of a finished training (section 6.1: 5 for base, 20 for
+big).
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Average and write the record."""
+    """Average the checkpoints and write the record."""
     average_run(args.train, args.runs_folder, args.last, args.record)
 
 

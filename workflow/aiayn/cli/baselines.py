@@ -1,8 +1,8 @@
 """Score translations that are made without training. A trained system must beat them.
 
 There are three: a copy of the source, a word-by-word dictionary, and the translation of the nearest
-training sentence. To find the nearest, all training pairs are held in memory. A corpus of more than
-1,000,000 pairs is refused.
+training sentence. To find the nearest sentence, all training pairs are held in memory. A corpus of
+more than 1,000,000 pairs is refused.
 """
 
 from pathlib import Path

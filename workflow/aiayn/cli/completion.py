@@ -1,4 +1,4 @@
-"""Print what makes a shell complete verbs, flags and choices (by shtab).
+"""Print a script with which a shell completes verbs, flags and choices (made by shtab).
 
 For this terminal:
   eval "$(aiayn completion bash)"

@@ -1,7 +1,7 @@
-"""Translate a test set with an averaged checkpoint, by beam search as in the system's `decoding`
-(section 6.1).
+"""Translate a test set with an averaged checkpoint, by beam search with the settings in the
+system's `decoding` (section 6.1).
 
-Writes next to the record: detokenised translations (.txt), and the same as subword pieces
+Writes next to the record: detokenised translations (.txt), and the same lines as subword pieces
 (.pieces.txt).
 """
 
@@ -79,7 +79,7 @@ def decode_testset(
     device: Device,
     threads: int,
 ) -> None:
-    """Translate a test set with a recorded average, and write lines and record.
+    """Translate a test set with a recorded average, and write the translations and their record.
 
     `searched` is the test set, perhaps with an alpha (`val-alpha1.4`) for the alpha of `decoding`.
     """

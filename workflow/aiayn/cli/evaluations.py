@@ -1,11 +1,12 @@
-"""Average, decode, perplexity and score of one training, in one process: its evaluations.
+"""Average the checkpoints of one training, then decode, measure perplexity and score, in one
+process.
 
---record is the list of the records with their digests. It is written last. The records are in
-`average/`, `decode/`, `perplexity/` and `score/` of the same `results/<scale>/`, as the four verbs
-write them. A record is kept if its inputs, its stage's number and its search are the present ones
-and its files have not changed. Otherwise it is made again. A test set that fails does not stop the
-other test sets. In that case the list is not written, and the same command makes what is
-missing.
+--record is a list of all records that this makes, with their digests. The list is written last. The
+records are in `average/`, `decode/`, `perplexity/` and `score/` of the same `results/<scale>/`, as
+the four verbs write them. An existing record is kept if its inputs, the version of its stage, the
+settings of the search and its files have not changed. Otherwise it is made again. A test set that
+fails does not stop the other test sets. In that case the list is not written, and the same command
+makes what is missing.
 
 `aiayn evaluate` translates and scores with a checkpoint from elsewhere.
 """
@@ -125,7 +126,7 @@ def run(args: Flags) -> None:
     """Make the records that are missing or out of date, then write the list of all records.
 
     Raises:
-        UsageError: if an evaluation is misspelt, or --record is not the training's place.
+        UsageError: if an evaluation is misspelt, or --record is not the path of this list.
         EvaluationError: if evaluations failed, with their names. All others have been made.
     """
     train = read_train_record(args.train, args.runs_folder)
@@ -169,8 +170,8 @@ def run(args: Flags) -> None:
 
 
 def _check_names(args: Flags, train: TrainRecord, evaluation_names: Sequence[str]) -> None:
-    """Require evaluations of the form average/test set, and a list at the place from which the
-    paths of the records are derived.
+    """Require that evaluations have the form `average/testset`, and that --record is the path of
+    this training's list, from which all other paths are derived.
     """
     for word in evaluation_names:
         average, _, testset = word.partition("/")

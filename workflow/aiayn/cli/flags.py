@@ -83,7 +83,7 @@ class VerbParser(argparse.ArgumentParser):
 
 
 def _titles(action: argparse.Action) -> list[str]:
-    """Return the name of a flag or positional value as argparse writes it in messages."""
+    """Return the names by which argparse may call a flag or a positional value in messages."""
     return [*action.option_strings, str(action.metavar or action.dest), action.dest]
 
 
@@ -183,8 +183,8 @@ def seed(text: str) -> int:
 
 
 def num_threads(text: str) -> int:
-    """Parse a number of threads. The limit is checked, because torch ends the process if it cannot
-    start them.
+    """Parse a number of threads, at most 1,024. torch ends the process if it cannot start its
+    threads.
     """
     return whole_number(text, least=1, most=1024)
 

@@ -2,7 +2,7 @@
 sentence counted.
 
 The record also says whether the decoder attends to the source: the entropy of its cross-attention,
-and what is lost without it.
+and how many bits are lost if all source tokens have equal weights.
 """
 
 from pathlib import Path

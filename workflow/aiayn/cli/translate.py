@@ -5,8 +5,8 @@ RUN is a run's name or any unique beginning of it (default: the newest finished 
 model if there is no run). If no run below --results has the name, the model is looked up in
 paper_tables/measured, where shipped models are ready to use. The score is beam search's:
 log-probability (nats) divided by the length penalty. Nearer to 0 is better. --plain omits it. Input
-and output are plain text, except if others segmented the corpus. Then the input is subword pieces,
-and the output is the corpus's tokens.
+and output are plain text, except if the corpus was published already segmented. Then the input is
+subword pieces, and the output is the corpus's tokens.
 """
 
 import json

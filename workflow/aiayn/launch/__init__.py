@@ -1,4 +1,5 @@
 """Drives a training to its end: the driver, the launchers and the job.
 
-May import `aiayn.plan` and below, and submitit, which no other package imports.
+This package may import `aiayn.plan`, the packages below it, and submitit, which no other package
+imports.
 """

@@ -25,8 +25,8 @@ def snapshot_folder(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> 
 
 
 def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Path:
-    """Copy the code, unless it is already copied, and return the folder, which must be first in
-    PYTHONPATH.
+    """Copy the code, unless it is already copied, and return the folder of the copy. The folder
+    must be first in PYTHONPATH.
 
     The folder is complete when this function returns, before a job is submitted with it. Files that
     are missing or have changed are written again, for example after a driver was interrupted or a

@@ -184,8 +184,8 @@ class _Driver:
         self._code_folder: Path | None = None
 
     def train_to_the_end(self) -> None:
-        """Supervise one job after another until the run is done, or until a further job would not
-        help.
+        """Submit jobs and wait for them, one at a time, until the run is done or a further job
+        would not help.
         """
         request, folder = self._request, self._folder
         num_jobs = num_without_progress = 0
@@ -224,15 +224,16 @@ class _Driver:
     def _require_that_a_job_may_follow(
         self, new_events: list[Event], end: JobEnd, num_without_progress: int
     ) -> None:
-        """Raise if no job may follow the job that just ended before the run was done.
-        `new_events` are the events that it appended.
+        """Raise an error if no job may follow the job that just ended before the run was done.
+        `new_events` are the events that this job appended.
 
-        `num_without_progress` jobs in turn have ended without a new checkpoint, this job included.
-        It is 0 if this job made a checkpoint. `aiayn.runs.following` decides.
+        `num_without_progress` is the number of successive jobs, this job included, that ended
+        without a new checkpoint. It is 0 if this job made a checkpoint. `aiayn.runs.following`
+        decides.
 
         Raises:
-            RunError: if it failed, or was stopped or cancelled, or the next would most likely end
-            as it did.
+            RunError: if the job failed, or was stopped or cancelled, or if the next job would most
+                likely end in the same way.
             KeyboardInterrupt: after Ctrl-C.
         """
         run = self._request.run
@@ -294,7 +295,7 @@ class _Driver:
 
         Raises:
             LaunchError: if this machine does not have the queue, or the queue refuses the job.
-            RunError, KeyboardInterrupt: on a signal, at once, while a remote job continues.
+            RunError, KeyboardInterrupt: on a signal, at once, if the job is remote and continues.
         """
         job: str | None = None
         jobs = self._ask_queue()
@@ -462,7 +463,8 @@ class _Driver:
         """Wait until the file system shows the last files that the job wrote: the end of its
         attempt and, if the run is done, the record.
 
-        If rank 0 was killed before it could write them, the next job writes them.
+        The wait is limited, because rank 0 may have been killed before it could write them. The
+        next job then records the end.
         """
         begin = self._clock.now()
         while not self._folder.is_done():
@@ -518,7 +520,7 @@ class _Driver:
         self._log_change(f"job {queued.job} {queued.words}{advice}")
 
     def _log_progress(self) -> None:
-        """Log update, loss and time left, if the last such line is old enough."""
+        """Log update, loss and time left, unless such a line was logged a short time ago."""
         now = self._clock.now()
         if now < self._progress_logged_at + PROGRESS_SECONDS:
             return
@@ -540,8 +542,8 @@ class _Driver:
             self._logged = (change, self._clock.now())
 
     def _pause(self, seconds: float) -> None:
-        """Wait. If a signal comes and the job can continue alone, the driver ends at once.
-        Otherwise the signal is sent to the job, which saves a checkpoint.
+        """Wait. If the driver gets a signal and the job can continue without it, the driver ends at
+        once. Otherwise the signal is passed on to the job, which saves a checkpoint.
         """
         self._clock.pause(seconds, self._end_if_interrupted)
 

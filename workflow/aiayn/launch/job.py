@@ -161,7 +161,7 @@ def require_own_code(code_folder: str | None) -> None:
 
 
 def _is_in_driver() -> bool:
-    """Return whether this job runs in its driver's process, by the `debug` launcher."""
+    """Return whether this job runs in its driver's process, as the launcher `debug` starts it."""
     import submitit
 
     return bool(submitit.JobEnvironment().name() == "debug")
@@ -174,11 +174,10 @@ def job_variables(request: TrainingRequest, *, is_on_cpu: bool) -> dict[str, str
 
 
 def recover_submission(folder: RunFolder, job: str) -> None:
-    """Rename the pickled training of a job whose number got lost, so that submitit finds it by the
-    number.
+    """Rename the pickled training of a job, so that submitit finds it by the job's number.
 
-    The submission was interrupted before it returned the job's number. The job's training is the
-    newest pickle without a number. The job waits a minute for the renamed file, then fails.
+    The submission was interrupted before it returned the number. The job's training is the newest
+    pickle without a number. The job waits a minute for the renamed file, then fails.
     """
     # The name under which submitit, in the job, looks for its training.
     named_path = folder.job_files_path / f"{job}_submitted.pkl"
@@ -191,7 +190,7 @@ def recover_submission(folder: RunFolder, job: str) -> None:
 
 
 def clean_submissions(folder: RunFolder) -> None:
-    """Remove the files of failed submissions: a driver may try for days."""
+    """Remove the files of failed submissions. A driver may submit again and again for days."""
     for path in _unnumbered_pickles(folder):
         path.unlink()
     for path in folder.job_files_path.glob(".submission_file_*.sh"):

@@ -29,10 +29,11 @@ CLUSTER_LAUNCHERS = tuple(_QUEUES)
 
 
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job ended: `ending` is `unknown` if its launcher does not know it (any more).
+    """How a job ended. `ending` is `unknown` if its launcher does not know it, or no longer knows
+    it.
 
-    `words` describe the end as the launcher reports it. `failure` is a reason that
-    would also end the next job. `advice` says what to change if this job lacked something.
+    `words` describe the end as the launcher reports it. `failure` is a reason that would also end
+    the next job. `advice` says what to change if this job lacked something.
     """
 
     job: str
@@ -68,8 +69,8 @@ class Launcher(JobQueue, Protocol):
         """Submit a job that runs the code in a folder and return its number.
 
         Raises:
-            SubmissionError: if it may have been submitted all the same. Look with `find` before
-            submitting again.
+            SubmissionError: if the submission failed but the job may be in the queue all the same.
+                Look with `find` before submitting again.
             LaunchError: if it cannot be submitted.
         """
         ...

@@ -62,8 +62,8 @@ class Started(_Event, frozen=True, kw_only=True, tag="started"):
 
 
 class Ended(_Event, frozen=True, kw_only=True, tag="ended"):
-    """An attempt ended. `update` is the newest whole checkpoint's, which the next attempt resumes
-    from.
+    """An attempt ended. `update` is the update of the newest complete checkpoint, from which the
+    next attempt resumes.
     """
 
     update: int
@@ -148,8 +148,8 @@ def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_V
 
 
 def append_json_line(path: Path, value: object) -> None:
-    """Append a value and flush it to the disk. A torn line before it is dropped. One writer at a
-    time.
+    """Append a value as a line, and flush it to the disk. If a crash cut the line before it, that
+    line is removed. Only one process may write at a time.
     """
     with path.open("a+b") as lines:
         lines.seek(0)

@@ -26,8 +26,8 @@ def cancel_run(
     """End a run, wait until its processes have ended, and return what was saved and how to resume.
 
     Raises:
-        StateError: if it does not run or wait, its state is unknown, or a signal cannot reach it
-        from here.
+        StateError: if the run neither trains nor waits, if its state is unknown, or if a signal
+            cannot reach it from here.
         LaunchError: if the queue does not take the request.
         RunError: if it has not ended in time.
     """

@@ -1,4 +1,4 @@
-"""Defines the clock of code that waits. A test passes a clock that jumps over each wait."""
+"""Defines the clock that waiting code uses. Tests pass a clock that skips each wait."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ class Clock:
     """The machine's own time."""
 
     def now(self) -> float:
-        """Return seconds that only grow."""
+        """Return the seconds of a monotonic clock, which is never set back."""
         return time.monotonic()
 
     def pause(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:

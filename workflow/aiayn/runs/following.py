@@ -17,13 +17,13 @@ class EndedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A job that ended before its run was done.
 
     `ending` is how the queue says that the job ended. `outcome` is the outcome of its newest
-    attempt, which rank 0 records, or None if rank 0 was killed before it could record it or never
-    began. `signal` is the name of the recorded signal, '' if there was none. `has_error` means that
-    the launcher or a rank has an error that the next job would repeat. `lacked_something` means
-    that the queue says what to change in the request. `is_remote` means that the job ran under a
-    queue, not on this machine. `is_driver_interrupted` means that the driver of the run got a
-    signal. `num_without_progress` is the number of successive jobs, up to this job, that did not
-    write a new checkpoint.
+    attempt, which rank 0 records. It is None if rank 0 never began, or was killed before it could
+    record the outcome. `signal` is the name of the recorded signal, '' if there was none.
+    `has_error` means that the launcher or a rank has an error that the next job would repeat.
+    `lacked_something` means that the queue says what to change in the request, such as the memory.
+    `is_remote` means that the job ran under a queue, not on this machine. `is_driver_interrupted`
+    means that the driver of the run got a signal. `num_without_progress` is the number of
+    successive jobs, up to this job, that did not write a new checkpoint.
     """
 
     ending: Ending | Literal["unknown"] = "unknown"
@@ -40,8 +40,9 @@ def what_follows(job: EndedJob) -> Following:
     """Return `job` if a further job may follow, otherwise the reason why it may not.
 
     After preemption, the time limit or the loss of a node, a further job follows, whether or not
-    the last job could save a checkpoint. A job that saved on TERM and that its queue no longer
-    knows was most likely cancelled, and so was a job of this machine that saved on any signal.
+    the last job could save a checkpoint. If a job saved on TERM and its queue no longer lists it,
+    the job was most likely cancelled. The same holds for a job of this machine that saved on any
+    signal.
     """
     if job.has_error or job.outcome == "failed":
         return "failed"

@@ -50,10 +50,11 @@ def is_held(path: Path) -> bool | None:
 def take_lock(lock: IO[str], otherwise: str) -> bool | None:
     """Take a lock and return True. Return False if a different process holds it.
 
-    On a file system without locks, return None and warn that `otherwise` is not prevented.
+    On a file system without locks, log a warning and return None. `otherwise` is what the missing
+    lock cannot prevent.
 
     Raises:
-        OSError: if the lock fails for another reason, such as a broken disk.
+        OSError: if the lock fails for a different reason, such as a broken disk.
     """
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

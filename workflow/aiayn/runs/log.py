@@ -48,7 +48,9 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_max_update(path: Path) -> int | None:
-    """Return the number of updates in fairseq's settings, None before its first line."""
+    """Return the number of updates in fairseq's settings, or None if the log does not have them
+    yet.
+    """
     try:
         with path.open("rb") as log:
             # The settings are at the beginning of the file. A long log is not read as a whole.
@@ -84,7 +86,7 @@ def last_lines(path: Path, num_lines: int) -> list[str]:
 
 
 def read_log_tail(path: Path) -> LogTail | None:
-    """Return the progress at the log's end, None without a log."""
+    """Return the progress at the log's end, or None without a log."""
     try:
         modified = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
     except FileNotFoundError:

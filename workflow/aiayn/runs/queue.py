@@ -53,8 +53,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the job trains the run in this folder. A different copy of the project may
         have a run of the same name.
 
-        This is recognised by the path of the job's script, which submitit writes below the run's
-        folder.
+        The two runs are distinguished by the path of the job's script, which submitit writes below
+        the run's folder.
         """
         # Slurm may print either form if a part of the path is a link.
         folders = (run_folder.absolute() / JOB_FILES_NAME, run_folder.resolve() / JOB_FILES_NAME)
@@ -65,7 +65,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs, waits, or is held."""
+        """Whether the job runs, waits, or is held."""
         return self.state != "ended"
 
 
@@ -91,7 +91,7 @@ class JobQueue(Protocol):
         ...
 
     def cancel(self, name: str) -> None:
-        """End this user's jobs of a name. It is not an error if there are none.
+        """End this user's jobs with a name. It is not an error if there are none.
 
         Raises:
             QueueError: if the queue's command is missing or fails.

@@ -96,7 +96,7 @@ class RunFolder:
         return str(self.path)
 
     def is_done(self) -> bool:
-        """Return whether the run's record exists, which ends the training.
+        """Return whether the record of the finished training exists.
 
         The folder is listed: a network file system may cache for a minute that a path is absent,
         but it asks its server when a folder is opened.
@@ -126,7 +126,7 @@ class RunFolder:
         return read_events(self.path)
 
     def append_event(self, event: Event) -> None:
-        """Append one event and bring it to the disk. A torn line before it is dropped."""
+        """Append one event and flush it to the disk, as `append_json_line` does."""
         append_json_line(self.path / ATTEMPTS_NAME, event)
 
     def open_attempt(self) -> Started | None:
@@ -147,8 +147,8 @@ class RunFolder:
         reason: str,
         time: str | None = None,
     ) -> None:
-        """End the open attempt at `time` (UTC), by default now. `update` is by default the newest
-        checkpoint's.
+        """End the open attempt at `time` (UTC), by default now. `update` is by default the update
+        of the newest checkpoint.
 
         Raises:
             RecordError: if no attempt is open.
@@ -209,24 +209,24 @@ class RunFolder:
         """Return all jobs in order. The list is empty if no job was submitted.
 
         Raises:
-            RecordError: if any other line is not a job. The message contains the line.
+            RecordError: if a complete line is not a job. The message contains the line.
         """
         return read_json_lines(self.path / JOBS_NAME, SubmittedJob, "a job")
 
     def append_job(self, job: SubmittedJob) -> None:
-        """Append one job and bring it to the disk. A torn line before it is dropped."""
+        """Append one job and flush it to the disk, as `append_json_line` does."""
         append_json_line(self.path / JOBS_NAME, job)
 
     def output_path(self, job: str) -> Path:
-        """Return the file into which rank 0 of a job prints, and a batch script before it. It may
-        not exist.
+        """Return the path of the output of a job's batch script and of its rank 0. The file may not
+        exist.
 
-        It is computed without listing the folder, which is slow on a shared file system.
+        The path is computed without listing the folder, which is slow on a shared file system.
         """
         return self.job_files_path / f"{job}_0_log.out"
 
     def job_output(self, job: str, num_lines: int) -> list[str]:
-        """Return the last lines that rank 0 of a job printed, and a batch script before it."""
+        """Return the last lines of the output of a job's batch script and of its rank 0."""
         return last_lines(self.output_path(job), num_lines)
 
     # Errors of ranks.
@@ -270,10 +270,10 @@ class RunFolder:
     def is_heartbeat_advancing(
         self, seconds: float, clock: Clock = MACHINE_CLOCK, check: Callable[[], None] = lambda: None
     ) -> bool:
-        """Return whether rank 0 touches its lock within `seconds`, measured by this machine's
-        clock only.
+        """Return whether rank 0 touches its lock within `seconds`, measured by this machine's clock
+        only.
 
-        `check` is called while waiting, and may raise to end the wait.
+        `check` is called while waiting, and may raise an error to end the wait.
         """
         # Only a change of the time counts. The time itself is from the clock of the file server,
         # which may differ from the clock of this machine.
@@ -286,8 +286,8 @@ class RunFolder:
         return False
 
     def is_being_trained(self) -> bool:
-        """Return whether rank 0 is running: it holds its lock, or, on a file system without locks,
-        touches it.
+        """Return whether rank 0 is running. It then holds its lock or, on a file system without
+        locks, touches the lock file.
 
         On such a file system, the answer False takes HEARTBEAT_WAIT_SECONDS.
         """

@@ -1,8 +1,8 @@
 """Determines the state of every run in a runs folder, from its files, its locks and one query of
 each queue.
 
-It reads only the ends of logs. It does not write files or take locks. A damaged run does not
-prevent the states of the other runs.
+It reads only the ends of logs. It does not write files or take locks. If a run is damaged, the
+states of the other runs are still determined.
 """
 
 import datetime
@@ -303,7 +303,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_training(self) -> bool:
-        """Whether rank 0 runs. The heartbeat decides if it was watched, otherwise the lock.
+        """Whether rank 0 is running. The heartbeat decides if it was watched, otherwise the lock.
 
         The lock alone may be wrong: on NFS 3 the lock of a crashed machine stays until that machine
         has booted again.
@@ -317,7 +317,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the newest event is an attempt's end. Its processes may run a moment longer."""
+        """Whether the newest event is the end of an attempt. Its processes may run for a moment
+        longer.
+        """
         return bool(self.events) and isinstance(self.events[-1], Ended) and self.newer_job is None
 
     @property
@@ -388,8 +390,9 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
     The queue of its launcher (if the launcher has a queue) comes first, then rank 0's heartbeat or
     its lock, then the events.
 
-    A queue that does not answer does not mean that a job has ended. Ended jobs are shown for a
-    while. A controller that is killed forgets the jobs of its last seconds, which continue.
+    If a queue does not answer, its jobs have not necessarily ended. Ended jobs are shown for a
+    while. If Slurm's controller is killed, it forgets the jobs of its last seconds, and these jobs
+    continue.
     """
     queue_command = evidence.queue_command
     job = evidence.jobs[-1].job if evidence.jobs else ""

@@ -30,8 +30,8 @@ def recorded_status(train: TrainRecord, training: TrainingSpec) -> RunStatus:
 def unrecorded_statuses(
     training_by_key: Mapping[TrainingKey, TrainingSpec], runs_folder: Path, queues: Queues
 ) -> dict[TrainingKey, RunStatus]:
-    """Return the state of each training without a record. It is the state of the training's newest
-    run.
+    """Return the state of each training without a record, which is the state of the training's
+    newest run.
 
     All runs are read together, so each queue is queried only once.
     """

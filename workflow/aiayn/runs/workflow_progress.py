@@ -1,6 +1,7 @@
-"""Shows how far a workflow is: its running jobs, the updates of each training, and the time left.
+"""Shows the progress of a workflow: its running jobs, the updates of each training, and the time
+left.
 
-Only the process of snakemake writes, for all jobs: a line after 30 seconds, and then a line
+Only the process of snakemake prints, for all jobs: a line after 30 seconds, and then a line
 whenever a training has made a further tenth of its updates.
 """
 
@@ -42,7 +43,7 @@ class _RunningJob(msgspec.Struct, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What it works on: `demo_en_de big, seed 1`."""
+        """What the job works on: `demo_en_de big, seed 1`."""
         texts = [
             f"seed {text}" if name == "seed" else text for name, text in self.wildcards.items()
         ]
@@ -82,8 +83,8 @@ class WorkflowProgress:
         return not self._is_interrupted and (self._shows_all or _is_for_terminal(record))
 
     def start(self, *, shows_all: bool) -> None:
-        """Begin to show progress, until `stop`. With `shows_all` all of Snakemake's log is shown,
-        too.
+        """Begin to show progress. It is shown until `stop`. With `shows_all` the whole log of
+        Snakemake is shown, too.
         """
         self._shows_all = shows_all
         # A daemon, so that an error elsewhere does not leave snakemake waiting for this thread.

@@ -1,4 +1,4 @@
 """Everything about Slurm: its launcher, its queue, and what its jobs need inside.
 
-May import `aiayn.launch`'s loose modules and below.
+This package may import the modules of `aiayn.launch` outside of packages, and the layers below.
 """

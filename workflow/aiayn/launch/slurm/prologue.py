@@ -38,6 +38,6 @@ def prologue_lines(cluster: ClusterSpec, notes_folder: Path) -> list[str]:
 
 
 def prologue_failure(notes_folder: Path, job: str) -> str:
-    """Return the note on the prologue's line that ended a job, '' if none did."""
+    """Return the note of the line of the prologue that ended a job, or '' if no line did."""
     path = notes_folder / f"{job}{_NOTE_SUFFIX}"
     return path.read_text(encoding="utf-8", errors="replace").strip() if path.exists() else ""

@@ -1,8 +1,8 @@
 """Lists this user's jobs in Slurm's queue in plain words, says why they wait, and cancels them.
 
 Only the queue decides whether a job is alive. Accounting (sacct) does not: it lags, and may be
-unavailable for hours. If the queue does not answer, its jobs are unknown. It is never taken as
-empty.
+unavailable for hours. If the queue does not answer, the state of its jobs is unknown. The queue is
+then never treated as empty.
 """
 
 import os
@@ -135,7 +135,7 @@ class SlurmQueue:
 def _job_of(
     job: str, state: str, node: str, time_left: str, name: str, reason: str, script: str
 ) -> QueuedJob:
-    """Return a job that squeue shows as a job of any queue."""
+    """Convert a job as squeue shows it into a `QueuedJob`, the form of all queues."""
     # `CANCELLED by 1000` has the number of the user who cancelled the job.
     ending = _ENDING_BY_STATE.get(state.partition(" ")[0])
     if reason == "None":
@@ -162,8 +162,8 @@ def _job_of(
 
 
 def is_held_by_slurm(queued: QueuedJob) -> bool:
-    """Return whether Slurm itself holds a job, because it could not be launched: its controller
-    lost its state.
+    """Return whether Slurm itself holds a job because it could not launch the job, for example
+    after its controller lost its state.
     """
     return (
         queued.words.startswith("PENDING")
@@ -213,8 +213,8 @@ def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
     """Return what the user can do for a job that may wait for ever, or '' if the job will start by
     itself.
 
-    `alive` are all jobs of this user that have not ended, of any runs folder. Slurm runs jobs of
-    the same name one after another (singleton).
+    `alive` are all jobs of this user that have not ended, of any runs folder. Because of the
+    dependency `singleton`, Slurm runs only one of the jobs with the same name at a time.
     """
     if queued.is_stuck:
         return f"it waits for you: `scontrol release {queued.job}`"
