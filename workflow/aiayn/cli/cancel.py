@@ -5,7 +5,7 @@ A job that still runs although its queue no longer lists it can be ended only on
 Elsewhere the command prints its host and process. A driver that waits for the run ends with exit
 code 3.
 
-Exit code 0: the run has ended. 1: it does not run, or cannot be ended from here. 3: ending it failed.
+Exit code 0: the run has ended. 1: it does not run, or cannot be ended from here. 3: it did not end.
 """
 
 from pathlib import Path

@@ -34,4 +34,5 @@ def run(args: Flags) -> int:
         num_faults += 1
     compared = ", ".join(f"{number:,} {noun}" for noun, number in sorted(counts.items()) if number)
     print(f"{folder}: {num_faults} differ or are gone; compared: {compared or 'nothing'}")
+    # For scripts: the exit code says whether anything differs.
     return 1 if num_faults else 0

@@ -105,7 +105,8 @@ class _EvaluationStage(NamedTuple):
         # A record that is absent, torn or of an earlier schema is made again.
         except RecordError:
             return False
-        # A record of an earlier version does not state its number, which was the first one.
+        # A record of an earlier version does not contain the version of its stage.
+        # EVALUATION_VERSIONS has the versions of that time.
         version = record.provenance.stage_version or EVALUATION_VERSIONS[self.verb]
         if version != STAGE_VERSIONS[self.verb] or not self.fits(record):
             return False
@@ -117,8 +118,10 @@ class _EvaluationStage(NamedTuple):
             # Without digests the times of the files decide, as they do in Snakemake.
             newest = max(path.stat().st_mtime_ns for path in self.input_paths)
             is_of_inputs = self.path.stat().st_mtime_ns >= newest
+        # The checkpoint of an average is large and may be absent on purpose: see `_is_average_due`.
         if not is_of_inputs or isinstance(record, CheckpointRecord):
             return is_of_inputs
+        # A translation that was edited since is made again.
         return not any(file_problem(*recorded) for recorded in recorded_files(record).items())
 
 
@@ -139,6 +142,7 @@ def run(args: Flags) -> None:
     for average in dict.fromkeys(word.partition("/")[0] for word in evaluation_names):
         of_average = [word for word in evaluation_names if word.startswith(f"{average}/")]
         averaged = _average_stage(args, train, average)
+        # Lists, because they are read twice: to see whether the average is needed, and to run them.
         stages_by_word = {word: list(_stages(args, train, word, averaged)) for word in of_average}
         with _noted(message_by_word, of_average):
             if _is_average_due(train, averaged, chain(*stages_by_word.values())):
@@ -151,6 +155,7 @@ def run(args: Flags) -> None:
                 continue
             with _noted(message_by_word, [word]):
                 for stage in stages:
+                    # Checked one by one: a new translation makes its score out of date.
                     if not stage.is_current():
                         _make(stage, word)
     # Without the list the rule has failed, so Snakemake calls the same command next time.

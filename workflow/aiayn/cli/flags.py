@@ -97,7 +97,7 @@ def add_flags(parser: argparse.ArgumentParser, flags: type) -> None:
     # The common base class of a parser and its groups, for which argparse has no public name.
     section: argparse._ActionsContainer = parser
     group_by_word: dict[str, argparse._ActionsContainer] = {}
-    # Annotations keep the order of the class, which is the order in --help.
+    # The order of the fields is the order in --help. Fields of a base class come first.
     for name, hint in get_type_hints(flags).items():
         # A copy, because verbs share declarations such as RUN and DEVICE, and three keys are
         # removed.
@@ -130,6 +130,7 @@ def _keywords_of_type(hint: Any, is_given: bool) -> dict[str, Any]:
     keywords: dict[str, Any] = {}
     if get_origin(kind) is list:
         kind = get_args(kind)[0]
+        # A list is never required: without the flag it is empty, or None if the type allows None.
         keywords = {"nargs": "+", "default": None if is_optional else []}
     elif not (is_optional or is_given):
         keywords = {"required": True}

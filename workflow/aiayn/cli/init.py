@@ -27,6 +27,7 @@ def run(args: Flags) -> None:
         UsageError: in a checkout, or if the folder is not empty. Nothing is written then.
     """
     folder = args.folder
+    # A second copy would not be used: in a checkout all verbs read its own config.
     if IS_CHECKOUT:
         raise UsageError(
             f"{CHECKOUT}: this checkout has the workflow already, and its verbs read its config;"

@@ -109,6 +109,7 @@ def print_output_scores(
 
     target_language = target_language_of(args.language_pair)
     metrics = default_metrics(target_language, args.as_given)
+    # First of all: with different numbers of lines all further checks would compare wrong pairs.
     check_num_lines(output, len(references), references_name)
     # On standard error: standard output has the scores, which a program may read as JSON.
     if output.kind != "lines":
@@ -137,6 +138,7 @@ def print_output_scores(
         metrics=metrics,
         target_language=target_language,
         hypotheses_sha256=output.sha256,
+        # The signature contains the test set. A private test set is called by the name of its file.
         testset=args.testset or Path(args.references or output.path).name,
     )
     # A search or an unchecked form changes the score, so the signature must show it.

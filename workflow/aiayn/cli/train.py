@@ -172,6 +172,7 @@ def run(args: Flags) -> None:
         # The driver prints it when it ends early: the same command resumes the run.
         command=shlex.join(["aiayn", *sys.argv[1:]]),
     )
+    # After the request, which has read the file of the system.
     _check_beginning(args, request.begins_from)
     if data is None or args.record is None:
         # A dry run works before the text is prepared. All other checks read the data.
@@ -185,6 +186,7 @@ def run(args: Flags) -> None:
         request = begun_from(request, earlier, data)
     # A finished run is not trained again, so the machine need not fit it. Its record is copied.
     if args.fresh or not request.folder.is_done():
+        # Mistakes that decoding or perplexity would report after days of training are reported now.
         check_evaluations(request, data, args.scale)
         check_feasible(
             request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster
