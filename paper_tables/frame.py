@@ -91,7 +91,7 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def value_by_seed(self) -> dict[int, float]:
-        """The values of runs whose seed is known."""
+        """The values by seed. Values of runs with an unknown seed are left out."""
         # A foreign log may not state its seed.
         return {run.seed: value for run, value in self.values if run.seed is not None}
 
@@ -204,9 +204,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the result of a function of this frame. The function is called once, and its
         result is cached.
         """
-        # Several tables need the same result, for example the contrasts of the conclusions, and a
-        # frozen struct has no field for it. The key is the function itself. A lambda that is
-        # created at each call would never be found again.
+        # Several tables need the same result, for example the contrasts of the conclusions. The
+        # frozen struct cannot have a field for it, because wings define such results. The key is
+        # the function itself. A lambda that is created at each call would never be found again.
         results_by_function = self.__dict__.setdefault("made", {})
         if make not in results_by_function:
             results_by_function[make] = make(self)

@@ -323,7 +323,7 @@ def printed_rows(
     cells_by_row: dict[str, dict[str, list[Cell]]] = {}
     for published in printed:
         cells = cells_by_row.setdefault(published.row, {})
-        # A number that is the same in both editions has no mark.
+        # A number is marked only if the editions print different numbers.
         mark = MARK_BY_EDITION.get(published.edition, "")
         is_name = published.column in ROW_NAMES
         # Only where values are compared: some printed cells are words.

@@ -91,8 +91,8 @@ METRIC_BY_COLUMN_OF_TABLE_3 = {
 
 
 def make_frame(results: ScaleResults) -> Frame:
-    """Return the frame of a scale. The cells of a system that the scale does not run have no number
-    of ours.
+    """Return the frame of a scale. In the cells of a system that the scale does not run, our number
+    is missing.
     """
     experiment = results.experiment
     scale = experiment.scale
@@ -124,7 +124,7 @@ def make_frame(results: ScaleResults) -> Frame:
         later_runs=tuple(later_runs),
         system_by_name=experiment.system_by_name,
         corpora=experiment.corpora,
-        # A scale may have no corpus of a pair. The printed cells of that pair still need a key.
+        # Without a corpus for a language pair, its printed cells still need a key.
         corpus_by_pair={"en-de": "", "en-fr": ""} | experiment.corpus_by_pair,
         vocabulary_sizes_by_corpus={
             name: record.vocabulary_size_by_language
@@ -194,12 +194,12 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
         ours = Conditions(scale=scale, corpus=key.corpus, testset=key.testset, metric="")
         # The metric is '' on both sides, because the mark does not depend on the definition.
         paper = _paper_conditions(key.language_pair, key.role, "")
-        # A number under the paper's own conditions has no mark: it may be compared with the printed
-        # number.
+        # A number that was measured under the paper's conditions may be compared with the printed
+        # number, so it is not marked.
         mark = MARK_BY_SCALE[scale] if find_condition_mismatch(ours, paper) else ""
         cell = (key.corpus, key.system, key.average, key.testset)
         for metric in metrics:
-            # A metric without any score has no signature either.
+            # A metric that was not scored does not have a signature either.
             values: Mapping[int, float]
             values, signatures = scores.get((cell, metric), ({}, ()))
             if metric in TRAINING_METRICS:
@@ -261,7 +261,7 @@ def training_values(
     # A training on a CPU has no GPU hours, which is not the same as 0 hours.
     if train.gpu_seconds:
         values["gpu_hours"] = train.gpu_seconds / SECONDS_PER_HOUR
-    # A GPU that hardware.yaml does not list has no rate, so its cost stays unknown.
+    # The cost stays unknown if hardware.yaml does not list the GPU.
     gpu = hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
     if gpu is not None:
         rate = gpu.sustained_flops_per_second.value
@@ -279,7 +279,7 @@ def training_values(
         num_tokens[binarized.source_language] / num_pairs,
         num_tokens[binarized.target_language] / num_pairs,
     )
-    # A spec that this version cannot read has no formula.
+    # If this version cannot read the spec, the operations cannot be counted.
     if trained is not None:
         flops = values["model_flops"] = model_flops(
             trained,
@@ -327,8 +327,8 @@ def _printed_cells(frame: Frame) -> list[PrintedCell]:
                 verdict=_verdict(frame, key, printed, conditions),
             )
         )
-    # A replication is a number of other authors at a smaller scale. The conditions are those of our
-    # config that repeats it.
+    # A replication is a number of other authors at a smaller scale. Our config repeats its
+    # conditions.
     for replication in read_replications():
         conditions = Conditions(
             # A replication is judged at the scale that lists it.

@@ -12,7 +12,7 @@ PLUS_MINUS = "\u00b1"
 BLEU, BITS = 2, 3  # decimals
 PARAMETER_DIGITS, FLOPS_DIGITS = 3, 2  # significant digits
 FLOPS_METRICS = ("training_flops", "model_flops")
-# These do not depend on the seed, so they do not have an interval.
+# Counts do not depend on the seed, so they are shown without an interval.
 COUNT_METRICS = ("num_parameters", "steps", "tokens")
 WHOLE_METRICS = (*FLOPS_METRICS, "steps", "tokens", "wall_seconds")
 SIGNIFICANT_BY_UNIT = {"p": 2, "flops_per_second": 3, "milliseconds": 3}

@@ -69,7 +69,9 @@ logger = logging.getLogger(__name__)
 
 
 class RecordFault(NamedTuple):
-    """A record whose numbers are left out: its path, what is wrong, and the user's next step."""
+    """The reason why the numbers of a record are left out: its path, what is wrong, and the next
+    step.
+    """
 
     path: Path
     message: str
@@ -265,8 +267,8 @@ def gather_from_records(
     # as the runs of the tables. Their seeds begin at FIRST_PROBE_SEED.
     record_by_key = {key: train for key, train in trained.items() if train.seed < FIRST_PROBE_SEED}
     rows = _read_sheets(scale, results_folders, config_folder)
-    # The overrides of a config are not known here. The records have the updates and the precision
-    # that were used.
+    # The overrides of a config are not known here. The records have the actual updates and
+    # precision.
     scale_spec = msgspec.structs.replace(
         read_scale(config_folder / f"{scale}.yaml"),
         **PLACE,

@@ -19,7 +19,7 @@ ATTENTION_COLUMNS = (
     "weight",
 )
 
-# Figures 3 and 4 of the paper: the sentences, and the word of each whose attention they follow.
+# The sentences of Figures 3 and 4 of the paper. Each figure shows the attention of one word.
 PAPER_SENTENCES = {
     "It is in this spirit that a majority of American governments have passed new laws since 2009 making the registration or voting process more difficult.": (  # noqa: E501
         "making"

@@ -96,8 +96,8 @@ class _Start:
     def read(self, line: bytes) -> None:
         """Read the next line of this start, and keep its values."""
         # A search for bytes costs far less than parsing, and most lines of a log are not
-        # statistics. Statistics within an epoch, at its end and of a validation have one of these
-        # beginnings.
+        # statistics. The three texts occur in lines within an epoch or at its end, in lines of
+        # JSON, and in lines of a validation.
         if b"num_updates" not in line and b'{"epoch"' not in line and b"| valid on" not in line:
             return
         statistics = parse_statistics(line)

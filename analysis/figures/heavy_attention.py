@@ -92,7 +92,7 @@ def _pieces(tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
     goes_on = False
     has_marks = any(token.startswith("\u2581") for token in tokens)
     for token in tokens:
-        # </s> has no mark, and must not be joined to the word before it.
+        # </s> is not marked, and must not be joined to the word before it.
         is_special = token.startswith("<") and token.endswith(">")
         is_inside = not token.startswith("\u2581") if has_marks else goes_on
         goes_on = token.endswith("@@")
@@ -224,7 +224,7 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
             tooltip=["name:N", "query:N", "key:N", alt.Tooltip("weight:Q", format=".3f")],
         )
     )
-    # The labels of both columns are layers of their own, because a rule has no text.
+    # The labels of both columns are separate layers, because Vega cannot write text next to a rule.
     layers = [lines]
     # In self-attention both sides have the same tokens, also where only one query is drawn.
     left = "query" if frame["kind"].iloc[0] == "cross" else "key"

@@ -71,7 +71,7 @@ def attention_weights(
     dictionary = translator.task.target_dictionary
     target_T = None
     if kind != "encoder":
-        # The sentence has no reference, so the decoder reads what the model itself would say.
+        # Without a reference, the decoder reads the model's own translation.
         (hypothesis,) = translator.translate([source_S])
         numbers = [dictionary.symbols.index(piece) for piece in hypothesis.pieces]
         target_T = torch.tensor([*numbers, dictionary.eos()])

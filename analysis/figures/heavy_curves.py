@@ -63,7 +63,7 @@ PANELS = (
 
 
 class Curve(NamedTuple):
-    """The points of a run, and its series: the name that all seeds of a system share."""
+    """The points of a run, and its series, which is the same for all seeds of a system."""
 
     run: str
     series: str
@@ -184,7 +184,7 @@ def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
     """
     # Vega cannot place nan or inf on an axis. `_layers` marks where they begin.
     finite = frame[frame["value"].map(math.isfinite)]
-    # A log that never validated, for example, has no panel of perplexity.
+    # For example, the panel of perplexity is missing if the trainings did not validate.
     panels = [panel for panel in PANELS if (finite["measure"] == panel.measure).any()]
     if not panels:
         raise FigureError(
@@ -215,8 +215,7 @@ def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
         )
         charts.append(alt.layer(*layers).properties(width=WIDTH, height=PANEL_HEIGHT, title=title))
     stacked = alt.vconcat(*charts, spacing=10)
-    # If there is only one series, the figure has no legend, and the title is the name of the
-    # series.
+    # A figure with only one series does not need a legend. Its title is the series.
     return stacked if len(names) > 1 else stacked.properties(title=names[0])
 
 

@@ -80,7 +80,8 @@ def named_cells(frame: Frame) -> dict[str, NamedCell]:
 def numbers_by_cell(cells: pd.DataFrame) -> dict[str, list[Number]]:
     """Return our numbers by the name of their cell. Cells without a number of ours are left out."""
     found: dict[str, list[Number]] = {}
-    # Named tuples that pandas makes have no types. `line.numbers` are a tuple of `Number`.
+    # mypy cannot know the fields of the named tuples that pandas makes. `line.numbers` is a tuple
+    # of `Number`.
     line: Any
     for line in cells.itertuples():
         if line.numbers:

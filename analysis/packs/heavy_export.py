@@ -100,7 +100,8 @@ def _facts(
     dictionary = task.target_dictionary
     segmented = finished.segmented
     special = (dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.unk())
-    # A corpus that is published already segmented has no record of `segment`.
+    # For a corpus that is published already segmented, `segment` does not run, and its record does
+    # not exist.
     steps = {"tokenise": "none", "subword_method": None}
     if segmented is not None:
         steps = {

@@ -196,8 +196,10 @@ def _missing(results: ScaleResults) -> list[TrainingKey]:
 
 
 def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
-    """Return whether an earlier pack used the data-bin of the results. The answer is True if the
-    results have no data-bin, and False if the pack has none.
+    """Return whether an earlier pack used the data-bin of the results.
+
+    Return True if the results do not record a data-bin, and False if the pack does not record a
+    data-bin.
     """
     path = corpus_record(earlier_folder, results.experiment.scale.scale, "binarize", corpus)
     if not exists(path):
@@ -273,8 +275,8 @@ class _Packer:
             for verb, record_type in DATA_RECORD_BY_VERB.items():
                 self._copy(corpus_record(Path(), self.scale, verb, corpus), record_type, *folders)
         folders = (self.results_folder, self.earlier_folder)
-        # A machine that only trained some runs may lack these records. Then those of the earlier
-        # pack are taken.
+        # A machine that only trained some runs may lack these records. Then the records of the
+        # earlier pack are taken.
         for corpus, testset in self.results.experiment.baselines:
             self._copy(
                 baselines_record(Path(), self.scale, corpus, testset), BaselineRecords, *folders

@@ -145,7 +145,8 @@ def _hardware(train: TrainRecord) -> str:
 def _missing(recorded: RecordedResults) -> str:
     """Return the requested trainings that the pack lacks, by system."""
     seeds_by_system: dict[tuple[str, str], list[int]] = {}
-    # The sheet of the pack lists the requested trainings, the records are those that finished.
+    # The sheet of the pack lists the requested trainings. The records are from the finished
+    # trainings.
     for corpus, system, seed in recorded.results.status_by_key:
         if (corpus, system, seed) not in recorded.results.train_by_key:
             seeds_by_system.setdefault((corpus, system), []).append(seed)

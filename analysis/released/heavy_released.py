@@ -76,7 +76,7 @@ def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
     folder = args.results / "released" / released.name
     archives = choose_archives(None)
     announce(released, archives)
-    # These are the file names of fairseq-preprocess: test.en-de.de.bin has the target lines, and
+    # fairseq-preprocess writes files with such names: test.en-de.de.bin has the target lines, and
     # its .idx says where each line begins.
     dictionaries = [f"dict.{language}.txt" for language in (source, target)]
     stem = f"test.{released.language_pair}"
@@ -164,12 +164,12 @@ def announce(released: ReleasedModel, archives: Path) -> None:
     Raises:
         SpaceError: if the disk has too little space for archives and model.
     """
-    # An archive that is there already needs no space, but its content does.
+    # An archive that is there already is not downloaded, but its content still needs space.
     missing = [a for a in (released.model, released.data) if not (archives / a.name).exists()]
     num_bytes = sum(archive.expected_bytes for archive in missing)
     needed = num_bytes + int(UNPACKED_RATIO * released.model.expected_bytes)
     require_free_space(archives, needed, f"the archives of {released.name} and their content")
-    # The folder may not exist yet, and its free space is that of the nearest folder that exists.
+    # The folder may not exist yet. Its disk is found from the nearest folder above that exists.
     free = shutil.disk_usage(next(p for p in archives.absolute().parents if p.exists())).free
     minutes = released.num_lines * PEAK_FLOPS_PER_LINE / cpu_flops_per_second_per_core() / 60
     say(

@@ -68,8 +68,8 @@ def place_of_table(name: str) -> Place:
 def place_of_figure(name: str) -> Place:
     """Return the place of a figure on the page.
 
-    A figure has the place of the registered name that its own name begins with. If there are
-    several such names, the longest counts.
+    The place is registered for all figures whose names begin alike. If several registered names
+    fit, the longest counts.
 
     Raises:
         ConfigError: if a wing puts a figure into an unknown chapter.

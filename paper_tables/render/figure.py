@@ -186,7 +186,7 @@ def render_svg(values: dict[str, Any]) -> str:
     """
     # vl-convert contains Vega and a JavaScript engine, so neither node nor a browser is needed.
     svg: str = vl_convert.vegalite_to_svg(values)
-    # Vega writes no role and no label that a screen reader needs.
+    # Vega does not write the role and the label that a screen reader needs.
     head, _, rest = svg.partition(">")
     description = html.escape(values.get("description", ""))
     head = head.replace('class="marks"', f'class="figure" role="img" aria-label="{description}"')

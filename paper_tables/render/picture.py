@@ -74,7 +74,7 @@ def place_lines(lines: Sequence[PictureLine]) -> tuple[PictureLine, ...]:
         if line.ours is not None:
             marks.append(line.ours)
     low, high = EDGE * min(marks), EDGE * max(marks)
-    # Without any difference the axis has no width, and the division below would fail.
+    # If all differences are 0, the width is 0, and the division below would fail.
     width = (high - low) or 1.0
     placed = []
     for line in lines:

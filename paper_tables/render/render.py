@@ -2,8 +2,8 @@
 
 Each format has one template in `paper_tables/templates/`. Templates neither compute nor round,
 because the cells already contain the final text. Names come from other people's files and may
-contain markup and control characters. Jinja2 escapes these for HTML, and the filters below escape
-them for Markdown and LaTeX.
+contain markup and control characters. Jinja2 escapes such names for HTML, and the filters below
+escape them for Markdown and LaTeX.
 """
 
 import itertools

@@ -133,7 +133,8 @@ def picture_of(frame: Frame) -> Picture | None:
     """Return the picture that a wing makes of a scale, or None as long as no conclusion has an
     answer.
     """
-    # At most one wing registers a picture. Without that wing the page has no picture.
+    # At most one wing registers a picture. If this wing was removed, the page starts with a
+    # sentence only.
     for make in registered("answer"):
         picture: Picture | None = make(frame)
         return picture
@@ -380,7 +381,7 @@ def _facts(frame: Frame) -> list[Statement]:
             if len(corpora_by_system[run.system]) > 1:
                 name += f" {_pair_words(frame, run.corpus)}"
             name += f" seed {run.seed}"
-            # A run that waits in a queue has no update yet.
+            # The update of a run that waits in a queue is 0 or unknown.
             if status.update:
                 name += f" at update {status.update:,} of {status.updates:,}"
             names_by_state.setdefault(status.state, []).append(name)

@@ -123,7 +123,7 @@ def _precision_notes(frame: Frame, shown: Iterable[Number]) -> list[Note]:
     # Precision is a setting of the training, so one note covers all numbers of a system.
     systems_by_precision: dict[str, list[str]] = {}
     for system in dict.fromkeys(number.key.system for number in shown):
-        # The systems of logs have no spec.
+        # A log does not have a spec.
         spec = frame.system_by_name.get(system)
         if spec and spec.training.precision != PAPER_PRECISION:
             systems_by_precision.setdefault(spec.training.precision, []).append(system)

@@ -14,7 +14,8 @@ from paper_tables.rounding import rounded
 
 PRINTED_SIZE = 37_000  # section 5.1: "about 37000"
 T2T_SIZE = 40_960  # tensor2tensor v1.0.4's wmt_ende_bpe32k
-# tensor2tensor v1.0.4 adds an embedding of the task to its encoder's input; our model does not.
+# tensor2tensor v1.0.4 adds an embedding of the task to its encoder's input. Our model does not have
+# it.
 TARGET_SPACE_ROWS = 32
 MILLION = 1_000_000
 DECIMALS = 2

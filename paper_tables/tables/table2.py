@@ -187,7 +187,7 @@ def difference_cells(cells: Sequence[PrintedCell]) -> list[Cell]:
     if number is None or number.mark:
         return [Cell("", "state", number.marks if number else ())]
     shown = []
-    # An edition without a difference has no value of ours yet.
+    # As long as our number is missing, an edition does not have a difference.
     for cell in cells:
         if cell.verdict.difference is not None:
             mark = MARK_BY_EDITION.get(cell.edition, "")

@@ -201,7 +201,7 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
         return "none" if difference is None else rounded(difference, cell.metric)
 
     def where_judged(text_of: Callable[[PrintedCell], str]) -> Callable[[PrintedCell], str]:
-        # Where the rule was not applied, a question about seeds has no answer.
+        # Where the rule was not applied, questions about seeds cannot be answered.
         return lambda cell: "" if is_not_comparable(cell) else text_of(cell)
 
     return (
@@ -290,14 +290,14 @@ def is_not_comparable(cell: PrintedCell) -> bool:
 def name_of(cell: PrintedCell) -> str:
     """Return the place of a printed number, such as `Table 2: big, bleu_en_fr (arxiv)`."""
     table_name = f"Table {cell.table}" if cell.table.isdigit() else cell.table
-    # Replications have no edition, and most numbers are the same in both.
+    # The edition is shown only if the editions print different numbers. It is '' for a replication.
     edition = f" ({cell.edition})" if cell.edition not in ("both", "") else ""
     return f"{table_name}: {cell.row}, {cell.column}{edition}"
 
 
 def _p_words(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> str:
     """Return a p-value of the verdict, followed by its value after Holm's correction."""
-    # The rule was not applied to this cell, so it has no p-values.
+    # Without a verdict by the rule, p-values do not exist.
     if cell.corrected is None:
         return ""
     p_value, corrected = getattr(cell.verdict, name), getattr(cell.corrected, name)

@@ -68,7 +68,7 @@ def run(args: Flags) -> None:
     if args.checkpoint is not None:
         if args.data is None:
             raise UsageError("--checkpoint: expected also --data FOLDER, with its dict.*.txt")
-        # A checkpoint of other people has no record of its search, so the paper's is taken.
+        # The search of other people's checkpoints is not recorded, so the paper's search is taken.
         decoding = read_system("base", "paper").decoding
         translator = Translator(args.checkpoint, args.data, decoding, device=device)
         run_name = args.checkpoint.stem

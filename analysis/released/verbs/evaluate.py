@@ -160,7 +160,8 @@ def run(args: Flags) -> None:
     if not references:
         if path is None:
             print("\n".join(lines))
-        # The special symbols come first in a dictionary and have no meaningful counts.
+        # The special symbols come first in a dictionary. Their counts do not come from the training
+        # text.
         counts = task.target_dictionary.count[task.target_dictionary.nspecial :]
         num_sources = len({tuple(source.tolist()) for source in sources})
         say(check_without_references(counts, lines, num_sources, str(folder)))
@@ -206,7 +207,7 @@ def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tupl
             args.bpe_codes, dictionary.symbols, language, is_tokenised=args.tokenised
         )
         # `add_if_not_exist=False` gives unknown pieces the id of <unk>. fairseq's default would add
-        # symbols that the model has no embedding for.
+        # symbols for which the model lacks embeddings.
         numbers = [dictionary.encode_line(split(line), add_if_not_exist=False) for line in lines]
         sides.append([line.long() for line in numbers])
     say(f"{args.source}: {words}")

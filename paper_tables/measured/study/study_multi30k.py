@@ -151,7 +151,7 @@ class Reading(NamedTuple):
         estimate = self.estimate_by_row.get(row)
         if estimate is None:
             return None
-        # A reading without correction has no entry, and only the interval decides.
+        # `p_by_row` is empty without correction. Then only the interval decides.
         if self.p_by_row.get(row, 0.0) >= ALPHA:
             return 0
         sign = sign_of(estimate)
@@ -306,8 +306,8 @@ def _started(frame: Frame, numbers: Numbers) -> RunsOfSystems:
 
 
 def values_of_runs(runs: RunsOfSystems, quantity: str) -> dict[str, dict[int, float]]:
-    """Return a quantity by system and seed. A system has no values if any of its runs lacks the
-    quantity.
+    """Return a quantity by system and seed. If any run of a system lacks the quantity, all values
+    of the system are left out.
     """
     # A mean over the remaining seeds would be a mean of selected seeds.
     values: dict[str, dict[int, float]] = {}
@@ -537,7 +537,9 @@ class RateEffects(NamedTuple):
 
     @property
     def at_best(self) -> float:
-        """The row minus base, each at its best learning rate of those that were tried."""
+        """The row minus base. Each side trains at its best learning rate among the rates that were
+        tried.
+        """
         return min(self.row.values()) - min(self.base.values())
 
     def holds_only_at_this_rate(self, final: float) -> bool:
@@ -699,7 +701,7 @@ def _algoperf_noises(quantity: Quantity) -> list[Noise]:
     pooled = noise.pooled(quantity)
     assert pooled is not None  # AlgoPerf's runs are shipped
     settings = [values_of(runs, quantity) for runs in noise.runs_by_setting.values()]
-    # A setting with one run has no standard deviation.
+    # The standard deviation of a single run is not defined.
     noisiest = max((values for values in settings if len(values) > 1), key=statistics.stdev)
     return [
         Noise("AlgoPerf", pooled.sd, pooled.degrees_of_freedom),
