@@ -1,7 +1,7 @@
-"""Computes the cost of a training from its spec: parameters, operations, bytes, seconds, and Table
-2's estimate.
+"""Computes the cost of a training from its spec: parameters, floating-point operations, bytes, and
+Table 2's training cost.
 
-These are pure functions of the spec: a model is not built.
+The functions compute everything from the spec, and do not build a model.
 """
 
 import msgspec
@@ -14,14 +14,14 @@ COPIES_WITH_OPTIMIZER = 3  # the parameters and Adam's two moments
 PASSES_PER_UPDATE = 3  # a backward pass takes about twice a forward one
 FLOPS_PER_MULTIPLICATION = 2  # a multiplication and the addition that follows it
 SOURCE_TOKENS_PER_SENTENCE = 30.0  # assumption: about the mean of WMT14 En-De in word-pieces
-# Rows of a table of learned positions: one for each of 1,024 places. fairseq's `transformer` counts
-# places from its padding index 1, so it has that row and row 0 on top; its `fconv` takes 1,024 rows
-# for all.
+# Rows of a table of learned positions: one for each of 1,024 positions. fairseq's `transformer`
+# counts positions from its padding index 1, so it has two more rows, 0 and 1. Its `fconv` has 1,024
+# rows in total.
 LEARNED_POSITION_ROWS = {"transformer": 1024, "fairseq_transformer": 1026, "fconv": 1024}
 ENCODER_NORMS, DECODER_NORMS = 2, 3  # of one layer: one for each sub-layer (section 3.1)
 ENCODER_ATTENTIONS, DECODER_ATTENTIONS = 1, 2  # of one layer
 LSTM_GATES = 4  # input, forget, cell, output
-CONVOLUTION_WIDTH = 3  # words that a convolution sees; Gehring et al. 2017
+CONVOLUTION_WIDTH = 3  # words that a convolution sees (Gehring et al. 2017)
 GLU_WIDTHS = 2  # a gated linear unit halves its input: one half opens or closes the other
 
 
@@ -35,7 +35,7 @@ def training_flops(gpu_seconds: float, sustained_flops_per_second: float) -> flo
 
 
 class SentenceLengths(msgspec.Struct, frozen=True):
-    """Mean numbers of tokens of a sentence on either side, end of sentence included."""
+    """The mean number of tokens of a source and of a target sentence, with end of sentence."""
 
     source: float
     target: float
@@ -53,10 +53,10 @@ def model_flops(
 
     The count covers matrix multiplications: 2 operations (multiply and add) per element, three
     times (once forward, twice backward). These are projections, feed-forward layers, recurrences,
-    convolutions, the output, and, for sentences of these `lengths`, queries by keys and weights by
-    values, whether or not a mask hides them. For each query, key and element of d_k, additive
-    attention has a tanh, which counts as one multiplication, and a multiplication by its vector.
-    Other element-wise work, normalisation, the optimiser and padding are omitted.
+    convolutions and the output. For sentences of these `lengths`, attention adds queries by keys
+    and weights by values, also at masked positions. For each query, key and element of d_k,
+    additive attention has a tanh, which counts as one multiplication, and a multiplication by its
+    vector. Other element-wise work, normalisation, the optimiser and padding are not counted.
     tests/engine/test_model_flops.py compares the count with torch's own counter, on a step of each
     architecture.
     """
@@ -66,6 +66,7 @@ def model_flops(
     per_source_token, per_target_token = count(
         training, lengths
     )  # multiplications of all layers, forward
+    # The output layer is a product of the decoder's state with each symbol of the vocabulary.
     per_target_token += training.d_model * target_vocabulary_size
     multiplications = source_tokens * per_source_token + target_tokens * per_target_token
     return PASSES_PER_UPDATE * FLOPS_PER_MULTIPLICATION * multiplications
@@ -76,8 +77,8 @@ def flops_per_token(
     target_vocabulary_size: int,
     tokens_per_sentence: float = SOURCE_TOKENS_PER_SENTENCE,
 ) -> float:
-    """Return the operations of training on one target token and one source token, as `model_flops`
-    counts them.
+    """Return the operations of `model_flops` for training on one source token and one target
+    token.
     """
     lengths = SentenceLengths(tokens_per_sentence, tokens_per_sentence)
     return model_flops(
@@ -97,16 +98,21 @@ def _transformer_multiplications(
     )  # queries and output, or keys and values
     per_key = query_width * (2 if training.attention == "additive" else 1) + value_width
     feed_forward = 2 * training.d_model * training.d_ff
+    # The decoder has four halves of projections: two for its self-attention, one for the queries
+    # and the output of its attention to the encoder, and one for the keys and values of this
+    # attention. The last is computed once for each source token, so it is added to the encoder
+    # below.
     encoder = 2 * half_of_projections + lengths.source * per_key + feed_forward
     decoder = 3 * half_of_projections + (lengths.target + lengths.source) * per_key + feed_forward
     return training.num_layers * (encoder + half_of_projections), training.num_layers * decoder
 
 
 def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
-    """Return the multiplications of fairseq's `lstm`: four gates of input and state in each layer,
-    and one attention for each target token.
+    """Return the multiplications of fairseq's `lstm` for a source and for a target token. Each
+    layer has four gates that read input and state. Each target token has one attention.
     """
     width, state = training.d_model, training.d_ff
+    # Layers above the first read a state of the layer below, and their own state.
     further = (training.num_layers - 1) * LSTM_GATES * state * (state + state)
     encoder = LSTM_GATES * state * (width + state) + further
     decoder = LSTM_GATES * state * (width + state + state) + further
@@ -115,12 +121,13 @@ def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> t
 
 
 def _fconv_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
-    """Return the multiplications of fairseq's `fconv`: a convolution in each layer of either stack,
-    and an attention in each decoder layer.
+    """Return the multiplications of fairseq's `fconv` for a source and for a target token. Each
+    layer has a convolution, and each decoder layer also an attention.
     """
     width, channels = training.d_model, training.d_ff
     convolution = CONVOLUTION_WIDTH * channels * GLU_WIDTHS * channels
     attention = 2 * width * channels + 2 * lengths.source * width
+    # The linear maps from d_model to d_ff and back at the two ends of a stack.
     ends = 2 * width * channels
     return ends + training.num_layers * convolution, ends + training.num_layers * (
         convolution + attention
@@ -135,12 +142,14 @@ def checkpoint_bytes(num_parameters: int, *, has_optimizer: bool) -> int:
 
 
 def target_tokens_per_full_update(training: TrainingSpec) -> int:
-    """Return the upper bound of an update's target tokens: every batch full."""
+    """Return the largest possible number of target tokens of an update, when every batch is
+    full.
+    """
     return training.max_tokens_per_batch * training.batches_per_update
 
 
 def full_batch_flops(training: TrainingSpec, target_vocabulary_size: int) -> float:
-    """Return the operations of all updates with every batch full. No training takes more."""
+    """Return the operations of all updates when every batch is full. This is an upper bound."""
     tokens = training.updates * target_tokens_per_full_update(training)
     return tokens * flops_per_token(training, target_vocabulary_size)
 
@@ -153,21 +162,22 @@ def num_parameters(
 ) -> int:
     """Return the number of trained parameters.
 
-    Sizes count the special symbols; `target_vocabulary_size` defaults to `vocabulary_size`, and
-    equals it if `joint`. Sinusoids are not parameters, but learned positions are. A batch norm's
-    running mean and variance are not trained.
+    Vocabulary sizes include the special symbols. `target_vocabulary_size` defaults to
+    `vocabulary_size`, and equals it if `joint`. Sinusoids are not parameters, but learned positions
+    are. A batch norm's running mean and variance are not trained.
     """
     target_size = vocabulary_size
     if target_vocabulary_size is not None and not joint:
         target_size = target_vocabulary_size
-    # fconv never shares source and target; tied, the output has a bias, else is normalised.
+    # fconv never shares source and target embeddings. If the output shares the target embeddings,
+    # it adds only a bias. Otherwise it is a map with weight normalisation.
     if training.architecture == "fconv":
         rows = vocabulary_size + target_size + 2 * LEARNED_POSITION_ROWS["fconv"]
         own_output = _normalised_parameters(training.d_model, target_size)
         output = target_size if training.tied_embeddings else own_output
         return _fconv_layer_parameters(training) + rows * training.d_model + output
-    # Tied, source, target and output are one matrix if they share a dictionary (section 3.4);
-    # with two dictionaries, only target and output share a matrix.
+    # With tied embeddings, source, target and output share one matrix if they share a dictionary
+    # (section 3.4). With two dictionaries, only target and output share a matrix.
     rows = vocabulary_size
     if not training.tied_embeddings:
         rows += 2 * target_size
@@ -197,9 +207,11 @@ def attention_parameters(training: TrainingSpec) -> int:
 
 
 def layer_parameters(training: TrainingSpec) -> int:
-    """Return the parameters of all layers of a transformer, norms included (sections 3.1 to 3.3).
+    """Return the number of parameters of all layers of a transformer, including norms (sections 3.1
+    to 3.3).
 
-    A norm of any kind has a gain and a bias. `norm_order: pre` adds one after either stack.
+    A norm of any kind has a gain and a bias. `norm_order: pre` adds a norm at the end of each
+    stack.
     """
     feed_forward = (training.d_model + 1) * training.d_ff + (training.d_ff + 1) * training.d_model
     norm = 2 * training.d_model
@@ -248,7 +260,7 @@ def _fconv_layer_parameters(training: TrainingSpec) -> int:
 
 
 def _normalised_parameters(input_width: int, output_width: int) -> int:
-    """Return the parameters of a weight-normalised linear map: directions, and a length and a bias
-    for each output.
+    """Return the number of parameters of a linear map with weight normalisation: the matrix of
+    directions, and a length and a bias for each output.
     """
     return (input_width + 2) * output_width

@@ -1,4 +1,5 @@
-"""Defines the errors of the library. Each is named after the kind of thing that is wrong.
+"""Defines the errors of the library. Each error is named after the thing that is wrong, such as
+CorpusError.
 
 A message has the place, the value, the expected value and the next step. The library raises errors,
 and only `aiayn.__main__` turns an error into an exit code.
@@ -18,24 +19,27 @@ def did_you_mean(
     to it. Without such names, return `otherwise`.
     """
     names = list(candidates)
+    # A beginning is tried first: `news` is not similar enough to `newstest2014` for difflib.
     near_names = [name for name in names if unknown and name.startswith(unknown)]
     if not 0 < len(near_names) <= 3:  # a beginning of many names says little
         near_names = difflib.get_close_matches(unknown, names, n=most)
     return f"did you mean {' or '.join(map(repr, near_names))}?" if near_names else otherwise
 
 
+# Example: `https://user:secret@host/path`. The `@` must come before the first `/`, `?` or `#`.
 _CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*@", re.IGNORECASE)
 
 
 def require_no_password(text: str, location: str) -> None:
-    """Raise an error if a text contains a URL with a user name or a password. The error does not
-    repeat it.
+    """Raise an error if a text contains a URL with a user name or a password. The message does not
+    contain the URL.
 
     Flags and files of a config are printed, recorded and, while a command runs, visible to every
     user of the machine.
 
     Raises:
-        ConfigError: with `location`, and with a safe way to give a password.
+        ConfigError: if there is such a URL. The message contains `location` and a safe way to pass
+            a password.
     """
     if _CREDENTIALS.search(text):
         raise ConfigError(
@@ -74,11 +78,11 @@ class FetchError(AiaynError):
 
 
 class RecordError(AiaynError):
-    """A record of an earlier stage is missing, torn or of a different schema version."""
+    """A record of an earlier stage is missing, incomplete or of a different schema version."""
 
 
 class CheckpointError(AiaynError):
-    """A checkpoint is missing or torn, or does not fit the model."""
+    """A checkpoint is missing or incomplete, or does not fit the model."""
 
 
 class ScoreError(AiaynError):
@@ -110,7 +114,9 @@ class SpaceError(AiaynError):
 
 
 class StateError(AiaynError):
-    """A run or working directory is not in the state that the command needs. Nothing was done."""
+    """A run or working directory is not in the state that the command needs. The command has
+    changed nothing.
+    """
 
 
 # What readers of nested, foreign or huge content raise, in addition to errors of their own.
@@ -119,14 +125,17 @@ FOREIGN_ERRORS = (RecursionError, KeyError, UnicodeError, MemoryError)
 
 @contextlib.contextmanager
 def one_sentence(path: Path | str, expected: str) -> Iterator[None]:
-    """Turn what a reader of a foreign file raises into an error that contains the file's name.
+    """Turn an error about a file from outside this project into a FileError that contains the
+    file's name.
 
     Raises:
-        FileError: with the kind of the reader's error and what was expected.
+        FileError: if the block raises one of FOREIGN_ERRORS. The message contains this error and
+            what was expected.
     """
     try:
         yield
     except FOREIGN_ERRORS as error:
+        # On one line, because messages are single sentences.
         kind = " ".join(f"{type(error).__name__} {error}".split())[:200]
         raise FileError(
             f"{path}: cannot be read ({kind}); expected {expected}; look at the file"

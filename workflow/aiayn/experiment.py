@@ -1,7 +1,9 @@
-"""Expands a sheet of trainings into the trainings, evaluations and records of a scale's tables.
+"""Expands a sheet (the list of the trainings of a scale) into the trainings, evaluations and
+records of the scale's tables.
 
-The rules, the plan and the tables all use this expansion, so that they cannot disagree. Its systems
-include the scale's overrides. pandas is not imported, so that the Snakefile loads fast.
+The rules, the plan and the tables all use this expansion, so that they cannot disagree. The values
+that a scale sets for all systems, such as `updates`, are already in the systems. pandas is not
+imported, so that the Snakefile loads fast.
 """
 
 import functools
@@ -56,7 +58,7 @@ from aiayn.wings import asked_stages
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A scale with its sheet expanded, and the corpora and systems of its trainings.
+    """A scale with its expanded sheet, and the corpora and systems of its trainings.
 
     The systems include the scale's overrides. `baselines` are pairs of corpus and test set.
     """
@@ -70,7 +72,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     baselines: list[tuple[str, str]]
 
     def num_models(self, corpus: str, system: str) -> int:
-        """Return how many checkpoints a training keeps: the most that are averaged, 20 for big."""
+        """Return how many checkpoints a training keeps. This is the largest number that an
+        evaluation averages, such as 20 for big.
+        """
         own_evaluations = (e for e in self.evaluations if (e.corpus, e.system) == (corpus, system))
         return max(num_averaged(evaluation.average) for evaluation in own_evaluations)
 
@@ -112,7 +116,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def corpus_by_pair(self) -> dict[str, str]:
-        """The corpus of the tables by language pair: the first that is not a replication's."""
+        """The corpus of the tables for each language pair. It is the first corpus in the sheet that
+        is not used for replications (repetitions of numbers that others published).
+        """
         corpus_by_pair: dict[str, str] = {}
         for row in self.rows:
             # A replication repeats someone else's corpus, which the paper's tables must not use.
@@ -121,8 +127,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return corpus_by_pair
 
     def write_sheet(self, results_folder: Path) -> None:
-        """Add the rows to the sheet next to the results. The trainings that this sheet already
-        lists are kept.
+        """Write the rows to the sheet next to the results. Trainings that this sheet already lists
+        are kept.
         """
         path = results_folder / self.scale.scale / SHEET_NAME
         earlier = read_sheet(path) if path.exists() else []
@@ -134,8 +140,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def records(self, results_folder: Path, *, is_declared: bool = False) -> list[Path]:
         """Return every record that the tables use, each once.
 
-        With `is_declared`, as the rules declare them, with the list of each training's evaluations
-        in place of what it lists: the inputs of rule tables.
+        With `is_declared`, return the inputs of the rule `tables`: instead of the records of all
+        evaluations, one record for each training, which lists them.
         """
         scale = self.scale.scale
         records = [train_record(results_folder, scale, *run) for run in self.trainings]
@@ -157,7 +163,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def num_kept(language_pair: str, system: str) -> int:
-    """Return how many checkpoints the paper's tables average of a system: 1, 5 or 20."""
+    """Return how many checkpoints of a system the paper's tables average: 1, 5 or 20."""
     if not is_asked_for(language_pair, system):
         return num_averaged(COMPARED_AVERAGE)
     return max(num_averaged(average) for average, _ in evaluations_of(language_pair, system))
@@ -182,7 +188,9 @@ def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Ex
                 f"{row.location}: corpus {row.corpus} has the language pair of {expected}; expected"
                 " one corpus of a pair, apart from replications"
             )
+    # Errors are found here, before Snakemake builds the DAG, and not after days of training.
     _check_beginnings(experiment)
+    # Seeds do not matter here, so each pair of system and corpus is checked once.
     for system, corpus in sorted({(run.system, run.corpus) for run in experiment.trainings}):
         num_models = experiment.num_models(corpus, system)
         _check_checkpoints(scale, experiment.system_by_name[system], num_models)
@@ -194,12 +202,12 @@ def expand(
 ) -> Experiment:
     """Expand rows of a sheet at a scale.
 
-    If `updates` replaces the systems' own values, systems that continue the training of a different
-    system are left out.
+    If the scale sets `updates`, systems that continue the training of a different system are left
+    out.
 
     Raises:
-        ConfigError: with file and line of the sheet, if a corpus or system has no file, an
-            evaluation is wrong, or a replication is not published.
+        ConfigError: if a corpus or system has no file, if an evaluation is wrong, or if a
+            replication is not published. The message contains file and line of the sheet.
         TableError: if a system of a printed table does not have a printed number.
     """
     corpora, system_by_name = {}, {}
@@ -212,12 +220,14 @@ def expand(
                 system_by_name[row.system] = overridden(system, scale.overrides)
         except ConfigError as error:
             raise ConfigError(f"{row.location}: {error}") from error
+    # The two systems differ only in `updates`, so with one number of updates they are the same.
     if scale.updates is not None:
         rows = [row for row in rows if system_by_name[row.system].begins_from is None]
     evaluations = []
     for row in rows:
         corpus = corpora[row.corpus]
         _check_published(row, corpus)
+        # Evaluations do not depend on the seed, so they are parsed once for each row.
         parsed = list(_parse_evaluations(row, corpus))
         for seed in row.seeds:
             for average, role, testset in parsed:
@@ -254,10 +264,13 @@ def published_runs() -> dict[tuple[str, str], RepeatedRow]:
 
 
 def _check_published(row: SheetRow, corpus: CorpusSpec) -> None:
-    """Require that a system of a printed table is printed, and that a replication is published."""
+    """Require that the paper prints a number for a system of Table 2 or 3, and that a replication
+    repeats a published number.
+    """
     if "table2" in row.asked_by or "table3" in row.asked_by:
         try:
             evaluations_of(corpus.language_pair, row.system)
+        # `evaluations_of` does not know the sheet, so its line is added here.
         except TableError as error:
             raise TableError(f"{row.location}: {error}") from error
     if REPLICATIONS not in row.asked_by:
@@ -284,6 +297,8 @@ def _parse_evaluations(row: SheetRow, corpus: CorpusSpec) -> Iterator[tuple[str,
         ConfigError: if the corpus lacks a test set, or an average or alpha is wrong.
     """
     for word in row.evaluations:
+        # For example `last5/test`, or `last1/dev-alpha1.4` for a search with a different length
+        # penalty.
         average, _, searched = word.partition("/")
         name, mark, alpha = searched.partition(ALPHA_MARK)
         is_role = name in ("dev", "test")
@@ -312,6 +327,7 @@ def _check_beginnings(experiment: Experiment) -> None:
         begins_from = experiment.system_by_name[training.system].begins_from
         if begins_from is None:
             continue
+        # A training continues the training with the same seed, so the two have one random history.
         earlier = training._replace(system=begins_from)
         if earlier not in listed:
             raise ConfigError(
@@ -322,7 +338,9 @@ def _check_beginnings(experiment: Experiment) -> None:
 
 
 def _check_checkpoints(scale: ScaleSpec, system: SystemSpec, num_wanted: int) -> None:
-    """Refuse a training that writes fewer checkpoints than its average needs (section 6.1)."""
+    """Raise an error if a training writes fewer checkpoints than its average needs (section
+    6.1).
+    """
     interval = system.training.save_interval_updates
     if interval is None:  # a checkpoint each epoch: the number depends on the data
         return

@@ -1,10 +1,10 @@
-"""Compares files with the digests in their records: a whole results folder, runs folder or pack.
+"""Compares the files of a results folder, runs folder or pack with the digests in their records.
 
-Snakemake looks at times and never at content. A record has the SHA-256 of its own lines and of the
+Snakemake compares times, and never content. A record has the SHA-256 of its own lines and of the
 files that its stage wrote. The digest of a model covers its tensors. Records of earlier versions do
 not have a checksum, but most records contain the SHA-256 of the records that their stage read. Only
-files below the folder are compared. A pack (`aiayn pack`) leaves out texts and checkpoints on
-purpose.
+files below the folder are compared. A pack (the archive that `aiayn pack` makes of finished runs)
+does not contain texts and checkpoints, so missing texts and checkpoints are not reported there.
 """
 
 from collections import Counter
@@ -34,10 +34,11 @@ TOLERANCE = 1e-6  # of a score that is computed again
 
 
 def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = False) -> Iterator[str]:
-    """Compare everything below a folder with its records; yield each fault as a sentence.
+    """Compare all files below a folder with their records. Yield a sentence for each fault.
 
-    A progress bar counts the files. `counts` gets the numbers of what was compared and what was
-    not. With `with_scores`, scores are computed again from translations and references.
+    A progress bar counts the files. The function adds to `counts` how many records and files were
+    compared or left out. With `with_scores`, scores are computed again from translations and
+    references.
     """
     root = folder.absolute()
     done = set[Path]()
@@ -51,6 +52,7 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
         paths += [parent / name for name in files if name.endswith(".json") and name[0] != "."]
     for error in unread:
         yield f"{error.filename}: this folder cannot be read ({error.strerror}); make it readable"
+    # Sorted, so that the same folder gives the same report.
     paths.sort()
     with progress_bar("check", len(paths), " files of JSON") as bar:
         for path in paths:
@@ -87,7 +89,7 @@ def _read(path: Path, counts: Counter[str]) -> Record | None:
     """Return a record, or None for other JSON and for the record of a wing.
 
     Raises:
-        RecordError: if the file cannot be read, or its lines do not have their checksum.
+        RecordError: if the file cannot be read, or if its checksum does not fit its lines.
     """
     content, is_sealed = read_sealed(path)
     name = name_of_type(content)
@@ -103,10 +105,13 @@ def _changed_inputs(path: Path, record: Record, root: Path, done: set[Path]) -> 
     """Yield input records that have changed since this record was made from them. Only records
     without a checksum are compared.
 
-    The inputs of a training may be made again later. Its own record keeps their old digests.
+    Records of trainings are skipped: their inputs may be made again later, and the record keeps the
+    old digests.
     """
     for name, sha256 in record.provenance.input_sha256_by_path.items():
         source = Path(name)
+        # Texts are compared through the record that describes them, and a record with a checksum
+        # through its checksum.
         if source.suffix != ".json" or isinstance(record, TrainRecord):
             continue
         if not source.is_relative_to(root) or not exists(source) or read_sealed(source)[1]:
@@ -120,12 +125,15 @@ def _changed_inputs(path: Path, record: Record, root: Path, done: set[Path]) -> 
 
 
 def _problem(path: Path, sha256: str) -> str:
-    """Return how a file, a checkpoint or a data-bin fails to match its recorded digest, else ''."""
+    """Return how a file, checkpoint or data-bin differs from its recorded digest, '' if it does
+    not.
+    """
     if path.is_dir():
         found_digest = data_bin_digest(data_bin_files(path))
         return "" if found_digest == sha256 else f"digest {found_digest}, its record says {sha256}"
     if path.suffix != ".pt" or not path.exists():
         return file_problem(path, sha256)
+    # Imported here, because it loads torch, and most folders have no checkpoints.
     from aiayn.train.checkpoints import checkpoint_problem
 
     return checkpoint_problem(path, sha256)
@@ -138,6 +146,8 @@ def _require_scores(path: Path, record: ScoreRecords, *, with_scores: bool) -> N
         ScoreError: if the scores were computed from different translations, or if a new computation
             gives different scores.
     """
+    # The inputs of a score are the records of its translations and of its references, in this
+    # order.
     decoded_path, raw_path = map(Path, record.provenance.input_sha256_by_path)
     decoded = read_record(decoded_path, Hypotheses)
     again = record.scores

@@ -1,5 +1,5 @@
-"""Finds, without torch, the names of this machine's GPUs, and how many FLOP/s one CPU core
-sustains.
+"""Finds the names of this machine's GPUs, and the FLOP/s that one CPU core sustains. It does not
+need torch.
 """
 
 import os
@@ -15,8 +15,8 @@ _MATRIX_SIZE = 768
 
 
 class Gpu(NamedTuple):
-    """A GPU as nvidia-smi lists it. A MIG slice does not have a number, and its profile follows its
-    name.
+    """A GPU as nvidia-smi lists it. A MIG slice (a part of a GPU) has the number '' and a name such
+    as `NVIDIA A100 MIG 1g.5gb`.
     """
 
     number: str
@@ -62,16 +62,17 @@ def gpu_names() -> list[str]:
 
 
 def query_gpus(*fields: str) -> list[list[str]]:
-    """Return fields of all GPUs, a row a GPU. None where nvidia-smi is absent, or does not
-    answer.
+    """Return fields of all GPUs, one row for each GPU. The list is empty if nvidia-smi is absent or
+    fails.
     """
     lines = _ask_nvidia_smi(f"--query-gpu={','.join(fields)}", "--format=csv,noheader")
     rows = [line.split(", ", maxsplit=len(fields) - 1) for line in lines]
+    # A line that is not a row, such as a message of the driver, is dropped.
     return [row for row in rows if len(row) == len(fields)]
 
 
 def _ask_nvidia_smi(*options: str) -> list[str]:
-    """Return the lines that nvidia-smi prints. None where it is absent, or does not answer."""
+    """Return the lines that nvidia-smi prints. The list is empty if it is absent or fails."""
     if shutil.which("nvidia-smi") is None:
         return []
     command = ["nvidia-smi", *options]
@@ -88,12 +89,13 @@ def cpu_name() -> str:
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
+    # Some kernels, as on ARM, do not list a model name.
     return platform.processor()
 
 
 def cpu_flops_per_second_per_core() -> float:
-    """Measure how many FLOP/s one core sustains: the best of eight float32 matrix products, in
-    about a tenth of a second.
+    """Measure the FLOP/s that one core sustains. It takes the best of eight float32 matrix
+    products, about a tenth of a second in total.
 
     It counts the CPU seconds of this process, so other processes and more threads do not change the
     result.
@@ -107,4 +109,5 @@ def cpu_flops_per_second_per_core() -> float:
         begin = time.process_time()
         matrix @ matrix
         cpu_seconds.append(time.process_time() - begin)
+    # A product of two n x n matrices has n^3 multiplications and n^3 additions.
     return float(2 * _MATRIX_SIZE**3 / min(cpu_seconds))

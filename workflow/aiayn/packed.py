@@ -1,10 +1,10 @@
-"""Reads files that may be compressed by gzip or xz, or may be in an archive. Packs equal content
-into equal bytes.
+"""Reads files that may be compressed by gzip or xz, or may be in a zip archive. Also writes such
+files, with the same bytes for the same content.
 
 If a folder contains ARCHIVE_NAME, a zip file, the files in this zip count as files below the
-folder. They are read directly from the zip, so nothing is unpacked to the disk. Functions here with
-the name of a method of `Path` see the files on the disk and the files in the zip. If both exist,
-the file on the disk is used.
+folder. They are read directly from the zip, so nothing is unpacked to the disk. Functions with the
+name of a method of `Path`, such as `is_file`, consider the files on the disk and the files in the
+zip. If both exist, the file on the disk is used.
 """
 
 import fnmatch
@@ -40,7 +40,7 @@ _OPEN_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/")
 
 
 def unpacked_name(name: str) -> str:
-    """Return a file's name without the suffix of its packer: `train.log` for `train.log.xz`."""
+    """Return a file's name without `.gz` or `.xz`: `train.log` for `train.log.xz`."""
     return name[: -len(PACKED_SUFFIXES[0])] if name.lower().endswith(PACKED_SUFFIXES) else name
 
 
@@ -53,6 +53,7 @@ class _Archive:
         self.names_by_folder: dict[str, set[str]] = {}
         for name in self.files:
             child = PurePosixPath(name)
+            # A zip need not list folders, so they are derived from the names of the files.
             for folder in child.parents:
                 self.names_by_folder.setdefault(str(folder), set()).add(child.name)
                 child = folder
@@ -60,10 +61,11 @@ class _Archive:
 
 @functools.lru_cache(maxsize=8)
 def _open_archive(path: Path, modified_ns: int, num_bytes: int) -> _Archive:
-    """Open a zip once. `modified_ns` and `num_bytes` differ if it was replaced.
+    """Open a zip, or return it if it is already open. `modified_ns` and `num_bytes` are part of the
+    cache key, so a zip that was replaced is opened again.
 
     Raises:
-        FileError: if it is not a whole zip.
+        FileError: if the file is not a complete zip.
     """
     try:
         return _Archive(path)
@@ -83,8 +85,8 @@ class _PackedPath(NamedTuple):
 
 
 def _find_archive(path: Path) -> _PackedPath | None:
-    """Return the nearest archive above the path, or in the path itself, and the path's name in the
-    archive. Return None if there is no archive.
+    """Return the archive in the path itself or in the nearest folder above it, and the path's name
+    in this archive. Return None if there is no archive.
     """
     # The nearest archive counts: a pack may be inside a folder of packs.
     for folder in (path, *path.parents):
@@ -141,6 +143,7 @@ def list_names(folder: Path) -> list[str]:
         OSError: if it is not a folder, or cannot be read.
     """
     names = _packed_names(folder)
+    # A folder that exists only in the archive cannot be listed by the system.
     if not names or folder.exists():
         names = names.union(os.listdir(folder))
     return sorted(names - {ARCHIVE_NAME})
@@ -206,6 +209,7 @@ def open_unpacked(path: Path) -> BinaryIO:
             UNPACK_ERRORS.
         FileError: if the path is a named pipe (reading could wait for ever), a socket or a device.
     """
+    # `lexists`, because a broken link on the disk must not be replaced by a file of the archive.
     packed = None if os.path.lexists(path) else _find_archive(path)
     if packed is not None and packed.name in packed.archive.files:
         return _unpacked(cast(BinaryIO, packed.archive.zip_file.open(packed.name)), path)
@@ -226,6 +230,7 @@ def open_unpacked(path: Path) -> BinaryIO:
 
 def _unpacked(content: BinaryIO, path: Path) -> BinaryIO:
     """Return a reader of a file's unpacked content."""
+    # The first bytes decide before the name: a file may have been renamed or unpacked since.
     first_bytes = content.read(6)  # the length of the longer signature
     content.seek(0)
     suffix = path.suffix.lower()
@@ -259,6 +264,7 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
     """
     try:
         with open_unpacked(path) as unpacked:
+            # One byte more shows that the file is too large, without reading the rest of it.
             content = unpacked.read(max_bytes + 1)
     except UNPACK_ERRORS as error:
         raise FileError(
@@ -273,9 +279,9 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
 
 
 def file_problem(path: Path, sha256: str) -> str:
-    """Return how a file (perhaps packed) differs from its digest, '' if it does not.
+    """Return a text about how a file (perhaps packed) differs from its digest, '' if it does not.
 
-    Without a digest the file must only exist.
+    If the digest is '', the file must only exist.
     """
     found_path = find_packed(path)
     if found_path is None:
@@ -314,5 +320,6 @@ def write_archive(folder: Path, paths: Iterable[Path], archive_path: Path) -> No
             information.create_system = 3  # Unix, on every system
             information.external_attr = 0o644 << 16
             is_packed = path.name.endswith(PACKED_SUFFIXES)
+            # A file that is already compressed would not become smaller.
             method = zipfile.ZIP_STORED if is_packed else zipfile.ZIP_DEFLATED
             archive.writestr(information, path.read_bytes(), method, _ZIP_LEVEL)

@@ -22,24 +22,24 @@ EXPORT_RECORD_NAME = "config.json"  # next to the tensors of a safetensors expor
 TENSORS_NAME = "model.safetensors"
 PACK_README_NAME, PACK_RUNS_NAME = "README.md", "runs"
 ALPHA_MARK = "-alpha"  # val-alpha1.4: test set val, searched with alpha 1.4
-SHIPPED_FOLDER = TABLES_FOLDER / "measured"  # packs of scales; some ship models
+SHIPPED_FOLDER = TABLES_FOLDER / "measured"  # results that come with the project
 
 
 def shown_path(path: Path) -> Path:
-    """Return a path as one would type it: relative if it is below the working directory."""
+    """Return a path as a user would type it: relative if it is below the working directory."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def install_command(extra: str) -> str:
-    """Return advice: the command that installs an extra of pyproject.toml, in quotation marks.
+    """Return the command that installs an extra of pyproject.toml, in backquotes, for messages.
 
-    Outside a checkout it is pip's, for the requirements that the installed package names. fairseq's
-    setup.py imports torch, and compiles extensions, which nothing here needs, unless READTHEDOCS is
-    set: it is installed after the others.
+    Outside a checkout this is a pip command with the requirements of the installed package. fairseq
+    comes last, because its setup.py imports torch. READTHEDOCS=1 stops it from compiling
+    extensions, which are not needed here.
     """
     if IS_CHECKOUT:
         return f"`make {'core' if extra == 'figures' else 'install'}` in the checkout"
-    # fairseq comes last, because its setup.py imports torch.
+    # A line of the metadata is, for example, `torch<2.14,>=2.11; extra == "train"`.
     names = []
     fairseq = ""
     for line in importlib.metadata.requires("aiayn") or []:
@@ -57,12 +57,13 @@ def install_command(extra: str) -> str:
 
 
 def workflow_command(scale: str, configfile: Path) -> str:
-    """Return advice: the command that makes a scale's results. For the paper's own scale, which
-    takes GPU-months, it is the command that predicts the cost.
+    """Return the command that makes a scale's results, for messages. For the paper's own scale,
+    which takes GPU-months, it is the command that predicts the cost.
     """
     if scale == "paper":
         return f"`aiayn plan --configfile {shown_path(configfile)}` says what making it takes"
     begin = "it is made by"
+    # An installed package has no place for results, so the workflow is first written to a folder.
     if configfile.is_relative_to(PACKED_WORKFLOW):
         begin = "`aiayn init FOLDER` writes the workflow, and in FOLDER it is made by"
         configfile = configfile.relative_to(PACKED_WORKFLOW)
@@ -70,8 +71,8 @@ def workflow_command(scale: str, configfile: Path) -> str:
 
 
 def results_or_shipped(results_folder: Path, scale: str) -> Path:
-    """Return `results_folder`, or the shipped packs, with a log message, if it is the default and
-    does not contain the scale.
+    """Return `results_folder`. If it is the default folder and does not contain the scale, log a
+    message and return the folder of the shipped results.
     """
     is_named = results_folder != RESULTS_FOLDER
     if is_named or (results_folder / scale).is_dir() or not (SHIPPED_FOLDER / scale).is_dir():
@@ -84,9 +85,9 @@ class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """The key of a result cell, which does not contain the seed: system, corpus, average and test
     set.
 
-    `role` is `dev` or `test`. Rows of Table 3 also have `further` (a further test set) and `alpha`
-    (dev, decoded with a different length penalty, which is part of `testset`: see `split_alpha`).
-    `average` is `last<n>`, the mean of the last n checkpoints.
+    `role` is `dev` or `test`. Two more roles exist for rows of Table 3: `further` (a further test
+    set) and `alpha` (dev, decoded with a different length penalty, which is part of `testset`: see
+    `split_alpha`). `average` is `last<n>`, the mean of the last n checkpoints.
     """
 
     corpus: str
@@ -98,7 +99,7 @@ class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     @property
     def has_perplexity(self) -> bool:
-        """Whether its perplexity is measured: on dev, for Table 3, and on further test sets."""
+        """Whether the perplexity is measured: on dev (for Table 3) and on further test sets."""
         return self.role in ("dev", "further")
 
     @property
@@ -124,7 +125,7 @@ def split_alpha(testset: str) -> tuple[str, float | None]:
     name, mark, alpha = testset.partition(ALPHA_MARK)
     if not mark:
         return testset, None
-    # As `experiment` writes it, also 1e-05; not nan, inf or a negative number.
+    # As `experiment` writes it, also 1e-05. `float` would accept nan, inf and negative numbers.
     if re.fullmatch(r"\d{1,9}(\.\d+)?(e-\d\d)?", alpha) is None:
         expected = f"a number of 0 or more, as in {ALPHA_MARK}1.4"
         raise UsageError(f"test set {testset!r}: alpha {alpha!r}; expected {expected}")
@@ -171,7 +172,7 @@ def evaluation_record(results_folder: Path, scale: str, verb: str, evaluation: E
 def evaluations_record(
     results_folder: Path, scale: str, corpus: str, system: str, seed: int | str
 ) -> Path:
-    """Return the list of the records of a training's evaluations."""
+    """Return the record that lists the records of a training's evaluations."""
     return results_folder / scale / "evaluations" / corpus / system / f"seed{seed}.json"
 
 
@@ -199,4 +200,5 @@ def is_scale_folder(folder: Path) -> bool:
     """Return whether a folder is a `results/<scale>/`, by its name and the records in it."""
     if folder.resolve().name not in SCALES:
         return False
+    # The name is not enough: any folder may be called `demo`.
     return bool(glob(folder, "train/*/*/seed*.json") or glob(folder, f"*/*/{RECORD_NAME}"))

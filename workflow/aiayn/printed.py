@@ -1,17 +1,17 @@
-"""Turns paper_tables/published/*.csv into typed, checked rows.
+"""Reads paper_tables/published/*.csv, the numbers that the paper and others printed, as typed rows.
 
 published/README.md describes these files, and the files that a wing reads:
 
-* `table1.csv` to `table3.csv`: every printed cell of Tables 1 to 3 in the columns of `columns.csv`,
-  as a string, because 26.30 is not 26.3;
-* `cells.csv`: the printed cells that our runs can fill, joined to (language pair, system, average,
-  role, metric);
-* `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config
-  of ours repeats;
-* `sentences.csv`: translations by others of single sentences, under such conditions.
+* `table1.csv` to `table3.csv`: every printed cell of Tables 1 to 3, with the columns of
+  `columns.csv`. Values are strings, to keep the printed digits.
+* `cells.csv`: the printed cells for which our runs have a number, each with the language pair,
+  system, average, role and metric of this number.
+* `replications.csv`: numbers that others printed at a smaller scale. One of our configs repeats
+  their conditions.
+* `sentences.csv`: translations of single sentences that others printed, under such conditions.
 
-`aiayn.experiment` looks up here how each system is evaluated, so nothing heavier than csv and
-msgspec is imported.
+`aiayn.experiment` uses this module to find out how each system is evaluated, so it imports nothing
+heavier than csv and msgspec.
 """
 
 import csv
@@ -106,7 +106,9 @@ class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Joins a printed cell to our evaluation. A printed 1 means `printed_unit` of the metric."""
+    """Connects a printed cell with our evaluation. A printed 1 stands for `printed_unit` of the
+    metric, such as 1,000,000 parameters.
+    """
 
     table: int
     row: Text
@@ -121,7 +123,7 @@ class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run of other authors that our config repeats, and the evaluation of it.
+    """A run of other authors that one of our configs repeats, and how it is evaluated.
 
     A scale may list the row under `replications`.
     """
@@ -136,7 +138,7 @@ class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def key(self) -> CellKey:
-        """Return the cell key of the number or sentence."""
+        """Return the key of the result cell that this number or sentence is compared with."""
         return CellKey(**{name: getattr(self, name) for name in CellKey.__struct_fields__})
 
 
@@ -167,13 +169,14 @@ class PublishedSentence(RepeatedRow, frozen=True, kw_only=True):
 
 
 def printed_number(value: str) -> float:
-    """Return the number of a printed string, such as 100,000 for 100K.
+    """Return the number that a printed string stands for, such as 100,000 for 100K.
 
     A unit in the heading (10^6) is not applied.
 
     Raises:
         TableError: if the string is not a plain number.
     """
+    # Examples: `27.3`, `3.3e18`, `100K`.
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)(K?)", value)
     if match is None:
         raise TableError(
@@ -206,6 +209,8 @@ def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
                 raise TableError(f"{path}:1: header is {header}; expected {expected_header}")
             for values in reader:
                 location = f"{path}:{reader.line_num}"
+                # `strict=False`, because the number of fields is checked below with a better
+                # message.
                 value_by_field = dict(zip(header, values, strict=False))
                 if len(values) != len(header):
                     raise TableError(
@@ -222,6 +227,7 @@ def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
         raise TableError(
             f"{path}: not a readable UTF-8 CSV file ({error}); restore it from the repository"
         ) from error
+    # An empty file would silently remove a table.
     if not placed_rows:
         raise TableError(f"{path}: holds a header and no rows; restore it from the repository")
     return placed_rows
@@ -248,7 +254,7 @@ def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCe
 
 @functools.cache
 def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
-    """Return every join of a printed cell to an evaluation, in print order."""
+    """Return all connections of a printed cell with an evaluation, in print order."""
     return _rows(folder / "cells.csv", CellJoin)
 
 
@@ -269,6 +275,7 @@ def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCel
         TableError: if this edition of the paper does not print the cell.
     """
     for cell in cells:
+        # A value that spans several columns is printed once, and each of them may be joined to it.
         is_same_row = (cell.row, cell.edition) == (join.row, join.edition)
         if is_same_row and join.column in cell.covered_columns:
             return cell
@@ -279,7 +286,8 @@ def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCel
 
 
 def evaluations_of(language_pair: str, system: str) -> list[tuple[str, str]]:
-    """Return a system's (average, role) pairs in the printed tables, fewest checkpoints first.
+    """Return how the printed tables evaluate a system: (average, role) pairs, fewest checkpoints
+    first.
 
     En-De base: [("last1", "dev"), ("last5", "test")], for Table 3 and Table 2.
 
@@ -319,7 +327,7 @@ def _evaluations_by_system() -> dict[tuple[str, str], set[tuple[str, str]]]:
 
 
 def require_unique(placed_keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-    """Refuse a key that an earlier line already has."""
+    """Raise an error if a line has the same key as an earlier line."""
     place_by_key: dict[tuple[str, ...], str] = {}
     for location, key in placed_keys:
         earlier_place = place_by_key.setdefault(key, location)

@@ -15,9 +15,11 @@ SECONDS_BETWEEN_LOGGED = 30.0
 
 
 class _Stream:
-    """Standard error for tqdm: whole lines in a log; no error if its reader (`| tee`) has ended.
+    """Standard error as tqdm's output. In a log each text becomes a whole line. An error is ignored
+    if the reader of a pipe (`| tee`) has ended.
 
-    A log omits the bar that tqdm draws before anything is done. Its rate is `?`.
+    The bar that tqdm draws before anything is done is not written to a log. It can be recognised by
+    its rate `?`.
     """
 
     def __init__(self) -> None:
@@ -55,6 +57,7 @@ def progress_bar(
         unit=unit,
         unit_scale=is_scaled,
         file=_Stream(),
+        # Without Unicode blocks, because nobody knows in which encoding a log is read.
         ascii=True,
         dynamic_ncols=is_terminal,
         mininterval=1.0 if is_terminal else SECONDS_BETWEEN_LOGGED,

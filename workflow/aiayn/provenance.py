@@ -1,6 +1,7 @@
 """Describes how a record was made, and writes outputs completely or not at all.
 
-The description has commit, versions, host, command and inputs. No heavy package is imported.
+The description contains commit, package versions, host, command and inputs. The module imports no
+heavy package.
 """
 
 import contextlib
@@ -41,9 +42,9 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The inputs of a record and the software that made it.
 
     `commit` is the commit of the checkout, "unknown" outside a checkout. `is_dirty` is true if
-    tracked files differed from it. `command` is the command line. `input_sha256_by_path` contains
-    every input file of the stage. `stage_version` is the version number of the stage. It is set
-    only in the records of a training's evaluations, and None in records of earlier versions.
+    tracked files differed from this commit. `command` is the command line. `input_sha256_by_path`
+    contains every input file of the stage. `stage_version` is the version number of the stage. It
+    is set only in the records of a training's evaluations, and None in records of earlier versions.
     """
 
     commit: str
@@ -61,8 +62,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def _commit() -> tuple[str, bool]:
     """Return (commit, is_dirty) of the checkout that contains this library.
 
-    An installed package may be inside the folder of an unrelated repository. Such a repository is
-    ignored, because it does not track the package.
+    An installed package may be inside the folder of an unrelated repository, such as a user's own
+    project. This repository is ignored, because it does not track the package.
     """
 
     def git(*arguments: str) -> str:
@@ -75,6 +76,7 @@ def _commit() -> tuple[str, bool]:
         commit, _, dirty = os.environ["AIAYN_COMMIT"].partition("+")
         return commit, bool(dirty)
     try:
+        # Fails for a repository that does not track this file.
         git("ls-files", "--error-unmatch", Path(__file__).name)
         return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
     except (OSError, subprocess.CalledProcessError):
@@ -82,7 +84,7 @@ def _commit() -> tuple[str, bool]:
 
 
 def commit_label() -> str:
-    """Return the commit, with `+dirty` when tracked files differ from it."""
+    """Return the commit, with `+dirty` if tracked files differ from it."""
     commit, is_dirty = _commit()
     return f"{commit}+dirty" if is_dirty else commit
 
@@ -96,7 +98,8 @@ def file_sha256(path: Path) -> str:
 def gather_provenance(
     input_paths: Iterable[Path] = (), *, command: str | None = None, stage: str | None = None
 ) -> Provenance:
-    """Describe this process and hash its inputs. A job passes the `command` of its driver.
+    """Describe this process and hash its inputs. A job passes the `command` of the driver that
+    submitted it.
 
     With `stage`, the number of that stage is recorded.
     """
@@ -125,17 +128,20 @@ def utc_now() -> str:
 
 
 def partial_path_of(path: Path) -> Path:
-    """Return the hidden path next to `path` where this process writes it, with host and process."""
+    """Return the hidden path next to `path` to which this process writes. The name contains host
+    and process id.
+    """
     return path.with_name(f"{_partial_prefix(path)}{os.getpid()}{_PARTIAL_SUFFIX}")
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove the partial files that killed processes of this host left of `path`.
+    """Remove the partial files of `path` that killed processes of this host have left.
 
     Files of other hosts stay, because their processes may be running.
     """
     name = re.compile(re.escape(_partial_prefix(path)) + r"(\d+)" + re.escape(_PARTIAL_SUFFIX))
     for sibling in path.parent.iterdir():
+        # A process id that is in use again only keeps an abandoned file longer.
         match = name.fullmatch(sibling.name)
         if match is None or _is_alive(int(match[1])):
             continue
@@ -177,7 +183,7 @@ def replace_on_success(path: Path) -> Iterator[Path]:
         partial_path.replace(path)
         _fsync(path.parent)
     except OSError as error:
-        error.filename = error.filename or str(path)  # writing to an open file names none
+        error.filename = error.filename or str(path)  # an error of write() has no file name
         raise
     finally:
         partial_path.unlink(missing_ok=True)
@@ -203,8 +209,8 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
     the record.
 
     If the block fails, the files next to the record have not changed. The old record is removed
-    before the first output is moved, and the stage writes the new record after the last, so a
-    record is never next to outputs of another run of its stage.
+    before the first output is moved, and the stage writes the new record after the last output was
+    moved. So a record is never next to outputs of a different run of its stage.
     """
     with _partial_folder(record_path) as partial_folder:
         new_folder, old_folder = partial_folder / "new", partial_folder / "old"
@@ -215,6 +221,8 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
         # From here until the new record is written, the stage counts as not done.
         record_path.unlink(missing_ok=True)
         for output_path in sorted(new_folder.iterdir()):
+            # The old folder is moved first and deleted at the end, because a rename is much faster
+            # than a deletion. The stage is incomplete for a short time only.
             final_path = record_path.parent / output_path.name
             if final_path.is_dir():  # a folder cannot be renamed over another
                 final_path.rename(old_folder / output_path.name)
@@ -256,6 +264,7 @@ def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     Raises:
         SpaceError: with the folder, the needed space and the free space.
     """
+    # The folder may not exist yet, and `disk_usage` needs an existing path.
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     free_bytes = shutil.disk_usage(existing).free
     if free_bytes < needed_bytes:

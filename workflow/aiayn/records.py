@@ -1,12 +1,12 @@
-"""Reads and writes the JSON record of each stage. Records are typed and strict. A write is complete
-or leaves no file.
+"""Reads and writes the JSON record of each stage. Each stage has a record type with fixed fields
+and types. A record is written completely or not at all.
 
 A record of a different type or schema version raises an error that contains the file. Paths in a
 record are relative to the record's folder (`./data-bin`, `../../../../../runs/...`), so that
 results and runs can be moved together. Reading a record turns them into paths that the reader can
 open.
 
-The last line of a record is the SHA-256 of the lines before it. A record that was changed since is
+The last line of a record is the SHA-256 of the lines before it. A record that was changed later is
 refused. Records of earlier versions do not have that line, and are accepted.
 """
 
@@ -40,9 +40,12 @@ class Record(
     def remedy(self) -> str:
         """The next step if a file of the record is damaged: the command that wrote it.
 
-        Snakemake compares times only. It runs the later stages again, because the files are newer.
+        After this command, Snakemake runs the later stages again. It compares times only, and the
+        files are then newer.
         """
         command = self.provenance.command
+        # Without --fresh, a finished run is not trained again. The verb `evaluations` keeps an
+        # existing average without reading it, so a damaged average must be deleted first.
         if isinstance(self, TrainRecord):
             command += " --fresh"
         delete = "delete it and " if isinstance(self, CheckpointRecord) else ""
@@ -95,8 +98,8 @@ class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
 
 
 class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a subword model was learnt: from `num_lines` lines, drawn with `sample_seed`, or from all
-    lines if this seed is None.
+    """How a subword model was learnt. It was learnt from `num_lines` lines, drawn with
+    `sample_seed`. If this seed is None, these are all lines.
 
     `memory_mib` is the peak memory of the process up to that time.
     """
@@ -110,9 +113,10 @@ class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
     """The output of segment: the subword model of each language (the same file if joint).
 
-    Its text was prepared by `tokenise`. `normalise` and `vocabulary_path_by_language` stay from
-    earlier records. The keys of `learning_by_model` are the models' file names without suffix:
-    `joint`, or the languages. `model_sha256_by_language` is empty in earlier records.
+    The text was tokenised by `tokenise` before the model was learnt. `normalise` and
+    `vocabulary_path_by_language` are unused, and exist because earlier records have them. The keys
+    of `learning_by_model` are the models' file names without suffix: `joint`, or the languages.
+    `model_sha256_by_language` is empty in earlier records.
     """
 
     corpus: str
@@ -130,8 +134,9 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
 
     `digest` covers the bytes of its dictionaries, .bin and .idx files, in order of name.
     `vocabulary_size_by_language` includes fairseq's four special symbols.
-    `fairseq_split_by_testset` maps `demo_dev` to `valid`, and so on: a data-bin has only `train`,
-    `valid`, `test`, `test1`, ... `num_dropped_by_reason` stays from earlier records.
+    `fairseq_split_by_testset` maps the name of each test set to its name in the data-bin, such as
+    `demo_dev` to `valid`. A data-bin has only `train`, `valid`, `test`, `test1`, ...
+    `num_dropped_by_reason` is unused, and exists because earlier records have it.
 
     `sha256_by_file` has each file's SHA-256 by name. `digest` follows from it. `num_long_by_split`
     counts the pairs with a side of more than 1,024 tokens, the most that a model reads. Both are
@@ -198,7 +203,9 @@ class SavedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The shorter run that a training continues: its name, last update and model's digest."""
+    """The shorter run that a training continues: its name, its last update and the digest of its
+    model.
+    """
 
     run: str
     update: int
@@ -210,12 +217,13 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
 
     `updates` counts optimiser steps. `tokens` counts target tokens with end of sentence, without
     padding, over the whole training. `models` are the model-only checkpoints, oldest first.
-    `tensors_sha256` is the digest of the last model's sorted tensors. `kernels` names torch's
-    kernels for masked and causal attention on a GPU, and how the batches of an update were joined,
-    or '' on a CPU. `beginning` is None unless the training continues a shorter training. In that
-    case seconds count from that update on, and `tokens` and `updates` from the first update.
-    `num_left_out` counts the training pairs with more tokens than a model or a batch has. An
-    attempt of `num_backward_attempts` ended before it began, by the clock. It counts 0 seconds.
+    `tensors_sha256` is the digest of the last model's tensors, sorted by name. `kernels` lists
+    torch's kernels for masked and causal attention on a GPU, and says how the batches of an update
+    were joined. It is '' on a CPU. `beginning` is None unless the training continues a shorter
+    training. In that case seconds count from the last update of the shorter training, but `tokens`
+    and `updates` from the first update. `num_left_out` counts the training pairs with more tokens
+    than a model or a batch has. `num_backward_attempts` is the number of attempts that ended before
+    they began, according to a wrong clock. They count 0 seconds.
     """
 
     run: str
@@ -253,7 +261,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
 
 
 class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"):
-    """The average of a run's last n models, with their updates."""
+    """The average of a run's last n checkpoints, with their updates."""
 
     run: str
     average: str
@@ -266,13 +274,12 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
     """The content of an exported folder, and how to read its tensors.
 
     `tied` maps each tensor that is not stored to the stored tensor with the same values. A source
-    line is the ids of its pieces and `source_ends_with`. The decoder begins with
-    `target_begins_with`. `first_position` is the index of a sentence's first token among the
+    line is encoded as the ids of its pieces, followed by `source_ends_with`. The decoder begins
+    with `target_begins_with`. `first_position` is the index of a sentence's first token among the
     positions: 0 as in the paper, 2 for fairseq's own transformer and convolutions, None for an
     LSTM. `tokenise`, a key of the corpus's YAML file, is the tokeniser of a line before
     `subword_method` splits the line into pieces. If `subword_method` is null, lines are already in
-    pieces. `tensors_sha256` is the
-    digest of the average, over all tensors including tied tensors.
+    pieces. `tensors_sha256` is the digest of the average, over all tensors including tied tensors.
     """
 
     format: Literal["safetensors"]
@@ -375,7 +382,7 @@ class ScoreRecords(Record, frozen=True, kw_only=True, tag="ScoreRecords"):
 class EvaluationsRecord(Record, frozen=True, kw_only=True, tag="EvaluationsRecord"):
     """The output of evaluations: the records of a training's evaluations and their SHA-256.
 
-    It is written last: if it is there, the records are whole.
+    It is written last, so if it exists, the records are complete.
     """
 
     run: str
@@ -404,11 +411,14 @@ VERB_BY_TYPE: dict[type[Record], str] = {
 }
 TYPE_BY_NAME = {record_type.__name__: record_type for record_type in VERB_BY_TYPE}
 _MAX_BYTES = 1 << 26
+# The end of a record: `,`, a line `"checksum": "<64 digits>"`, the closing brace and a line feed.
 _CHECKSUM_LINE = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n\}\n\Z')
 
 
 def seal(content: bytes) -> bytes:
-    """Return a record's JSON indented, with the SHA-256 of its lines as the last value."""
+    """Return the JSON of a record with indentation, and with the SHA-256 of its lines as the last
+    value.
+    """
     # The checksum is part of the file, so that a record stays one file when it is copied.
     lines = msgspec.json.format(content, indent=1).removesuffix(b"\n}")
     return lines + b',\n "checksum": "%s"\n}\n' % hashlib.sha256(lines).hexdigest().encode()
@@ -419,8 +429,7 @@ def read_sealed(path: Path) -> tuple[bytes, bool]:
 
     Raises:
         OSError, FileError: if the file is absent, too large or not a regular file.
-        RecordError: if its lines do not have the recorded checksum, or the checksum is not the
-            last of them.
+        RecordError: if the checksum does not fit the lines, or is not in the last line.
     """
     content = read_bounded(path, _MAX_BYTES)
     match = _CHECKSUM_LINE.search(content)
@@ -443,6 +452,7 @@ def read_sealed(path: Path) -> tuple[bytes, bool]:
 
 def write_record(record: Record, path: Path) -> None:
     """Write a record as indented JSON with its checksum, whole or not at all."""
+    # msgspec cannot encode a Path, so it calls `_encode_path` for each path.
     content = msgspec.json.encode(record, enc_hook=partial(_encode_path, path.parent))
     with replace_on_success(path) as partial_path:
         partial_path.write_bytes(seal(content))
@@ -453,10 +463,11 @@ def read_record(path: Path, record_type: type[_AnyRecord], flag: str = "here") -
     file.
 
     Raises:
-        RecordError: if the file is absent, torn, changed, of another type or of another schema
+        RecordError: if the file is absent, incomplete or changed, or has a different type or schema
             version.
     """
     expected = f"a {record_type.__name__}"
+    # The handler below needs a value if the file itself cannot be read.
     content = b"{}"
     try:
         content, _ = read_sealed(path)
@@ -494,11 +505,11 @@ def name_of_type(content: bytes) -> str:
 
 
 def recorded_files(record: Record) -> dict[Path, str]:
-    """Return the SHA-256 of each file that a record describes. The SHA-256 of a `.pt` file covers
-    its tensors.
+    """Return the SHA-256 of each file that a record describes. For a `.pt` file it is the SHA-256
+    of its tensors.
 
-    If an earlier version did not record a digest, the digest is ''. In such records, a data-bin has
-    a single digest.
+    A digest that an earlier version did not record is ''. Records of earlier versions have a single
+    digest for a data-bin, so the path is the folder.
     """
     sha256_by_path: dict[Path, str] = {}
     match record:
@@ -512,6 +523,7 @@ def recorded_files(record: Record) -> dict[Path, str]:
         case BinarizedCorpus():
             sha256_by_path = {record.folder / name: v for name, v in record.sha256_by_file.items()}
             sha256_by_path = sha256_by_path or {record.folder: record.digest}
+        # Only the last model has a recorded digest, which identifies the run.
         case TrainRecord():
             sha256_by_path = dict.fromkeys((model.path for model in record.models), "")
             sha256_by_path[record.models[-1].path] = record.tensors_sha256
@@ -529,7 +541,8 @@ def require_files(record: Record, paths: Iterable[Path]) -> None:
     """Require that the files of a record have not changed since they were written.
 
     Raises:
-        CorpusError: with the file, the difference, and the command that makes the file again.
+        CorpusError: if a file has changed. The message contains the file, the difference, and the
+            command that makes the file again.
     """
     sha256_by_path = recorded_files(record)
     for path in paths:
@@ -541,12 +554,12 @@ def require_fitting(record_by_flag: Mapping[str, Record], corpus: str = "") -> N
     """Require that all records given to a verb are from the same corpus, and from `corpus` if it is
     given.
 
-    Averages, and translations of earlier versions, do not state their corpus, but the name of their
-    run begins with it. Each record must also have been made from the files that the other records
-    describe.
+    Records of averages, and of translations of earlier versions, do not contain the corpus. It is
+    the beginning of their run's name. Each record must also have been made from the files that the
+    other records describe.
 
     Raises:
-        CorpusError: with the flags of the records, and the difference.
+        CorpusError: if the records do not fit. The message contains their flags and the difference.
     """
     known_by_flag = {"--corpus": corpus} if corpus else {}
     for flag, record in record_by_flag.items():
@@ -566,7 +579,7 @@ def require_fitting(record_by_flag: Mapping[str, Record], corpus: str = "") -> N
 
 
 def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
-    """Read the record of a training, with the present paths of its run.
+    """Read the record of a training, and correct the paths of its run if the run was moved.
 
     If the recorded run folder does not exist, look for `<runs_folder>/<run name>`. A relative
     `runs_folder` is looked up in the working directory and in the folders above the record.
@@ -575,12 +588,15 @@ def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
         RecordError: as `read_record`.
     """
     train = read_record(path, TrainRecord)
+    # Candidates: the recorded folder, then the runs folder in the working directory and above the
+    # record.
     folders = [train.run_folder]
     for parent in (Path(), *path.absolute().parents):
         folders.append(parent / runs_folder / train.run)
     # Results and runs may have been copied to another machine since.
     folder = next(filter(is_dir, folders), train.run_folder)
 
+    # A log or checkpoint outside the run's folder was not moved with it.
     def moved(file: Path) -> Path:
         if not file.is_relative_to(train.run_folder):
             return file
@@ -595,28 +611,32 @@ def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
 
 
 def _encode_path(folder: Path, path: Any) -> str:
-    """Return the text of a path in a record in `folder`: `./...`, `../...` or absolute.
+    """Return a path as text for a record in `folder`: `./...`, `../...` or absolute.
 
-    The path is absolute if file and record would not be moved together, because only folders above
-    the working directory contain both, as with a runs folder on a scratch disk. Symbolic links are
-    not resolved: a file in a folder linked into the working directory keeps a relative path, so it
-    stays valid if the directory is copied.
+    The path is absolute if only folders above the working directory contain both the file and the
+    record, as with a runs folder on a scratch disk. Such a file would not be moved together with
+    the record. Symbolic links are not resolved: a file in a folder linked into the working
+    directory keeps a relative path, so it stays valid if the directory is copied.
     """
     if not isinstance(path, PurePath):
         raise NotImplementedError(f"records cannot hold a {type(path).__name__}")
     # Absolute, but links are not resolved, so that linked folders stay where the user put them.
     target, origin, working_folder = (os.path.abspath(file) for file in (path, folder, "."))
+    # `shared` is the deepest folder that contains both paths.
     shared = os.path.commonpath([target, origin])
     if shared not in (origin, working_folder) and Path(working_folder).is_relative_to(shared):
         return target
     relative = os.path.relpath(target, origin)
     if relative.split(os.sep)[0] in (os.curdir, os.pardir):
         return relative
+    # A path without `./` would be read as a path that is not relative to the record.
     return os.path.join(os.curdir, relative)
 
 
 def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
-    """Return the path that a record in `folder` names, relative to the folder or absolute."""
+    """Return a path from the text in a record in `folder`. The text is relative to the folder or
+    absolute.
+    """
     if not isinstance(written, str):
         raise TypeError(f"Expected `str`, a path, got `{type(written).__name__}`")
     if written.split(os.sep)[0] in (os.curdir, os.pardir):

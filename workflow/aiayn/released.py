@@ -1,5 +1,5 @@
-"""Describes models that others have released with their test sets (`workflow/config/released/`),
-and records what was decoded with them here.
+"""Reads the descriptions of models that others have released with their test sets
+(`workflow/config/released/`), and the records of what was decoded with these models here.
 """
 
 from pathlib import Path
@@ -16,7 +16,9 @@ RECORD_NAME = "record.json"
 
 
 class ReleasedArchive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An archive. `sha256` is '' if nobody published it, and `expected_bytes` is an estimate."""
+    """A published archive. `sha256` is '' if nobody published it. `expected_bytes` is an
+    estimate.
+    """
 
     url: str
     expected_bytes: int
@@ -29,7 +31,9 @@ class ReleasedArchive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PublishedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A published BLEU of exactly this model, with fairseq's length penalty and stop."""
+    """A BLEU that was published for exactly this model, with fairseq's length penalty and stopping
+    rule.
+    """
 
     metric: str
     value: float
@@ -39,7 +43,7 @@ class PublishedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PrintedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The paper's BLEU, in the nearest definition."""
+    """The BLEU that the paper printed, under the definition that is nearest to the paper's."""
 
     metric: str
     value: float
@@ -64,8 +68,8 @@ class ReleasedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReleasedRecord(Record, frozen=True, kw_only=True, tag="ReleasedRecord"):
-    """The scores of a released model, decoded here. `num_lines` of `num_testset_lines` are decoded.
-    `search` is the signature of the search.
+    """The scores of a released model that was decoded here. `num_lines` is the number of decoded
+    lines out of `num_testset_lines`. `search` is the signature of the beam search.
     """
 
     name: str

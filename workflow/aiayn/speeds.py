@@ -1,4 +1,4 @@
-"""Reads published training speeds, with the model, the GPUs and the precision of each.
+"""Reads published training speeds. Each has its model, GPUs and precision.
 
 `paper_tables/published/throughputs.csv` has a line with a source for each speed. Its README.md
 describes the columns.
@@ -27,7 +27,9 @@ PRECISION_BY_NAME: dict[str, Precision] = {
 
 
 class PublishedSpeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published system. `fill` is the share of a batch's places that hold target tokens."""
+    """The published speed of a system. `fill` is the share of target tokens, without padding, in a
+    batch.
+    """
 
     group: Literal["first", "later"]
     system: Text
@@ -47,9 +49,10 @@ class PublishedSpeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def measured(self) -> float:
-        """The target tokens a second, of all GPUs together."""
+        """The speed in target tokens a second of all GPUs together."""
         if self.tokens_per_second:
             return float(self.tokens_per_second)
+        # The other lines of the table are submissions to MLPerf, which state seconds per epoch.
         return MLPERF_TOKENS_PER_EPOCH / float(self.seconds_per_epoch)
 
 
@@ -59,8 +62,8 @@ def read_speeds() -> list[PublishedSpeed]:
 
 
 def comparable_speeds(precision: Precision) -> list[PublishedSpeed]:
-    """Return the published speeds on one node in a precision, if their batch size is stated in
-    tokens.
+    """Return the published speeds on one node in a precision. Speeds with a batch size in sentences
+    are left out, because they cannot be compared.
     """
     return [
         speed
@@ -78,8 +81,8 @@ def published_range(
     """Return the lowest and the highest published speed of a model (`base` or `big`) on a GPU, in
     target tokens per second. The speeds are scaled to `num_gpus`. `gpu` is a product name.
 
-    Only code without hand-fused layers is used, in the same precision, with between half and twice
-    as many tokens per GPU. Return None if such a speed was not published.
+    Only speeds of code without hand-fused layers are used, in the same precision, with between half
+    and twice as many tokens per GPU. Return None if there is no such speed.
     """
     # Names differ from source to source, so cards are compared by their row in hardware.yaml.
     hardware = _hardware()

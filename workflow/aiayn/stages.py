@@ -1,8 +1,8 @@
 """The stages of the DAG and their versions.
 
-Snakemake does not see edits in a module behind a `shell:` line. Each rule therefore carries its
-stage's version in `params`: raise it when a change of code changes the stage's output, and
-everything downstream is made again.
+Snakemake does not notice a change in a module that a `shell:` line calls. So each rule has the
+version of its stage in `params`. Raise the version when a change of code changes the output of the
+stage. Snakemake then runs the stage and all later stages again.
 """
 
 STAGE_VERSIONS = {

@@ -1,4 +1,4 @@
-"""Formats text for a terminal: sections of tables, entries and paragraphs; colours; JSON.
+"""Formats text for a terminal: tables, lists, paragraphs, colours and JSON.
 
 Lines are as wide as the terminal, and at most WIDTH columns in a pipe or a file.
 """
@@ -17,15 +17,17 @@ from tabulate import DataRow, TableFormat, tabulate
 WIDTH = 100  # in a pipe or a file, so that the same command writes the same bytes
 MIN_WIDTH = 40
 Colour = Literal["red", "green", "yellow", "bold"]
+# Parameters of the ANSI escape sequence SGR (select graphic rendition).
 _SELECT_BY_COLOUR: dict[Colour, str] = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
-# Answers at the beginning of a line, and the distance of a single number from the printed number.
+# Words at the beginning of a line that are the answer of a command. The third form is the distance
+# of a single number from the printed number.
 _ANSWER_BY_COLOUR: dict[Colour, str] = {
     "green": r"^ *(REPRODUCED|No difference from the claim)",
     "yellow": r"^ *(UNDECIDED|NOT COMPARABLE)|\d[\d.]* (?:below|above) the printed",
     "red": r"^ *(NOT REPRODUCED|FOUND|Found:|failed,|lost,|damaged,)",
 }
 NO_BREAK = "\x1f"  # a blank at which a line must not end
-# All control characters but tab and line feed. Marks that change the direction of writing.
+# All control characters except tab and line feed, and marks that change the direction of writing.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 CLOSE = TableFormat(
     None, None, None, None, DataRow("", " ", ""), DataRow("", " ", ""), 0, None
@@ -51,9 +53,13 @@ def coloured(text: str, colour: Colour, stream: TextIO | None = None) -> str:
 
 
 def reflowed(text: str) -> str:
-    """Return a docstring for `--help`: paragraphs are wrapped anew, indented lines stay."""
+    """Return a docstring as text for `--help`. Paragraphs are wrapped to the width of the terminal.
+    Indented lines do not change.
+    """
     blocks: list[list[str]] = [[]]
     for line in text.strip().split("\n"):
+        # Indented lines are examples and tables, and empty lines separate paragraphs. Both stay
+        # lines of their own.
         if line.startswith(" ") or not line:
             blocks += [[line], []]
         else:
@@ -77,8 +83,8 @@ def table(
     """Return rows as aligned lines. A rule (a line of dashes) is drawn below headings and above
     totals.
 
-    Columns in `right` are aligned to the right. A cell that is longer than its width is wrapped,
-    between words. Without widths, columns that would not fit otherwise have narrower gaps.
+    Columns in `right` are aligned to the right. A cell that is longer than its width is wrapped
+    between words. Without widths, a table that does not fit gets narrower gaps between its columns.
     """
     num_columns = len(rows[0]) if rows else 0
     alignments = ["right" if index in right else "left" for index in range(num_columns)]
@@ -90,6 +96,7 @@ def table(
             tablefmt=form,
             colalign=alignments,
             maxcolwidths=widths,
+            # tabulate would otherwise change numbers, such as 26.30 to 26.3.
             disable_numparse=True,
             preserve_whitespace=True,
             break_on_hyphens=False,
@@ -120,7 +127,9 @@ def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
 
 
 def entries(pairs: Sequence[tuple[str, str]], indent: str = "") -> list[str]:
-    """Return names with wrapped texts in a second column. Entries without a text are left out."""
+    """Return names and their texts in two columns. Texts are wrapped. Entries without a text are
+    left out.
+    """
     width = max((len(name) for name, text in pairs if text), default=0) + 2
     then = indent + " " * width
     return [
@@ -132,9 +141,11 @@ def entries(pairs: Sequence[tuple[str, str]], indent: str = "") -> list[str]:
 
 
 def command_lines(words: Sequence[str], first: str = "", then: str = "  ") -> list[str]:
-    """Return a shell command over several lines. Words are not broken, and a flag stays on the line
-    of its value.
+    """Return a shell command, wrapped to several lines. Words are not broken, and a flag and its
+    value are on the same line.
     """
+    # textwrap breaks at blanks only, so blanks that must stay are replaced by a character that does
+    # not occur in commands.
     joined = " ".join(word.replace(" ", NO_BREAK) for word in words)
     unbroken = re.sub(r"(--[\w-]+) (?!--)", rf"\1{NO_BREAK}", joined)
     lines = textwrap.wrap(
@@ -154,8 +165,8 @@ def listed(texts: Iterable[str]) -> list[str]:
 
 
 def sections(*parts: tuple[str, Sequence[str]]) -> str:
-    """Return sections, each with a heading (which may be empty) and lines, separated by empty
-    lines. Sections without lines are left out. On a terminal answers have a colour.
+    """Return sections, separated by empty lines. Each has a heading (which may be empty) and lines.
+    Sections without lines are left out. On a terminal, words such as REPRODUCED have a colour.
     """
     texts = [
         "\n".join([*([heading] if heading else []), *lines]) for heading, lines in parts if lines
@@ -173,7 +184,7 @@ def titled(title: str) -> list[str]:
 
 
 def visible(text: str) -> str:
-    """Return text with control characters and direction marks spelt out as Python escapes.
+    """Return text with control characters and direction marks replaced by visible Python escapes.
 
     Texts from other people's files may contain such characters, and a terminal or browser would
     obey them.
@@ -182,5 +193,7 @@ def visible(text: str) -> str:
 
 
 def json_text(value: object) -> str:
-    """Return a value as indented JSON, ended by LF: what every verb's `--json` prints."""
+    """Return a value as indented JSON, ended by LF. The flag `--json` of every verb prints this
+    form.
+    """
     return msgspec.json.format(msgspec.json.encode(value), indent=1).decode("utf-8") + "\n"

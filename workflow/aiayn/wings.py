@@ -1,10 +1,11 @@
-"""Finds the wings: folders of `analysis/` that add verbs, tables, figures and stages to the core.
+"""Finds the wings, which are optional packages. A wing adds verbs, tables, figures and stages to
+the core.
 
-A wing is one folder, `analysis/<wing>/`, with its tests in `tests/<wing>/`. Its `wing.py` holds a
-constant WING, which says what the wing registers, and imports nothing but the types of this module.
-A test requires that no two wings register the same verb, table, figure or stage.
-The core does not import wings directly. It finds them with this module, and imports a registered
-function by its name when the function is used. To remove a wing, delete its folder.
+A wing is one folder, `analysis/<wing>/`, with its tests in `tests/<wing>/`. Its `wing.py` has a
+constant WING, which lists what the wing registers. This file imports only the types of this module.
+A test requires that no two wings register the same verb, table, figure or stage. The core does not
+import wings directly. It finds them with this module, and imports a registered function by its name
+when the function is used. To remove a wing, delete its folder.
 
     from aiayn.wings import Wing, WingTable
 
@@ -14,8 +15,8 @@ function by its name when the function is used. To remove a wing, delete its fol
         tables=(WingTable("costs", "analysis.price.tables.costs:lay_out_costs", chapter="trainings", place=10),),
     )
 
-Only commands, rules and tables look for wings. The ranks of a training and the jobs do not: the
-copy of the code that they run has no wings.
+Only commands, rules and tables look for wings. Jobs and the ranks of a training do not, because the
+copy of the code that they run does not contain `analysis/`.
 """  # noqa: E501
 
 import functools
@@ -33,12 +34,12 @@ FILE_NAME = "wing.py"
 
 
 class WingTable(msgspec.Struct, frozen=True):
-    """A table of a wing: its name, and `module:function`, which returns the table of a scale's
-    frame, or None.
+    """A table of a wing: its name, and in `layout` the `module:function` that returns the table for
+    the results of a scale, or None.
 
     The page shows the table in `chapter`. `place` decides its position there, among the tables of
-    the core and of all wings. A pack contains the table only if the table has a number of ours, or
-    if `is_always_packed`.
+    the core and of all wings. A pack (an archive of finished runs) contains the table only if the
+    table has a number of ours, or if `is_always_packed` is true.
     """
 
     name: str
@@ -49,8 +50,8 @@ class WingTable(msgspec.Struct, frozen=True):
 
 
 class WingFigure(msgspec.Struct, frozen=True):
-    """A figure of a wing and its place on the page. It stands for all figures with a name that
-    begins with `name`.
+    """The place on the page of a wing's figures: of all figures with a name that begins with
+    `name`.
     """
 
     name: str
@@ -63,7 +64,7 @@ class WingStage(msgspec.Struct, frozen=True, kw_only=True):
     writes one record for each scale.
 
     `rules` is the path of its rule file in the checkout. `record` is the type of the record as
-    `module:type`. The frame contains the record under the name of the verb.
+    `module:type`. Tables find the record under the name of the verb.
     """
 
     verb: str
@@ -73,9 +74,10 @@ class WingStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a wing registers, with one line on what the wing is for.
+    """What a wing registers. `summary` says in one line what the wing is for.
 
-    The module of a verb is `analysis.<wing>.verbs.<verb>`. The other entries are `module:function`:
+    `verbs` maps each verb to its description. The module of a verb is
+    `analysis.<wing>.verbs.<verb>`. The last two entries are `module:function`:
 
     * `scale_figures` of (frame of a scale, log path by run or None for the runs folder, attention
       folder or None) yields pairs of a figure and the function that makes its frame. `figures`
@@ -100,6 +102,7 @@ def present_wings() -> dict[str, Wing]:
     Raises:
         ConfigError: as `find_wings`.
     """
+    # The package `analysis` may be spread over several folders, or be installed elsewhere.
     paths = importlib.import_module(PACKAGE).__path__
     return {name: wing for path in paths for name, wing in find_wings(Path(path)).items()}
 
@@ -107,7 +110,8 @@ def present_wings() -> dict[str, Wing]:
 def find_wings(folder: Path) -> dict[str, Wing]:
     """Return the wings below a folder, which is the package `analysis`.
 
-    A folder without Python files does not count as a wing: byte code may remain of a deleted wing.
+    A folder without Python files does not count as a wing: it may contain byte code of a deleted
+    wing.
 
     Raises:
         ConfigError: if a folder has Python files but no `wing.py`, or a `wing.py` cannot be read.
@@ -129,6 +133,8 @@ def find_wings(folder: Path) -> dict[str, Wing]:
 def _read_wing(folder: Path) -> Wing:
     """Return the constant WING of a wing's file."""
     try:
+        # Any error counts, because a wing is someone else's code, and must not stop commands
+        # without a message.
         module = importlib.import_module(f"{PACKAGE}.{folder.name}.{FILE_NAME.removesuffix('.py')}")
         # A struct does not check its own types when it is made, only when it is converted.
         return msgspec.convert(msgspec.to_builtins(module.WING), Wing)  # checks the types
