@@ -1,10 +1,14 @@
-"""Decides whether a number belongs into a row of the paper's tables. No other module judges
-settings.
+"""Decides whether a number of a log may be entered in a row of the paper's tables. No other module
+compares settings with the paper's.
 
-A number fills its row if every fact that it depends on is stated and has an allowed value. One pass
-over the facts finds the problems, each with the numbers that must be left out because of it.
-`tables` shows numbers without problems, and the problems of all other numbers. `doctor` sorts the
-same problems by their cost in BLEU.
+A fact is a quantity and its value in a log, such as `d_model` 512. A target has the values that are
+expected in a row. A number is entered in its row (it "fills" the row) if the log states every fact
+that the number depends on, with an allowed value. `table.py` has the allowed values and the kinds
+of numbers.
+
+One pass over the facts finds the problems. Each problem lists the numbers that must be left out
+because of it. The verb `tables` shows the numbers without problems, and the problems of all other
+numbers. The verb `doctor` sorts the same problems by their cost in BLEU.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +18,10 @@ from aiayn.facts.types import Fact
 from aiayn.known_good.table import Rule, allowed_by, read_table, show_allowed
 
 RULES = read_table()
-# Only what tells rows apart is compared with every target.
+# The quantities by which rows differ. Only these are compared with every target.
 ROW_RULES = {name: rule for name, rule in RULES.items() if "row" in rule.needed_by}
-OF_TRAININGS, OF_GENERATIONS = ("row", "train", "ppl", "cost"), ("bleu",)  # numbers of a log
+# The kinds of numbers in the log of a training, and in the log of fairseq-generate.
+OF_TRAININGS, OF_GENERATIONS = ("row", "train", "ppl", "cost"), ("bleu",)
 NO_RULE = "no fairseq from 0.6 to 0.12 has it: changed code, whose effect is not known"
 
 
@@ -26,14 +31,16 @@ def judge(
     numbers: Sequence[str],
     rules: Mapping[str, Rule] = RULES,
 ) -> list[Problem]:
-    """Return why some numbers do not fill the row of a target, in the order of the numbers, and
-    then notes: facts that no number needs, and values that only a later alternative allows.
+    """Return the problems that keep numbers out of the row of a target, in the order of the
+    numbers, and then the notes.
 
-    Each fact is there once.
+    A note is an unusual value that does not keep a number out: no number needs the quantity, or
+    only a later alternative of its rule allows the value. Each fact appears once.
     """
     problem_by_fact: dict[tuple[str, str], Problem] = {}
     stated_quantities: set[str] = set()
     for fact in facts:
+        # Several lines may state the same value. The problem has the place of the first line.
         key = fact.quantity, str(fact.value)
         if fact.value is not None:
             stated_quantities.add(fact.quantity)
@@ -41,7 +48,7 @@ def judge(
             problem = _problem(fact, rules.get(fact.quantity), target, numbers)
             if problem is not None:
                 problem_by_fact[key] = problem
-    # What a number requires and no fact states is a problem without a place.
+    # If a number requires a quantity that no line states, the problem does not have a place.
     for rule in rules.values():
         if not rule.required_by or rule.quantity in stated_quantities:
             continue
@@ -71,7 +78,8 @@ def _problem(
     """
     expected, why, keeps_out = "none", NO_RULE, tuple(numbers)
     if rule is None:
-        # The number of pairs of a split: the facts that matter are derived under other names.
+        # `pairs_train` and similar facts do not have rules, because other facts with rules are
+        # derived from them.
         if fact.value is None or fact.quantity.startswith("pairs_"):
             return None
     elif rule.allowed == ANY:
@@ -83,8 +91,8 @@ def _problem(
             keeps_out = tuple(number for number in numbers if number in rule.needed_by)
         else:
             keeps_out = ()
-        # The first alternative is the usual value. A value that no number asked for here needs, but
-        # a different one does, is not worth a note.
+        # The first alternative is the usual value, which does not need a note. Neither does a wrong
+        # value that matters only to kinds of numbers that are not in `numbers`.
         is_needed_elsewhere = alternative is None and bool(rule.numbers)
         if not keeps_out and (alternative == 0 or is_needed_elsewhere or fact.value is None):
             return None
@@ -104,10 +112,11 @@ def find_row(facts: Sequence[Fact], targets: Sequence[Target]) -> tuple[Target |
     """Return (target, True) if a training fits exactly one table row. Otherwise return (nearest
     target, False). The nearest target has the fewest problems.
     """
-    # Training and corpus decide the row. Whether its numbers fill is a later question.
+    # The row is found first. Whether the numbers may be entered in it is decided afterwards.
     telling = [fact for fact in facts if fact.quantity in ROW_RULES]
     counts = [len(judge(telling, target.values, ("row",), ROW_RULES)) for target in targets]
     if not counts:
         return None, False
-    # If two rows fit, such as two names of one system, the number would be in both.
+    # A training that fits two rows, such as two names of one system, does not get a row, because
+    # its numbers would be in both.
     return targets[counts.index(min(counts))], counts.count(0) == 1

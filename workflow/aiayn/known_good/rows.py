@@ -2,7 +2,8 @@
 averaged.
 
 One training is one seed. Trainings of the same row and version are averaged if their seeds differ.
-A generation fills a row only if its training fits the row without problems.
+A generation is a run of fairseq-generate. Its BLEU fills a row (is entered in it) only if its
+training fits the row without problems.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,7 @@ from aiayn.speeds import PRECISION_BY_NAME, published_range
 
 # The published model with which the speed of a system is compared. No other sizes are published.
 MODEL_BY_SYSTEM = {"base": "base", "big": "big", "big_enfr": "big"}
+# By the style in which a log prints the arguments. It changed with these versions.
 VERSION_BY_FORM = {
     "print": "fairseq 0.9 or before",
     "namespace": "fairseq 0.10",
@@ -35,10 +37,10 @@ def judge_logs(
     *,
     is_claimed: bool = False,
 ) -> JoinedLogs:
-    """Compare the logs of a folder with the table rows, and return them. They then have their rows,
-    their problems, and the numbers that the tables use.
+    """Compare the logs of a folder with the table rows. Set their rows, their problems and the
+    numbers that the tables use, and return the logs.
 
-    `root` is the folder of the logs, where attempts.jsonl of our own runs may be. With
+    `root` is the folder of the logs, which may contain the attempts.jsonl of our own runs. With
     `is_claimed`, every training is compared with all rows, including rows of smaller scales.
 
     Raises:
@@ -46,20 +48,19 @@ def judge_logs(
     """
     for training in logs.trainings:
         ours = training.last.is_ours
-        # Only our own trainings are compared with smaller scales.
         is_compared = ours or is_claimed
-        # The demo's systems have usual small sizes, so a foreign log would fill their rows by
-        # chance.
+        # Smaller scales are only for our own trainings. The demo's systems have common small sizes,
+        # so a log of somebody else could fit their rows by chance.
         rows = [row for row in targets if is_compared or row.scale == PAPER_SCALE]
         _add_numbers(training, None if root is None or not ours else _events(training, root))
         training.target, training.has_row = find_row(training.facts, rows)
         _judge_training(training)
-    # Only what fills so far is compared, since the others do not enter a mean.
+    # Only trainings with numbers in a row are compared, because only these enter a mean.
     _compare_seeds([training for training in logs.trainings if "train" in training.filled])
     for generation in logs.generations:
         training_of_model = generation.training
+        # Without a known training, the score is left out for that reason, whatever the target is.
         generation.target = next(iter(targets), None)
-        # Without its training any target does: the score is then set apart for that.
         if training_of_model is not None:
             generation.target = training_of_model.target
         _judge_generation(generation)
@@ -73,20 +74,20 @@ def _events(training: Training, root: Path) -> list[Event] | None:
 
 
 def _add_numbers(training: Training, events: list[Event] | None) -> None:
-    """Add the version and the numbers of a training. `events` are the attempts of a run of ours.
-    Their commits are facts.
+    """Add the version and the numbers of a training. `events` are the recorded attempts if it is
+    our own run. Their commits become facts.
     """
     last, facts = training.last, training.facts
     training.version = VERSION_BY_FORM[last.form]
     started = [event.commit for event in events or () if isinstance(event, Started)]
-    # A commit identifies our code, as a version does fairseq's.
+    # The version of our code is its commit. `+dirty` after a commit marks local changes.
     if commits := list(dict.fromkeys(started)):
         commit, plus, dirty = commits[-1].partition("+")
         training.version = f"commit {commit[:12]}{plus}{dirty}"
         facts.append(last.fact("num_commits", len(commits)))
         dirty_commits = [commit for commit in commits if commit.endswith("+dirty")]
         facts += [last.fact("dirty_commit", commit) for commit in dirty_commits]
-    # Several kinds have several rates, so none is chosen.
+    # Different kinds of GPUs have different rates, so the training cost needs a single kind.
     gpus = {str(fact.value).strip() for fact in facts if fact.quantity == "gpu"}
     training.gpu = gpus.pop() if len(gpus) == 1 else ""
     # Later facts replace earlier facts, so that the last start counts.
@@ -98,7 +99,7 @@ def _add_numbers(training: Training, events: list[Event] | None) -> None:
     }
     training.stated = {metric: value for metric, value in values.items() if value is not None}
     seconds, num_gpus = newest.get("wall_seconds"), newest.get("num_gpus")
-    # Attempts count killed jobs as well, which a log does not.
+    # The recorded attempts include killed jobs, which a log does not.
     if events is not None:
         training.gpu_seconds = sum_seconds(events)[1] or None
     elif seconds and num_gpus and last.arguments.get("cpu") is not True:
@@ -113,7 +114,7 @@ def _judge_training(training: Training) -> None:
     training.problems = judge(training.facts, values, OF_TRAININGS)
     kept_out = {number for problem in training.problems for number in problem.keeps_out}
     training.filled = set()
-    # A problem of the row or of the training keeps out all numbers, the others only their own.
+    # A problem of the row or of the training keeps out all numbers, other problems only their own.
     if training.has_row and not kept_out & {"row", "train"}:
         training.filled = {"train", "ppl", "cost"} - kept_out
     training.value_by_metric = dict(training.stated) if training.filled else {}
@@ -125,7 +126,7 @@ def _published_speeds(training: Training) -> tuple[float, float] | None:
     """Return the slowest and the fastest published speed of the target's model on a training's
     card, with its precision and batch, or None if no speed is published.
     """
-    # Speeds are published for a card, a precision, a model and a size of batch together.
+    # A published speed is for a card, a precision, a model and a batch size together.
     section = training.last
     num_gpus = section.whole("num_gpus")
     tokens = whole(section.arguments.get("max_tokens"))
@@ -139,13 +140,13 @@ def _published_speeds(training: Training) -> tuple[float, float] | None:
 
 
 def _judge_generation(generation: Generation) -> None:
-    """Find the problems and notes of a generation, which needs what its training needs."""
+    """Find the problems and notes of a generation, including the problems of its training."""
     target, training = generation.target, generation.training
     values = {} if target is None else target.values_of_role(generation.role)
     problems = judge(generation.facts, values, OF_GENERATIONS)
     if training is not None:
         for problem in training.problems:
-            # A BLEU is of the weights, so what is wrong with them is wrong with it.
+            # BLEU measures the weights, so a problem of their training is a problem of the BLEU.
             if {"row", "train"} & {*problem.keeps_out} and problem not in problems:
                 problems.append(problem)
     generation.problems = problems
@@ -167,10 +168,12 @@ def _compare_seeds(trainings: Sequence[Training]) -> None:
         return None if seed is None or target is None else (target.name, training.version, seed)
 
     def losses_of(training: Training) -> object:
-        # One equal loss may be chance, a whole equal curve is a copy with the seed edited.
+        # One equal loss may be chance. If all losses are equal, one log is a copy with an edited
+        # seed.
         losses = tuple(line.losses for line in training.validations)
         return losses if len(losses) > 1 else None
 
+    # Each new fact may be a problem, so these trainings are judged again.
     for quantity, key in (("same_seed", seed_of), ("same_losses", losses_of)):
         for group in _equal_groups(trainings, key):
             for training in group:
@@ -196,7 +199,8 @@ def _others(group: Sequence[_Judged], judged: _Judged) -> str:
 
 
 def _compare_generations(generations: Sequence[Generation]) -> None:
-    """Add that they are copies to generations of different trainings with the same score."""
+    """Add a fact to generations that have the same score but different trainings: one is a copy."""
+    # BLEU alone may be equal by chance. The counts that it is computed from are not.
     names = ("bleu", "precisions", "hypothesis_tokens", "reference_tokens", "brevity_penalty")
 
     def score_of(generation: Generation) -> object:
@@ -206,7 +210,7 @@ def _compare_generations(generations: Sequence[Generation]) -> None:
         return tuple(map(section.value, names))
 
     for group in _equal_groups(generations, score_of):
-        # Two scores of one training are two decodings, which `scored` shows apart.
+        # Two scores of the same training are two decodings, which `scored` lists separately.
         if len({id(generation.training) for generation in group}) > 1:
             for generation in group:
                 others = _others(group, generation)
@@ -215,7 +219,7 @@ def _compare_generations(generations: Sequence[Generation]) -> None:
 
 
 def rows_of(trainings: Iterable[Training]) -> list[tuple[Target, list[Training]]]:
-    """Return each row that trainings fill, with these trainings. A row is there once for each
+    """Return each row that trainings fill, with these trainings. A row appears once for each
     version, in the order of the logs.
     """
     groups: dict[tuple[str, str], tuple[Target, list[Training]]] = {}
@@ -232,7 +236,8 @@ def scored(
     """Return the generations of a role (dev or test) that the tables use, by metric and mark, and
     by the name of their training.
 
-    If a training has a second generation, the mark of the second is its name.
+    The mark has the notes that a reader must see next to the score. If several generations of a
+    training have the same metric and mark, the name of each is added to its mark.
     """
     groups: dict[tuple[str, str], dict[str, Generation]] = {}
     for training in trainings:
@@ -243,7 +248,7 @@ def scored(
                 filling.setdefault(key, []).append(generation)
         for (metric, mark), members in filling.items():
             for member in members:
-                # Several decodings of one checkpoint are not seeds, so each has its own line.
+                # Several decodings of the same checkpoint are not seeds, so each has its own line.
                 name = f"the translation of {member.name}" if len(members) > 1 else ""
                 key = metric, "; ".join(filter(None, (mark, name)))
                 groups.setdefault(key, {})[training.name] = member

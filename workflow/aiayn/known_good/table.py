@@ -7,8 +7,10 @@
 * `{d_model}`: the value of the target. `{train_pairs~0.15}` is within 15 % of it.
 * `0.5..1.05`, `256..`, `..1e-05`: a range. An end may be a value of the target: `{low}..{high}`.
 
-`numbers` has words of `NUMBERS`. `+bleu` means that a log must state the quantity, or its BLEU is
-set apart. A quantity that no number needs gives a note.
+`numbers` lists the kinds of numbers that need the quantity: `row` (which row a training is in),
+`train` (all numbers of a training), `ppl` (perplexity), `cost` (training cost) and `bleu` (BLEU of
+translations). `+bleu` means that a log must state the quantity. Otherwise its BLEU is left out. A
+quantity that no number needs gives a note.
 """
 
 import csv
@@ -27,7 +29,7 @@ from aiayn.facts.types import Value, show
 
 TABLE_PATH = Path(__file__).with_name("known_good.csv")
 NUMBERS = ("row", "train", "ppl", "cost", "bleu")
-_TARGET = re.compile(r"\{(\w+)(?:~([\d.]+))?\}")
+_TARGET = re.compile(r"\{(\w+)(?:~([\d.]+))?\}")  # `{d_model}` or `{train_pairs~0.15}`
 
 
 class Rule(msgspec.Struct, frozen=True, dict=True):
@@ -59,7 +61,7 @@ def read_table(path: Path = TABLE_PATH) -> dict[str, Rule]:
     with path.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
             rule = Rule(**row)
-            # A misspelt number would let a wrong value pass without a word.
+            # A misspelt kind of number would silently let wrong values pass.
             unknown = rule.needed_by - set(NUMBERS)
             if rule.quantity in rules or unknown:
                 raise ValueError(
@@ -70,7 +72,7 @@ def read_table(path: Path = TABLE_PATH) -> dict[str, Rule]:
 
 
 def allowed_by(value: Value, allowed: str, target: Mapping[str, TargetValue]) -> int | None:
-    """Return the number of the first alternative that allows a value, or None if none does."""
+    """Return the index of the first alternative that allows a value, or None if none does."""
     for number, alternative in enumerate(allowed.split(" or ")):
         if _is_allowed(value, alternative, target):
             return number
@@ -79,7 +81,7 @@ def allowed_by(value: Value, allowed: str, target: Mapping[str, TargetValue]) ->
 
 def _is_allowed(value: Value, alternative: str, target: Mapping[str, TargetValue]) -> bool:
     if ".." in alternative:
-        # A text or a switch is never within a range, although True is 1 in Python.
+        # A text or a switch is never within a range. True would be, because it is 1 in Python.
         low, high = _ends(alternative, target)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return ANY in (low, high) or (is_number and bool(low <= value <= high))
@@ -94,6 +96,7 @@ def _values(text: str, target: Mapping[str, TargetValue]) -> tuple[tuple[Value, 
     if text.startswith("["):
         return _listed(text), 0.0
     match = _TARGET.fullmatch(text)
+    # Only the word `any` is left.
     if match is None:
         return (text,), 0.0
     expected = target.get(match[1], ())
@@ -107,8 +110,8 @@ def _listed(text: str) -> tuple[Value, ...]:
 
 
 def _ends(text: str, target: Mapping[str, TargetValue]) -> tuple[Any, Any]:
-    """Return the lowest and the highest value of a range. A limit that refers to a value which the
-    target does not have is NaN, so that no value is in the range.
+    """Return the lowest and the highest value of a range. If the target lacks a value that the
+    range refers to, this limit is NaN, so that no value is in the range.
     """
     low, _, high = text.partition("..")
     return _end(low, target, -math.inf), _end(high, target, math.inf)
@@ -123,7 +126,7 @@ def _end(text: str, target: Mapping[str, TargetValue], default: float) -> Any:
 
 def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
     """Return whether two values are equal. Numbers may differ by a relative tolerance."""
-    # 1 and True are equal in Python, and two different arguments.
+    # 1 and True are equal in Python, but they are different values of an argument.
     if isinstance(value, bool) or isinstance(expected, bool):
         return value is expected
     if value is None or expected is None or isinstance(value, str) or isinstance(expected, str):
@@ -132,7 +135,10 @@ def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
 
 
 def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
-    """Return allowed values in words: `0.1`, `3,003`, `0.5 to 1.05`. Of a list it is the first."""
+    """Return the allowed values in words, such as `0.1`, `3,003` or `0.5 to 1.05`. Of a list, only
+    the first value is shown.
+    """
+    # The first alternative is the usual value. Later alternatives are exceptions.
     first = allowed.split(" or ", maxsplit=1)[0]
     if ".." in first:
         low, high = _ends(first, target)

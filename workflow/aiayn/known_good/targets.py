@@ -1,5 +1,5 @@
-"""Reads the targets: a system and a corpus, of the paper or of a scale, with the values that a
-number of its row must have.
+"""Reads the targets. A target is a system with a corpus, at the paper's scale or at a smaller
+scale, and the values that a log must have for its numbers to be entered in this system's row.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,8 @@ _PAPER_COMMON: dict[str, TargetValue] = {
     "high_types": 45_000,
     "target_tokens": 27_500,  # 25,000 of section 5.1, and what others' batches hold
 }
-# The corpus of a smaller scale has a record, whose digest is in the run's name.
+# The corpus of a smaller scale is not compared by numbers: it has a record, and the digest of the
+# record is in the name of the run.
 _SMALLER: dict[str, TargetValue] = dict.fromkeys(
     (
         "train_pairs",
@@ -68,13 +69,14 @@ def read_targets(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> 
     averages: dict[tuple[str, str], dict[str, str]] = {}
     for cell in read_cells():
         by_role = averages.setdefault((cell.system, cell.language_pair), {})
-        # A system has the same average in each column of its role.
+        # All cells of a system with the same role (dev or test) have the same average.
         by_role.setdefault(cell.role, cell.average)
     targets = []
     for scale in sorted(scales, key=lambda scale: scale != PAPER_SCALE):
         for (name, pair), average_by_role in averages.items():
+            # A smaller scale need not have every row.
             if not (config_folder / "systems" / scale / f"{name}.yaml").exists():
-                continue  # a smaller scale may lack a row
+                continue
             spec = read_system(name, scale, config_folder)
             targets.append(
                 make_target(scale, name, pair, spec.training, spec.decoding, average_by_role)
@@ -99,14 +101,15 @@ def make_target(
     """
     symbols: Symbols = symbols_of_spec(training)
     values: dict[str, TargetValue] = {**symbols, "language_pair": language_pair}
-    # Section 6.1's search belongs to the system, too.
+    # The settings of the search (section 6.1) are also part of a system.
     values["beam_size"] = decoding.beam_size
     values["length_penalty_alpha"] = decoding.length_penalty_alpha
     if is_papers_corpus is None:
         is_papers_corpus = scale == PAPER_SCALE
     values |= _PAPER[language_pair] | _PAPER_COMMON if is_papers_corpus else _SMALLER
+    # With early stopping, the validation loss decides how many updates a training has.
     if training.patience_epochs:
-        values["updates"] = ANY  # the validation loss says when a training ends
+        values["updates"] = ANY
     return Target(
         scale=scale,
         system=system,

@@ -21,6 +21,7 @@ from aiayn.train.fairseq_args import refuse_untrainable
 from aiayn.train.request import TrainingRequest
 
 logger = logging.getLogger(__name__)
+# A longer training on this machine starts only with `allow_long_runs`.
 LONGEST_UNASKED_HOURS = 24.0
 
 
@@ -44,7 +45,7 @@ def make_request(
 
     Raises:
         ConfigError: if the corpus or system does not exist, or fairseq cannot train it with
-        `num_ranks` ranks.
+            `num_ranks` ranks.
     """
     spec = overridden(read_system(system, scale), overrides)
     training = spec.training
@@ -61,6 +62,7 @@ def make_request(
     if data is None:
         run = f"{run.rpartition('-')[0]}-DIGEST"
     languages = read_corpus(corpus) if data is None else data
+    # Absolute paths, because a job may have a different working directory.
     return TrainingRequest(
         run=run,
         run_folder=str((runs_folder / run).absolute()),
@@ -83,11 +85,11 @@ def make_request(
 
 
 def check_evaluations(request: TrainingRequest, data: BinarizedCorpus, scale: str) -> None:
-    """Require what validation, decoding and perplexity will need, before the first update.
+    """Check the requirements of validation, decoding and perplexity before the first update.
 
-    Pairs of more than 1,024 tokens, or of more than a batch has, are left out of training. Their
-    number is logged. Validation leaves out lines above 1,024 tokens only, and ends the training at
-    a line that does not fit into a batch.
+    Pairs with more than 1,024 tokens, or with more tokens than a batch may have, are left out of
+    training. Their number is logged. Validation leaves out only lines of more than 1,024 tokens. A
+    shorter line that does not fit into a batch would end the training.
 
     Raises:
         ConfigError: if the beam is too large for the vocabulary, a line of the dev set does not fit
@@ -98,7 +100,7 @@ def check_evaluations(request: TrainingRequest, data: BinarizedCorpus, scale: st
     languages = (data.source_language, data.target_language)
     max_tokens = request.training.max_tokens_per_batch
     for split, limit in (("train", min(MAX_POSITIONS, max_tokens)), ("valid", MAX_POSITIONS)):
-        # Known before the first update: fairseq would find it at the first validation, hours later.
+        # fairseq would find a line that is too long only at the first validation, hours later.
         lengths = pair_lengths(data.folder, split, languages)
         used = lengths[lengths <= limit]
         num_left_out = lengths.size - used.size
@@ -138,7 +140,7 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
     then checks the precision before it trains.
 
     Raises:
-        ConfigError: naming the system and the device.
+        ConfigError: with the system and the device, if the device does not support the precision.
     """
     hardware = read_hardware()
     if cluster is None:
@@ -146,7 +148,7 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
         machine = machine_here(
             hardware, request.num_ranks, request.threads_per_rank, uses_gpus=uses_gpus
         )
-    # An unknown card may have any precision. The job asks the card itself.
+    # An unknown card may support any precision, so only the job can check it.
     elif cluster.gpus_per_node and hardware.find_name(cluster.gpu_type or "") is None:
         return None
     else:
@@ -164,16 +166,16 @@ def check_feasible(
     allow_long_runs: bool,
     cluster: ClusterSpec | None,
 ) -> float | None:
-    """Require that a run fits, and return its hours by the formula, or None where its GPU is not
-    known.
+    """Require that a run fits on the disk and the devices. Return its hours by the formula, or None
+    if its GPU is not known.
 
-    The time limit of a cluster says how long a run may take there.
+    The hours are limited only on this machine. On a cluster, its time limit decides.
 
     Raises:
-        ConfigError: if this machine, or the cluster, does not have the run's precision.
+        ConfigError: if this machine, or the cluster, does not support the run's precision.
         SpaceError: if the disk is too small.
         LaunchError: if the run would take more than a day here, or has the paper's scale but no
-        GPU.
+            GPU.
     """
     machine = check_precision(request, cluster)
     needed_bytes = needed_disk_bytes(request, data)
@@ -201,7 +203,7 @@ def check_feasible(
     if hours < 2:
         in_words = f"{hours * 60:.1f} minutes"
     logger.info(f"{request.run}: about {in_words} predicted, {basis}")
-    # The formula knows the cores' speed, but nobody trains the paper's scale on CPUs.
+    # Nobody trains the paper's scale on CPUs on purpose, whatever the formula says.
     is_hopeless = scale == "paper" and not machine.gpu
     if cluster is None and (hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
         raise LaunchError(

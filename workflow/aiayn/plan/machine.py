@@ -26,6 +26,7 @@ def _assume(value: float, source: str) -> SourcedValue:
     return SourcedValue(value=value, kind="assumption", source=source)
 
 
+# For GPUs without a link in hardware.yaml, and between nodes.
 UNKNOWN_LINK = _assume(1.6e10, "one direction of PCIe 3.0 x16")
 
 
@@ -33,9 +34,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """The devices of one training: `num_devices` GPUs, or CPU cores if `gpu` is ''. The price is
     per device.
 
-    `chosen_by` gives the reason for this choice. `rate_by_precision` has the operations a second of
-    one device in each precision that it supports. It is empty for a GPU that hardware.yaml does not
-    know: such a plan has no hours. `cluster` is None if no cluster runs the trainings.
+    `chosen_by` says where the choice comes from, such as `this machine`. `rate_by_precision` has
+    the operations per second of one device in each precision that it supports. It is empty for a
+    GPU that is not in hardware.yaml, so its hours cannot be predicted. `cluster` is None if no
+    cluster runs the trainings.
     """
 
     gpu: str
@@ -65,6 +67,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """Return why this machine does not support a precision. Return '' if it does, or if its GPU
         is unknown.
         """
+        # Nothing is known about the GPU. The training itself checks it (`require_precision`).
         if not self.rate_by_precision:
             return ""
         return precision_refusal(
@@ -73,7 +76,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def assumptions(self) -> list[str]:
-        """What is assumed of this machine because hardware.yaml lacks it."""
+        """The assumptions about this machine for values that hardware.yaml does not have."""
         texts = []
         if self.rate_by_precision and self.gpu and self.num_ranks > 1 and self.link == UNKNOWN_LINK:
             ends = "between nodes" if self.num_nodes > 1 else f"of {self.gpu}"
@@ -89,11 +92,11 @@ def machine_of_gpus(
     chosen_by: str,
     cluster: ClusterSpec | None = None,
 ) -> Machine:
-    """Return `num_gpus` GPUs with a product's name, without figures if hardware.yaml does not know
-    it.
+    """Return a machine of `num_gpus` GPUs with a product name. If the GPU is not in hardware.yaml,
+    the machine does not have rates.
     """
     key = hardware.find_name(name)
-    # Nothing is assumed about a card that is not in the file, so such a plan has no hours.
+    # Nothing is assumed about a card that is not in the file, so its hours are not predicted.
     figures: dict[str, Any] = {"rate_by_precision": {}}
     if key is not None:
         spec = hardware.gpu_by_name[key]
@@ -102,7 +105,7 @@ def machine_of_gpus(
             "memory_bytes_per_second": spec.memory_bytes_per_second,
             "dollars_per_hour": spec.dollars_per_hour,
         }
-        # The link of the file connects the GPUs of a node. Between nodes the network counts.
+        # The link in the file connects GPUs of the same node. Between nodes the network decides.
         if spec.link_bytes_per_second is not None and num_nodes == 1:
             figures["link"] = spec.link_bytes_per_second
     return Machine(
@@ -135,6 +138,7 @@ def machine_of_cluster(
         return machine_of_cores(cores, cluster.num_ranks, num_nodes, source, cluster)
     if gpu is None and cluster.gpu_type is None:
         source += ", which names no gpu_type"
+    # A cluster of CPU nodes does not give a number of GPUs. Then the paper's number is used.
     num_of_cluster = num_nodes * cluster.gpus_per_node
     number = num_gpus or num_of_cluster or NUM_PAPER_GPUS
     if number != num_of_cluster:
@@ -153,8 +157,9 @@ def machine_here(
     if not names:
         num_cores = min(num_ranks * threads_per_rank, os.cpu_count() or 1)
         return machine_of_cores(num_cores, num_ranks, 1, "this machine")
-    # All GPUs of a machine are taken to be of one kind.
+    # Assumption: all GPUs of a machine are of the same kind.
     machine = machine_of_gpus(names[0], min(num_ranks, len(names)), 1, hardware, "this machine")
+    # Messages show the driver's full name, and not the key of hardware.yaml.
     return msgspec.structs.replace(machine, gpu=names[0])
 
 
@@ -165,11 +170,11 @@ def machine_of_cores(
     chosen_by: str,
     cluster: ClusterSpec | None = None,
 ) -> Machine:
-    """Return `num_cores` cores, each as fast as a core of this machine.
+    """Return a machine of `num_cores` cores, each as fast as a core of this machine.
 
     bf16 is assumed to be as fast as fp32.
     """
-    # Measured at each plan: the name of a CPU does not tell its speed.
+    # Measured for each plan, because the name of a CPU does not tell its speed.
     rate = _assume(cpu_flops_per_second_per_core(), "a core of this machine, measured just now")
     return Machine(
         gpu="",

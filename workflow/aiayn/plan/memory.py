@@ -17,16 +17,18 @@ CONTEXT_BYTES = 1 << 30  # of torch and fairseq in memory, and on a GPU of CUDA'
 def device_memory_bytes(
     training: TrainingSpec, num_parameters: int, target_vocabulary_size: int
 ) -> int:
-    """Estimate the peak memory of a device that trains: parameters with optimiser, and what a full
-    batch keeps for the backward pass.
+    """Estimate the peak memory of a device in training, in bytes: the parameters with the
+    optimiser, and what a full batch keeps for the backward pass.
 
-    On fewer devices than `batches_per_update` batches follow each other, so the peak is the same. A
-    GPU joins batches of an update only if its memory suffices for the joined batch.
+    With fewer devices than `batches_per_update`, a device computes several batches one after the
+    other, so the peak is the same. A GPU joins batches of an update only if the joined batch fits
+    into its memory.
     """
     precision = training.precision
     tokens = training.max_tokens_per_batch
     widths = KEPT_PER_D_MODEL[precision] * training.d_model
     widths += KEPT_PER_D_FF[precision] * training.d_ff
+    # The loss of fairseq's own models computes the logits of the whole batch at once.
     has_chunks = training.architecture == "transformer"
     logits_tokens = min(tokens, LOGITS_TOKENS) if has_chunks else tokens
     kept_numbers = tokens * training.num_layers * widths

@@ -1,10 +1,15 @@
-"""Predicts the hours and the disk of a training on a machine, for `plan` and the launcher alike.
+"""Predicts the hours and the disk of a training on a machine, for the verb `plan` and for the check
+before a start.
 
-A GPU's update is a sum of terms: the launches of kernels by the host, products, memory traffic,
-the all-reduce of the gradients, and waits. Each has a best and a worst case, so the
-formula gives two times. The batches of an update are joined, as training joins them. The hours
-that are expected are the middle of the formula times the errors that it made on published systems
-(`ranges.csv`). A CPU's time is the operations over the measured rate of its cores.
+The time of an update on a GPU is a sum of terms: the launches of kernels by the host, matrix
+products, memory traffic, the all-reduce of the gradients, and waits. Each term has a best and a
+worst case, so the formula gives two times. The batches of an update are counted one after the
+other. A training on one GPU may join them into larger batches (`train/grouping.py`), which is
+faster.
+
+The expected hours are the middle of the two times, multiplied by the errors of the formula on
+published systems (`ranges.csv`). On CPUs, the time is the number of operations divided by a share
+of the measured rate of the cores.
 """
 
 import csv
@@ -27,11 +32,12 @@ from aiayn.plan.machine import Machine
 from aiayn.spec.training import Precision, TrainingSpec
 
 KERNELS_PATH = Path(__file__).with_name("kernels.csv")
-# How many times as long as the formula's middle published systems took, by kind of code and
-# precision: their errors if each code base in turn is left out.
+# The errors of the formula on published systems, by kind of code and precision: the smallest and
+# the largest ratio of the published time to the formula's middle, with each code base left out in
+# turn.
 RANGES_PATH = Path(__file__).with_name("ranges.csv")
-OWN_KIND = "eager"  # what this project's code is
-WIDEST_RANGE = 3.0  # a wider range says too little to be printed as hours
+OWN_KIND = "eager"  # the kind of this project's code
+WIDEST_RANGE = 3.0  # a range with a larger ratio of its ends is too wide to be printed as hours
 LAYERS_OF_COUNTS = 6  # of either stack, in every system of kernels.csv
 WIDE_D_MODEL = 1024  # the counts of big are used from this width on
 
@@ -42,7 +48,8 @@ CPU_SHARE = 0.302
 class Bounds(NamedTuple):
     """The best and the worst value of a constant. Neither is fitted to a published throughput.
 
-    Worst over best is at most 1.6, so that a sum of terms is a range at most 1.6 wide.
+    The two values differ by a factor of at most 1.6. So the two sums of all terms differ by at most
+    this factor.
     """
 
     best: float
@@ -79,8 +86,8 @@ class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
 class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The seconds of one update of a rank, term by term.
 
-    The batches' launches by the host overlap with the GPU's products and memory traffic. With
-    several ranks the rest (optimiser, log) begins after them.
+    While the host launches kernels, the GPU computes products and moves memory, so only the longer
+    of the two counts. `rest` (optimiser, log) begins after them.
     """
 
     launches: float
@@ -103,14 +110,14 @@ class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hours(msgspec.Struct, frozen=True):
-    """The hours of a training, from `least` to `most`."""
+    """A range of hours, from `least` to `most`, or a range of factors on hours."""
 
     least: float
     most: float
 
     @property
     def middle(self) -> float:
-        """The middle of the range, as far from its ends by ratio."""
+        """The geometric middle of the range: it has the same ratio to both ends."""
         return math.sqrt(self.least * self.most)
 
 
@@ -133,12 +140,13 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hours(self) -> float | None:
-        """The middle of the hours to expect, None if none are."""
+        """The middle of the expected hours, or None if no hours can be expected."""
         return self.expected.middle if self.expected else None
 
 
-# How many times as long as the formula's middle an update took that waited for the host: Multi30k's
-# base on an H200 in fp32 and bf16 (docs/checks.md). Most of it is Python, which no term counts.
+# The ratio of the measured time to the formula's middle for updates in which the GPU waits for the
+# host: base on Multi30k, on an H200 in fp32 and bf16 (docs/checks.md). Most of this time is Python,
+# which no term of the formula counts.
 LAUNCH_ERRORS = Hours(7.1, 12.7)
 
 
@@ -151,6 +159,7 @@ def read_errors(precision: Precision) -> tuple[Hours | None, str]:
     with RANGES_PATH.open(encoding="utf-8", newline="") as lines:
         rows = {(row["kind"], row["precision"]): row for row in csv.DictReader(lines)}
     row = rows[OWN_KIND, precision]
+    # The beginning of the sentence that `plan` prints in place of hours.
     explanation = (
         f"no hours in {precision}: how far this plan errs, by {row['num_systems']} published"
         f" systems of {row['num_code_bases']} code base(s) with such code: "
@@ -176,7 +185,8 @@ def predict_speed(
     """Predict how long all updates take if every batch is full.
 
     Raises:
-        ConfigError: naming the system, if the machine does not support the training's precision.
+        ConfigError: with the system's name, if the machine does not support the training's
+            precision.
     """
     precision = training.precision
     if reason := machine.precision_refusal(precision):
@@ -199,6 +209,7 @@ def predict_speed(
     ]
     formula = Hours(*(training.updates * case.seconds / 3600 for case in terms))
     errors, no_hours = read_errors(precision)
+    # An update that waits for the host has an error of its own, which was measured here.
     if errors is not None and any(case.is_launch_bound for case in terms):
         errors = LAUNCH_ERRORS
     expected = None
@@ -226,9 +237,9 @@ def update_terms(
     assert machine.memory_bytes_per_second is not None  # a GPU with rates has it
     bytes_per_second = machine.memory_bytes_per_second.value * MEMORY_SHARE[case]
     host_seconds = HOST_SECONDS_PER_KERNEL[case]
-    # A joint vocabulary is taken: a second one adds little to these terms.
+    # Assumption: a joint vocabulary. A second vocabulary adds little to these terms.
     parameters = num_parameters(training, symbols, joint=True)
-    # Several ranks may share a batch. A rank has a part of it then, which counts as a whole one.
+    # If several ranks share a batch, the part of each rank counts as a whole batch.
     batches = max(1.0, training.batches_per_update / ranks)
     tokens = batches * training.max_tokens_per_batch
     widths = MOVED_PER_D_MODEL * training.d_model + MOVED_PER_D_FF * training.d_ff
@@ -244,7 +255,8 @@ def update_terms(
         products=tokens * flops_per_token(training, symbols) / products_per_second,
         memory=moved_bytes / bytes_per_second + kernels * GPU_SECONDS_PER_KERNEL,
         rest=max(counts.per_update * host_seconds, optimiser_seconds),
-        all_reduce=2 * (ranks - 1) / ranks * link_seconds,  # a ring's traffic, of each rank
+        # In a ring of n ranks, each rank sends the gradients 2 (n - 1) / n times.
+        all_reduce=2 * (ranks - 1) / ranks * link_seconds,
         waits=counts.waits * HOST_SECONDS_PER_WAIT[case],
     )
 
@@ -260,7 +272,8 @@ def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> K
     name = system if system in names and training.num_layers == LAYERS_OF_COUNTS else nearest
 
     def distance(row: dict[str, str]) -> tuple[bool, int]:
-        # One rank sends no gradients, so its counts do not apply to several ranks.
+        # Counts for a single rank do not include sending gradients, so they come last for several
+        # ranks. False sorts before True.
         ranks = int(row["num_ranks"])
         return (ranks == 1) != (num_ranks == 1), abs(ranks - num_ranks)
 
