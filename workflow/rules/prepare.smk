@@ -38,7 +38,7 @@ rule fetch:
 
 
 rule clean:
-    """Prepare text as the corpus file says and drop training pairs; test sets stay complete."""
+    """Prepare text as the corpus file says, and drop unfit training pairs."""
     input:
         raw=STAGE / "fetch/{corpus}/record.json",
     output:

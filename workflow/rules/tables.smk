@@ -4,7 +4,8 @@ reads: results/<scale>/{train,evaluations,score,perplexity,baselines,measure}/..
 writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/{tables,figures}/,
     results/<scale>/report.html
 
-`snakemake --report FILE` shows what is marked `report(...)`, with the captions of workflow/report/.
+`snakemake --report FILE` collects the outputs that are marked `report(...)`, with the captions of
+workflow/report/.
 """
 
 import json

@@ -59,7 +59,8 @@ def run(args: Flags) -> None:
     records: dict[str, Record] = {"--text": text}
     encoder_by_language: dict[str, LineEncoder]
     if args.segmented is None:
-        # Others have segmented both languages jointly: one encoder and one dictionary for both.
+        # The corpus was published with both languages segmented jointly, so they share an encoder
+        # and a dictionary.
         encoder_by_language = dict.fromkeys(spec.languages, WordEncoder())
         model_paths = []
         require_fitting(records, spec.name)

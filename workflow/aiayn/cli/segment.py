@@ -21,7 +21,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Learn the pieces and write the record."""
+    """Learn the subwords and write the record."""
     from aiayn.data.text.subword import segment_corpus
 
     text = read_record(args.text, ParallelText, "--text")

@@ -114,7 +114,7 @@ def _make_from_logs(args: Flags, folders: list[Path]) -> None:
         )
     from paper_tables.logs.pages import make_tables_from_logs
 
-    # Below results by default, but never in the folder of a scale, which snakemake writes.
+    # By default next to the folders of the scales, which snakemake writes.
     pages = make_tables_from_logs(folders, args.output or args.results / "from-logs")
     # A file that cannot be read does not stop the others. It is a line on standard error.
     for fault in pages.faults:

@@ -131,7 +131,7 @@ def run(args: Flags) -> None:
     """Drive the training to its end, or print what would be submitted."""
     cluster = _chosen_cluster(args)
     data = None
-    # A dry run may come before the data. It shows the path that the workflow would use.
+    # A dry run works before the data exists. It shows the path that the workflow would use.
     binarized_path = args.binarized or corpus_record(
         Path("results"), args.scale, "binarize", args.corpus
     )
@@ -178,7 +178,7 @@ def run(args: Flags) -> None:
         # A dry run works before the text is prepared. All other checks read the data.
         check_precision(request, cluster)
         launcher = make_launcher(args.launcher, request, cluster)
-        # The folder of the code is computed, but not written: a dry run changes nothing.
+        # The path of the copy of the code is computed, but a dry run does not write files.
         print(launcher.preview(request, snapshot_folder(args.runs_folder)), end="")
         return
     if args.begin_from is not None:

@@ -94,8 +94,8 @@ class Launcher(JobQueue, Protocol):
         return JobEnd(job=job)
 
     def limit_reached(self, num_jobs: int) -> str:
-        """Return which limit `num_jobs` jobs of a training have reached, or '' if a further job may
-        follow.
+        """Return a sentence on the limit that a training has reached with `num_jobs` jobs, or '' if
+        a further job may follow.
         """
         return ""
 

@@ -13,8 +13,8 @@ from aiayn.errors import LaunchError
 from aiayn.runs.run_folder import JOB_FILES_NAME
 
 Phase = Literal["waiting", "running", "ended"]
-# How a job ended, as far as that decides what follows. `other` includes a time limit, a preemption
-# and a lost node.
+# How a job ended, as far as the next step depends on it. `other` includes a time limit, a
+# preemption and a lost node.
 Ending = Literal["completed", "failed", "cancelled", "out of memory", "other"]
 
 
@@ -70,8 +70,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobQueue(Protocol):
-    """A queue as the functions for runs use it. Messages use `title`, the name of the queue, and
-    `queue_command`, the command that lists its jobs.
+    """The methods that `aiayn.runs` needs of a queue. Messages use `title`, the name of the queue,
+    and `queue_command`, the command that lists its jobs.
     """
 
     title: str

@@ -297,8 +297,8 @@ class RunFolder:
         )
 
     def rank_zero_process(self) -> int | None:
-        """Return the process number that rank 0 wrote into its lock. It is valid on its machine,
-        while it is running.
+        """Return the process number that rank 0 wrote into its lock. The number is valid only on
+        the machine of rank 0, while rank 0 is running.
         """
         try:
             text = self.lock_path.read_text(encoding="utf-8")
@@ -327,5 +327,5 @@ def describe_error(error: BaseException) -> str:
 
 
 def describe_rank_error(index: int, error: BaseException) -> str:
-    """Return a rank's error with its host: a disk may be full on one host only."""
+    """Return a rank's error with its host, because a disk may be full on one host only."""
     return f"rank {index} on {platform.node()}: {describe_error(error)}"

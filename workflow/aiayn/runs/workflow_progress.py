@@ -134,7 +134,9 @@ class WorkflowProgress:
         )
 
     def is_due(self, now: float, tenths: list[int]) -> bool:
-        """Return whether a line is due: there is news, and the last line is old enough."""
+        """Return whether a line is due: the numbers of `look` have changed, and the last line is
+        old enough.
+        """
         # The gap grows with the time since the start: 30 seconds in a demo, ten minutes in a
         # workflow of days.
         gap = min(MAX_GAP_SECONDS, max(FIRST_LINE_SECONDS, (now - self._begin) / 10))
