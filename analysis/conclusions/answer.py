@@ -24,9 +24,9 @@ KIND_BY_ANSWER: dict[ContrastAnswer, Kind] = {
     ContrastAnswer.TOO_SMALL: "none",
     ContrastAnswer.UNDECIDED: "open",
 }
-# AS_PRINTED has no sentence here: the picture's main sentence counts it.
 # A sentence about the rows with an answer, for one row and for several. It agrees with names of
-# either number, such as "one head" and "learned positions".
+# either number, such as "one head" and "learned positions". AS_PRINTED is missing, because the
+# picture's main sentence counts it.
 WORDS_BY_ANSWER = {
     ContrastAnswer.REVERSED: ("The effect of {} is reversed.", "The effects of {} are reversed."),
     ContrastAnswer.DIFFERS: (
@@ -48,7 +48,7 @@ SCALE_WORDS = {"demo": "the demo", "multi30k": "Multi30k", PAPER_SCALE: "the pap
 
 def picture_of_scale(frame: Frame) -> Picture | None:
     """Return the picture of a scale's conclusions in bits, or None while none is measured."""
-    # Cached in the frame, because the table `conclusions` needs the same contrasts.
+    # The contrasts are cached in the frame, because the table `conclusions` needs them, too.
     contrasts = frame.once(draw_contrasts).primary
     if all(contrast.ours is None for contrast in contrasts):
         return None
@@ -70,7 +70,7 @@ def _line(contrast: PrintedContrast) -> PictureLine:
     if contrast.answered is not None:
         answer = str(contrast.answered.answer)
         kind = KIND_BY_ANSWER[contrast.answered.answer]
-    # Measured, but without an answer: a run did not start, or base has a single seed. The call of
+    # The contrast is measured, but a run did not start, or base has a single seed. The call of
     # decision 0009 says which.
     elif ours is not None:
         answer = str(ours.call)
@@ -102,7 +102,7 @@ def _sentence(contrasts: Sequence[PrintedContrast], scale: str) -> str:
 
 def _details(contrasts: Sequence[PrintedContrast]) -> str:
     """Return a sentence for each answer other than as printed, with the names of its rows."""
-    # In the order of the answers, whichever order the rows have.
+    # The sentences are in the order of the answers, not of the rows.
     names_by_answer: dict[ContrastAnswer, list[str]] = {answer: [] for answer in ContrastAnswer}
     num_open = 0
     for contrast in contrasts:

@@ -3,20 +3,21 @@
 A contrast is the difference between two systems: a row of Table 3 minus its control, usually base.
 The rule is in decision 0012. An estimate is a difference in bits a subword with its standard error
 and degrees of freedom. The paper gives the direction that it concludes and the printed effect, here
-also in bits a subword. The answer is
+also in bits a subword. The effect is our difference. The answer is
 
-| answer | if |
-|---|---|
-| as printed, reversed | the 95 % interval excludes 0, with or against the printed sign |
-| differs | the paper prints the two as equal, and the interval excludes 0 |
-| as printed | printed as equal, the interval includes 0, our effect is within the margin |
-| absent | the interval includes 0 but not the printed effect, ours is within the margin |
-| too small to tell | the interval includes 0 and the printed effect, ours is within the margin |
-| undecided | anything else |
+| answer | the 95 % interval of the effect | the effect is within the margin |
+|---|---|---|
+| as printed | excludes 0, with the printed sign | yes or no |
+| reversed | excludes 0, against the printed sign | yes or no |
+| differs | excludes 0, and the paper prints the two systems as equal | yes or no |
+| as printed | includes 0, and the paper prints the two systems as equal | yes |
+| absent | includes 0, excludes the printed effect | yes |
+| too small to tell | includes 0 and the printed effect | yes |
+| undecided | includes 0 | no |
 
-The effect is within the margin if two one-sided t-tests at ALPHA reject an effect of the margin or
-more. The smallest margin that would pass is the larger absolute end of the 90 % interval. It is a
-bound and is never tested.
+"Within the margin" means that two one-sided t-tests at ALPHA reject an effect of the margin or
+more. The smallest margin with which they would do so is the end of the 90 % interval that is
+farther from 0. It is a bound and is never tested.
 """
 
 import math
@@ -29,7 +30,8 @@ from scipy import special  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, tail
 
-# In bits a subword. Decision 0012 chose it after the runs of decision 0009 had been seen.
+# The margin in bits a subword. Decision 0012 chose it after the runs of decision 0009 had been
+# seen.
 MARGIN_OF_ABSENCE = 0.05
 
 Relation = Literal["above", "below", "equivalent"]
@@ -80,9 +82,10 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
         It is corrected for `num_tests` contrasts.
         """
-        # ALPHA, not ALPHA / 2: each of the two tests is one-sided, which gives the 90 % interval.
-        # The correction is Bonferroni's, as in decision 0012: Holm's steps depend on the other
-        # p-values, so they do not give one margin for each contrast.
+        # The quantile is for ALPHA and not for ALPHA / 2, because each of the two tests is
+        # one-sided. This gives the 90 % interval. The correction is Bonferroni's, as in decision
+        # 0012: Holm's steps depend on the other p-values, so they do not give one margin for each
+        # contrast.
         return abs(self.difference) + self._quantile(1 - ALPHA / num_tests)
 
     def includes(self, effect: float) -> bool:
@@ -177,7 +180,7 @@ def answer_family(asked: Mapping[str, tuple[Relation, float, Estimate]]) -> dict
     for _, _, estimate in asked.values():
         p_within.append(estimate.p_within(MARGIN_OF_ABSENCE))
         p_difference.append(estimate.p_difference)
-    # Two families: each question is corrected apart, as decision 0012 has it.
+    # Decision 0012 corrects the two questions separately, as two families.
     holm_difference, holm_within = holm_adjusted(p_difference), holm_adjusted(p_within)
     answers = {}
     for index, (name, (relation, printed_effect, estimate)) in enumerate(asked.items()):

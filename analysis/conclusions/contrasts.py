@@ -148,8 +148,8 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         late_shares, late_bits = [], []
         for update, bits in self.bits_by_update.items():
             if update >= SLOPE_FROM * self.updates:
-                # Shares instead of updates, so that the slopes of big (16,000 updates) and of base
-                # (8,000) can be compared.
+                # The times are shares of the run, so that the slopes of big (16,000 updates) and of
+                # base (8,000) can be compared.
                 late_shares.append(update / self.updates)
                 late_bits.append(bits)
         if len(late_bits) < NUM_LAST_VALIDATIONS:
@@ -263,7 +263,8 @@ def known_values(
     """Return a quantity of each of a system's runs. The list is empty if the value of any run is
     missing.
     """
-    # All or none: a mean over some of the seeds would be compared with a mean over all seeds.
+    # If a value is missing, a mean over some of the seeds would be compared with a mean over all
+    # seeds.
     values = []
     for run in runs:
         value = value_of(run)
@@ -323,7 +324,8 @@ def draw_contrast(
     # Logs have validations in bits only, so BLEU has no effects at earlier updates.
     if not is_in_bits:
         return contrast
-    # A row that trained for longer than its control, as big, is also compared at equal updates.
+    # A row that trained for longer than its control, such as big, is also compared at equal
+    # updates.
     control_share = controls[0].updates / max(1, compared[0].updates)
     return msgspec.structs.replace(
         contrast,
@@ -380,15 +382,15 @@ def _call(
         return Call.FEW_CONTROLS, None
     if relation is None:
         return Call.NOT_ASKED, None
-    # No call without a relation: the paper concludes nothing from such a row.
+    # Without a relation the paper concludes nothing from the row, so there is no call.
     distance = abs(estimate.difference)
     if relation == "equivalent":
         error, degrees_of_freedom = estimate.standard_error, estimate.degrees_of_freedom
-        # Doubled, because `is_reversed` uses the reach of a two-sided interval: a difference may
-        # leave the margin on either side.
+        # The p-value is doubled, because `is_reversed` uses the reach of a two-sided interval: a
+        # difference may leave the margin on either side.
         p_outside = min(1.0, 2 * tail(distance - margin, error, degrees_of_freedom))
         p_value = estimate.p_within(margin) if distance <= margin else p_outside
-        # The same as p_within(margin) < ALPHA: the 90 % interval is inside the margin.
+        # This is the same as p_within(margin) < ALPHA: the 90 % interval is inside the margin.
         holds = estimate.smallest_margin() < margin
         is_reversed = distance - estimate.reach > margin
     else:

@@ -41,8 +41,8 @@ from paper_tables.rounding import BITS, rounded
 SHEET_PATH = CONFIG_FOLDER / "trainings" / "attention.tsv"
 FIRST_FRESH_SEED = 21
 MIN_SEEDS = 2
-# CPU seconds of one thread, from tests/benchmarks/bench_architectures.py. Its rounds are
-# interleaved, so that other work on the machine affects all systems alike.
+# The file has CPU seconds of one thread. tests/benchmarks/bench_architectures.py wrote it. Its
+# rounds are interleaved, so that other work on the machine affects all systems alike.
 SECONDS_PATH = PUBLISHED_FOLDER.parent / "measured" / "attention" / "seconds.csv"
 BETTER_RATE_BITS = 0.020  # if base gains more at a different rate, each answer says so (0013)
 UNDECIDED = "undecided"
@@ -293,7 +293,7 @@ def _answer(
                 unstarted[index] = f"{system} did not start ({num_unstarted} of {len(runs)})"
         if line.estimate is not None and index not in unstarted:
             estimate_by_index[index] = line.estimate
-    # Two families of tests, as decision 0013 requires: differences and equivalences.
+    # Decision 0013 corrects the tests of difference and the tests of equivalence separately.
     p_difference = [estimate.p_difference for estimate in estimate_by_index.values()]
     p_within = [estimate.p_within(MARGIN_OF_ABSENCE) for estimate in estimate_by_index.values()]
     holm_difference = dict(zip(estimate_by_index, holm_adjusted(p_difference), strict=True))

@@ -190,8 +190,8 @@ def _answer(
     """Return all contrasts. Primary contrasts also have an answer, and the result of the test of
     slopes.
     """
-    # By system: a system has only one primary contrast, because conclusions.csv has one line in
-    # `ppl_dev` for each row.
+    # The key is the system. A system has only one primary contrast, because conclusions.csv has one
+    # line in `ppl_dev` for each row.
     asked = {}
     runs_by_system: dict[str, list[SeedRun]] = {}
     for contrast in drawn:
@@ -202,7 +202,8 @@ def _answer(
             continue
         if relation is not None and ours.estimate is not None and contrast.place is not None:
             asked[_system_of(contrast)] = (relation, contrast.printed_effect, ours.estimate)
-            # Also the systems without an answer: their slopes add to the pooled sd.
+            # This includes the systems without an answer, because their slopes add to the pooled
+            # sd.
             runs_by_system |= runs_by_place[contrast.place]
     # Holm's correction needs all answers of the family at once.
     answers = answer_family(asked)
@@ -311,7 +312,7 @@ def _printed_contrasts(frame: Frame) -> list[PrintedContrast]:
                 continue
             control = _find_cell(frame, conclusion, conclusion.reference)
             contrasts.append(_printed_contrast(frame, conclusion, row, control))
-            # The rows that a conclusion covers. The others follow below, without a conclusion.
+            # The rows of Table 3 that no conclusion covers follow below.
             if row.table == "3":
                 rows_of_table3.add(row.row)
         cells = {

@@ -19,7 +19,7 @@ RATE_QUANTITIES = ("warmup_steps", "schedule", "peak_learning_rate", "wrong_rate
 # The published costs of these causes depend on the ratio to the expected value. The costs of all
 # other causes depend on the value itself.
 RATIO_CAUSES = ("tokens_per_update", "updates", "peak_learning_rate", "warmup_steps", "train_pairs")
-# From the quantity of a problem to the name in the column `what` of published/costs.csv.
+# This maps the quantity of a problem to its name in the column `what` of published/costs.csv.
 CAUSES = {
     "target_tokens": "tokens_per_update",
     "num_dictionaries": "vocabulary",
@@ -34,7 +34,7 @@ CAUSES_OF_VALUES: dict[tuple[str, Value], str] = {
     ("wmt_year", 17): "wmt17",
     ("counts", "pieces"): "pieces_on_both_sides",
 }
-# Quantities that often differ only as a consequence: with 4 heads instead of 8, d_k doubles.
+# These quantities often differ only as a consequence: with 4 heads instead of 8, d_k doubles.
 LEADERS = {
     "d_k": ("num_heads", "d_model"),
     "d_v": ("num_heads", "d_model", "d_k"),
@@ -73,8 +73,8 @@ def cause_of(problem: Problem, names: Collection[str]) -> str:
         # In equation (3) the peak follows from the warm-up. Two problems are one wrong schedule.
         return "schedule" if sum(name in names for name in RATE_QUANTITIES) > 1 else quantity
     if isinstance(value, str) and " and " in value and quantity in SYMBOL_RULES:
-        # A value such as `post and pre`: encoder and decoder differ. The published costs are for a
-        # change of both, so they do not apply.
+        # A value such as `post and pre` means that encoder and decoder differ. The published costs
+        # are for a change of both, so they do not apply.
         return f"{quantity} of one side"
     return CAUSES_OF_VALUES.get((quantity, value), CAUSES.get(quantity, quantity))
 

@@ -79,7 +79,7 @@ def check_start(case: Case) -> Checked:
     late = [_bits(line) for line in validations if line.update > begin]
     if not early:
         return "the start (no validation before two thirds of the updates)"
-    # The larger of two vocabularies, so that the level is rather too low than too high.
+    # With the larger of two vocabularies, the level is too low rather than too high.
     level, fall = best / math.log2(max(sizes)), min(early) - min(late)
     # During the warm-up every training is at such a level. A training that diverged is a different
     # finding. A log without `warmup_steps` is treated as past its warm-up.

@@ -9,7 +9,7 @@ from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor.costs import ALIKE
 from analysis.doctor.types import Case, Checked, Cost, Finding, make_finding
 
-# Length ratios at which published replications had a fault: 0.946, 1.062 and 1.138.
+# Published replications with a fault had length ratios of 0.946, 1.062 and 1.138.
 MIN_RATIO = 0.94
 MAX_RATIO = 1.06
 

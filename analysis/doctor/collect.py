@@ -27,7 +27,7 @@ from aiayn.records import (
 )
 from analysis.doctor.types import Case, Claim
 
-# In a signature of `aiayn decode`: `maxlen:1x+50` is at most the source's length plus 50 tokens.
+# In a signature of `aiayn decode`, `maxlen:1x+50` means at most the source's length plus 50 tokens.
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")
 MAX_NOTES = 4  # files that an error lists
 
@@ -160,7 +160,7 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
     files = [read_log(folder / path, str(folder / path)) for path in listing.log_paths]
     unread = [file for file in listing.unread if file.path != OTHER_FILES]
     case = _case_of_logs(claim, [*files, *unread])
-    # An error, because "no difference found" would be wrong for an empty folder.
+    # For an empty folder "no difference found" would be wrong, so this is an error.
     if case.training is None and not case.generations:
         shown = [sentence.removesuffix(".") for sentence in case.not_read[:MAX_NOTES]]
         details = f" ({'; '.join(shown)})" if shown else ""

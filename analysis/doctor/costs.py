@@ -27,7 +27,7 @@ NUM_FILTERED = 2737.0  # lines of newstest2014 that sacreBLEU calls wmt14
 UNKNOWN_COST = Cost(words="cost unknown: none is published for this corpus, system and size")
 CERTAINTIES = ("", "confirmed", "measured", "suspected", "planted")  # from sure to unsure, see Cost
 ALIKE = {"bleu_fairseq": "bleu_tok_moses"}  # both on Moses' tokens without splitting compounds
-# '', or a number such as `0.45` or `5e-4`.
+# A size is '' or a number such as `0.45` or `5e-4`.
 Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)?)?$")]
 
 

@@ -145,7 +145,8 @@ class _KnownFinding(msgspec.Struct, frozen=True):
     fix: str
 
 
-# Read at import. A malformed findings.csv is then an error of every command of the doctor.
+# The file is read at import. A malformed findings.csv is then an error of every command of the
+# doctor.
 KNOWN_FINDINGS = {
     known.cause: known
     for _, known in read_rows(Path(__file__).parent / "findings.csv", _KnownFinding)

@@ -56,8 +56,8 @@ def plan_config(
             precision.
         UsageError: if a number of GPUs is given for a machine without GPUs.
     """
-    # Imported here, because these modules load scipy. `aiayn help plan` imports this module for the
-    # flags only, and should answer at once.
+    # These modules load scipy, so they are imported here. `aiayn help plan` imports this module for
+    # the flags only, and should answer at once.
     from analysis.price.machines import choose_machine
     from analysis.price.plan import make_plan, precisions_of
     from analysis.price.system_plan import expand_system

@@ -16,7 +16,7 @@ TOKENS_PER_SIDE = 32  # of a pair, about WMT14's mean with end of sentence
 # fairseq stores a token in 2 bytes if there are fewer than 65,500 symbols (see
 # aiayn.data.text.binarize). The index has 12 bytes for each sentence.
 BYTES_PER_TOKEN, INDEX_BYTES_PER_SIDE = 2, 12
-# For text that was published as subwords: the vocabulary is known only after binarize.
+# If a text was published as subwords, its vocabulary is known only after binarize.
 UNKNOWN_VOCABULARY_SIZE = 10_000
 
 
@@ -78,7 +78,7 @@ def _published_pairs(corpus: CorpusSpec) -> int | None:
         return None
     num_pairs = 0
     for archive in source.joined().values():
-        # The reverse of `text_bytes`: it gives the published number of lines or, without this
-        # number, an estimate from the size of the packed file.
+        # This is the reverse of `text_bytes`. It gives the published number of lines or, without
+        # this number, an estimate from the size of the packed file.
         num_pairs += archive.text_bytes // (2 * ESTIMATED_BYTES_PER_LINE)
     return num_pairs

@@ -14,8 +14,8 @@ from aiayn.records import TrainRecord, read_record, read_trained
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.training import Precision, TrainingSpec
 
-# By precision and run: the hours that a finished training took, divided by the hours of the formula
-# for this training.
+# A ratio is the hours that a finished training took, divided by the hours of the formula for this
+# training. The keys are the precision and the run.
 Ratios = Mapping[Precision, Mapping[str, float]]
 
 
@@ -77,7 +77,7 @@ def predict_scaled(
     ratio_by_run = ratios.get(training.precision)
     if not ratio_by_run or speed.formula is None:
         return speed
-    # The median, because a single training on a busy machine would change a mean too much.
+    # A single training on a busy machine would change a mean too much, so the median is taken.
     ratio = statistics.median(ratio_by_run.values())
     # The measured ratio replaces the errors on published systems, so `no_hours` does not apply any
     # more.

@@ -28,13 +28,13 @@ def why_unsupported(system: SystemSpec, machine: Machine) -> str:
     Return '' if it would.
     """
     training = system.training
-    # Without ranks first: this error is in the system's own settings, on any machine.
+    # The first test is without ranks. Its errors are in the system's own settings, on any machine.
     try:
         refuse_untrainable(system.name, training)
     except ConfigError as error:
         return str(error)
-    # Then with the machine's ranks. The next step differs: here the machine must be changed. The
-    # ranks of an update must all get the same number of batches, or share one batch.
+    # The second test is with the machine's ranks. Its next step differs: the machine must be
+    # changed. The ranks of an update must all get the same number of batches, or share one batch.
     try:
         refuse_untrainable(system.name, training, num_ranks=machine.num_ranks)
     except ConfigError:

@@ -59,9 +59,9 @@ def default_gpu(hardware: HardwareSpec, precisions: Set[Precision]) -> str:
     """Return the GPU to plan for if the user does not choose one: the paper's GPU, if it supports
     the precisions.
     """
-    # In the order of hardware.yaml, oldest cards first. P100 has fp32 only, so a config in bf16 is
-    # planned for a newer card. If no card has all precisions, the last one stays, and the plan
-    # reports the precision that it lacks.
+    # P100 has fp32 only, so a config in bf16 is planned for a newer card. hardware.yaml lists the
+    # oldest cards first. If no card has all precisions, the last one stays, and the plan reports
+    # the precision that it lacks.
     for name in (PAPER_GPU, *hardware.gpu_by_name):
         if precisions <= hardware.gpu_by_name[name].rate_by_precision.keys():
             break

@@ -22,8 +22,8 @@ def hours_on_papers_gpus(hardware: HardwareSpec) -> dict[str, Hours | None]:
     """Return the predicted hours of the paper's base and big on the paper's own machine, 8 P100 in
     fp32.
     """
-    # Printed next to the paper's 12 hours and 3.5 days, so that readers see how far the prediction
-    # errs.
+    # The plan prints these hours next to the paper's 12 hours and 3.5 days, so that readers see how
+    # far the prediction errs.
     machine = machine_of_gpus(PAPER_GPU, NUM_PAPER_GPUS, 1, hardware, "section 5.2")
     expected = {}
     for system in PAPER_HOURS:
@@ -61,8 +61,8 @@ def nearest_anchors(
 
     # The formula also assumes that every batch is full.
     tokens = training.updates * training.max_tokens_per_batch * training.batches_per_update
-    # PLAIN_KINDS leaves out CUDA graphs and hand-fused kernels, which are faster than this
-    # project's code.
+    # PLAIN_KINDS leaves out hand-fused kernels and graphs of TensorFlow or JAX, because this
+    # project's code does not run in these ways.
     speeds = [
         speed
         for speed in comparable_speeds(training.precision)

@@ -57,14 +57,14 @@ def add_commands(plan: Plan, experiment: Experiment, name: str) -> Plan:
                 source_language=corpus.source_language,
                 target_language=corpus.target_language,
                 is_joint=planned.is_joint,
-                # The command line of one seed. The others differ in `--seed` only.
+                # The command line is that of the first seed. Other seeds differ in `--seed` only.
                 seed=row.seeds[0],
                 save_folder=SAVE_FOLDER,
                 device=device,
             )
             command_by_corpus[row.corpus] = ["fairseq-train", *flags]
-    # Such as a setting that fairseq's own transformer does not have: the plan is still printed,
-    # with the reason in place of a command.
+    # fairseq's own transformer may lack a setting. The plan is then printed with the reason in
+    # place of a command.
     except ConfigError as error:
         return msgspec.structs.replace(plan, command_refusal=str(error))
     return msgspec.structs.replace(plan, command_by_corpus=command_by_corpus)

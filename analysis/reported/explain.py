@@ -55,7 +55,7 @@ ASSUMED = (
     " sacreBLEU's, add --metric bleu_sacre_13a."
 )
 
-# What others published for newstest2014 in the direction German to English.
+# These numbers were published for newstest2014 in the direction German to English.
 DE_EN_NUMBERS = (
     "others printed 30.5 (sacreBLEU; joeynmt, docs/source/benchmarks.rst), 30.7 (sacreBLEU, the"
     " target of AlgoPerf's workload wmt, trained on WMT17) and, for one released model, 30.3 or"
@@ -172,7 +172,7 @@ def explain(
     causes, is_amount_matched = _find_causes(question, direction, amount)
     near, num_elsewhere = _find_replications(question)
     caveats = _find_caveats(question, joins, gaps)
-    # First in the list, because every other sentence depends on the definition.
+    # This caveat is the first, because every other sentence depends on the definition.
     if metric is None:
         caveats.insert(0, ASSUMED)
     return Explanation(
@@ -198,7 +198,8 @@ def checked_bleu(bleu: float) -> float:
     Raises:
         UsageError: if the value is a fraction, negative or above 100.
     """
-    # Some programs, such as NLTK, give BLEU as a fraction. No trained model has a BLEU below 1 %.
+    # Some programs, such as NLTK, give BLEU as a fraction, so a value below 1 is taken for a
+    # fraction.
     if 0 < bleu < 1:
         raise UsageError(f"--bleu {bleu:g}: expected BLEU in percent; did you mean {100 * bleu:g}?")
     if not 0 <= bleu <= 100:
@@ -288,9 +289,9 @@ def _make_reading(
     The range is rounded outwards to the printed number's decimals.
     """
     printed = find_printed(join, read_table(join.table, folder)).value
-    # Decimals, because 28.45 as a binary fraction would fall on the wrong side of its rounding.
+    # Decimals are exact. As a binary fraction, 28.45 would fall on the wrong side of its rounding.
     value, bleu = Decimal(printed), Decimal(str(question.bleu))
-    # The last printed digit: 0.1 for 28.4.
+    # The unit is the last printed digit: 0.1 for 28.4.
     unit = Decimal(1).scaleb(int(value.as_tuple().exponent))
     ours, theirs = f"{bleu} {question.metric}", f"{printed} {join.metric}"
     reading = Reading(
@@ -301,7 +302,7 @@ def _make_reading(
         high=None,
         position="not comparable",
         distance=None,
-        # The sentence for a definition without a published gap. The branches below replace it.
+        # This sentence remains if no gap is published. The branches below replace it.
         sentence=(
             f"No published gap leads from the printed {theirs} to this definition: {ours} cannot be"
             " compared."
@@ -356,20 +357,21 @@ def _find_amount(
     If the number is above all ranges, the points are in excess instead (`raises`).
     """
     bleu, nothing = Decimal(str(question.bleu)), Decimal(0)
-    # All editions or none: with the range of one edition only, the amount could be too small.
+    # If an edition has no range, the missing amount could be larger than the other edition
+    # suggests.
     if any(reading.low is None for reading in readings):
         return "lowers", None
     if all(reading.position == "within" and reading.low == reading.high for reading in readings):
         return "lowers", (nothing, nothing)  # the printed number itself, up to its rounding
-    # Back to decimals from the text of the floats, so that differences such as 28.4 - 27.8 are
-    # exact.
+    # The text of a float gives an exact decimal, so that 28.4 - 27.8 is 0.6.
     lows, highs = [], []
     for reading in readings:
         lows.append(Decimal(str(reading.low)))
         highs.append(Decimal(str(reading.high)))
     if all(reading.position == "above" for reading in readings):
         return "raises", (bleu - max(highs), bleu - min(lows))
-    # From the lowest end to the highest end of all ranges. Inside a range nothing may be missing.
+    # The amount reaches from the lowest to the highest end of all ranges. It begins at 0 if the
+    # number is inside a range.
     return "lowers", (max(min(lows) - bleu, nothing), max(max(highs) - bleu, nothing))
 
 
@@ -475,7 +477,7 @@ def _decoded_here() -> Iterator[ReferenceReplication]:
                 "note": f"{record.num_lines} of {record.num_testset_lines} lines",
                 "source": f"aiayn where released:{record.name}:{score.metric}",
             }
-            # Empty: how others trained the model is not part of our record.
+            # How others trained the model is not part of our record.
             fields |= dict.fromkeys(("training_data", "steps", "batch", "hardware"), "")
             yield ReferenceReplication(**fields)
 
@@ -555,7 +557,7 @@ def paragraphs(texts: Sequence[str], indent: str = "") -> list[str]:
 
 
 def _range(low: str, high: str) -> str:
-    # As text, not as numbers: the decimals stay as they were published.
+    # The ends are texts, so that the decimals stay as they were published.
     return low if low == high else f"{low} to {high}"
 
 

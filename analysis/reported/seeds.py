@@ -231,7 +231,7 @@ def question_of_values(
         raise UsageError(
             f"--num-seeds {given_mean.num_seeds}: expected 2 to {MAX_SEEDS}; one seed has no sd"
         )
-    # Written so that nan is also an error: every comparison with nan is false.
+    # `not ... <=` also catches nan, because every comparison with nan is false.
     if given_mean is not None and not 0 <= given_mean.sd <= 100:
         raise UsageError(f"--sd {given_mean.sd}: expected 0 to 100 BLEU")
     check_known("--scale", scale or PAPER_SCALE, SCALES)
@@ -268,7 +268,7 @@ def question_of_folder(
         raise UsageError(
             f"{folder}: records of scale {', '.join(above_by_scale)}; choose a scale with --scale"
         )
-    # The same path as the tables take, so that the values equal the numbers of the tables.
+    # The tables read their numbers in the same way, so the values equal the numbers of the tables.
     recorded = gather_from_records(scale, [above_by_scale[scale]])
     frame = make_frame(recorded.results)
     metric = metric or printed.conditions.metric
@@ -310,8 +310,8 @@ def question_of_folder(
 def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) -> SeedQuestion:
     """Return a system's values in fairseq's logs, a value for each training."""
     place = f"{folder}: {printed.system}, {printed.role}"
-    # By (scale, version). The version is fairseq's version, or the commit for our own runs. Two
-    # versions are two programs, so their values are not seeds of one system.
+    # The keys are (scale, version). The version is fairseq's version, or the commit for our own
+    # runs. Two versions are two programs, so their values are not seeds of one system.
     values_by_row: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
     for target, trainings in rows_of(judged_folder(folder).trainings):
         if (target.system, target.language_pair) == (printed.system, printed.language_pair):
@@ -475,7 +475,7 @@ def _answer_lines(judged: JudgedNumber) -> list[str]:
                 f" {rounded_p(verdict.p_outside)}. Largest difference that these seeds could call"
                 f" equivalent: {largest}."
             )
-        # With a single seed there is no sd of its own, so the noise of public trainings has to do.
+        # A single seed has no sd, so the noise of public trainings is the best estimate.
         wanted = verdict.num_seeds_to_decide or judged.public_seeds_to_decide or "not known"
         texts.append(f"{text} Seeds that would decide if mean and sd stayed: {wanted}.")
     if verdict.prediction_interval is not None and verdict.prediction_half_width is not None:

@@ -36,7 +36,7 @@ COST_NOTE = "Cost: seconds of all starts x GPUs x sustained rate of the GPU that
 MAX_NOTES = 12  # of unusual facts, the table of logs has all
 
 
-# The rows that the trainings fill. A row has an entry for each version.
+# These are the rows that the trainings fill. A row has an entry for each version.
 Rows = Sequence[tuple[Target, list[Training]]]
 
 

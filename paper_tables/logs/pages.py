@@ -100,7 +100,7 @@ def _read_records(listings: Iterable[Listing], config_folder: Path) -> dict[str,
             )
     return {
         scale: gather_from_records(scale, results_folders_by_scale[scale], config_folder)
-        # In the order of SCALES, whatever the order of the folders.
+        # The scales are in the order of SCALES, not of the folders.
         for scale in SCALES
         if scale in results_folders_by_scale
     }

@@ -110,7 +110,7 @@ def lay_out_conclusions(frame: Frame) -> Table:
     """Return the table with one row per contrast: contrasts in bits per subword, then contrasts in
     BLEU.
     """
-    # Cached in the frame, because the picture of the page needs the same contrasts.
+    # The contrasts are cached in the frame, because the picture of the page needs them, too.
     drawn = frame.once(draw_contrasts)
     notes = [*_spread_notes(frame, drawn), *RULE_NOTES]
     fields: list[Field[PrintedContrast]] = [
@@ -189,7 +189,7 @@ def summarise(drawn: Contrasts) -> str:
     """
     words = [contrast.answer_words for contrast in drawn.primary]
     counts = []
-    # In the fixed order of the answers, so that two scales can be compared. Answers without a
+    # The order of the answers is fixed, so that two scales can be compared. Answers without a
     # contrast are left out.
     for answer in (*ContrastAnswer, NOT_ANSWERED, NOT_MEASURED):
         if answer in words:
@@ -282,7 +282,8 @@ def _shown(contrast: PrintedContrast, value: float | None, *, is_signed: bool = 
 def _difference_cell(contrast: PrintedContrast) -> Cell:
     """Return our difference with its interval and the numbers of seeds."""
     ours, row, control = contrast.ours, contrast.row, contrast.control
-    # The mark of the scale, such as a dagger: not measured under the paper's conditions.
+    # The mark of the scale, such as a dagger, says that the number was not measured under the
+    # paper's conditions.
     marks = row.marks if row else ()
     if ours is None or row is None or control is None:
         state = "not run" if contrast.place is None else "not measured"
@@ -340,7 +341,7 @@ def _testset_field(testset: str) -> Field[PrintedContrast]:
 
 
 def _effects(contrast: PrintedContrast, ours: Contrast) -> str:
-    # None at any share: the logs are not there, or the metric is BLEU.
+    # All effects are None if the logs are not there, or if the metric is BLEU.
     if set(ours.effects) == {None}:
         return ""
     text = ", ".join(
@@ -390,7 +391,7 @@ def _spread_notes(frame: Frame, drawn: Contrasts) -> list[str]:
     """
     notes = []
     for (testset, metric), spread in drawn.spread_by_place.items():
-        # The same choice as in `draw_contrast`, so that the note has the sd that was used.
+        # `draw_contrast` makes the same choice, so the note has the sd that was used.
         pooled = spread.started or spread.everything
         if pooled is None:
             continue
@@ -413,8 +414,8 @@ def _third_seed_words(frame: Frame, pooled: PooledSd) -> str:
     """Return a sentence: a row's reach, from the sd and the numbers of seeds, and whether all rows
     get a further seed.
     """
-    # From the sheet, not from the results: decision 0009 computes the reach before any difference
-    # is looked at, with the numbers of seeds that were planned.
+    # The numbers of seeds come from the sheet and not from the results, because decision 0009
+    # computes the reach before any difference is looked at.
     num_seeds = num_controls = 0
     for row in frame.rows:
         if "table3" in row.asked_by and row.system == REFERENCE_SYSTEM:

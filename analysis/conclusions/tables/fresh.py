@@ -103,8 +103,8 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
         return None
     numbers = fresh_numbers(frame)
     base_runs = runs.get(REFERENCE_SYSTEM, [])
-    # The speed question of decision 0013: after how many updates is a system as good as base is at
-    # its end?
+    # The target is base's quality at its end. Decision 0013 counts the updates until a system
+    # reaches it.
     target = final_bits(base_runs) if base_runs else None
     seconds_by_system = read_seconds_an_update()
 
@@ -213,7 +213,8 @@ def lay_out_heads(frame: Frame) -> Table | None:
         return None
 
     def sizes(line: ComparedContrast) -> str:
-        # From the system's file, because a system without a training also has a line.
+        # The sizes come from the system's file, because a system without a training also has a
+        # line.
         training = read_system(line.contrast.system, SCALE).training
         return f"{training.num_heads}, {training.d_k}, {training.d_v}"
 

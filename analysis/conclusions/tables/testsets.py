@@ -19,7 +19,7 @@ def lay_out_testsets(frame: Frame) -> Table | None:
     """Return a row for each corpus, system and average, or None unless rows have further test
     sets.
     """
-    # Only dev and test, as in the demo: Tables 2 and 3 already show them.
+    # A scale with dev and test only, such as the demo, has all its numbers in Tables 2 and 3.
     if not further_testsets(frame):
         return None
     by_row: dict[tuple[str, str, str], dict[str, CellKey]] = {}

@@ -32,7 +32,7 @@ from paper_tables.rounding import BLEU, SEEDS_WORDS, over_seeds
 from paper_tables.tables.ours import complete, of_seeds, our_cell
 from paper_tables.tables.table3 import BLEU_METRIC
 
-# Lists every variant and architecture, in the order of their tables.
+# This sheet lists every variant and architecture, in the order of their tables.
 COMPARED_SHEET = CONFIG_FOLDER / "trainings" / "variants.tsv"
 DIFFERENCE_WORDS = (
     "A difference is to base, seed by seed over the seeds that both have, with the 95 % t-interval"
@@ -65,14 +65,15 @@ class _ComparedVariant(NamedTuple):
         if self.key == self.reference:
             return None
         number = self.frame.numbers[self.key, metric]
-        # Paired by seed: both systems saw the same order of training data, so its effect cancels.
+        # The differences are paired by seed: both systems saw the same order of training data, so
+        # its effect cancels.
         reference = self.frame.numbers[self.reference, metric]
         common = number.value_by_seed.keys() & reference.value_by_seed.keys()
         if not common:
             return Cell(DASH, "state", number.marks)
         differences = paired_differences(number.value_by_seed, reference.value_by_seed)
         text = over_seeds(differences, BLEU, is_signed=True)
-        # Only the seeds that the difference uses, for the page's list of runs behind a number.
+        # The page lists the runs behind a number, here only the runs of the common seeds.
         numbers = (of_seeds(number, common), of_seeds(reference, common))
         return replace(self.ours(f"{text} (n={len(differences)})"), numbers=numbers)
 

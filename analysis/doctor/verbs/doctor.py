@@ -66,7 +66,7 @@ def run(args: Flags) -> None:
     diagnosis = _diagnose_run(args) if folder is None else _diagnose_folder(args, folder)
     print(json_text(diagnosis) if args.json else render_diagnosis(diagnosis), end="")
     if diagnosis.findings or diagnosis.not_judged:
-        # Exit code 1, so that a script notices a finding.
+        # The error gives exit code 1, so that a script notices a finding.
         raise AiaynError(headline(diagnosis))
 
 

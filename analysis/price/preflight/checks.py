@@ -33,7 +33,7 @@ NEEDED_PACKAGES = (
     "msgspec",
 )
 SLURM_PACKAGE = "snakemake-executor-plugin-slurm"
-# A line of constraints.txt, such as `torch==2.13.0`.
+# This matches a line of constraints.txt, such as `torch==2.13.0`.
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
 EVIDENCE_WIDTH = 90
 
@@ -74,8 +74,8 @@ def check_space(
             for folder in runs_folder.glob(f"{row.corpus}-{row.system}-seed{seed}-*/checkpoints"):
                 runs_bytes -= _held_bytes(folder)
     results_bytes = plan.results_bytes - _held_bytes(results_folder / plan.scale)
-    # `max`, because the folders may hold more than the plan counts, such as runs with earlier
-    # settings.
+    # The folders may hold more than the plan counts, such as runs with earlier settings. The need
+    # is then 0.
     needs = [
         Need("runs", runs_folder, max(0, runs_bytes)),
         Need("results", results_folder, max(0, results_bytes)),
@@ -209,7 +209,7 @@ def check_packages(
         num_pinned += 1
         if version.partition("+")[0] != pinned:  # torch 2.13.0+cpu is 2.13.0
             deviations.append(f"{name} {version} (pinned {pinned})")
-    # A warning only: training works with other versions, but the numbers may differ.
+    # This is only a warning: training works with other versions, but the numbers may differ.
     if deviations:
         advice = "numbers may differ: run `make install`, or report the versions with the numbers"
         return Check(

@@ -94,7 +94,7 @@ def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededF
     """Return the file of a test set. Its sources are sacreBLEU's archive in the local cache, plain
     text on the mirror, and sacreBLEU's own URL, in this order.
     """
-    # Imported here, because the import takes a while and only WMT's test sets need it.
+    # The import takes a while, and only WMT's test sets need it, so it is here.
     from sacrebleu.dataset import DATASETS
 
     from aiayn.data.sources.testsets import archive_path

@@ -27,7 +27,7 @@ from analysis.price.preflight.checks import Check
 DEFAULT_PROFILE = CHECKOUT / "profiles" / "slurm"
 TEST_ONLY = ["sbatch", "--test-only"]
 SHOW_NODES = "sinfo --Node --format='%N %P %c %m %G %f %T'"
-# The options that Snakemake's Slurm executor gives sbatch.
+# Snakemake's Slurm executor gives sbatch these options.
 OPTION_BY_RESOURCE = {
     "mem_mb": "--mem",
     "mem_mb_per_cpu": "--mem-per-cpu",
@@ -39,8 +39,9 @@ OPTION_BY_RESOURCE = {
 }
 # Snakemake also reads `1d` and expressions such as `attempt * 8000` here. sbatch does not.
 NUMBERS = ("mem_mb", "mem_mb_per_cpu", "runtime")
-# The beginning of a line of sbatch's answer: `sbatch: Job 117 to start at 2026-11-20T10:00:00 ...`,
-# `sbatch: error: Batch job submission failed: ...` or `allocation failure: Invalid qos ...`.
+# This matches the beginning of a line of sbatch's answer: `sbatch: Job 117 to start at
+# 2026-11-20T10:00:00 ...`, `sbatch: error: Batch job submission failed: ...` or `allocation
+# failure: Invalid qos ...`.
 _SPEAKER = re.compile(r"^sbatch: (error: )?(Job \d+ )?|^allocation failure: ")
 
 
@@ -106,7 +107,7 @@ def _ask_slurm(name: str, command: list[str], text: str, file: str) -> Check:
         # With --test-only, sbatch writes its answer to stderr, also if it accepts the job.
         answer = run_slurm(command, text).stderr
     except SlurmError as error:
-        # Slurm's controller is away: this says nothing about the job.
+        # Slurm's controller does not answer, which says nothing about the job.
         if not error.has_answered:
             return Check(
                 name, "FAIL", "sbatch does not answer", "repeat it when `squeue --me` answers"

@@ -38,9 +38,9 @@ POLL_SECONDS = 2.0
 SHOWN_LINES = 3  # of a failed job's output
 WORDS_PER_SENTENCE = 28  # about WMT14's mean
 TEST_PAIRS = 20
-# How far two equal trainings may differ, as a fraction of the length (the norm) of all parameters.
-# Sums in a different order differ a little, in tf32 and bf16 more. If the ranks had trained on the
-# wrong sentences, the difference would be a hundred times as large.
+# Two equal trainings may differ by this fraction of the length (the norm) of all parameters. Sums
+# in a different order differ a little, in tf32 and bf16 more. If the ranks had trained on the wrong
+# sentences, the difference would be a hundred times as large.
 SAME_UPDATE_FP32, SAME_UPDATE = 1e-3, 5e-2
 RESUMED = 1e-3
 
@@ -57,8 +57,8 @@ def try_training(
     request = preflight_request(experiment, cluster)
     is_on_gpus = cluster.gpus_per_node > 0
     updates = UPDATES_ON_GPUS if is_on_gpus else UPDATES_ON_CPUS
-    # A single checkpoint at the end, because the trial measures updates and not the disk. The spec
-    # does not allow patience together with `save_interval_updates`.
+    # Only one checkpoint is saved, at the end, because the trial measures updates and not the disk.
+    # The spec does not allow patience together with `save_interval_updates`.
     training = msgspec.structs.replace(
         request.training,
         updates=updates,
@@ -118,8 +118,8 @@ def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minu
             if queued.state == "running":
                 node = queued.node
             else:
-                # Moved forward at each look while the job waits, so it is at most POLL_SECONDS too
-                # early.
+                # `started` moves forward at each look while the job waits, so it is at most
+                # POLL_SECONDS too early.
                 started = time.monotonic()
                 if started - begin > 60 * wait_minutes:
                     raise LaunchError(
@@ -183,10 +183,10 @@ def make_data(
     record. It has the languages and test sets of `corpus`.
     """
     spec = msgspec.structs.replace(corpus, name="made_up", further_testsets=[])
-    # The same random words at each trial, so that two trials can be compared.
+    # Each trial has the same random words, so that two trials can be compared.
     rng = np.random.default_rng(1)
     tokens = training.updates * training.max_tokens_per_batch * training.batches_per_update
-    # A fifth more than the updates need, because batches are not full.
+    # Batches are not full, so there is a fifth more data than the updates need.
     num_pairs = max(200, round(1.2 * tokens / WORDS_PER_SENTENCE))
     # Lengths are uniform from 1 to `longest`, so their mean is about WORDS_PER_SENTENCE. A sentence
     # longer than a batch would be an error in fairseq.

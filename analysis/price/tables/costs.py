@@ -100,7 +100,8 @@ def _row_of_system(frame: Frame, key: CellKey) -> list[dict[str, Any]]:
     cells = {"system": label(name), "seeds": seeds}
     for metric, column in COLUMN_BY_METRIC.items():
         number = frame.numbers[key, metric]
-        # A dash instead of 0: the training ran without a GPU, or hardware.yaml lacks the price.
+        # A cost of 0 would be wrong: the training ran without a GPU, or hardware.yaml lacks the
+        # price.
         if number.values:
             text = over_seeds(number.seed_values, metric)
             cells[column.name] = Cell(text, "ours", number.marks, numbers=(number,))

@@ -28,8 +28,8 @@ EXAMPLE = (
 )
 
 
-# Checks that must not have failed before a trial is submitted. The checks of mirrors and disk are
-# not among them, because the trial makes its own small data.
+# If one of these checks has failed, no trial is submitted. The checks of mirrors and disk are not
+# among them, because the trial makes its own small data.
 TRIAL_NEEDS = ("slurm", "training", "trainings", "packages", "torch")
 
 
@@ -72,7 +72,7 @@ def run(args: Flags) -> None:
 
 def _gather_checks(args: Flags) -> list["Check"]:
     """Return all checks, or only the check of the config if it cannot be read."""
-    # Imported here, so that `aiayn help preflight` does not wait for requests and scipy.
+    # These imports are here, so that `aiayn help preflight` does not wait for requests and scipy.
     from aiayn.data.sources.download import named_mirror
     from aiayn.launch.slurm.launcher import sbatch_text
     from aiayn.launch.slurm.nodes import with_node_cpus
@@ -110,7 +110,8 @@ def _gather_checks(args: Flags) -> list["Check"]:
         archives_folder=archives,
     )
     if launcher == "slurm":
-        # The sbatch file of a real training, so that Slurm judges exactly what would be submitted.
+        # This is the sbatch file of a real training, so Slurm tests exactly what would be
+        # submitted.
         cluster = with_node_cpus(cluster)
         request = preflight_request(experiment, cluster)
         text = sbatch_text(request, cluster, request.folder.path)

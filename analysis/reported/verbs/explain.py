@@ -87,8 +87,8 @@ def run(args: Flags) -> int:
         )
         print(json_text(explanation) if args.json else render_explanation(explanation), end="")
         return 0
-    # Imported here, because the module loads pandas and scipy. A single number is answered above
-    # without them, in a fraction of the time.
+    # This module loads pandas and scipy. A single number was answered above, in a fraction of the
+    # time.
     from analysis.reported.seeds import (
         GivenMean,
         explain_seeds,
@@ -124,8 +124,7 @@ def run(args: Flags) -> int:
     else:
         values = args.bleu or []
         question = question_of_values(values, numbers[0], given_mean=given_mean, **named)
-    # For use in scripts, --expect needs exactly one verdict, and a verdict that the values can
-    # decide.
+    # A script that gives --expect needs exactly one verdict, and values that can decide it.
     if args.expect is not None and (len(question.judged) == 1 or len(numbers) > 1):
         reason = "a single value cannot be judged; give a value for each seed"
         if len(numbers) > 1:
