@@ -8,6 +8,7 @@ writes: results/<scale>/{fetch,clean,segment,binarize}/<corpus>/record.json; nex
 
 rule fetch:
     """Get {wildcards.corpus}: download and verify it, or generate it."""
+    # On the machine of snakemake, because the nodes of a cluster may lack internet.
     localrule: True
     input:
         spec=ancient(str(INPUTS / "corpora" / "{corpus}.yaml")),
