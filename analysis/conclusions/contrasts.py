@@ -32,9 +32,9 @@ seed.
 A post-norm model may fail to start to learn, or start late. Until it starts, its cross-attention
 reads all source tokens alike. *Did not start*: the lowest head of every decoder layer has an
 entropy over log S above 0.98, and making all weights equal costs less than 0.05 bits a subword. A
-row with such a seed is marked and has no call. Its difference and the sd are taken over the runs
+row with such a seed is marked and not called. Its difference and the sd are taken over the runs
 that started. If any run did not start, a further column has the calls over all runs, with the sd
-over all runs. If a seed of the control did not start, no row has a call: the scale must be chosen
+over all runs. If a seed of the control did not start, no row is called: the scale must be chosen
 anew. *Started late*: the first validation below STARTED_BITS came after 30 % of the updates, or
 never. Late runs count like others, and are marked.
 
@@ -42,7 +42,7 @@ The learning rate of equation (3) does not depend on the total number of updates
 contains all shorter runs. The effect is shown after 60, 80 and 100 % of each system's updates. A
 row with more updates than its control, such as big, is also compared after the control's number of
 updates. Decision 0012 adds six answers (`analysis.conclusions.answers`) and a test of slopes, which
-finds the contrasts that are *still moving*. The calls of this module remain those of decision 0009.
+finds the contrasts that are *still moving*. The calls of this module remain as in decision 0009.
 """
 
 import statistics
@@ -69,7 +69,7 @@ NUM_NAMED_SDS = 3
 
 
 class Call(StrEnum):
-    """The conclusion about a contrast."""
+    """The answer for a contrast by the rule of decision 0009."""
 
     HOLDS = "holds here"
     REVERSED = "reversed"
@@ -104,7 +104,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_started(self) -> bool | None:
-        """Return whether the cross-attention is useful, or None if this is not known."""
+        """Whether the decoder started to read its source. None if this was not recorded."""
         if self.lowest_entropy is None or self.bits_lost is None:
             return None
         # A run failed to start only if both limits say so. Nearly uniform attention that the model
@@ -126,8 +126,8 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     def bits_at(self, share: float) -> float | None:
-        """Return the newest validation's bits per subword at a share of the updates, or None if
-        unknown.
+        """Return the bits per subword after a share of the updates, by the newest validation until
+        then. Return None if there is no such validation, or if it is too old.
         """
         # An older validation than this would show the effect at a different time.
         last = round(share * self.updates)
@@ -142,8 +142,8 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def slope_at_end(self) -> float | None:
-        """The least-squares slope of the validations over the last 40 % of the updates, in bits per
-        length of the whole run. None if there are fewer than three validations in that part.
+        """The least-squares slope of the validations over the last 40 % of the updates. The unit is
+        bits per whole run. None if that part has fewer than three validations.
         """
         late_shares, late_bits = [], []
         for update, bits in self.bits_by_update.items():
@@ -181,7 +181,7 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     `estimate` is None without an sd. `p_value` is None if there is no call. `corrected` is the call
     after Holm's correction, None outside the family. `with_all` is the call over all runs, None if
     all runs of all systems started. `effects` are the differences in bits at SHARES of the updates.
-    An effect is None for BLEU, and if a seed has no validation there. Only a row with more updates
+    An effect is None for BLEU, and if a seed was not validated there. Only a row with more updates
     than its control has `effect_at_control_updates`.
     """
 
@@ -347,8 +347,8 @@ def _difference(values: Sequence[float], control_values: Sequence[float]) -> flo
 def _effect(
     runs: Sequence[SeedRun], control_runs: Sequence[SeedRun], share: float, control_share: float
 ) -> float | None:
-    """Return the difference in bits at these shares of the updates, or None if a seed has no
-    validation there.
+    """Return the difference in bits at these shares of the updates, or None if a seed was not
+    validated there.
     """
     values = known_values(runs, lambda run: run.bits_at(share))
     control_values = known_values(control_runs, lambda run: run.bits_at(control_share))

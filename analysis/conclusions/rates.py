@@ -25,8 +25,8 @@ PRINTED_RATE = 1.0
 
 
 class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A training at `times_peak` times the rate of equation (3): bits a subword on dev after its
-    last update.
+    """A probe: a training at `times_peak` times the learning rate of equation (3), with its bits a
+    subword on dev after the last update.
     """
 
     system: str

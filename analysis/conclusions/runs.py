@@ -13,10 +13,11 @@ from paper_tables.frame import Frame, Number, Numbers
 def runs_by_system(frame: Frame, judged: Sequence[Number]) -> dict[str, list[SeedRun]]:
     """Return the runs of every system on the test set of the judged numbers, in their metric.
 
-    The judged numbers are those of the contrasts. A system without a judged number has the runs of
-    its first number of the same kind: both averaged models, or both last checkpoints.
+    `judged` are the numbers of the contrasts. A system without a judged number has the runs of its
+    first number of the same kind: both averaged models, or both last checkpoints.
     """
-    # All systems of the scale are needed, also those in no contrast: they add to the pooled sd.
+    # All systems of the scale are needed, because systems without a contrast also add to the pooled
+    # sd.
     kind = _kind(judged[0])
     number_by_system: dict[str, Number] = {}
     other_numbers = [frame.numbers[key, judged[0].metric] for key in frame.keys]

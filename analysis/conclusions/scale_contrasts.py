@@ -127,7 +127,7 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
-    """All contrasts of a scale, first those in bits, and the sds by test set and metric."""
+    """All contrasts of a scale, first the contrasts in bits, and the sds by test set and metric."""
 
     contrasts: tuple[PrintedContrast, ...]
     spread_by_place: dict[tuple[str, str], Spread]

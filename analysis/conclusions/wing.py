@@ -6,7 +6,7 @@ from aiayn.wings import Wing, WingTable
 
 WING = Wing(
     summary="which of the paper's conclusions hold here",
-    # `place` orders the tables of a chapter, also between those of other wings.
+    # `place` orders all tables of a chapter: of the core, of this wing and of other wings.
     tables=(
         WingTable(
             "conclusions",

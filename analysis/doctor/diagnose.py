@@ -51,7 +51,7 @@ def diagnose_folder(folder: Path, claim: Claim) -> Diagnosis:
 
 
 def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: Overrides) -> Claim:
-    """Return the system, scale and corpus that a run claims to be.
+    """Return the claim of a run: its system, scale and corpus, with the expected values.
 
     Raises:
         ConfigError: if the scale, system or corpus does not exist.

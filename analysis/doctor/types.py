@@ -108,7 +108,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_symptom(self) -> bool:
-        """Whether other findings may be its cause."""
+        """Whether the finding is only a symptom. Other findings may be its cause."""
         return self.cause in ("lengths", "bleu")
 
 

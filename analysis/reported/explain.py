@@ -100,7 +100,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class NearReplication(msgspec.Struct, frozen=True, kw_only=True):
     """A published replication of the same system, test set and definition.
 
-    `difference` is its value minus the number in question.
+    `difference` is the replication's value minus the number in question.
     """
 
     replication: ReferenceReplication
@@ -601,6 +601,7 @@ def reading_lines(explanation: Explanation) -> list[str]:
         rows.append((EDITION_WORDS[reading.edition], printed, _range_words(reading, metric)))
         is_own_definition &= reading.printed_metric in counted_alike(metric)
     rows.insert(0, ("printed in", "printed", "reads as"))
+    # The second part explains where the range comes from, or why there is none.
     lines = [*table(rows, widths=(20, 40, 36), num_headings=1, indent=INDENT), ""]
     if is_own_definition:
         text = "The number has the same definition as the printed number: no gap is needed."
@@ -614,6 +615,7 @@ def reading_lines(explanation: Explanation) -> list[str]:
     else:
         lines += wrapped(f"No published gap leads to {metric}, so no range is made.", INDENT)
     if explanation.other_gaps:
+        # These gaps are shown, so that nobody thinks that their publications were overlooked.
         heading = "Published too, but no range is made from them:"
         lines += ["", *_gap_lines(heading, explanation.other_gaps)]
     if explanation.caveats:
@@ -650,6 +652,7 @@ def _gap_lines(heading: str, gaps: Sequence[PublishedGap]) -> list[str]:
 
 def _replication_lines(explanation: Explanation) -> list[str]:
     metric, testset = explanation.question.metric, explanation.question.testset
+    # The number of the others shows how few of the replications can be compared.
     elsewhere = (
         f"{explanation.num_replications_elsewhere} more are in other definitions or on other test"
         " sets."
@@ -672,6 +675,7 @@ def _replication_lines(explanation: Explanation) -> list[str]:
 
 def _cause_lines(explanation: Explanation) -> list[str]:
     question = explanation.question
+    # A number below LOW_BLEU has causes even without a range: something is broken.
     if explanation.amount is None and not explanation.is_low:
         return wrapped(
             "Without a range it is not known how many BLEU are missing. Score the hypotheses in"

@@ -194,6 +194,7 @@ def summarise(drawn: Contrasts) -> str:
     for answer in (*ContrastAnswer, NOT_ANSWERED, NOT_MEASURED):
         if answer in words:
             counts.append(f"{words.count(answer)} {answer}")
+    # The rows in each state are listed even if there are none: "none" is a result, too.
     rows_by_state: dict[str, list[str]] = {"Still moving": [], "Late": [], "Did not start": []}
     plain, corrected = [], []
     for contrast in drawn.primary:
@@ -223,6 +224,7 @@ def _decided_words(calls: Sequence[Call | None]) -> str:
 def _aside(contrast: PrintedContrast) -> tuple[str, str] | None:
     if contrast.place is not None:
         return None
+    # The metric is in the name, because a row has one contrast in bits and one in BLEU.
     name = f"{contrast.row_name} minus {contrast.control_name} ({contrast.metric})"
     return name, NOT_RUN
 
@@ -239,6 +241,7 @@ def _elsewhere(contrast: PrintedContrast) -> str:
 
 
 def _printed_bits(contrast: PrintedContrast) -> str:
+    # For BLEU the column `printed` already has the same unit.
     is_in_bits = contrast.metric == BITS_METRIC
     return _shown(contrast, contrast.printed_effect, is_signed=True) if is_in_bits else ""
 
@@ -332,7 +335,8 @@ def _testset_field(testset: str) -> Field[PrintedContrast]:
         if further is None:
             return ""
         text = with_reach(further.difference, further.reach, contrast.metric)
-        # Decision 0009: further test sets have no call, but a different sign is marked.
+        # Decision 0009: contrasts on further test sets are not called, but a different sign is
+        # marked.
         if further.difference * ours.difference < 0:
             text += "; sign changes"
         return text

@@ -16,8 +16,8 @@ HEADING_BY_NAME = {"bits": "bits a subword", "bleu": "BLEU", "brevity": "brevity
 
 
 def lay_out_testsets(frame: Frame) -> Table | None:
-    """Return a row for each corpus, system and average, or None unless rows have further test
-    sets.
+    """Return the table with a row for each corpus, system and average. Return None if no system is
+    scored on a further test set.
     """
     # A scale with dev and test only, such as the demo, has all its numbers in Tables 2 and 3.
     if not further_testsets(frame):
