@@ -1,5 +1,8 @@
 """Makes fairseq's data-bin from a published corpus.
 
+Rule `fetch` runs on the machine of snakemake (`localrule`), because the nodes of a cluster may not
+have internet.
+
 reads: workflow/config/corpora/<corpus>.yaml, the network or a mirror
 writes: results/<scale>/{fetch,clean,segment,binarize}/<corpus>/record.json; next to it the text or
     data-bin
@@ -8,7 +11,6 @@ writes: results/<scale>/{fetch,clean,segment,binarize}/<corpus>/record.json; nex
 
 rule fetch:
     """Get {wildcards.corpus}: download and verify it, or generate it."""
-    # On the machine of snakemake, because the nodes of a cluster may lack internet.
     localrule: True
     input:
         spec=ancient(str(INPUTS / "corpora" / "{corpus}.yaml")),
