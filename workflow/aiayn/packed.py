@@ -78,7 +78,7 @@ os.register_at_fork(after_in_child=_open_archive.cache_clear)
 
 
 class _PackedPath(NamedTuple):
-    """A path in an archive. `name` is its name there."""
+    """A path in an archive. `name` is its name in the archive."""
 
     archive: _Archive
     name: str

@@ -144,26 +144,28 @@ def is_averaged(average: str) -> bool:
 
 
 def corpus_record(results_folder: Path, scale: str, verb: str, corpus: str) -> Path:
-    """Return the record of a data stage: fetch, clean, segment or binarize."""
+    """Return the path of the record of a data stage: fetch, clean, segment or binarize."""
     return results_folder / scale / verb / corpus / RECORD_NAME
 
 
 def train_record(
     results_folder: Path, scale: str, corpus: str, system: str, seed: int | str
 ) -> Path:
-    """Return the record of a training."""
+    """Return the path of the record of a training."""
     return results_folder / scale / "train" / corpus / system / f"seed{seed}.json"
 
 
 def average_record(
     results_folder: Path, scale: str, corpus: str, system: str, seed: int | str, average: str
 ) -> Path:
-    """Return the record of an averaged checkpoint. The checkpoint is next to it, as `.pt`."""
+    """Return the path of the record of an averaged checkpoint. The checkpoint is next to it, as
+    `.pt`.
+    """
     return results_folder / scale / "average" / corpus / system / f"seed{seed}" / f"{average}.json"
 
 
 def evaluation_record(results_folder: Path, scale: str, verb: str, evaluation: Evaluation) -> Path:
-    """Return the record of decode, perplexity or score for an evaluation."""
+    """Return the path of the record of decode, perplexity or score for an evaluation."""
     system_folder = results_folder / scale / verb / evaluation.corpus / evaluation.system
     name = f"{evaluation.testset}.json"
     return system_folder / f"seed{evaluation.seed}" / evaluation.average / name
@@ -172,17 +174,17 @@ def evaluation_record(results_folder: Path, scale: str, verb: str, evaluation: E
 def evaluations_record(
     results_folder: Path, scale: str, corpus: str, system: str, seed: int | str
 ) -> Path:
-    """Return the record that lists the records of a training's evaluations."""
+    """Return the path of the record that lists the records of a training's evaluations."""
     return results_folder / scale / "evaluations" / corpus / system / f"seed{seed}.json"
 
 
 def baselines_record(results_folder: Path, scale: str, corpus: str, testset: str) -> Path:
-    """Return the record of the baselines on a test set."""
+    """Return the path of the record of the baselines on a test set."""
     return results_folder / scale / "baselines" / corpus / f"{testset}.json"
 
 
 def scale_record(results_folder: Path, scale: str, verb: str) -> Path:
-    """Return the record of a stage that runs once for a scale."""
+    """Return the path of the record of a stage that runs once for a scale."""
     return results_folder / scale / verb / RECORD_NAME
 
 
@@ -192,7 +194,9 @@ def model_folder(packs_folder: Path, scale: str, run: str) -> Path:
 
 
 def is_pack(folder: Path) -> bool:
-    """Return whether a folder is a packed scale, of any version: it has a README and its runs."""
+    """Return whether a folder is a pack (the finished runs and results of a scale) of any version:
+    it has a README and a folder of runs.
+    """
     return is_file(folder / PACK_README_NAME) and is_dir(folder / PACK_RUNS_NAME)
 
 

@@ -262,7 +262,8 @@ def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     """Raise an error if the disk does not have enough free space for an output.
 
     Raises:
-        SpaceError: with the folder, the needed space and the free space.
+        SpaceError: if the space is too small. The message contains the folder, the needed space and
+            the free space.
     """
     # The folder may not exist yet, and `disk_usage` needs an existing path.
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())

@@ -56,7 +56,9 @@ class Record(
 
 
 class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Line-aligned files by language, all with `num_lines` lines."""
+    """One text file for each language. All files have `num_lines` lines, and the same line numbers
+    are translations.
+    """
 
     path_by_language: dict[str, Path]
     num_lines: int

@@ -47,7 +47,9 @@ _YEAR = re.compile(r"wmt[_-]?(?:20)?(\d\d)(?!\d)", re.IGNORECASE)
 
 
 def facts_of_training(training: Training) -> list[Fact]:
-    """Return all facts of a training: stated, printed, and derived."""
+    """Return all facts of a training: its arguments, the facts that it printed, and the derived
+    facts.
+    """
     facts = [fact for section in training.sections for fact in section.facts]
     names = {name for section in training.sections for name in section.symbols}
     for section in training.sections:
@@ -73,7 +75,9 @@ def facts_of_section(section: Section) -> Iterator[Fact]:
 
 
 def _code_of_user(section: Section) -> Iterator[Fact]:
-    """Yield the folder of each `--user-dir`. The code in this folder may change fairseq."""
+    """Yield the name of the folder of each `--user-dir`. The code in this folder may change
+    fairseq.
+    """
     for fact in section.facts:
         # The log's own line is read as well: an argument of a config may be relative to another
         # folder.
@@ -113,7 +117,7 @@ def _conflicts(section: Section) -> Iterator[Fact]:
 
 
 def _folders(section: Section) -> Iterator[Fact]:
-    """Yield text that was loaded from a folder outside the argument `data`."""
+    """Yield a conflict if text was loaded from a folder outside the argument `data`."""
     folders = [
         normal_path(folder) for folder in models_of(str(section.arguments.get("data") or ""))
     ]
@@ -277,7 +281,9 @@ def _missing_validations(training: Training) -> list[int]:
 
 
 def _corpus(section: Section) -> Iterator[Fact]:
-    """Yield languages, pairs and dictionaries."""
+    """Yield the language pair, the numbers of training and dev pairs, and the number of
+    dictionaries.
+    """
     if section.language_pair:
         yield section.fact("language_pair", section.language_pair)
     # The newest line of each part counts: fairseq reads train, train1, ... as one corpus.
@@ -545,8 +551,9 @@ def _speed(training: Training) -> Iterator[Fact]:
 
 
 def _wall_seconds(section: Section) -> float:
-    """Return the seconds of a start: printed at its end, by its clock, or printed within it. Return
-    0 if they are unknown.
+    """Return the seconds of a start: the number that is printed at its end, or else the time
+    between its first and last line, or else the largest printed `wall`. Return 0 if they are
+    unknown.
     """
     # `wall` counts from the start of the training, and is 0 in some versions after a resume.
     walls = [line.value_by_name.get("wall", 0.0) for line in section.epochs.values()]

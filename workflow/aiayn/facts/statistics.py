@@ -32,7 +32,8 @@ _TIME = re.compile(rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)")
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of one line by fairseq's names, without the prefix of their subset.
+    """The numbers of one line, by fairseq's names without the prefix of the subset: `valid_loss` is
+    `loss` here.
 
     fairseq prints losses in base 2, for each target subword. `wpb` are the target tokens of an
     update without padding, `bsz` its pairs, `wps` the tokens a second. `update` is the number of
@@ -50,7 +51,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def loss_bits(self) -> float | None:
-        """The loss that is trained on, with its smoothing."""
+        """The loss of the training, with label smoothing, in bits per token."""
         return self.value_by_name.get("loss")
 
     @property

@@ -142,8 +142,8 @@ def _common_value(arguments: Mapping[str, Argument], key: str) -> Argument:
 
 
 def _positions(name: str) -> Symbols:
-    """Return Table 3's distinction, row (E), and which sinusoids they are (section 3.5 or
-    tensor2tensor's).
+    """Return whether positions are learned or sinusoidal (Table 3, row E), and which sinusoids they
+    are (section 3.5 or tensor2tensor's).
     """
     return (
         {"positions": "learned"}

@@ -27,7 +27,9 @@ _FIELD = re.compile(r"\{(\w*):(\w+)\}")
 
 
 class Template(NamedTuple):
-    """One template: its pattern, the types of its named fields, and whether it is read."""
+    """A template: its pattern, the types of its named fields, and its kind (`read` or
+    `harmless`).
+    """
 
     pattern: re.Pattern[str]
     type_by_name: dict[str, str]
@@ -74,7 +76,9 @@ def compile_template(text: str, kind: str) -> Template:
 
 
 def _literal(text: str) -> str:
-    """Return the pattern of literal text. A space matches any number: fairseq aligns columns."""
+    """Return the pattern of literal text. A space matches any number of spaces, because fairseq
+    aligns columns.
+    """
     # Braces are doubled in the table, as in Python's own templates.
     plain = text.replace("{{", "{").replace("}}", "}")
     return re.sub(r"(?:\\ )+", r"\\s+", re.escape(plain))

@@ -35,7 +35,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """`base, en-de`, with the scale if it is not the paper's."""
+        """The name in messages, such as `base, en-de`, with the scale if it is not the paper's."""
         scale = "" if self.scale == PAPER_SCALE else f", {self.scale}"
         return f"{self.system}, {self.language_pair}{scale}"
 
@@ -70,7 +70,7 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """File and line, as an editor takes them, or '' if no line states the quantity."""
+        """The location as `file:line`, or '' if no line states the quantity."""
         return f"{self.path}:{self.line}" if self.line else self.path
 
     @property
@@ -80,7 +80,7 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The whole sentence."""
+        """The problem as a sentence."""
         if not self.is_stated:
             return f"{self.quantity} is not stated; expected {self.expected} ({self.why})"
         return f"{self.place}: {self.label}, expected {self.expected} ({self.why})"
@@ -90,7 +90,7 @@ class Training(msgspec.Struct, kw_only=True):
     """A training with all of its starts, in the order of their updates, and its generations.
 
     `name` is the file in which the training begins, with the line number if the training is not the
-    first section of the file. `facts` has what all starts print and what follows from it.
+    first section of the file. `facts` has the facts of all starts and the derived facts.
     `validations` (on the dev set) and `epochs` cover only the history of the final weights: if a
     start resumed from a checkpoint, later values of the previous start are left out.
     `final_validation` is the validation at the training's last update, if there was one. `places`
@@ -199,6 +199,8 @@ class JoinedLogs(msgspec.Struct, kw_only=True):
 
     @property
     def generations(self) -> list[Generation]:
-        """All generations. The generations of a training are in its order."""
+        """All generations: first the generations of the trainings, in the order of the trainings,
+        then the others.
+        """
         listed = [entry for training in self.trainings for entry in training.generations]
         return [*listed, *self.others]

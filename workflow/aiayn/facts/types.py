@@ -24,8 +24,8 @@ OUR_TASK = "aiayn_translation"
 class Fact(NamedTuple):
     """A quantity, its value, and the file and line that state it.
 
-    Arguments are called `train.KEY` and `generate.KEY`. What a line prints has the name of its
-    field in templates.csv, and what follows from several facts has a name in `derived.py`.
+    Arguments are called `train.KEY` and `generate.KEY`. A quantity that a line prints has the name
+    of its field in templates.csv. A derived quantity gets its name in `derived.py`.
     """
 
     quantity: str
@@ -169,7 +169,7 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def perplexity_of(nll_bits: float | None) -> float | None:
     """Return the perplexity of a loss in bits a subword, or None for a loss that is absent,
-    negative or beyond numbers.
+    negative or too large.
     """
     if nll_bits is None or not 0 <= nll_bits < MAX_BITS:
         return None
@@ -177,7 +177,9 @@ def perplexity_of(nll_bits: float | None) -> float | None:
 
 
 def normal_path(path: Value) -> str:
-    """Return a path, also of Windows, with forward slashes and without a leading `./`."""
+    """Return a path with forward slashes and without a leading `./`. Paths on Windows are
+    converted.
+    """
     # A backslash is part of a name on Linux, unless the path has no slash at all.
     text = str(path)
     return posixpath.normpath(text if "/" in text else text.replace("\\", "/"))

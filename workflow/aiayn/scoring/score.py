@@ -1,4 +1,4 @@
-"""Turns a file of hypotheses into BLEU and chrF by every definition (section 6.1).
+"""Computes BLEU and chrF of a file of hypotheses by every definition (section 6.1).
 
 The paper's Tables 2 and 3 print tokenised BLEU, later work prints sacreBLEU. For the same file the
 two differ by up to three points (HAT, En-Fr: 41.8 and 38.9). So each number has the name and

@@ -63,7 +63,7 @@ _Line = tuple[str | int | float, ...]
 
 
 def training_key(evaluation: Evaluation) -> TrainingKey:
-    """Return the training that an evaluation was made from."""
+    """Return the key of the training that an evaluation evaluates."""
     return TrainingKey(evaluation.corpus, evaluation.system, evaluation.seed)
 
 
@@ -194,7 +194,7 @@ def read_of_run(
 def _lines(
     evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path: Path
 ) -> list[_Line]:
-    """Return a line for each number of a record, columns SCORE_COLUMNS."""
+    """Return a line with the columns SCORE_COLUMNS for each number of a record."""
     # An evaluation may add a length penalty to the name of its test set. The record has the set.
     expected, _ = split_alpha(evaluation.testset)
     if record.testset != expected:
@@ -240,7 +240,9 @@ def brevity_metric(metric: str) -> str:
 
 
 def summarise_frame(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return summary.tsv's frame, columns SUMMARY_COLUMNS: a line for each cell and metric."""
+    """Return the frame of summary.tsv with the columns SUMMARY_COLUMNS and a line for each cell and
+    metric.
+    """
     keys = list(SUMMARY_COLUMNS[:5])
     lines = []
     for key, group in scores.groupby(keys, sort=False):

@@ -1,4 +1,4 @@
 """Turns the files of workflow/config/ into specs: systems, corpora, scales, clusters and hardware.
 
-May import only `aiayn.errors`.
+May import only `aiayn.packed` and `aiayn.errors`.
 """

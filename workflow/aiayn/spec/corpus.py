@@ -67,7 +67,7 @@ class CleanSpec(Spec, frozen=True, kw_only=True):
 
     Pairs with an empty side are always dropped. Test sets are never filtered. Lengths are numbers
     of words, separated by blanks, after tokenisation. A pair with a word of more than
-    `max_word_characters` is dropped. Moses' clean-corpus-n.perl has 1000.
+    `max_word_characters` is dropped. The limit of Moses' clean-corpus-n.perl is 1000.
     """
 
     max_words: int | None
@@ -98,7 +98,7 @@ class ShippedSource(Spec, frozen=True, kw_only=True, tag="shipped", tag_field="k
 
 
 class ParallelSource(Spec, frozen=True, kw_only=True, tag="parallel", tag_field="kind"):
-    """Plain line-aligned files, gzipped or not, by language for each split."""
+    """Line-aligned text files for each split and language, compressed by gzip or not."""
 
     mirror_folder: str
     public_url: str
@@ -126,8 +126,8 @@ class PackedFile(Spec, frozen=True, kw_only=True):
 class ArchiveSpec(Spec, frozen=True, kw_only=True):
     """A published archive: the members of its text and the files that contain them.
 
-    Any of the files may be used. Members named `.gz` are unpacked. `num_lines` is the published
-    number of lines of each side, or null.
+    Any of the files may be used. Members with a name that ends in `.gz` are unpacked. `num_lines`
+    is the published number of lines of each side, or null.
     """
 
     num_lines: int | None

@@ -74,7 +74,8 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
         return None if name is None else self.gpu_by_name[name]
 
     def find_name(self, product_name: str) -> str | None:
-        """Return the name that is a word of `product_name`, or two words in a row, or None.
+        """Return the name that is a word of `product_name`, or two successive words written as one.
+        Return None if there is no such name.
 
         A MIG slice gives None, because it is not a whole GPU. Case does not matter, because a queue
         may say `nvidia_h100_80gb_hbm3` and a driver `RTX 4090`.

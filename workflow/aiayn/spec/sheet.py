@@ -196,8 +196,8 @@ def join_sheets(first: Sequence[SheetRow], second: Sequence[SheetRow]) -> list[S
 
 
 def _with_trainings(rows: Iterable[SheetRow], trainings: set[TrainingKey]) -> list[SheetRow]:
-    """Return the rows, each with only those of its seeds that are in `trainings`. A row without
-    such a seed is left out.
+    """Return the rows, each only with its seeds that are in `trainings`. A row without such a seed
+    is left out.
     """
     kept_rows = []
     # The other columns do not depend on the seeds, so they are kept.

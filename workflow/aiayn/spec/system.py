@@ -153,8 +153,8 @@ PLACE: dict[str, object] = {
 
 
 class ScaleSpec(Spec, frozen=True, kw_only=True):
-    """A scale of the benchmark: demo, multi30k or paper. All values are scalars, because Snakemake
-    merges mappings.
+    """The config of a scale of the benchmark (demo, multi30k or paper). Several configs may share a
+    scale and differ in the sheet. All values are scalars, because Snakemake merges mappings.
 
     `trainings` is the sheet, which is the list of trainings: a name in workflow/config/trainings/,
     or the path of a `.tsv` file. `only`, if not null, selects rows and seeds of the sheet, such as

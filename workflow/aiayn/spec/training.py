@@ -17,7 +17,6 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 # The number of tokens of a line that a model reads, fairseq's default. Longer training pairs are
 # left out. Translation and perplexity cut longer lines.
 MAX_POSITIONS = 1024
-# The upper limits keep a mistyped number out of memory computations and of fairseq's flags.
 Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 _Width = Annotated[int, msgspec.Meta(ge=1, le=10**6)]
 _Fraction = Annotated[float, msgspec.Meta(ge=0, lt=1)]

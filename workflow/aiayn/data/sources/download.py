@@ -178,7 +178,8 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
     If no SHA-256 is published, log a warning with the file's own SHA-256.
 
     Raises:
-        WrongFileError: with the file or its URL, the actual value and the expected value.
+        WrongFileError: if size or checksum differ. The message contains the file or its URL, the
+            actual value and the expected value.
         FileNotFoundError: if the file does not exist.
     """
     # A partial file has a hidden name, so messages about a download contain its URL.

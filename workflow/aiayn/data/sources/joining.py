@@ -76,8 +76,8 @@ def read_segments(text: str, place: str) -> Iterator[str]:
     """Yield each segment as a line. A line break inside it becomes a blank.
 
     Raises:
-        CorpusError: with `place` and line, if a segment has no end before the next segment or the
-        end of the file.
+        CorpusError: if a segment has no end before the next segment or the end of the file. The
+        message contains `place` and the line.
     """
     position = 0
     # Two segments may be on one line: `<seg id="1">Yes.</seg><seg id="2">No.</seg>`.

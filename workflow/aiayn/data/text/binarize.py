@@ -165,7 +165,9 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def _encode_by_language(self) -> dict[str, Callable[[str], bytes]]:
-        """The functions from a word to its numbers. Languages with one encoder share a function."""
+        """The functions from a word to its numbers. Languages with the same encoder share a
+        function.
+        """
         # The caches are made in the process that uses them, because an lru_cache of a partial
         # cannot be pickled.
         encode_by_encoder = {

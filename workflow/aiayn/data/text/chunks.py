@@ -137,7 +137,7 @@ def _work_in_processes(
             " the command again, with a smaller --num-processes if memory is short"
         ) from error
     except BaseException:  # Ctrl-C, or an error of `work` or of the caller
-        # The chunks at work may take minutes. `shutdown` alone would wait for them.
+        # `shutdown` alone would wait until the chunks at work are done.
         for process in multiprocessing.active_children():
             process.terminate()
         raise

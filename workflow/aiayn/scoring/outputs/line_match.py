@@ -83,8 +83,8 @@ def check_order(hypotheses: Sequence[str], references: Sequence[str], *, path: s
 
 
 def find_shift(hypotheses: Sequence[str], references: Sequence[str]) -> Shift | None:
-    """Return the first line from which all translations fit the references of other lines much
-    better.
+    """Return the line from which on all translations fit the references of other lines much better,
+    and the distance of these lines. Return None if there is no such line.
 
     For each offset, the words that a reference has in common with the translation `offset` lines
     later are compared with the words in common on its own line. The function takes the first line

@@ -126,7 +126,7 @@ def check_num_lines(output: SystemOutput, num_references: int, references_name: 
     """Check that there are as many hypotheses as references.
 
     Raises:
-        ScoreError: with both numbers and, where it shows, the reason.
+        ScoreError: if the numbers differ. The message contains both numbers and the likely reason.
     """
     num_lines = len(output.lines)
     if num_lines == num_references:
