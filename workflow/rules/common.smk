@@ -127,8 +127,8 @@ def segment_record(wildcards):
 
 
 def evaluation_words(wildcards, *, needs_perplexity):
-    """Return a training's evaluations, such as last5/demo_test. With `needs_perplexity`, return only
-    the evaluations that measure a perplexity.
+    """Return a training's evaluations, such as last5/demo_test. With `needs_perplexity`, return
+    only the evaluations that measure a perplexity.
     """
     return [
         f"{evaluation.average}/{evaluation.testset}"
