@@ -1,4 +1,6 @@
-"""Turns the source lines of a test set into translations, by beam search (section 6.1)."""
+"""Turns the source lines of a test set into translations, by beam search (section 6.1). The lines
+consist of pieces (subwords), separated by spaces.
+"""
 
 import time
 from collections.abc import Iterator

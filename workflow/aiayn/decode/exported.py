@@ -60,6 +60,7 @@ class _Vocabulary:
 
     def encode_line(self, line: str, *, add_if_not_exist: bool = False) -> torch.Tensor:
         """Return the ids of a line of pieces, end of sentence included. Nothing is ever added."""
+        # fairseq's method has the same flag, which is always False here.
         unknown = SPECIAL_SYMBOLS.index("<unk>")
         numbers = [self._number_by_symbol.get(piece, unknown) for piece in line.split()]
         return torch.tensor([*numbers, self.eos()], dtype=torch.int32)
@@ -142,6 +143,7 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
         config, num_source_symbols=len(symbols[0]), num_target_symbols=len(symbols[1])
     )
     task = _ExportedTask(folder, record, [_Vocabulary(side) for side in symbols])
+    # Replaces the random weights. `strict`: no tensor may be missing or superfluous.
     model.load_state_dict(tensors, strict=True)
     return evaluated_on(device, model), task
 
@@ -202,6 +204,7 @@ def _parse_safetensors(content: bytes) -> dict[str, torch.Tensor]:
 def _read_symbols(path: Path) -> list[str]:
     """Return a vocabulary's symbols, in order of id."""
     symbols: list[str] = json.loads(path.read_text(encoding="utf-8"))
+    # The ids are the positions in the list, so a symbol that appears twice would have two ids.
     is_list = isinstance(symbols, list) and all(isinstance(symbol, str) for symbol in symbols)
     if not is_list or symbols[:4] != SPECIAL_SYMBOLS or len(set(symbols)) != len(symbols):
         raise CheckpointError(

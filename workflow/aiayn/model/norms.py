@@ -44,7 +44,7 @@ class StdLayerNorm(nn.Module):
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation: of each feature, over the tokens of the batch that are not padding.
+    """Batch normalisation. Each feature is normalised over the batch's tokens without padding.
 
     Training keeps running statistics, which evaluation uses. Each rank has statistics of its own,
     and the checkpoint contains those of rank 0.

@@ -42,6 +42,8 @@ SaveFunction = Callable[[Any, Any, float | None], None]
 
 def install() -> None:
     """Let `torch.load(weights_only=True)` read fairseq's checkpoints. It is safe to call twice."""
+    # fairseq up to 0.10 saves its arguments as a Namespace, and some numbers are numpy's. The
+    # pickle of such a number refers to a function of numpy and to the class of its dtype.
     harmless: list[Any] = [argparse.Namespace, np.dtype, np.ndarray]
     harmless += [np_core.multiarray.scalar, np_core.multiarray._reconstruct]
     harmless += [type(np.dtype(kind)) for kind in ("float32", "float64", "int32", "int64", "bool")]
@@ -55,6 +57,7 @@ def install_batching() -> None:
     """
     from fairseq.data import data_utils
 
+    # fairseq's data sets look the function up in this module at each call.
     data_utils.batch_by_size = batch_by_size
 
 
@@ -95,6 +98,7 @@ def batch_by_size(
     index_array = np.asarray(indices)
     if num_tokens_vec is None:
         num_tokens_vec = [num_tokens_fn(index) for index in index_array]
+    # fairseq passes None or -1 where there is no limit.
     token_limit: float = math.inf
     if max_tokens and max_tokens > 0:
         token_limit = max_tokens
@@ -150,6 +154,7 @@ def install_ranks() -> None:
     from aiayn.train.gradients import FlatGradients
     from aiayn.train.trainer import AiaynTrainer
 
+    # fairseq looks both names up when it makes a trainer and wraps the model.
     fairseq_cli.train.Trainer = AiaynTrainer
     distributed_fairseq_model.LegacyDistributedDataParallel = FlatGradients
 

@@ -18,13 +18,14 @@ class AiaynLabelSmoothingConfig(FairseqDataclass):  # type: ignore[misc]
     """The label smoothing epsilon (eps_ls of section 5.4)."""
 
     label_smoothing: float = field(default=0.0, metadata={"help": "eps_ls"})
+    # omegaconf replaces this text by the value of fairseq's flag --sentence-avg.
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
 @register_criterion("aiayn_label_smoothing", dataclass=AiaynLabelSmoothingConfig)
 class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
-    """The loss: sums over target tokens, in nats, of the smoothed loss and of -log-probability. The
-    log has the names and units of fairseq's own loss.
+    """Computes two sums over target tokens, in nats: the smoothed loss and the negative
+    log-probability. In the log they have the names and units of fairseq's own loss.
     """
 
     def forward(
@@ -36,6 +37,7 @@ class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[m
         num_sentences = sample["target"].size(0)
         # Counted on the host when the batch was made, so the loss does not wait for a GPU.
         num_tokens = sample["ntokens"]
+        # The model computes the loss itself, so that not all logits are in memory at once.
         loss, nll = model(
             **sample["net_input"],
             target_BT=sample["target"],

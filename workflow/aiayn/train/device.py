@@ -45,8 +45,8 @@ def prepare_device(device: str) -> None:
 
 
 def missing_kernels(index: int = 0) -> str:
-    """Return why torch does not have kernels for a GPU, with the build that has them. Return '' if
-    it has them.
+    """Return the error message for a GPU for which torch does not have kernels, or '' if torch has
+    them. The message contains the build of torch that has them.
     """
     capability = torch.cuda.get_device_capability(index)
     if has_kernels(capability, torch.cuda.get_arch_list()):
@@ -61,6 +61,7 @@ def evaluated_on(device: str, model: Any) -> Any:
         LaunchError: if torch does not have kernels for the GPU.
     """
     prepare_device(device)
+    # Otherwise the first kernel would fail, with an error that does not say what to install.
     if device == "cuda" and (reason := missing_kernels()):
         raise LaunchError(reason)
     return model.to(device).eval()

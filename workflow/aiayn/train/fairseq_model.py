@@ -55,6 +55,7 @@ class AiaynDecoder(Decoder, FairseqDecoder):  # type: ignore[misc]
     """The decoder, with the dictionary and the call signature that fairseq expects."""
 
     def __init__(self, dictionary: Dictionary, *parts: Any) -> None:
+        # In this order for the same reason as in AiaynEncoder.
         FairseqDecoder.__init__(self, dictionary)
         Decoder.__init__(self, *parts)
 
@@ -85,11 +86,13 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
     """The model for the dictionaries of a task, with the call signature that fairseq expects."""
 
     def __init__(self, encoder: AiaynEncoder, decoder: AiaynDecoder) -> None:
+        # It also sets `encoder` and `decoder`, so Transformer's method need not be called.
         FairseqEncoderDecoderModel.__init__(self, encoder, decoder)
 
     @classmethod
     def build_model(cls, cfg: AiaynTransformerConfig, task: Any) -> "AiaynTransformer":
         """Make the model for a task's dictionaries, initialised from torch's generator."""
+        # The plain model does not know dictionaries, so they are passed on by `partial`.
         source, target = task.source_dictionary, task.target_dictionary
         return cls.build(
             cfg,
@@ -126,6 +129,7 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         """Switch to training mode, unless the model is in it: fairseq calls this twice in an
         update.
         """
+        # nn.Module would visit each of its modules again.
         if mode and self.training:
             return self
         switched: AiaynTransformer = super().train(mode)

@@ -8,7 +8,8 @@ more padding. The groups with the least predicted time are a compromise.
 Without dropout, the separate batches give the same loss and gradient, except for rounding. Dropout
 draws other numbers for other groups. `train/joining.py` joins the batches.
 
-Places are the tokens of a padded batch: number of sentences times (source length + target length).
+A place is a token of a padded batch, padding included. A batch has number of sentences x (source
+length + target length) places.
 """
 
 import itertools

@@ -26,6 +26,7 @@ def join_batches(
     def join(tensors: list[Tensor], *, is_left: bool = False) -> Tensor:
         return _join_rows(tensors, padding_index, is_left=is_left)
 
+    # The keys are those of fairseq's batches, which its trainer and our criterion read.
     return {
         "id": _concatenate([sample["id"] for sample in samples]),
         "nsentences": sum(sample["nsentences"] for sample in samples),
@@ -43,6 +44,7 @@ def join_batches(
 def _concatenate(tensors: list[Tensor]) -> Tensor:
     """Concatenate vectors, in pinned memory if the parts are."""
     joined = torch.cat(tensors)
+    # From memory that is not pinned, the copy to the GPU would make the host wait.
     return joined.pin_memory() if tensors[0].is_pinned() else joined
 
 

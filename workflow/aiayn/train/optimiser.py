@@ -51,6 +51,7 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
 
     def __init__(self, cfg: AiaynAdamConfig, params: Any) -> None:
         super().__init__(cfg)
+        # fairseq's base class looks for torch's optimiser under this name.
         self._optimizer = EagerAdam(params, **self.optimizer_config)
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> torch.Tensor:
@@ -94,6 +95,7 @@ def clip_by_norm(parameters: list[torch.Tensor], max_norm: float) -> torch.Tenso
     their norm before. This takes a few kernels only.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    # `foreach` computes on lists of tensors, with a few kernels instead of some for each tensor.
     norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
     if max_norm > 0:
         torch.nn.utils.clip_grads_with_norm_(parameters, max_norm, norm, foreach=True)
@@ -120,6 +122,7 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
 
     def __init__(self, cfg: Equation3Config, optimizer: Any) -> None:
         super().__init__(cfg, optimizer)
+        # The rate of the first update. fairseq's own schedules also set it when they are made.
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:

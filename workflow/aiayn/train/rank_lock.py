@@ -46,10 +46,10 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
     drivers that cannot see the lock.
 
     Between hosts the lock is not enough. An NFS server may keep the lock of a crashed host until
-    that host is back, and a lock that is local to one host does not exclude the other hosts.
-    Between hosts, the age of the heartbeat therefore decides. On a file system without locks, a
-    `LockFile` takes the place of the lock, and the heartbeat decides whether an earlier lock file
-    still counts.
+    that host is back, and a lock that is local to one host does not exclude the other hosts. So a
+    process on a different host counts as ended if its heartbeat does not advance within the
+    time-out. On a file system without locks, a `LockFile` takes the place of the lock, and the
+    heartbeat decides whether an earlier lock file still counts.
 
     Raises:
         BusyRunError: if a different process trains this run.

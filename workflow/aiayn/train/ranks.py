@@ -62,8 +62,8 @@ class MissingRankError(RuntimeError):
 
 
 class RankGroup:
-    """All ranks of a job. `hosts` is in the order of ranks. The gloo group for control is None if
-    there is one rank.
+    """All ranks of a job. `hosts` is in the order of ranks. `control` is a gloo group for messages
+    between ranks, None if there is one rank.
 
     The control group does not use GPUs, so it can still report a bad GPU after the training group
     has failed.
@@ -79,11 +79,11 @@ class RankGroup:
         return f"rank {index} of {self.rank.world_size} on {self.hosts[index]}"
 
     def broadcast_start(self, full_path: str | None = None) -> str | None:
-        """Return on every rank the path of the full checkpoint that rank 0 passes, from which the
-        training begins.
+        """Broadcast the path of the full checkpoint from which the training begins. Every rank
+        returns the path that rank 0 passed.
 
-        It is '' to begin from nothing, and None if the run is complete. The arguments of other
-        ranks are ignored. All ranks must call this function.
+        The path is '' to begin from nothing, and None if the run is complete. The arguments of
+        other ranks are ignored. All ranks must call this function.
 
         Raises:
             LaunchError: if rank 0 does not broadcast within START_SECONDS.

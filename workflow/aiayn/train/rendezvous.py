@@ -104,8 +104,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if not store.check([name]):
             return None
         host, _, signature = store.get(name).decode(errors="replace").partition(" ")
-        # Compared in constant time, so that nobody can guess a signature from how long an answer
-        # takes.
+        # Compared in constant time, so that the time of a refusal does not help to guess it.
         is_signed = hmac.compare_digest(signature.encode(), self.sign(rank, host).encode())
         return host if is_signed else None
 

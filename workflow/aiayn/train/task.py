@@ -19,8 +19,8 @@ OUT_OF_MEMORY = "out of memory"  # what fairseq's trainer looks for in an error
 
 
 def forget_validations() -> None:
-    """Reset the count of early stopping, which fairseq keeps on a function, that is, for all
-    trainings of a process.
+    """Reset the count of early stopping. fairseq keeps it in attributes of a function, so without a
+    reset it would count across the trainings of a process.
     """
     fairseq_cli.train.should_stop_early.best = None
     fairseq_cli.train.should_stop_early.num_runs = 0
@@ -163,17 +163,16 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
-        """Count the tokens of a training step. Fairseq passes the outputs of all ranks."""
+        """Count the tokens of a training step. fairseq passes the outputs of all ranks."""
         super().reduce_metrics(logging_outputs, criterion)
+        # A validation uses this method, too, and its tokens are not trained on.
         if criterion.training:
             self.num_target_tokens += int(
                 sum(int(output.get("ntokens", 0)) for output in logging_outputs)
             )
 
     def get_checkpoint_dict(self) -> dict[str, dict[str, Any]]:
-        """Return this task's state for a full checkpoint. Fairseq stores it under the class's
-        name.
-        """
+        """Return this task's state for a full checkpoint, under the name of the class."""
         stopping = fairseq_cli.train.should_stop_early
         state: dict[str, Any] = {
             "num_target_tokens": self.num_target_tokens,

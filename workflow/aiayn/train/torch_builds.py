@@ -57,7 +57,7 @@ def installed_build(version: str | None = None) -> CudaBuild | None:
     """Return the build of the installed torch, or of a given `version`. Return None for a CPU build
     and for an unknown build.
 
-    A version without a suffix is the package index's build for Linux, which is the newest build.
+    A version without a suffix is from PyPI, where the build for Linux is the newest build.
     """
     if version is None:
         try:

@@ -182,8 +182,8 @@ class RankTraining:
         """Require that the attempt of rank 0, which writes for all ranks, is the newest attempt and
         still open.
 
-        If a machine was suspended for longer than the heartbeat's time-out, a successor may already
-        train the run.
+        If this machine was suspended for longer than the heartbeat's time-out, a later job may
+        already train the run.
 
         Raises:
             BusyRunError: if a different process has closed the attempt.

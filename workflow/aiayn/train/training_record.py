@@ -100,10 +100,12 @@ def make_record(
         log_path=request.folder.log_path,
         models=[SavedModel(update=update_of(path), path=path) for path in models],
         tensors_sha256=tensors_sha256(tensors),
+        # In a fixed order of keys, so that equal settings give equal text.
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
         kernels=kernels,
         beginning=request.beginning,
         num_left_out=_num_left_out(request),
+        # The time of an attempt is negative if a clock was set back.
         num_backward_attempts=sum(seconds < 0 for seconds in seconds_of_attempts),
     )
 
@@ -117,8 +119,8 @@ def _num_left_out(request: TrainingRequest) -> int:
 
 
 def _describe_kernels(training: TrainingSpec, num_updates_by_groups: dict[int, int]) -> str:
-    """Describe torch's attention kernels and, on a GPU, into how many batches the batches of
-    updates were joined.
+    """Describe torch's attention kernels, and into how many larger batches the batches of an update
+    were joined.
     """
     counts = ", ".join(
         f"{num_groups} ({num_updates} updates)"
@@ -129,8 +131,8 @@ def _describe_kernels(training: TrainingSpec, num_updates_by_groups: dict[int, i
 
 
 def _attention_kernels(training: TrainingSpec) -> str:
-    """Return the kernels of a GPU's attention, or '' if the model's attention is not ours, or is
-    not computed by a kernel of torch.
+    """Return the names of torch's attention kernels on the GPU. Return '' if the model is not ours,
+    or if its attention is not computed by such a kernel.
     """
     if training.architecture != "transformer" or training.attention == "additive":
         return ""
