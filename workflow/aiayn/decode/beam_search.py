@@ -188,7 +188,8 @@ class BatchSearch:
         num_blocks = nats_NIJ.shape[2]
         highest_BKJ = nats_NIJ.amax(dim=1).view(num_sentences, num_beams, -1)
         # With the log-probability of its hypothesis, a maximum can be compared across beams.
-        highest_BQ = (highest_BKJ + self.log_probability_BK[..., None]).flatten(1)  # Q = K * J
+        # Q = K * J: the blocks of all beams of a sentence in a row.
+        highest_BQ = (highest_BKJ + self.log_probability_BK[..., None]).flatten(1)
         num_candidates = 2 * self.beam_size
         flat_index_BC = highest_BQ.topk(
             min(num_candidates, highest_BQ.shape[1]), sorted=False
@@ -307,7 +308,8 @@ class BatchSearch:
 
         Returns None if all sentences remain.
         """
-        is_last = step >= max(self.max_lengths)  # known without asking the device
+        # The host knows this without reading from the device.
+        is_last = step >= max(self.max_lengths)
         if not is_last and (step + 1) % self.steps_between_looks:
             return None
         # Reading the device, which makes the host wait until the step has been computed.

@@ -151,7 +151,8 @@ def load_split(task: Any, split: str) -> tuple[list[torch.Tensor], list[torch.Te
     folder = Path(task.cfg.data)
     # A raw data-bin has text files such as `test.en-de.en`, the others `test.en-de.en.idx`.
     is_raw = any(folder.glob(f"{split}.*-*.{task.cfg.source_lang}"))
-    task.cfg.dataset_impl = "raw" if is_raw else None  # None: by the first bytes of the index
+    # With None, fairseq finds the format from the first bytes of the index file.
+    task.cfg.dataset_impl = "raw" if is_raw else None
     try:
         task.load_dataset(split)
     except FileNotFoundError as error:

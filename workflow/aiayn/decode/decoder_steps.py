@@ -90,8 +90,9 @@ class _Linear:
         is_float = weight.dtype == torch.float32 and weight.device.type == "cpu"
         if not is_float or weight.numel() < LEAST_PACKED:
             return
-        # The packed product is private to torch. Trust it only after one product agrees.
-        row = weight[:1].contiguous()  # any input of this width
+        # The packed product is private to torch, so it is used only if one product agrees. Any
+        # input of this width will do.
+        row = weight[:1].contiguous()
         try:
             self.packed_weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
             product = self(row)
@@ -387,9 +388,11 @@ def as_plain_transformer(model: Any) -> Transformer | None:
         norm_epsilon=model.encoder.layers[0].final_layer_norm.eps,
         attention_biases=f"{first}.self_attn.q_proj.bias" in tensors,
         positions="sinusoidal_halves" if learned is None else "learned",
-        position_offset=padding + 1,  # fairseq counts positions from the padding's number
+        # In fairseq the position of the first token is the id of padding plus 1.
+        position_offset=padding + 1,
         max_positions=int(model.max_decoder_positions()),
-        share_embeddings="none",  # tied matrices are the same tensor in `tensors`
+        # Tied matrices are then the same tensor in `tensors`, and need no tie in the model.
+        share_embeddings="none",
     )
     # On the device `meta`, parameters do not take memory. They are replaced below.
     with torch.device("meta"):

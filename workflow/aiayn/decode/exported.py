@@ -44,7 +44,8 @@ class _Vocabulary:
 
     def __init__(self, symbols: list[str]) -> None:
         self.symbols = symbols
-        self.count = [1] * len(symbols)  # an export does not have the counts
+        # An export does not have the counts of fairseq's dictionary, so every symbol counts once.
+        self.count = [1] * len(symbols)
         self._number_by_symbol = {symbol: number for number, symbol in enumerate(symbols)}
 
     def __len__(self) -> int:

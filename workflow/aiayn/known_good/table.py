@@ -29,7 +29,8 @@ from aiayn.facts.types import Value, show
 
 TABLE_PATH = Path(__file__).with_name("known_good.csv")
 NUMBERS = ("row", "train", "ppl", "cost", "bleu")
-_TARGET = re.compile(r"\{(\w+)(?:~([\d.]+))?\}")  # `{d_model}` or `{train_pairs~0.15}`
+# A value of the target, such as `{d_model}` or `{train_pairs~0.15}`.
+_TARGET = re.compile(r"\{(\w+)(?:~([\d.]+))?\}")
 
 
 class Rule(msgspec.Struct, frozen=True, dict=True):
@@ -135,8 +136,8 @@ def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
 
 
 def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
-    """Return the allowed values in words, such as `0.1`, `3,003` or `0.5 to 1.05`. Of a list, only
-    the first value is shown.
+    """Return the allowed values in words, such as `0.1`, `3,003` or `0.5 to 1.05`. If they are a
+    list, only the first value is shown.
     """
     # The first alternative is the usual value. Later alternatives are exceptions.
     first = allowed.split(" or ", maxsplit=1)[0]

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from aiayn.model.attention import compute_dtype
 
-TOKENS_PER_CHUNK_BY_DEVICE = {"cpu": 128, "cuda": 4096}  # a CPU's logits stay in its cache
+# On a CPU the chunks are small, so that their logits stay in its cache.
+TOKENS_PER_CHUNK_BY_DEVICE = {"cpu": 128, "cuda": 4096}
 
 
 def label_smoothed_nll(
@@ -117,10 +118,11 @@ def _chunked_loss(
     """
     device = features_NM.device
     sum_dtype = torch.promote_types(weight_VM.dtype, torch.float32)
-    # The loss of a token is -(1 - eps_ls) logp[reference] - other * (the sum of all other logp).
-    # Written with the sum over all symbols, the reference's own share is `extra`.
-    other = eps_ls / (weight_VM.shape[0] - 1)  # of each symbol that is not the reference
-    extra = 1.0 - eps_ls - other  # of the reference, in addition to `other`
+    # `other` is the target probability of each symbol except the reference. The loss of a token is
+    # -(1 - eps_ls) logp[reference] - other * (the sum of all other logp). Below, the sum is over
+    # all symbols, so the reference has `extra` in addition to `other`.
+    other = eps_ls / (weight_VM.shape[0] - 1)
+    extra = 1.0 - eps_ls - other
     loss, nll = (torch.zeros((), dtype=sum_dtype, device=device) for _ in range(2))
     features_gradient_NM = torch.empty_like(features_NM)
     # A sum over all chunks, in which bf16 would lose small terms.

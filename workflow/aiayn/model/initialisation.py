@@ -64,7 +64,8 @@ def _initialise_attention(
         )
         for projection in group:
             nn.init.uniform_(projection.weight, -limit, limit)
-    if not is_torch_nn:  # torch leaves its output projection as nn.Linear made it
+    # torch.nn leaves the weights of its output projection as nn.Linear initialised them.
+    if not is_torch_nn:
         nn.init.xavier_uniform_(attention.out_proj.weight)
     for projection in (*inward, attention.out_proj):
         if projection.bias is not None:

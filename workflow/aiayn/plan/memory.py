@@ -8,10 +8,14 @@ from aiayn.spec.training import TrainingSpec
 # the tensors of base, big and table3_c_dff1024 at 12,500 and 25,000 tokens.
 KEPT_PER_D_MODEL = {"fp32": 24.0, "tf32": 24.0, "bf16": 18.5}
 KEPT_PER_D_FF = {"fp32": 2.0, "tf32": 2.0, "bf16": 1.0}
-TRAINED_COPIES = 4  # of the parameters: themselves, their gradient and Adam's two moments
-KEPT_PER_SYMBOL = 3  # of the vocabulary: logits, their log-softmax and its gradient
-LOGITS_TOKENS = 4096  # our transformer's loss computes the logits of this many tokens at a time
-CONTEXT_BYTES = 1 << 30  # of torch and fairseq in memory, and on a GPU of CUDA's own
+# The parameters, their gradients and Adam's two moments.
+TRAINED_COPIES = 4
+# For each symbol of the vocabulary and token: the logit, its log-softmax and its gradient.
+KEPT_PER_SYMBOL = 3
+# The loss of our transformer computes the logits of this number of tokens at a time.
+LOGITS_TOKENS = 4096
+# The memory of torch and fairseq themselves. On a GPU, the memory of CUDA's context.
+CONTEXT_BYTES = 1 << 30
 
 
 def device_memory_bytes(

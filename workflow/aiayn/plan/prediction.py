@@ -36,10 +36,14 @@ KERNELS_PATH = Path(__file__).with_name("kernels.csv")
 # the largest ratio of the published time to the formula's middle, with each code base left out in
 # turn.
 RANGES_PATH = Path(__file__).with_name("ranges.csv")
-OWN_KIND = "eager"  # the kind of this project's code
-WIDEST_RANGE = 3.0  # a range with a larger ratio of its ends is too wide to be printed as hours
-LAYERS_OF_COUNTS = 6  # of either stack, in every system of kernels.csv
-WIDE_D_MODEL = 1024  # the counts of big are used from this width on
+# The kind of this project's code in ranges.csv.
+OWN_KIND = "eager"
+# If the ends of a range have a larger ratio, it is too wide to be printed as hours.
+WIDEST_RANGE = 3.0
+# Every system in kernels.csv has this number of layers in the encoder and in the decoder.
+LAYERS_OF_COUNTS = 6
+# From this width on, the counts of big are used for a system that is not in kernels.csv.
+WIDE_D_MODEL = 1024
 
 # Assumption for CPUs: the share of its rate that the paper's base reached on 8 P100 (section 5.2).
 CPU_SHARE = 0.302
@@ -234,7 +238,8 @@ def update_terms(
     ranks = machine.num_ranks
     product_share = FP32_PRODUCT_SHARE if precision == "fp32" else TENSOR_CORE_SHARE
     products_per_second = machine.rate_by_precision[precision].value * product_share[case]
-    assert machine.memory_bytes_per_second is not None  # a GPU with rates has it
+    # In hardware.yaml every GPU has it, and a GPU without rates does not get here.
+    assert machine.memory_bytes_per_second is not None
     bytes_per_second = machine.memory_bytes_per_second.value * MEMORY_SHARE[case]
     host_seconds = HOST_SECONDS_PER_KERNEL[case]
     # Assumption: a joint vocabulary. A second vocabulary adds little to these terms.

@@ -46,7 +46,8 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
             # In float64: twenty float32 values would be rounded at each addition.
             total.add_(model[name])
         num_models += 1
-    del model  # frees its file's pages, before the means need memory
+    # The last model is a mapped file. Its pages are freed before the means need memory.
+    del model
     means: dict[str, torch.Tensor] = {}
     for name in list(sums):
         # Each sum is freed as its mean is made, so that both are never in memory in full.

@@ -51,8 +51,10 @@ CONVERSION = (
 # fairseq 0.6 to 0.9 stores objects of these classes next to the model. They are loaded as
 # `_IgnoredObject`, so that no class of a checkpoint is imported.
 _IGNORED_CLASSES = ("AverageMeter", "TimeMeter", "StopwatchMeter")
-_ZIP_MAGIC = b"PK\x03\x04"  # torch 1.6 and later. Earlier files are a sequence of pickles
-_FOLDER_BIT = 0x10  # MS-DOS's directory bit, in the external attributes of a zip entry
+# torch writes zip archives since 1.6. Earlier files are a sequence of pickles.
+_ZIP_MAGIC = b"PK\x03\x04"
+# MS-DOS's directory bit, in the external attributes of a zip entry.
+_FOLDER_BIT = 0x10
 # Entries of a state dict that are not trained.
 _BUFFERS = (
     "version",

@@ -77,9 +77,10 @@ def require_promised_gpus(request: TrainingRequest) -> None:
     if not request.gpus_per_node or request.training.device == "cpu":
         return
     try:
-        # Before it device_count() is NVML's, which also counts GPUs that torch cannot use.
+        # Before `init`, device_count() asks NVML, which also counts GPUs that torch cannot use.
         torch.cuda.init()  # type: ignore[no-untyped-call]
-    except (RuntimeError, AssertionError) as error:  # AssertionError: a build of torch without CUDA
+    except (RuntimeError, AssertionError) as error:
+        # A build of torch without CUDA raises an AssertionError.
         raise LaunchError(
             f"{_expected(0, request)}: {error}; if torch has no CUDA, or is too new for the node's"
             f" driver, install it again ({advise_build(driver=525)}; docs/install.md, 'Which"

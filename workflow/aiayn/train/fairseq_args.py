@@ -16,7 +16,8 @@ USER_FOLDER = Path(__file__).resolve().parents[2] / "aiayn_fairseq"
 # Processes that make batches. A batch of 25,000 + 25,000 tokens takes a core 24 ms (2026, Zen 4).
 LOADERS_PER_GPU = 2
 
-NUM_VALIDATIONS = 20  # of a training whose checkpoints are saved by updates
+# The number of validations in a training that saves its checkpoints by updates, not by epochs.
+NUM_VALIDATIONS = 20
 
 
 def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 1) -> None:

@@ -24,11 +24,13 @@ class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
     """
 
     def __init__(self, module: torch.nn.Module, process_group: Any, buffer_size: int = 0) -> None:
-        super().__init__(module, process_group)  # `buffer_size` is fairseq's. The buffer is whole
+        # fairseq passes `buffer_size`. It is not used, because one buffer has all gradients.
+        super().__init__(module, process_group)
         self.buffer: Any = None
         self._parameters_summed = [p for p in module.parameters() if p.requires_grad]
         self.sample_size: float | None = None
-        self._views: list[Tensor] = []  # of the buffer, one for each parameter
+        # A view of the buffer for each parameter.
+        self._views: list[Tensor] = []
 
     def all_reduce_grads(self) -> None:
         """Replace each parameter's gradient by the mean of all ranks' gradients.

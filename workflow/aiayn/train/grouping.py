@@ -23,14 +23,20 @@ from aiayn.spec.training import Precision
 KERNELS_PER_BATCH: dict[Precision, int] = {"fp32": 760, "tf32": 760, "bf16": 1130}
 SECONDS_PER_KERNEL = 4e-6
 FLOPS_PER_SECOND: dict[Precision, float] = {"fp32": 38e12, "tf32": 180e12, "bf16": 180e12}
-FLOPS_PER_PARAMETER = 3  # a place: half of the six for a pair of tokens in encoder and decoder
+# For each place. A pair of a source and a target token, which are two places, needs about six
+# operations per parameter: two forward and four backward.
+FLOPS_PER_PARAMETER = 3
 
 # Numbers that a place keeps for the backward pass in each layer, in multiples of d_model and d_ff.
 KEPT_PER_D_MODEL, KEPT_PER_D_FF = 13, 2
-BYTES_PER_NUMBER = 4  # bf16 keeps half as much, but copies of the weights, too
-MEMORY_FRACTION = 0.5  # of a card's memory, because the estimate is rough
-BYTES_PER_PARAMETER = 16  # the weight, its gradient and Adam's two moments
-RESERVED_BYTES = 3 << 30  # CUDA's context, the library of products, and a chunk of the logits
+# In bf16 the numbers are half as large, but copies of the weights are kept as well.
+BYTES_PER_NUMBER = 4
+# The estimate is rough, so only half of a card's memory is used.
+MEMORY_FRACTION = 0.5
+# The weight, its gradient and Adam's two moments, all in fp32.
+BYTES_PER_PARAMETER = 16
+# Memory for CUDA's context, the library for matrix products, and a chunk of the logits.
+RESERVED_BYTES = 3 << 30
 
 
 class BatchShape(NamedTuple):

@@ -54,7 +54,8 @@ def load_model(
     state = load_checkpoint(checkpoint_path)
     if record is not None:
         require_recorded(checkpoint_path, record)
-    state.pop("last_optimizer_state", None)  # two thirds of the memory
+    # Only a training needs the optimiser's state, which is two thirds of the memory.
+    state.pop("last_optimizer_state", None)
     # The checkpoint contains the path of the data-bin of its training, which may be on a different
     # machine. With `eval_bleu` fairseq would also load the training's tokenizer.
     changes = {"data": str(data_folder), "eval_bleu": False}
@@ -65,13 +66,15 @@ def load_model(
         state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
         overwrite_args_by_name(state["cfg"], changes)
     _require_known(state, checkpoint_path)
-    with warnings.catch_warnings():  # hydra warns of how fairseq calls it
+    with warnings.catch_warnings():
+        # hydra warns about how fairseq calls it, which the user cannot change.
         warnings.simplefilter("ignore", UserWarning)
         state = _upgrade_state_dict(state)
     # Checked first, because fairseq's error for a missing dictionary does not say what to do.
     _require_dictionaries(state["cfg"]["task"], checkpoint_path, data_folder)
     config = state["cfg"]["task"]
-    task = tasks.setup_task(config, from_checkpoint=True)  # omits flags that are unknown here
+    # With `from_checkpoint`, fairseq ignores settings of other versions that it does not know.
+    task = tasks.setup_task(config, from_checkpoint=True)
     _check_dictionaries(state, task, checkpoint_path, data_folder)
     state["model"] = {
         name: tensor for name, tensor in state["model"].items() if not _REPEATED.fullmatch(name)
@@ -82,7 +85,8 @@ def load_model(
             (model,), _, _ = load_model_ensemble_and_task(
                 [str(checkpoint_path)], task=task, state=state
             )
-    except RuntimeError as error:  # torch's, of parameters that are missing or too many
+    except RuntimeError as error:
+        # torch raises it for parameters that are missing, superfluous or of a different shape.
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(
             f"{checkpoint_path}: its parameters are not those of its architecture: {reason};"
@@ -110,7 +114,8 @@ def _require_known(state: dict[str, Any], checkpoint_path: Path) -> None:
         ("model", "arch", models.ARCH_MODEL_REGISTRY),
     ):
         if arguments is not None:
-            name = getattr(arguments, key, "translation")  # the only task of early versions
+            # Early versions had no other task, and did not save its name.
+            name = getattr(arguments, key, "translation")
         else:
             settings = config[part]
             name = getattr(settings, "_name", None) or getattr(settings, "arch", None)
@@ -166,8 +171,8 @@ def _check_dictionaries(
         raise CheckpointError(
             f"{checkpoint_path}: embeds {rows} symbols, the data-bin has {sizes}: {next_step}"
         )
-    # As many symbols may still be different symbols. Only our own checkpoints have the digests that
-    # show it.
+    # Dictionaries of the same size may still have different symbols. Only our own checkpoints have
+    # the digests that show it.
     trained_with = state["extra_state"].get(DICTIONARIES_KEY)
     if trained_with is not None and trained_with != dictionary_sha256s(task):
         raise CheckpointError(

@@ -34,13 +34,14 @@ def node_address(other_host: str, nodes: Sequence[str] = ()) -> str:
         address = _address_of(own_choice)
         if address is not None:
             return address
-    # A connected UDP socket shows which of its addresses this node would use for the other node.
     try:
         answers = socket.getaddrinfo(other_host, _ANY_PORT, type=socket.SOCK_DGRAM)
-        answers.sort(key=lambda answer: answer[0] != socket.AF_INET)  # IPv4 first
+        # IPv4 first, because `_address_of` finds only interfaces with an IPv4 address.
+        answers.sort(key=lambda answer: answer[0] != socket.AF_INET)
         family, kind, _, _, destination = answers[0]
         with socket.socket(family, kind) as probe:
-            probe.connect(destination)  # sends nothing, but the system selects its own address
+            # For UDP, `connect` does not send anything. The system only selects its own address.
+            probe.connect(destination)
             address = str(probe.getsockname()[0])
     except OSError as error:
         raise LaunchError(
@@ -68,7 +69,8 @@ def choose_interface(address: str | None) -> None:
     name = _LOOPBACK if address is None else _interface_of(address)
     if name is not None:
         os.environ.setdefault(GLOO_INTERFACE, name)
-        os.environ.setdefault(NCCL_INTERFACE, f"={name}")  # `=`: NCCL takes a prefix otherwise
+        # With `=`, NCCL takes exactly this interface. Without it, the name would be a prefix.
+        os.environ.setdefault(NCCL_INTERFACE, f"={name}")
 
 
 def _chosen_interface() -> str | None:
@@ -86,8 +88,9 @@ def _chosen_interface() -> str | None:
 
 def _interface_of(address: str) -> str | None:
     """Return the interface that has an IPv4 address, or None if it is unknown."""
+    # The loopback interface has one address, but serves all of 127.0.0.0/8.
     if ipaddress.ip_address(address).is_loopback:
-        return _LOOPBACK  # it answers to all of 127.0.0.0/8
+        return _LOOPBACK
     names = [name for _, name in socket.if_nameindex()]
     return next((name for name in names if _address_of(name) == address), None)
 

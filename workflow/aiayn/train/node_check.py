@@ -105,7 +105,8 @@ def _problem_of(check: Callable[[], None], what: str) -> str:
     """Return the problem that a check found, '' if none. An error of `is_peer_loss` is raised."""
     try:
         check()
-    except (RuntimeError, ValueError) as error:  # torch's errors are RuntimeErrors
+    except (RuntimeError, ValueError) as error:
+        # torch raises RuntimeErrors, the checks below raise ValueErrors.
         if is_peer_loss(error):
             raise
         advice = DOUBLE_GPU_ADVICE if DOUBLE_GPU in str(error) else NODE_ADVICE
@@ -126,8 +127,9 @@ def layer_step(device: str, dtype: torch.dtype = torch.float32) -> tuple[float, 
     """Return the loss of a small layer (16 x 32) and the norm of its gradient. The layer has
     attention, a norm and a ReLU.
     """
+    # Shapes are in the names: T tokens, D is the width.
     tokens, width = 16, 32
-    x_TD = _wave(0.0, tokens, width, device=device, dtype=dtype)  # T tokens, D the width
+    x_TD = _wave(0.0, tokens, width, device=device, dtype=dtype)
     weight_DD = _wave(1.0, width, width, device=device, dtype=dtype) / width**0.5
     weight_DD.requires_grad_()
     attention_TT = ((x_TD @ weight_DD) @ x_TD.T / width**0.5).softmax(dim=-1)
@@ -145,7 +147,8 @@ def _check_layer(device: str) -> None:
         expected = layer_step("cpu", torch.float64)
         computed = layer_step(device)
     for name, value, right in zip(("loss", "gradient"), computed, expected, strict=True):
-        if not abs(value - right) <= TOLERANCE * right:  # true of nan, too
+        # `not <=`, and not `>`, so that a NaN counts as wrong.
+        if not abs(value - right) <= TOLERANCE * right:
             raise ValueError(
                 f"{name} {value:.6g}, expected {right:.6g}: the device computes wrongly"
             )
@@ -176,7 +179,8 @@ def all_reduced(summand_N: Tensor) -> Tensor:
     copy.
     """
     if summand_N.is_cuda:
-        torch.cuda.set_device(summand_N.device)  # of this thread: a new one has the node's first
+        # The current device is a setting of the thread. In a new thread it is the node's first GPU.
+        torch.cuda.set_device(summand_N.device)
     torch.distributed.all_reduce(summand_N)
     return summand_N.cpu()
 

@@ -15,7 +15,8 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from aiayn.train import joining
 
-OUT_OF_MEMORY = "out of memory"  # what fairseq's trainer looks for in an error
+# fairseq's trainer looks for these words in the text of an error.
+OUT_OF_MEMORY = "out of memory"
 
 
 def forget_validations() -> None:

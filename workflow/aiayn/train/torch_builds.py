@@ -16,7 +16,8 @@ class CudaBuild(msgspec.Struct, frozen=True, kw_only=True):
     the driver that it needs.
     """
 
-    name: str  # as in the address of its index
+    # `name` is the last part of the index's address, such as `cu126`.
+    name: str
     cuda: str
     lowest: Capability
     highest: Capability

@@ -50,7 +50,8 @@ from aiayn.train.task import AiaynTranslationTask, forget_validations
 from aiayn.train.training_record import hash_inputs, make_record
 
 logger = logging.getLogger(__name__)
-__all__ = ["plugin", "train_rank"]  # plugin: imported to register our classes with fairseq
+# The import of `plugin` registers our classes with fairseq. Here the name counts as used.
+__all__ = ["plugin", "train_rank"]
 
 
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:

@@ -22,7 +22,8 @@ from aiayn.train.fairseq_model import AiaynTransformer
 from aiayn.train.grouping import GroupLimits, choose_groups, group_limits
 from aiayn.train.joining import shape_of
 
-LOCAL_LOG_DEVICES = {"cuda"}  # a CPU does not wait for itself
+# On these devices the ranks keep their logs. On a CPU, reading a sum does not wait for a device.
+LOCAL_LOG_DEVICES = {"cuda"}
 NORM_TOLERANCE = 1e-6  # relative, as in fairseq's own comparison
 
 

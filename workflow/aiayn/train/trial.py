@@ -53,7 +53,8 @@ def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     stopped_at = stopped.newest_update()
     if stopped_at >= updates:
         raise LaunchError(f"{stopped}: TERM after update {updates // 2} did not stop the training")
-    _train(request, rank, "stopped", {}, 0)  # resumes
+    # The same folder again, so this training resumes.
+    _train(request, rank, "stopped", {}, 0)
     all_ranks = _train(request, rank, "all_ranks", WITHOUT_DROPOUT, 0)
     # The rest is the work of rank 0.
     if rank.rank > 0 or stop.signal_number is not None:
@@ -64,7 +65,8 @@ def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     result = TrialResult(
         device=available_device(request.training.device),
         num_ranks=rank.world_size,
-        seconds_per_update=statistics.median(seconds[len(seconds) // 2 :]),  # after the warm-up
+        # The second half, because the first updates are slower.
+        seconds_per_update=statistics.median(seconds[len(seconds) // 2 :]),
         stopped_at=stopped_at,
         resumed_difference=_difference(whole, stopped),
         one_rank_difference=_difference(all_ranks, one_rank),
@@ -115,7 +117,8 @@ def _train_here(request: TrainingRequest, rank: Rank, term_after: int) -> None:
     """
     from fairseq.trainer import Trainer
 
-    fairseq_args.NUM_VALIDATIONS = 1  # a few updates need not be validated
+    # A training of a few updates need not be validated twenty times.
+    fairseq_args.NUM_VALIDATIONS = 1
     original = Trainer.train_step
     seconds = list[float]()
 

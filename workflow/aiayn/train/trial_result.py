@@ -4,7 +4,8 @@ torch.
 
 import msgspec
 
-RESULT_NAME = "trial.json"  # in the folder of the trial's request
+# The file is in the run folder of the trial's request.
+RESULT_NAME = "trial.json"
 
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
