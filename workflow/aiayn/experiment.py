@@ -57,6 +57,8 @@ from aiayn.spec.system import (
 from aiayn.wings import asked_stages
 
 
+# `dict=True`, because cached_property stores its value in `__dict__`, which a struct does not have
+# by default.
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A scale with its expanded sheet, and the corpora and systems of its trainings.
 
@@ -252,6 +254,7 @@ def expand(
     )
     if not scale.has_baselines:
         return experiment
+    # Baselines are added last, because `corpus_by_pair` needs the other fields.
     names = experiment.corpus_by_pair.values()  # replications have no baselines
     baselines = [(name, corpora[name].testset_of(BASELINE_ROLE)) for name in names]
     return msgspec.structs.replace(experiment, baselines=baselines)

@@ -66,7 +66,7 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
             except AiaynError as error:
                 yield str(error)
                 continue
-            except OSError as error:  # as of a link that leads nowhere
+            except OSError as error:  # for example, a broken link
                 yield f"{path}: cannot be read ({error.strerror}); restore it from a copy"
                 continue
             if record is None:

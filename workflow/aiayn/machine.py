@@ -102,7 +102,7 @@ def cpu_flops_per_second_per_core() -> float:
     """
     import numpy as np  # takes longer to import than most commands that need nothing else of it
 
-    # Ones: a product of random numbers takes as long, and this needs no generator.
+    # A matrix of ones: a product of random numbers takes as long, but needs a generator.
     matrix = np.ones((_MATRIX_SIZE, _MATRIX_SIZE), dtype=np.float32)
     cpu_seconds = []
     for _ in range(8):

@@ -24,7 +24,7 @@ from typing import BinaryIO, NamedTuple, cast
 from aiayn.errors import FileError
 
 PACKED_SUFFIXES = (".gz", ".xz")
-# RFC 1952, section 2.3.1; the .xz format, section 2.1.1.1
+# RFC 1952, section 2.3.1, and the .xz format, section 2.1.1.1
 _FIRST_BYTES = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
 # What reading a cut or damaged packed file raises.
 UNPACK_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
@@ -73,7 +73,8 @@ def _open_archive(path: Path, modified_ns: int, num_bytes: int) -> _Archive:
         raise FileError(f"{path}: not a whole zip file: {error}; copy or fetch it again") from error
 
 
-# A process and its fork would read through one file position.
+# A forked process shares the position in an open file with its parent, so it must open the file
+# again.
 os.register_at_fork(after_in_child=_open_archive.cache_clear)
 
 
@@ -88,7 +89,7 @@ def _find_archive(path: Path) -> _PackedPath | None:
     """Return the archive in the path itself or in the nearest folder above it, and the path's name
     in this archive. Return None if there is no archive.
     """
-    # The nearest archive counts: a pack may be inside a folder of packs.
+    # The nearest archive is used, because a pack may be inside a folder of packs.
     for folder in (path, *path.parents):
         archive_path = folder / ARCHIVE_NAME
         try:
@@ -313,7 +314,7 @@ def write_archive(folder: Path, paths: Iterable[Path], archive_path: Path) -> No
     """Write files below a folder to a zip. The same files give the same bytes: files are sorted by
     name, and times, owners and permissions are not stored.
     """
-    # Equal bytes on each machine, because a pack is in git.
+    # The bytes must be equal on each machine, because packs are in git.
     with zipfile.ZipFile(archive_path, "w") as archive:
         for path in sorted(paths):
             information = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _ZIP_TIME)

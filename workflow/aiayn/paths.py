@@ -74,6 +74,7 @@ def results_or_shipped(results_folder: Path, scale: str) -> Path:
     """Return `results_folder`. If it is the default folder and does not contain the scale, log a
     message and return the folder of the shipped results.
     """
+    # A folder that the user gave is used even if it does not contain the scale.
     is_named = results_folder != RESULTS_FOLDER
     if is_named or (results_folder / scale).is_dir() or not (SHIPPED_FOLDER / scale).is_dir():
         return results_folder

@@ -25,6 +25,8 @@ from aiayn.packed import file_problem, is_dir, read_bounded
 from aiayn.provenance import Provenance, replace_on_success
 from aiayn.spec.training import DecodingSpec, TrainingSpec
 
+# A new field with a default value does not need a new version: records of earlier versions lack it
+# and can still be read.
 SCHEMA_VERSION = 1
 
 

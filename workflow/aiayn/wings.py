@@ -162,6 +162,7 @@ def present_stages() -> list[WingStage]:
     return [wing.stage for wing in present_wings().values() if wing.stage is not None]
 
 
+# The type is Any, because `aiayn.spec` is in a layer above this module.
 def asked_stages(scale: Any) -> list[WingStage]:
     """Return the stages that the config of a scale requests (`aiayn.spec.system.ScaleSpec`)."""
     return [stage for stage in present_stages() if getattr(scale, stage.asked_by)]

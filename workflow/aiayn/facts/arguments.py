@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from aiayn.facts.types import Value
 
-# The groups of a config that a program does not use. A group that no fairseq has is not left out.
+# The groups of a config that a program does not use. Other groups are kept, also unknown groups.
 _OTHER_GROUPS: dict[str, frozenset[str]] = {
     "train": frozenset(
         (
@@ -45,8 +45,8 @@ _OTHER_GROUPS: dict[str, frozenset[str]] = {
         )
     ),
 }
-# fairseq-hydra-train prints of the model what a user sets. The rest has the defaults of
-# TransformerConfig (fairseq/models/transformer/transformer_config.py, 0.12).
+# fairseq-hydra-train prints only the arguments of the model that the user sets. The others have the
+# defaults of TransformerConfig (fairseq/models/transformer/transformer_config.py, 0.12).
 _HYDRA_MODEL: dict[str, Value] = {
     "dropout": 0.1,
     "attention_dropout": 0.0,
@@ -116,7 +116,7 @@ def parse_arguments(text: str) -> Arguments:
     for _, key, value in entries:
         values.setdefault(key, value)
     program = _program_of(values)
-    # Only fairseq-hydra-train has this architecture with a part of its arguments.
+    # Only fairseq-hydra-train prints this architecture with a part of its arguments.
     if is_config and program == "train" and values.get("arch") == "transformer":
         is_printed = {key for group, key, _ in entries if group == "model"}
         is_whole = "encoder_normalize_before" in is_printed

@@ -33,12 +33,12 @@ from aiayn.facts.types import (
 from aiayn.spec.system import TrainingSpec, read_system
 
 LAST_CHECKPOINT = "checkpoint_last.pt"
-NEVER = 10**6  # a larger interval means never: `aiayn train` passes 10^9
+NEVER = 10**6  # a larger interval means never. `aiayn train` passes 10^9
 SIZES = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
 RATE_TOLERANCE = 0.05
-MIN_PROGRESS = (
-    0.02  # of an epoch between two lines that say how long it is: JSON has three decimals
-)
+# The length of an epoch is computed from two lines at least this share of an epoch apart, because
+# JSON prints the progress with three decimals only.
+MIN_PROGRESS = 0.02
 NUM_NEAR = 5  # number of lines within epochs: their mean batch is compared with the epochs'
 CLOCK_SECONDS = 120.0  # fairseq's lines before and after the measured time
 # fairseq's prepare-wmt14en2de.sh without --icml17 reads WMT17's text. The number is its output.
@@ -79,8 +79,8 @@ def _code_of_user(section: Section) -> Iterator[Fact]:
     fairseq.
     """
     for fact in section.facts:
-        # The log's own line is read as well: an argument of a config may be relative to another
-        # folder.
+        # The line that the log prints about the folder is read as well, because the argument in a
+        # config may be relative to a different folder.
         is_stated = fact.quantity in ("user_dir", "train.user_dir", "generate.user_dir")
         if is_stated and fact.value:
             name = posixpath.basename(normal_path(fact.value))
@@ -147,7 +147,8 @@ def _history(training: Training) -> list[Fact]:
         # has reached this update already.
         is_own = bool(updates) and (folder == home or (updates or 0) <= reached)
         text = ""
-        # Old logs state nothing of checkpoints, but an epoch after the first has a history.
+        # Old logs do not mention checkpoints. But a training that begins at a later epoch has a
+        # history.
         if updates is None and section.first_epoch not in (None, 1):
             text = "not stated"
         elif (updates or 0) > reached:
@@ -212,7 +213,7 @@ def _checkpoints(training: Training) -> Iterator[Fact]:
             # The score is the best-checkpoint metric, rounded to fewer digits than the validation.
             is_number = re.fullmatch(r"-?\d+\.?\d*", str(score))
             if validation is None or not is_number:
-                continue  # None: nothing was validated
+                continue  # without a score, nothing was validated
             metric = section.arguments.get("best_checkpoint_metric") or "loss"
             printed = {
                 "loss": validation.loss_bits,
@@ -319,7 +320,7 @@ def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
     """Yield the year of WMT, if a path contains it or if the number of pairs is a published
     number.
     """
-    # A folder that a user called after its year says which text it holds, such as wmt17_en_de.
+    # The name of a folder often contains the year of its text, such as wmt17_en_de.
     texts = [str(section.arguments.get("data") or ""), *map(str, section.values("data_path"))]
     years = {int(match[1]) for text in texts for match in _YEAR.finditer(text)}
     if number == WMT17_PAIRS:
@@ -370,7 +371,8 @@ def _samples(section: Section) -> Iterator[Fact]:
         epoch = section.epochs.get(math.ceil(sample.progress))
         if epoch and epoch.target_tokens and sample.target_tokens:
             sizes.append(sample.target_tokens / epoch.target_tokens)
-        # Updates between two lines over the share of an epoch that passed: the length of an epoch.
+        # The updates between two lines, divided by the share of an epoch between them, is the
+        # length of an epoch.
         passed = math.inf if before is None else sample.progress - (before.progress or 0.0)
         if before is not None and passed > MIN_PROGRESS:
             lengths.append((sample.update - before.update) / passed)
@@ -404,7 +406,8 @@ def _rates(section: Section) -> Iterator[Fact]:
     first = max(0.0, real(section.arguments.get("warmup_init_lr")) or 0.0)
     wrong = []
     for sample in rates:
-        # fairseq's versions print the rate of this update or of the next update.
+        # Some versions of fairseq print the rate of this update, others the rate of the next
+        # update.
         expected = [_rate(peak, warmup, first, sample.update + more) for more in (0, 1)]
         errors = [abs(sample.value_by_name["lr"] / rate - 1) for rate in expected]
         if min(errors) > RATE_TOLERANCE:
@@ -521,7 +524,7 @@ def _costs(section: Section) -> Iterator[Fact]:
     done, clock = section.find("done_seconds"), _clock_seconds(section)
     if done is None or not clock:
         return
-    if not section.value("resumed_updates"):  # a later start goes on with the time of those before
+    if not section.value("resumed_updates"):  # a later start adds to the time of the earlier starts
         walls = [line.value_by_name.get("wall", 0.0) for line in section.epochs.values()]
         clock = max([clock, *walls])
     is_wrong = abs(clock - (real(done.value) or 0.0)) > CLOCK_SECONDS + 0.05 * clock

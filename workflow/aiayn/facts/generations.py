@@ -21,7 +21,7 @@ from aiayn.facts.types import (
     whole,
 )
 
-MIN_PIECE_SHARE = 0.05  # of the hypotheses: more marks than in a text about such marks
+MIN_PIECE_SHARE = 0.05  # of the hypotheses. Normal text contains fewer of these marks
 # `checkpoint3.pt` is the end of epoch 3, `checkpoint_3_500.pt` is update 500 in epoch 3.
 _CHECKPOINT = re.compile(r"checkpoint_?(\d{1,9})(?:_(\d{1,12}))?\.pt")
 # Examples: `model.avg5.pt`, `averaged_last_10.pt`, `last20.pt`.
@@ -48,8 +48,8 @@ def metric_of(section: Section) -> str:
     arguments, name = section.arguments, section.value("bleu_name") or "BLEU4"
     if name == "BLEU4":
         return "bleu_as_given"
-    # sacreBLEU's tokenizer expects plain text. Only a tokenizer or a bpe that fairseq undoes gives
-    # it.
+    # sacreBLEU's tokenizer expects plain text. The output is plain text only if fairseq was given a
+    # tokenizer or a bpe that it can undo.
     is_joined = bool(arguments.get("tokenizer")) or arguments.get("bpe") in (
         "sentencepiece",
         "gpt2",
@@ -69,7 +69,7 @@ def _search(section: Section) -> Iterator[Fact]:
     for fact in section.facts:
         if fact.quantity == "generate.lenpen":
             yield fact._replace(quantity="length_penalty_alpha")
-    # A short and a long sentence: the limit is linear, so two points show both of its numbers.
+    # For a short and a long sentence: the limit is linear, so two points show both of its numbers.
     for num_tokens in (20, 100) if arguments else ():
         limit = _length_limit(arguments, num_tokens)
         yield section.fact(f"limit_of_{num_tokens}_tokens", limit)
@@ -139,7 +139,7 @@ def _unit(section: Section) -> str:
         return "pieces"
     if name == "BLEU4" and arguments.get("tokenizer") == "moses":
         return "plain text, not tokens"  # fairseq undoes the tokens of both sides
-    # The argument has a second name in configs.
+    # In configs, the argument --remove-bpe is called post_process.
     keys = ("remove_bpe", "post_process")
     is_joined = any(arguments.get(key) not in (None, False, "", "none") for key in keys)
     is_decoded = arguments.get("bpe") is not None and name != "BLEU4"
@@ -212,7 +212,7 @@ def average_of(generation: Generation, training: Training) -> tuple[str, str]:
         return _describe(list(inputs.pop()), training), "log"
     name = posixpath.basename(path)
     suffix = _other_place([path], training)
-    # checkpoint_last.pt, and the file of the same weights under its own name.
+    # checkpoint_last.pt, or the file with the same weights and its own name.
     if name == LAST_CHECKPOINT or (_CHECKPOINT.fullmatch(name) and _are_last([name], training)):
         return f"last1{suffix}", "log"
     # `avg5_best.pt` is an average of the best checkpoints, and not of the last.

@@ -38,7 +38,7 @@ def join_logs(files: Iterable[LogFile]) -> JoinedLogs:
     earlier: list[Generation] = []
     for section in _with_files_of_results(sections_by_program["generate"]):
         generation = _generation_of(section, logs)
-        # After the section's own facts, where the derived facts begin.
+        # Inserted after the section's own facts, because the derived facts begin there.
         if repeated := _repeats(generation, earlier):
             generation.facts.insert(len(section.facts), section.fact("repeats", repeated))
         earlier.append(generation)
@@ -67,7 +67,7 @@ def _without_copies(sections: list[Section]) -> list[Section]:
             if _is_copy(section, earlier):
                 earlier.copied_in.append(section.path)
                 break
-            # The same start with other numbers: one of the two files was edited, and it is not
+            # If the same start has other numbers, one of the two files was edited, and it is not
             # known which.
             if section.first_time:
                 for first, second in ((section, earlier), (earlier, section)):

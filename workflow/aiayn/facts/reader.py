@@ -60,7 +60,7 @@ _MODEL_BEGIN = re.compile(rb"\w+\($")
 _MODULE = re.compile(rb"\s+\((\S+)\): (?:(\d+) x )?(\w+)\((.*?)\)?$")
 _SIZES = re.compile(rb"(?:in_features=)?(\d+), (?:out_features=)?(\d+)")
 _MLPERF = b":::ML"  # begins each line of MLPerf's logging, in all of its versions
-# Words of messages that decide a number: an unknown line with one of these is not passed over.
+# An unknown line with one of these words may affect a number, so it is not ignored.
 _SERIOUS = re.compile(
     rb"checkpoint|epoch|optim|encoder|decoder|attention|loss|nll|ppl|bleu|dictionar|examples|samples|model|task|criterion|optimizer"
     rb"|param|train|valid|data|load|frozen|freez|skip|resum|restor|reset|init|weight|update|averag"
@@ -94,8 +94,8 @@ def read_log(path: Path, name: str = "") -> LogFile:
             return LogFile(path=reader.path, num_lines=number, refusal=refusal)
         reader.read(number, line)
     reader.finish(text.num_lines, text.cut_piece)
-    # The lines of other programs explain an absence of sections only. A fairseq log may contain
-    # such lines, too.
+    # A fairseq log may also contain lines of other programs, so these lines are an explanation only
+    # for a file without any section.
     refusal = text.fault or reader.refusal
     if refusal is None and not reader.sections:
         refusal = reader.foreign
@@ -165,7 +165,7 @@ class _Reader:
         if statistics is None or not is_whole(line):
             section.mention("broken_lines", "a torn line of statistics", number, 1)
             return
-        # --log-format is one for a whole start, so a second form was pasted.
+        # A start has one --log-format, so lines of a second form were pasted.
         form = "json" if b'{"epoch"' in line else "simple"
         section.log_format = section.log_format or form
         if section.log_format != form:
@@ -223,7 +223,7 @@ class _Reader:
         if _LIKE_A_SCORE.search(line) and not self._is_other_program:
             # A score may be pasted without the lines above it.
             self._of_program("generate", number)
-        # What follows the head is the message, which templates.csv describes.
+        # The text after the head is the message, which templates.csv describes.
         head = _HEAD.match(line)
         message = line[head.end() :] if head else line.removeprefix(b"| ")
         # Each form of the head has its own groups.
@@ -527,7 +527,8 @@ def _check_perplexity(section: Section, statistics: Statistics) -> None:
     ppl = values.get("ppl")
     if bits is None or ppl is None or not 0 <= bits < 30:
         return
-    # Three decimals of bits are a relative 0.00035 of the perplexity. It has two digits.
+    # The bits have three decimals, which is a relative error of 0.00035 of the perplexity. The
+    # perplexity has two decimals.
     slack = 0.0051 + 0.0007 * 2.0**bits
     if abs(2.0**bits - ppl) > slack:
         section.mention("conflict", "perplexity and loss contradict each other", statistics.line)

@@ -28,21 +28,23 @@ Symbol = bool | int | float | str
 Symbols = dict[str, Symbol]
 
 OUR_ARCHITECTURE = "aiayn_transformer"
+# Symbols that cannot be chosen in fairseq's own models.
 OURS_ONLY = (
     "norm_epsilon",
     "initialisation",
     "sinusoids",
-)  # which fairseq's own models do not choose
+)
+# The values of a symbol for a switch of fairseq that is off, and on.
 _WORDS_BY_SWITCH = {
     "positions": ("sinusoidal", "learned"),
     "norm_order": ("post", "pre"),
-}  # off, on
-# fairseq's names of the transformer as it is. Other names (transformer_align, dlcl_transformer) are
-# other models.
+}
+# fairseq's names for the standard transformer. Other names, such as transformer_align or
+# dlcl_transformer, are other models.
 _TRANSFORMER = re.compile(
     OUR_ARCHITECTURE + r"|transformer(_iwslt_de_en|(_vaswani)?_wmt_en_(de|fr)(_big)?(_t2t)?|_tiny)?"
 )
-# What fairseq's transformer has in one form only (`aiayn.spec.training`).
+# The symbols with a single possible value in fairseq's transformer (`aiayn.spec.training`).
 _FAIRSEQ_ONLY: Symbols = {
     "norm": "layer",
     "attention": "scaled",
@@ -77,7 +79,7 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
     symbols: Symbols = {
         name: value for name in SYMBOL_RULES if (value := getattr(training, name, None)) is not None
     }
-    # What fairseq states and a spec leaves implicit.
+    # Values that fairseq prints, but that are implicit in a spec.
     symbols |= _positions(training.positions) | {"optimizer": "adam", "weight_decay": 0.0}
     symbols["tokens_per_update"] = target_tokens_per_full_update(training)
     if training.architecture == "fairseq_transformer":
@@ -98,7 +100,7 @@ def symbols_of_start(section: Section) -> dict[str, Argument]:
     number.
     """
     arguments = dict(section.arguments)
-    # The processes that run print this line. The argument is what was asked for.
+    # The printed number counts the processes that really run. The argument is the requested number.
     printed = section.value("num_gpus")
     if printed is not None:
         arguments["distributed_world_size"] = printed
@@ -210,7 +212,7 @@ def _schedule(arguments: Mapping[str, Argument], d_model: Symbol | None) -> Symb
         }
     elif name == "inverse_sqrt":
         # --lr may be a list with a rate for each epoch, which is text here.
-        peak = float(rate) if isinstance(rate, int | float) else rate  # or a rate an epoch
+        peak = float(rate) if isinstance(rate, int | float) else rate  # text: a rate for each epoch
         value_by_symbol |= {"warmup_steps": warmup, "peak_learning_rate": peak}
     elif name == "equation_3":
         value_by_symbol |= {"schedule": "inverse_sqrt", "warmup_steps": warmup}
@@ -233,7 +235,7 @@ def _batches(arguments: Mapping[str, Argument]) -> Symbols:
     ranks = arguments.get("distributed_world_size")
     if isinstance(max_tokens, int) and isinstance(frequency, int) and isinstance(ranks, int):
         symbols["tokens_per_update"] = max_tokens * frequency * max(1, ranks)
-    elif isinstance(frequency, str):  # of several batches, by epoch
+    elif isinstance(frequency, str):  # such as "[4,8]": a number for each epoch
         symbols["tokens_per_update"] = f"{max_tokens} x {frequency} x {ranks}"
     # fairseq's mixed precision. Our own argument `precision` counts only if both are off.
     if arguments.get("fp16") is True or arguments.get("memory_efficient_fp16") is True:

@@ -45,7 +45,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         values = dict(self.values)
         values["num_sentences"] = values.get(f"{role}_sentences", ANY)
         values["average"] = self.average_by_role.get(role, ANY)
-        # A further test set has a different length, and no row.
+        # A further test set has a different length, and the tables have no row for it.
         if role not in ("dev", "test"):
             values["reference_tokens"] = ANY
         return values

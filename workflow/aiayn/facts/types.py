@@ -198,7 +198,7 @@ def is_same_place(first: str, second: str) -> bool:
     """Return whether two paths are equal or one is the end of the other, such as `run/a.pt` and
     `/home/run/a.pt`.
     """
-    # The log's own folder is not the end of any path.
+    # `.`, the folder of the log, is not the end of any path.
     if "." in (first, second):
         return first == second
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")

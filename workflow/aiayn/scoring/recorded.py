@@ -26,7 +26,7 @@ def score_translations(decoded: Hypotheses, raw: RawCorpus) -> list[ScoreRecord]
     require_files(raw, [reference_path])
     require_files(decoded, [decoded.path])
     references = list(read_lines(reference_path))
-    # Such a corpus has its references in pieces, too, and is scored on its own tokens.
+    # The references of a segmented corpus are in pieces, too. BLEU is computed on their tokens.
     if corpus.is_segmented:
         references = [detokenise(line, corpus) for line in references]
     scores = score_hypotheses(

@@ -140,8 +140,8 @@ class Overrides(Spec, frozen=True, kw_only=True):
         return flags
 
 
-# The tables do not depend on where trainings run or which file lists them. `paper_tables` therefore
-# reads every scale with these neutral values instead of the values of its config.
+# The tables do not depend on where trainings run or which file lists them. So
+# `paper_tables.scale_results` reads a scale with these neutral values.
 PLACE: dict[str, object] = {
     "trainings": "",
     "only": None,
@@ -311,7 +311,7 @@ def spec_digest(spec: msgspec.Struct) -> str:
     """Return 16 hexadecimal digits of the SHA-256 of a spec's values. Comments in the file do not
     change them.
     """
-    # `deterministic` sorts the keys, so the digest does not depend on their order in the file.
+    # `deterministic` sorts mappings, so their order in the file does not change the digest.
     return hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
 
 

@@ -143,7 +143,7 @@ def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
             and the next step.
     """
     reasons: list[str] = []
-    # Files that are there already come first, so that a machine without a network needs none.
+    # Files that are already in the folder come first, because they need no network.
     for file in files:
         with contextlib.suppress(FileNotFoundError):
             try:
@@ -234,7 +234,8 @@ def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
         except WrongFileError as error:
             message = _set_aside(partial_path, error, folder / published.name)
             raise WrongFileError(message) from error
-        # On the disk before it gets its name: after a power cut the name means a whole file.
+        # The bytes must be on the disk before the file gets its name. Then, after a power cut, a
+        # file with this name is complete.
         with partial_path.open("rb") as received:
             os.fsync(received.fileno())
         _LOG.info("%s: %d bytes, sha256 %s", url, file.num_bytes, file.sha256)

@@ -154,7 +154,8 @@ def fetch_archives(
     files_by_name = {
         name: files_of(source, archive, mirror) for name, archive in archive_by_name.items()
     }
-    # Asked before the first byte: WMT14 needs tens of GB, and a full disk ends other jobs, too.
+    # Checked before the first download, because WMT14 needs tens of GB, and a full disk also ends
+    # other jobs.
     num_bytes = sum(archive.text_bytes for archive in archive_by_name.values())
     for archive, files in zip(archive_by_name.values(), files_by_name.values(), strict=True):
         # An archive that is already there needs room for its text only.

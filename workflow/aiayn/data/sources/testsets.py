@@ -68,7 +68,7 @@ def public_references(testset: str, language_pair: str) -> list[str]:
                 testset, published, language_pair, mirror=named_mirror(None)
             )[target_language]
         except FetchError as error:
-            reason = str(error).split("; ", 1)[0]  # the rest names flags of `fetch`
+            reason = str(error).split("; ", 1)[0]  # the rest lists flags of `fetch`
             raise FetchError(
                 f"test set {testset!r}: absent, and not downloaded: give its references with"
                 f" --references FILE, or set AIAYN_MIRROR to a copy of the sources; {reason}"
@@ -82,7 +82,7 @@ def public_references(testset: str, language_pair: str) -> list[str]:
             " sacreBLEU's cache (variable SACREBLEU, by default ~/.sacrebleu): sacreBLEU could not"
             f" download it ({error})"
         ) from error
-    # BLEU against several references is another number.
+    # BLEU against several references is a different quantity.
     if len(paths) != 1:
         raise ScoreError(
             f"test set {testset!r} ({name}): {len(paths)} references for each line, expected 1;"

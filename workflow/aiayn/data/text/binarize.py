@@ -154,6 +154,8 @@ class SideOfChunk(msgspec.Struct, frozen=True):
     counts: list[int]
 
 
+# `dict=True`, because cached_property stores its value in `__dict__`, which a struct does not have
+# by default.
 class EncodingWork(msgspec.Struct, frozen=True, dict=True):
     """Encodes a chunk as numbers.
 
@@ -192,7 +194,8 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
             # last item.
             end = np.array([encoder.end], _NUMBER_DTYPE).tobytes()
             numbers = np.frombuffer(end.join([*rows, b""]), _NUMBER_DTYPE)
-            # A chunk needs few of an encoder's many numbers, so it gets small ones of its own.
+            # A chunk contains few of the encoder's symbols, so they are numbered anew within the
+            # chunk.
             counts = np.bincount(numbers)
             symbols = encoder.symbols()
             occurring = np.flatnonzero(counts)

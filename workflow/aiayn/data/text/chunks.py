@@ -24,7 +24,8 @@ from aiayn.progress import progress_bar
 
 LINES_PER_CHUNK = 10_000  # some 1.5 MB a side
 LINES_PER_PROCESS = 250_000  # for fewer lines, starting a process takes longer than the work
-_CHUNKS_PER_PROCESS = 8  # are in memory at a time; the processes wait for each other between them
+# So many chunks are in memory at a time. After them the processes wait for each other.
+_CHUNKS_PER_PROCESS = 8
 
 Result = TypeVar("Result")
 

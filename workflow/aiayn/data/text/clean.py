@@ -105,7 +105,7 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
     Raises:
         CorpusError: if a line is not UTF-8. The message contains its number.
     """
-    assert spec.clean is not None  # clean_corpus has refused the others
+    assert spec.clean is not None  # clean_corpus has raised an error otherwise
     num_dropped_by_reason = dict.fromkeys(REASONS, 0)
     digests = []
     kept_lines: tuple[list[bytes], list[bytes]] = ([], [])
@@ -118,7 +118,7 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
         kept_lines[0].append(f"{source}\n".encode())
         kept_lines[1].append(f"{target}\n".encode())
         # A digest instead of the text: the process that writes must remember every pair.
-        if spec.clean.deduplicate:  # one LF a line: different pairs differ in bytes
+        if spec.clean.deduplicate:  # each line has one LF, so different pairs have different bytes
             pair = kept_lines[0][-1] + kept_lines[1][-1]
             digests.append(hashlib.blake2b(pair, digest_size=_DIGEST_BYTES).digest())
     lines_by_language = dict(zip(spec.languages, kept_lines, strict=True))
@@ -138,7 +138,7 @@ def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
     """
     if tokenise == "none":
         return lambda line: line
-    # a last `.'` leaves double blanks
+    # A final `.'` leaves two blanks, which `split` removes.
     return lambda line: " ".join(tokenize_line(line, language).split())
 
 
@@ -189,7 +189,8 @@ def _write_train(
         for chunk in chunks:
             for reason, count in chunk.num_dropped_by_reason.items():
                 num_dropped_by_reason[reason] += count
-            # Chunks come in order, so the first of equal pairs stays, whatever the processes.
+            # Chunks come in order, so the first of equal pairs is kept, with any number of
+            # processes.
             is_first = []
             for digest in chunk.digests:
                 is_first.append(digest not in seen)

@@ -18,7 +18,7 @@ def detokenise(pieces: str, corpus: CorpusSpec) -> str:
     references. If the corpus was published in pieces, the result is a line of tokens (as with
     fairseq's `--remove-bpe`). The line never contains a line feed.
     """
-    if corpus.subword is None:  # it came in pieces
+    if corpus.subword is None:  # published in pieces
         return remove_marks(pieces)
     return join_line(pieces, corpus.subword.method, corpus.tokenise, corpus.target_language)
 

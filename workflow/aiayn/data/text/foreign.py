@@ -36,7 +36,7 @@ def foreign_splitter(
     encoder = CodesEncoder(codes_path)
     if is_tokenised:
         return encoder.pieces, "byte-pair codes, tokens as given"
-    # The dictionary holds what the preprocessing of the training text made.
+    # The dictionary shows which tokens the preprocessing of the training text produced.
     splits_hyphens = _SPLIT_HYPHEN in symbols
     has_apostrophe = any("\u2019" in symbol for symbol in symbols)
 

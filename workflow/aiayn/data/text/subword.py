@@ -114,7 +114,7 @@ class CodesEncoder(LineEncoder):
         Raises:
             CorpusError: if the file is absent or does not contain codes.
         """
-        from subword_nmt.apply_bpe import BPE  # sentencepiece's models do without it
+        from subword_nmt.apply_bpe import BPE  # not needed for models of sentencepiece
 
         super().__init__()
         # Checked here, because subword-nmt ends the process at a line that it does not know.
@@ -354,8 +354,8 @@ def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> lis
     from subword_nmt.learn_bpe import learn_bpe
 
     codes = io.StringIO(newline="\n")
-    # The progress bar of learn_bpe would fill a log. `max` of its empty set of pairs raises
-    # ValueError.
+    # The progress bar of learn_bpe would fill a log. When no pairs are left, learn_bpe calls `max`
+    # of an empty set, which raises ValueError.
     progress = sys.stderr if sys.stderr.isatty() else io.StringIO()
     with contextlib.redirect_stderr(progress), contextlib.suppress(ValueError):
         learn_bpe(count_lines, codes, num_merges, is_dict=True)

@@ -26,10 +26,12 @@ import msgspec
 from aiayn.errors import ScoreError
 from aiayn.printed import read_rows
 
-# Of n-grams. Single words are left out: moved blanks find words inside of wrongly inflected words.
+# The lengths of n-grams. Single words are left out, because moved blanks would find words inside of
+# wrongly inflected words.
 ORDERS = (2, 3, 4)
-# By how much the match rises if a fault is undone. A known form is seen in the lines themselves.
-# Moved blanks: at most 1.11 over 23 kinds of bad translations of nine systems, 1.5 for a fault.
+# The factor by which the match must rise if a form is undone. It is small for a known form, which
+# is also seen in the lines themselves. For moved blanks, the factor was at most 1.11 over 23 kinds
+# of bad translations of nine systems, and 1.5 for a fault.
 MIN_GAIN_KNOWN, MIN_GAIN_MARKS, MIN_GAIN_BLANKS = 1.01, 1.1, 1.3
 MIN_MATCH = 3.0  # percent without the form. The source or a repeated sentence has less
 MIN_SHARE = 0.05  # of the lines that contain a known form
@@ -149,7 +151,7 @@ def find_form_fault(
     missing = _missing_marks(*sides)
     if missing and _is_raised(match, undone_match, MIN_GAIN_MARKS):
         return FormFault(missing, match, undone_match)
-    # Without marks only the blanks are left of the form.
+    # Both texts are now without marks, so their forms can differ in blanks only.
     match = undone_match
     undone_match = word_match(map(_with_blanks, *bare), bare[1])
     if _is_raised(match, undone_match, MIN_GAIN_BLANKS):
@@ -175,7 +177,7 @@ def word_match(hypotheses: Iterable[str], references: Iterable[str]) -> float:
 
 
 def _count_ngrams(line: str) -> Counter[tuple[str, ...]]:
-    tokens = line.lower().split()  # case is a doubt, not a form
+    tokens = line.lower().split()  # case is reported by `find_doubts`
     return Counter(
         tuple(tokens[begin : begin + order])
         for order in ORDERS
@@ -254,7 +256,7 @@ def check_as_given(sides: Sequence[Sequence[str]]) -> None:
         ScoreError: if no side consists of tokens, and both sides have full stops and commas that
             are attached to words.
     """
-    # Tokens have their full stops apart, plain text has them attached to words.
+    # In tokens, full stops are separate words. In plain text, they are attached to words.
     has_tokens = any(share_of(r"\w [.,](?= |$)", lines) >= PLAIN_SHARE for lines in sides)
     has_attached = all(share_of(r"\w[.,](?= |$)", lines) >= PLAIN_SHARE for lines in sides)
     if has_attached and not has_tokens:

@@ -32,8 +32,8 @@ MIN_LENGTH = 0.6  # of the references' words
 MIN_UPPER = 0.01  # of the other text's share of capitals, below which a text is lower-cased
 ORDER_SEED = 2014
 MAX_SHIFT = 5  # lines that a translation may be away from its reference
-MIN_BETTER = 0.5  # lines that fit better less those that fit worse, of all that are moved
-MIN_MOVED_WORDS = 30  # that a move of all following lines must gain: several sentences
+MIN_BETTER = 0.5  # share of moved lines that fit better, minus the share that fit worse
+MIN_MOVED_WORDS = 30  # words that moving all following lines must gain: several sentences
 
 
 class Shift(NamedTuple):
@@ -184,7 +184,7 @@ def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str]) -> 
     own_words, words = (
         [set(re.findall(r"\w+", line)) for line in lines] for lines in (hypotheses, references)
     )
-    # A fixed seed: the same file is refused, or not, every time.
+    # A fixed seed, so that the result for a file is always the same.
     rng = np.random.default_rng(ORDER_SEED)
     # Long lines share more words by chance, so a line is compared with lines of its length.
     by_length = np.argsort([len(line_words) for line_words in words], kind="stable")

@@ -100,7 +100,8 @@ def generated_output(lines: Sequence[str], path: str) -> SystemOutput:
             # H and D lines have the log-probability before the text, S and T lines do not.
             text = text if kind in "ST" else text.partition("\t")[2]
             sentences[kind].setdefault(int(number), text)
-    # Detokenised lines are plain text, which the definitions need. A log without any has tokens.
+    # Detokenised lines (D) are plain text, as the definitions need. A log without them has only
+    # tokens.
     targets = sentences["T"]
     chosen = sentences["D"] or sentences["H"] or targets
     # Sentences are numbered from 0 in the order of the source. A gap means that a score would
@@ -131,7 +132,7 @@ def check_num_lines(output: SystemOutput, num_references: int, references_name: 
     num_lines = len(output.lines)
     if num_lines == num_references:
         return
-    # The reasons that a difference of lines shows most often.
+    # The most frequent reasons for a different number of lines.
     hint = "is it cut, or of another test set?"
     if num_lines > num_references and not any(
         line.strip() for line in output.lines[num_references:]
