@@ -243,9 +243,10 @@ class BatchSearch:
     def _finish_as_fairseq(
         self, candidates: _Candidates, is_ending_BC: Tensor, step: int
     ) -> Tensor:
-        """End hypotheses among the first `beam_size` candidates. Return which sentences are done.
+        """End hypotheses among the first `beam_size` candidates. Return which sentences are done,
+        shape (B,).
 
-        A sentence is done with `beam_size` ended hypotheses, shape (B,).
+        A sentence is done when `beam_size` of its hypotheses have ended.
         """
         is_among_first_C = (
             torch.arange(is_ending_BC.shape[1], device=is_ending_BC.device) < self.beam_size
@@ -261,7 +262,7 @@ class BatchSearch:
     def _finish_as_tensor2tensor(
         self, candidates: _Candidates, is_ending_BC: Tensor, step: int
     ) -> Tensor:
-        """Finish every hypothesis that may end here. Return which sentences are done, shape (B,).
+        """End hypotheses among all candidates. Return which sentences are done, shape (B,).
 
         A sentence is done when no unfinished hypothesis can beat its best. The score of an
         unfinished hypothesis is bounded, because its log-probability can only fall and its length

@@ -26,7 +26,9 @@ TOKENS_PER_BATCH_ELSEWHERE = 32_768
 
 
 class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
-    """The best translation of a line: its pieces, summed log-probability and penalised score."""
+    """The best translation of a line: its pieces, its summed log-probability, and its score with
+    the length penalty.
+    """
 
     pieces: list[str]
     log_probability_nats: float
@@ -71,8 +73,8 @@ class Translator:
     ) -> list[Hypothesis]:
         """Translate lines that are given as ids with end of sentence.
 
-        Lines longer than fairseq's 1,024 positions are cut. `bar` shows the progress in lines.
-        Without it, a new progress bar is shown.
+        Lines longer than the model's 1,024 positions are cut. `bar` shows the progress in lines. If
+        it is None, a new progress bar is shown.
 
         Raises:
             CheckpointError: if the model's outputs for a line are not numbers.

@@ -138,7 +138,7 @@ def _attending_layers(model: Any) -> list[nn.Module]:
 
 @contextlib.contextmanager
 def _hooked(modules: list[nn.Module], hooks: list[Any]) -> Iterator[None]:
-    """Call each hook after its module, with the module, its arguments and its output."""
+    """In the block, call each hook after its module, with the module's arguments and output."""
     # A hook that returns a value replaces the module's output: `_read_evenly` relies on it.
     handles = [
         module.register_forward_hook(hook, with_kwargs=True)
@@ -160,7 +160,7 @@ def _add_entropy(
     kwargs: Any,
     output: Any,
 ) -> None:
-    """Append each head's entropy over log S, summed over the counted target tokens."""
+    """Append each head's entropy divided by log S, summed over the counted target tokens."""
     # `forward` is called, because a call of the module itself would run this hook again. Our own
     # attention has an attribute `score`.
     if hasattr(module, "score"):

@@ -107,7 +107,7 @@ def _add_numbers(training: Training, events: list[Event] | None) -> None:
 
 
 def _judge_training(training: Training) -> None:
-    """Find the problems and notes of a training's facts, and which of its numbers fill."""
+    """Find the problems and notes of a training, and which of its numbers fill the row."""
     speeds = _published_speeds(training) or (ANY, ANY)
     values = {} if training.target is None else dict(training.target.values)
     values |= zip(("slowest_speed", "fastest_speed"), speeds, strict=True)
@@ -159,7 +159,7 @@ def _judge_generation(generation: Generation) -> None:
 
 
 def _compare_seeds(trainings: Sequence[Training]) -> None:
-    """Add facts about trainings that have the same seed, or the same losses, as a different
+    """Add a fact to each training that has the same seed or the same losses as a different
     training.
     """
 

@@ -34,7 +34,7 @@ _TARGET = re.compile(r"\{(\w+)(?:~([\d.]+))?\}")
 
 
 class Rule(msgspec.Struct, frozen=True, dict=True):
-    """One line of the table."""
+    """One line of known_good.csv."""
 
     quantity: str
     allowed: str
@@ -43,12 +43,12 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def needed_by(self) -> frozenset[str]:
-        """The numbers that a log shows only if this quantity has an allowed value."""
+        """The kinds of numbers that fill a row only if this quantity has an allowed value."""
         return frozenset(self.numbers.replace("+", "").split())
 
     @functools.cached_property
     def required_by(self) -> frozenset[str]:
-        """The numbers that a log shows only if it states this quantity."""
+        """The kinds of numbers that fill a row only if the log states this quantity."""
         return frozenset(word[1:] for word in self.numbers.split() if word.startswith("+"))
 
 
@@ -56,7 +56,7 @@ def read_table(path: Path = TABLE_PATH) -> dict[str, Rule]:
     """Return the rules by quantity.
 
     Raises:
-        ValueError: if a quantity is there twice, or a number is not known.
+        ValueError: if a quantity appears twice, or a kind of number is not known.
     """
     rules: dict[str, Rule] = {}
     with path.open(encoding="utf-8", newline="") as lines:

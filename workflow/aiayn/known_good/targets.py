@@ -61,8 +61,8 @@ _SMALLER: dict[str, TargetValue] = dict.fromkeys(
 
 
 def read_targets(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> list[Target]:
-    """Return the targets at these scales that the paper prints: the paper's scale first, each in
-    the order of Table 3.
+    """Return the targets of these scales: the systems and language pairs with printed numbers. The
+    paper's scale is first. The order within a scale is that of Table 3.
 
     Raises:
         ConfigError: if a system of the tables cannot be read.

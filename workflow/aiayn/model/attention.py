@@ -43,7 +43,7 @@ def additive_mask(padding_mask_BK: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def causal_mask(num_queries: int, *, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the additive mask that hides keys after query i (section 3.2.3), (Q, Q)."""
+    """Return the additive mask (Q, Q) that hides keys after query i from it (section 3.2.3)."""
     return torch.full((num_queries, num_queries), -torch.inf, dtype=dtype, device=device).triu(1)
 
 
@@ -60,8 +60,8 @@ def refuse_cudnn() -> None:
 def chosen_kernels(
     *, num_heads: int, d_k: int, d_v: int, p_drop: float, dtype: torch.dtype, device: torch.device
 ) -> str:
-    """Return which of torch's kernels train masked and causal attention, as `masked: efficient,
-    causal: flash`.
+    """Return the names of torch's kernels that masked and causal attention use in training, such as
+    `masked: efficient, causal: flash`.
     """
     # torch chooses by shapes and types only, so zeros of a short sentence will do.
     q_BHQD, k_BHKD = torch.zeros(

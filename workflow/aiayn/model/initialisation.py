@@ -16,12 +16,12 @@ def glorot_limit(fan_in: int, fan_out: int) -> float:
 
 
 def initialise(model: nn.Module, kind: str) -> None:
-    """Initialise everything but embeddings and learned positions.
+    """Initialise all parameters except embeddings and learned positions.
 
     `tensor2tensor` (v1.0.4, `transformer_base`): Glorot uniform with biases 0. W^Q, W^K and W^V of
-    self-attention count as one matrix. In cross-attention, only W^K and W^V count as one.
-    `torch_nn`: the initialisation of torch.nn.TransformerEncoderLayer. `xavier`: Glorot uniform on
-    every matrix, including embeddings. Biases are initialised as by torch.nn.Linear.
+    self-attention count as a single matrix. In cross-attention, only W^K and W^V count as a single
+    matrix. `torch_nn`: the initialisation of torch.nn.TransformerEncoderLayer. `xavier`: Glorot
+    uniform on every matrix, including embeddings. Biases are initialised as by torch.nn.Linear.
     """
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):

@@ -47,9 +47,7 @@ class _Layer(nn.Module):
         )
 
     def _feed_forward(self, x_BTM: Tensor) -> Tensor:
-        """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2)), with dropout inside where
-        `p_drop_ffn` is not 0.
-        """
+        """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2)), with dropout after the maximum."""
         # Section 5.4 has no dropout inside this sub-layer: the paper's systems have 0 here.
         inner_BTF = functional.dropout(
             functional.relu(self.fc1(x_BTM)), self.p_drop_ffn, self.training

@@ -14,12 +14,12 @@ RUNNING_FRACTION = 0.1
 
 
 class LayerNorm(nn.LayerNorm):
-    """Layer normalisation (Ba et al. 2016): over the M features of a token. Epsilon is added to
-    the variance.
+    """Layer normalisation (Ba et al. 2016) over the M features of a token. Epsilon is added to the
+    variance.
     """
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
-        """Return x normalised. `padding_mask_BT` changes nothing."""
+        """Return x normalised. `padding_mask_BT` is not used."""
         return super().forward(x_BTM)
 
 
@@ -37,7 +37,7 @@ class StdLayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
-        """Return x normalised. `padding_mask_BT` changes nothing."""
+        """Return x normalised. `padding_mask_BT` is not used."""
         # torch's standard deviation divides by M - 1, unless it is told otherwise.
         std_BT1, mean_BT1 = torch.std_mean(x_BTM, dim=-1, keepdim=True)
         return self.weight * (x_BTM - mean_BT1) / (std_BT1 + self.eps) + self.bias

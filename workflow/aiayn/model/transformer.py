@@ -66,7 +66,7 @@ class TransformerConfig:
 
 
 class _Stack(nn.Module):
-    """The parts of both encoder and decoder: embeddings, positions, dropout, layers and, for
+    """The common parts of encoder and decoder: embeddings, positions, dropout, layers and, with
     pre-norm, a last norm.
     """
 

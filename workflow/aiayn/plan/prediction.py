@@ -80,7 +80,7 @@ GRADIENT_BYTES = 4  # of a parameter, in the all-reduce
 
 
 class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many kernels the host launches, and how often it waits for the device."""
+    """The numbers of kernels that the host launches, and how often it waits in an update."""
 
     per_batch: float
     per_update: float
@@ -108,7 +108,7 @@ class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float:
-        """The whole update."""
+        """The seconds of the whole update."""
         batches = max(self.launches, self.products + self.memory)
         return batches + self.rest + self.all_reduce + self.waits
 

@@ -37,8 +37,8 @@ def resolve_device(device: str) -> str:
 
 
 def prepare_device(device: str) -> None:
-    """Apply the settings of this process that all computation on a `cuda` device needs, in training
-    and in evaluation.
+    """Switch off the attention kernels of cuDNN if the device is `cuda`. Training and evaluation
+    call this function before they compute.
     """
     if device == "cuda":
         refuse_cudnn()
@@ -68,8 +68,8 @@ def evaluated_on(device: str, model: Any) -> Any:
 
 
 def require_promised_gpus(request: TrainingRequest) -> None:
-    """Require the GPUs that the job requested, because `device: auto` would otherwise train on the
-    CPUs, for weeks.
+    """Require that torch sees the GPUs that the job requested. Otherwise, with `device: auto`, the
+    training would run on CPUs for weeks.
 
     Raises:
         LaunchError: with the host, its number of GPUs and torch's error.

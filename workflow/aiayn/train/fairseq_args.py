@@ -21,7 +21,8 @@ NUM_VALIDATIONS = 20
 
 
 def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 1) -> None:
-    """Raise an error if this engine cannot do a training exactly, or not on this number of ranks.
+    """Raise an error if a training cannot be done exactly as specified, or not on this number of
+    ranks.
 
     Raises:
         ConfigError: with the system, the value and the supported values.
@@ -259,8 +260,8 @@ def _optimiser_flags(training: TrainingSpec) -> list[str]:
 
 
 def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list[str]:
-    """Return the flags that make an update of `batches_per_update` batches, over as many ranks as
-    there are.
+    """Return the flags with which an update has `batches_per_update` batches, on any number of
+    ranks.
 
     If there are more ranks than batches, several ranks share each batch
     (`AiaynTranslationTask.get_batch_iterator`). For a GPU, other processes make the batches ahead

@@ -21,14 +21,15 @@ _ANY_PORT = 9  # for a socket that never sends
 
 
 def node_address(other_host: str, nodes: Sequence[str] = ()) -> str:
-    """Return this node's address on the network that leads to a second node of the job.
+    """Return this node's address on the network that leads to `other_host`, a second node of the
+    job.
 
-    If the user has set an interface for gloo or for NCCL, the address is that interface's. `nodes`
-    are the names of the job's nodes.
+    If the user has set an interface for gloo or for NCCL, return the address of this interface.
+    `nodes` are the names of the job's nodes.
 
     Raises:
-        LaunchError: if the name of the other node is unknown here, if no network leads to it, or if
-            the name leads to this machine.
+        LaunchError: if the name of the other node cannot be resolved here, if no network leads to
+            it, or if the name leads to this machine.
     """
     if own_choice := _chosen_interface():
         address = _address_of(own_choice)

@@ -75,7 +75,7 @@ def check_node(group: RankGroup, device: str) -> None:
 
 
 def _require_sound(group: RankGroup, device: str, problem: str, *, within_seconds: float) -> None:
-    """Gather the problems of all ranks, and raise if any rank has a problem."""
+    """Gather the problems of all ranks. Raise an error on every rank if any rank has a problem."""
     rank = group.rank
     where = device if device == "cpu" else f"{device}:{rank.local_rank}"
     own_problem = f"{group.name(rank.rank)} ({where}): {problem}" if problem else ""
@@ -102,7 +102,9 @@ def _require_sound(group: RankGroup, device: str, problem: str, *, within_second
 
 
 def _problem_of(check: Callable[[], None], what: str) -> str:
-    """Return the problem that a check found, '' if none. An error of `is_peer_loss` is raised."""
+    """Run a check, and return the problem that it finds, or ''. If the process of a different rank
+    has ended, the error is raised.
+    """
     try:
         check()
     except (RuntimeError, ValueError) as error:
@@ -175,8 +177,8 @@ def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
 
 
 def all_reduced(summand_N: Tensor) -> Tensor:
-    """Return the sum over all ranks, on the CPU: NCCL's all-reduce is asynchronous until the
-    copy.
+    """Return the sum over all ranks, on the CPU. Only the copy to the CPU waits for NCCL's
+    all-reduce.
     """
     if summand_N.is_cuda:
         # The current device is a setting of the thread. In a new thread it is the node's first GPU.

@@ -91,8 +91,8 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
 
 
 def clip_by_norm(parameters: list[torch.Tensor], max_norm: float) -> torch.Tensor:
-    """Scale all gradients to a norm of at most `max_norm`, if `max_norm` is above 0, and return
-    their norm before. This takes a few kernels only.
+    """Scale all gradients so that their common norm is at most `max_norm`, if `max_norm` is above
+    0. Return their norm before scaling.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     # `foreach` computes on lists of tensors, with a few kernels instead of some for each tensor.
@@ -115,9 +115,9 @@ class Equation3Config(FairseqDataclass):  # type: ignore[misc]
 class Equation3(FairseqLRScheduler):  # type: ignore[misc]
     """The learning rate schedule of section 5.3. Update n uses the rate of step n.
 
-    fairseq's inverse_sqrt computes the rate from the number of updates already *done*, which is one
-    too few, so its first update has rate 0. Here, the `lr` in a log line is therefore the rate of
-    the next step.
+    fairseq's inverse_sqrt computes the rate from the number of updates that are already done. This
+    number is one too small, so its first update has rate 0. In the log of this schedule, `lr` is
+    therefore the rate of the next update.
     """
 
     def __init__(self, cfg: Equation3Config, optimizer: Any) -> None:
@@ -135,5 +135,5 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
         return rate
 
     def step(self, epoch: int, val_loss: float | None = None) -> float:
-        """Leave the rate as it is at the end of an epoch."""
+        """Return the rate. The end of an epoch does not change it."""
         return float(self.optimizer.get_lr())

@@ -31,7 +31,7 @@ class BusyRunError(LaunchError):
 
 @contextlib.contextmanager
 def rank_error_recorded(folder: RunFolder, rank: Rank) -> Iterator[None]:
-    """Record an error that ends the block, unless a different rank or a different job caused it."""
+    """Record an error that ends the block, unless it was caused by a different rank or job."""
     try:
         yield
     except Exception as error:

@@ -75,7 +75,7 @@ class RankGroup:
         self._control = control
 
     def name(self, index: int) -> str:
-        """Return a rank as text, with its host."""
+        """Return the name of a rank for messages, such as `rank 1 of 8 on n1`."""
         return f"rank {index} of {self.rank.world_size} on {self.hosts[index]}"
 
     def broadcast_start(self, full_path: str | None = None) -> str | None:
@@ -125,7 +125,7 @@ class RankGroup:
         return texts
 
     def meet(self, *, within_seconds: float) -> None:
-        """Wait until all ranks have called this.
+        """Wait until all ranks have called this function.
 
         Raises:
             as `gather`.
@@ -155,8 +155,8 @@ class RankGroup:
 def joined_ranks(
     folder: RunFolder, rank: Rank, device: str, stop: StopFlag | None = None
 ) -> Iterator[RankGroup]:
-    """Join the job's ranks in one process group for the length of the block. A rank that fails in
-    the block ends the others.
+    """Join the job's ranks in one process group for the length of the block. If a rank fails in the
+    block, the other ranks end as well.
 
     Raises:
         StopTraining: if this process gets a signal before all have joined.
@@ -214,11 +214,12 @@ def new_training_group() -> ProcessGroup:
 
 
 def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
-    """Decide on all ranks together whether to stop after this update. If so, the flag's `agreed` is
-    set to the signal.
+    """Decide on all ranks together whether to stop after this update. If so, set `stop.agreed` to
+    the signal.
 
-    If several ranks have a signal, the signal of the highest weight counts. The ranks all-reduce
-    one number after each update, which takes milliseconds: tests/benchmarks/RESULTS.md.
+    If several ranks have a signal, the signal that comes last in SIGNALS_BY_WEIGHT counts. The
+    ranks all-reduce one number after each update, which takes milliseconds
+    (tests/benchmarks/RESULTS.md).
     """
     agreed = stop.signal_number
     if rank.world_size > 1:
@@ -234,8 +235,8 @@ def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
 def rank_flags(rank: Rank, device: str) -> list[str]:
     """Return the flags that give fairseq its rank and world size.
 
-    A single rank needs them too: else fairseq starts a process for every GPU that it sees, each
-    with a whole batch.
+    A single rank needs them, too. Otherwise fairseq starts a process for every GPU that it sees,
+    each with a whole batch.
     """
     if rank.world_size == 1:
         return ["--distributed-world-size", "1"]

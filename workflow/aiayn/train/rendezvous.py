@@ -56,10 +56,10 @@ class PeerLossError(RuntimeError):
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the store of a job is, and the key that a rank must know to register.
+    """Says where the store of a job is, and contains the key that a rank must know to register.
 
-    The store is a FileStore in `folder` on the node of all ranks, or a TCPStore at `address` and
-    `port` if there are several nodes. Then `folder` is ''.
+    If all ranks are on one node, the store is a FileStore in `folder`. If there are several nodes,
+    it is a TCPStore at `address` and `port`, and `folder` is ''.
     """
 
     key: str
@@ -110,7 +110,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def is_peer_loss(error: BaseException) -> bool:
-    """Return whether an error only says that the process of another rank has ended."""
+    """Return whether an error only means that the process of a different rank has ended."""
     if isinstance(error, PeerLossError):
         return True
     return isinstance(error, RuntimeError) and any(word in str(error) for word in _PEER_LOSS_WORDS)

@@ -86,8 +86,8 @@ class NotedSignal:
 
 
 class StopTraining(BaseException):
-    """A signal ends the training, or the wait for another rank. It is not a subclass of
-    `Exception`, so that fairseq does not catch it.
+    """Raised to end the training, or a wait for a different rank, because of a signal. It is not a
+    subclass of `Exception`, so that fairseq does not catch it.
     """
 
 
@@ -105,7 +105,7 @@ class StopFlag(NotedSignal):
     agreed: signal.Signals | None = None
 
     def raise_if_any(self) -> None:
-        """End a wait for another rank if a signal has come.
+        """Raise StopTraining if a signal has come. A wait for a different rank calls this often.
 
         Raises:
             StopTraining: if this process got a signal.

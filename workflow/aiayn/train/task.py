@@ -31,9 +31,9 @@ def forget_validations() -> None:
 def _memory_required() -> Iterator[None]:
     """Let a lack of GPU memory end the training, with an error text that differs from torch's.
 
-    If fairseq recognises torch's text, it omits the batch and continues. The update then lacks a
-    batch, or is divided by a wrong number, or, on several ranks, runs reductions that do not match
-    those of the other ranks.
+    If fairseq recognises torch's text, it omits the batch and continues. The update is then made
+    without a batch, or its gradient is divided by a wrong number. With several ranks, the sums over
+    ranks also get out of step.
     """
     try:
         yield
@@ -82,7 +82,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         torch.backends.cudnn.allow_tf32 = cfg.precision == "tf32"
 
     def _computing(self, device_type: str) -> AbstractContextManager[Any]:
-        """Return a context that multiplies matrices in the spec's precision."""
+        """Return a context in which matrices are multiplied in the precision of the config."""
         return torch.autocast(
             device_type, dtype=torch.bfloat16, enabled=self.cfg.precision == "bf16"
         )

@@ -73,7 +73,8 @@ def installed_build(version: str | None = None) -> CudaBuild | None:
 
 
 def has_kernels(capability: Capability, architectures: Iterable[str]) -> bool:
-    """Return whether torch's kernels, as `sm_75` or `compute_120`, run on a GPU of this capability.
+    """Return whether kernels for these architectures, such as `sm_75` or `compute_120`, run on a
+    GPU of this capability.
 
     A binary kernel runs on GPUs of the same major version that are not older. Intermediate code
     runs on any GPU that is not older.
@@ -103,8 +104,8 @@ def refuse_gpu(gpu: str, capability: Capability) -> str:
 
 
 def refuse_driver(driver: int, build: CudaBuild, capability: Capability | None = None) -> str:
-    """Return the sentence on a driver that is too old for a build, with the build that it
-    supports.
+    """Return the message for a driver that is too old for a build of torch, with the build that the
+    driver supports.
     """
     problem = (
         f"NVIDIA driver {driver}, but torch for CUDA {build.cuda} needs {build.min_driver} or newer"
@@ -113,7 +114,7 @@ def refuse_driver(driver: int, build: CudaBuild, capability: Capability | None =
 
 
 def advise_build(capability: Capability | None = None, driver: int | None = None) -> str:
-    """Return which build to install for a GPU and a driver."""
+    """Return advice which build of torch to install for a GPU and a driver."""
     # The newest build comes first, so it is recommended where several builds fit.
     for build in CUDA_BUILDS:
         is_fitting = capability is None or build.lowest <= capability <= build.highest

@@ -68,7 +68,7 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
             torch.default_generator.manual_seed(self.cfg.common.seed + self.get_num_updates())
 
     def train_step(self, samples: list[dict[str, Any]], raise_oom: bool = False) -> Any:
-        """Make an update with the sentences of `samples`, on a GPU in joined batches.
+        """Make an update with the sentences of `samples`. On a GPU, batches are joined.
 
         An update with a dummy batch, at the end of an epoch on several ranks, is not joined.
         """
@@ -94,10 +94,10 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         *others: Any,
         ignore: bool = False,
     ) -> Any:
-        """Return this rank's log of an update. `sample_size` travels with the gradients.
+        """Return this rank's log of an update. `sample_size` is summed later, with the gradients.
 
-        A validation is summed over the ranks at once, as fairseq does it. `ignore` marks a dummy
-        batch, which counts as zero.
+        The log of a validation is summed over the ranks at once, as fairseq does it. `ignore` marks
+        a dummy batch, which counts as zero.
         """
         if not self.keeps_local_log or not self.get_criterion().training:
             return super()._aggregate_logging_outputs(
@@ -184,8 +184,8 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
 
 
 def _require_equal_norms(norms_UR: Tensor, first_update: int, num_updates: int) -> None:
-    """Require that all R ranks have equal gradient norms for the last U updates, of which
-    `num_updates` is the newest.
+    """Require that all R ranks have equal gradient norms in the last U updates. `num_updates` is
+    the number of the newest update.
 
     Raises:
         FloatingPointError: with the first update at which the norms differ, and each rank's norm.

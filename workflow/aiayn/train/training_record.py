@@ -26,8 +26,8 @@ from aiayn.train.task import AiaynTranslationTask
 
 
 def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
-    """Return the SHA-256 of each input file of the record, by path. This is called before the first
-    update.
+    """Return the SHA-256 of each input file of the record, by path. The caller calls this function
+    before the first update.
 
     Raises:
         LaunchError: if an input file does not exist.
@@ -111,7 +111,7 @@ def make_record(
 
 
 def _num_left_out(request: TrainingRequest) -> int:
-    """Return how many training pairs have more tokens than a model or a batch."""
+    """Return the number of training pairs that are too long for the model or for a batch."""
     # fairseq leaves such pairs out of training without an error, so the record counts them.
     limit = min(MAX_POSITIONS, request.training.max_tokens_per_batch)
     languages = (request.source_language, request.target_language)

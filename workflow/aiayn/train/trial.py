@@ -77,8 +77,8 @@ def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
 def _train(
     request: TrainingRequest, rank: Rank, name: str, changes: dict[str, Any], term_after: int
 ) -> RunFolder:
-    """Train in a fork of this process, which has imported torch but has not touched a GPU, and
-    return the training's own folder.
+    """Train in a fork of this process, and return the training's own folder. This process has
+    imported torch but has not used a GPU, because CUDA cannot be used after a fork.
 
     Raises:
         LaunchError: if the training fails.
@@ -109,11 +109,11 @@ def _train(
 
 
 def _train_here(request: TrainingRequest, rank: Rank, term_after: int) -> None:
-    """Train, write the seconds of each update, and send TERM to this process after one of the
-    updates.
+    """Train, and write the seconds of each update to a file. Send TERM to this process after the
+    update `term_after`.
 
-    This changes fairseq and the flags for the rest of this process, which is a fork made for this
-    purpose.
+    This patches fairseq and the flags, and does not restore them. The process is a fork that only
+    runs this function.
     """
     from fairseq.trainer import Trainer
 
