@@ -84,6 +84,7 @@ class _ExportedTask:
         Raises:
             CorpusError: always.
         """
+        # `load_split` calls this method for any task, whether it has data or not.
         raise CorpusError(f"{self.cfg.data}: an export, which has no split {split!r}; give text")
 
 

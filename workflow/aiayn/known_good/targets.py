@@ -1,5 +1,6 @@
-"""Reads the targets. A target is a system with a corpus, at the paper's scale or at a smaller
-scale, and the values that a log must have for its numbers to be entered in this system's row.
+"""Reads the targets. A target is a system with a corpus, and the values that a log must have for
+its numbers to be entered in this system's row. Systems are at the paper's scale or at a smaller
+scale, such as Multi30k's.
 """
 
 from collections.abc import Sequence

@@ -5,13 +5,13 @@
     logits_BTV = model(source_BS, target_input_BT)
 
 Shapes are in the names: B sentences, S source tokens, T target tokens, M = d_model, V symbols.
-Parameters are named as in fairseq's own transformer, so that its checkpoints load here. Dropout is
-where section 5.4 puts it: on the output of each sub-layer and on the sums of embeddings and
-positions.
+The parameters have the names of fairseq's own transformer, so that its checkpoints load here.
+Dropout is where section 5.4 puts it: on the output of each sub-layer and on the sums of embeddings
+and positions.
 
-Two differences from tensor2tensor (v1.0.4) remain: the decoder starts from the embedding of </s>,
-where tensor2tensor feeds a vector of zeros, and the encoder's input has no target-space embedding
-(32 x d_model unused parameters).
+Two differences from tensor2tensor (v1.0.4) remain. The decoder starts from the embedding of </s>,
+while tensor2tensor starts from a vector of zeros. The encoder's input does not have tensor2tensor's
+target-space embedding (32 x d_model parameters without a use here).
 """
 
 import math

@@ -66,7 +66,8 @@ FP32_PRODUCT_SHARE, TENSOR_CORE_SHARE = Bounds(0.90, 0.58), Bounds(0.81, 0.52)
 MEMORY_SHARE, LINK_SHARE = Bounds(0.93, 0.69), Bounds(0.93, 0.65)
 HOST_SECONDS_PER_KERNEL = Bounds(6e-6, 9e-6)  # dispatch, autograd, launch
 HOST_SECONDS_PER_WAIT = Bounds(12e-6, 18e-6)
-GPU_SECONDS_PER_KERNEL = 2e-6  # the start and the tail of a kernel
+# On the GPU a kernel also needs time to start, and at its end only a part of the GPU is busy.
+GPU_SECONDS_PER_KERNEL = 2e-6
 
 # Bytes that kernels other than products read and write, forward and backward. They were counted
 # operator by operator on base, big and table3_c_dff1024 at 3,250 to 25,000 tokens. For a source

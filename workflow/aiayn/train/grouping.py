@@ -1,12 +1,13 @@
 """Chooses which batches of an update are joined into fewer and larger batches, for GPUs.
 
-On one GPU an update is several batches, whose gradients add up. Each batch starts about a thousand
-kernels, and a small batch ends before the host has started them. Larger batches start fewer
-kernels, but the batches of an update have sentences of different lengths, so a joined batch has
-more padding. The groups with the least predicted time are a compromise.
+On one GPU an update consists of several batches, and their gradients are added. The host launches
+about a thousand kernels for each batch. If a batch is small, the GPU computes faster than the host
+launches. Larger batches need fewer kernels. But the batches of an update have sentences of
+different lengths, so a joined batch has more padding. `choose_groups` returns the groups with the
+least predicted time.
 
-Without dropout, the separate batches give the same loss and gradient, except for rounding. Dropout
-draws other numbers for other groups. `train/joining.py` joins the batches.
+Without dropout, joined and separate batches give the same loss and gradient, except for rounding.
+With dropout, other elements are dropped. `train/joining.py` joins the batches.
 
 A place is a token of a padded batch, padding included. A batch has number of sentences x (source
 length + target length) places.

@@ -1,8 +1,8 @@
-"""Joins the ranks of a job in a process group, broadcasts where to begin, and lets them agree when
-to stop.
+"""Joins the ranks of a job in a process group, broadcasts the checkpoint to begin from, and lets
+the ranks agree when to stop.
 
-Only rank 0 reads the run's folder and broadcasts where to begin. Otherwise one rank could resume
-while a second rank starts from nothing.
+Only rank 0 looks for a checkpoint in the run's folder. Otherwise one rank could resume from a
+checkpoint while a second rank, which does not see it yet, starts from nothing.
 """
 
 import contextlib

@@ -57,7 +57,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> RunFolder:
-        """The run's own folder."""
+        """The folder of the run."""
         return RunFolder(Path(self.run_folder))
 
 

@@ -1,5 +1,8 @@
 """Trains one rank of a run inside its job (section 5), by fairseq in this process, from the newest
 whole checkpoint.
+
+An attempt is what one job does for a run, from its start to its end. Rank 0 records attempts in the
+run's attempts.jsonl.
 """
 
 import contextlib
@@ -319,7 +322,7 @@ class RankTraining:
 
     def _require_same_machine(self) -> None:
         """Require the kind of device that the run began on."""
-        # Only for its error, if the system asks for a GPU and this machine has none.
+        # Called only for its error if the system needs a GPU and this machine does not have one.
         resolve_device(self.request.training.device)
         *earlier, started = [event for event in self.folder.events() if isinstance(event, Started)]
         # If nothing of an earlier attempt is used, any kind of device will do.

@@ -7,7 +7,7 @@ epoch or when the training stops. Then one sum covers all updates since the prev
 update is logged with the values that fairseq would have logged. The same sum carries each rank's
 norms of the gradients, which must be equal.
 
-On CPUs this is fairseq's own trainer, but it seeds only the CPU's generator.
+On CPUs this is fairseq's own trainer, except that it seeds only the CPU's random generator.
 """
 
 from typing import Any
