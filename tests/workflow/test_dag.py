@@ -163,9 +163,8 @@ def test_snakemakes_own_report_has_page_and_numbers_with_captions(finished_demo:
     text = (finished_demo.working_folder / "snakemake.html").read_text(encoding="utf-8")
     for name in ("report.html", "summary.tsv", "verdicts.tsv"):
         assert f"demo/{name}" in text
-    assert "ours beside them, and where each of ours comes from" in " ".join(
-        text.replace("\\n", " ").split()
-    )
+    caption = "our numbers next to them, and where each of our numbers comes from"
+    assert caption in " ".join(text.replace("\\n", " ").split())
 
 
 def test_every_command_of_a_rule_parses_and_has_no_empty_argument_and_no_flag_twice(
