@@ -26,7 +26,7 @@ import aiayn.train.ranks
 import aiayn.train.rendezvous
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
-from aiayn.runs.locks import is_held
+from aiayn.runs.locks import is_held, take_lock
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
 from aiayn.train.ranks import Rank, joined_ranks
@@ -355,6 +355,48 @@ def test_an_attempt_on_another_host_without_a_heartbeat_counts_as_ended(
         assert (tmp_path / attempts.RANK_LOCK_NAME).read_text(encoding="utf-8") == str(os.getpid())
     assert "no heartbeat of the training on n2, job 7 for 0 s" in caplog.text
     assert ("though its lock is still held" in caplog.text) == (lock_on_n2 == "held")
+
+
+def test_rank_0_holds_its_lock_also_after_it_watched_a_heartbeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Watching opens and closes the file of the lock, which releases the lock of the process."""
+    monkeypatch.setattr(aiayn.train.rank_lock, "HEARTBEAT_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(aiayn.runs.run_folder, "HEARTBEAT_POLL_SECONDS", 0.01)
+    RunFolder(tmp_path).append_event(ELSEWHERE)
+    (tmp_path / attempts.RANK_LOCK_NAME).touch()
+    with rank_lock(RunFolder(tmp_path)):
+        child = fork(lambda: 7 if is_held(tmp_path / attempts.RANK_LOCK_NAME) else 8)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_a_process_that_took_the_lock_during_the_watch_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RunFolder(tmp_path).append_event(ELSEWHERE)
+    reader, writer = os.pipe()
+
+    def hold() -> None:
+        with (tmp_path / attempts.RANK_LOCK_NAME).open("a") as lock:
+            take_lock(lock, "")
+            os.write(writer, b"!")
+            signal.pause()
+
+    def watch(folder: RunFolder, *_: object, **__: object) -> bool:
+        folder.heartbeat_ns()
+        children.append(fork(hold))
+        os.read(reader, 1)
+        return False
+
+    children: list[int] = []
+    monkeypatch.setattr(RunFolder, "is_heartbeat_advancing", watch)
+    busy = r"another process is training this run \(it began at the same time\)"
+    try:
+        with pytest.raises(BusyRunError, match=busy), rank_lock(RunFolder(tmp_path)):
+            pytest.fail("trained")
+    finally:
+        os.kill(children[0], signal.SIGKILL)
+        os.waitpid(children[0], 0)
 
 
 def test_an_attempt_that_has_ended_or_was_here_is_not_watched(

@@ -66,6 +66,10 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
             lock_files.callback(_take_lock_file(folder, stop).release)
         else:
             _require_no_other_rank_zero(folder, stop, is_refused=not is_taken)
+            # Reading a heartbeat opens and closes the lock's file, which releases the lock of this
+            # process (POSIX). So it is taken again, unless a different process was faster.
+            if is_taken and take_lock(lock, "two jobs of one run") is False:
+                raise _busy(folder, "it began at the same time")
         # `RunFolder.rank_zero_process` reads the process number, which is valid on this host only.
         lock.truncate(0)
         lock.write(str(os.getpid()))

@@ -290,8 +290,6 @@ class RankTraining:
             compat.ignore_ended_loaders()
             outcome, reason = self._classify_failure(error)
             self._end_attempt(outcome, reason[:2000])
-            if outcome == "stopped" and self.rank.world_size == 1:
-                return
             raise
         # The record comes last. To every reader, done.json means that the run has ended, so the
         # attempt must be closed before.
