@@ -127,6 +127,29 @@ def test_a_lost_job_whose_lock_is_not_seen_is_named_with_the_way_to_end_it(
     assert "`kill -TERM 1234` of rank 0: it saves and ends" in message
 
 
+def test_a_rank_that_ends_just_after_its_job_was_cancelled_is_no_error(
+    local_run: Path,
+    slurm: FakeSlurm,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    RunFolder(local_run).append_job(submitted("slurm", "22"))
+    slurm.put("22", "RUNNING", RUN)
+    # The lock is held as long as `cancel` waits for it, and free at the next look.
+    wait = aiayn.runs.cancel._comes_true
+    monkeypatch.setattr(
+        aiayn.runs.cancel,
+        "_comes_true",
+        lambda condition, seconds, poll_seconds: (
+            False
+            if poll_seconds == aiayn.runs.cancel.POLL_SECONDS
+            else wait(condition, seconds, poll_seconds)
+        ),
+    )
+    assert cancel(local_run) == 0
+    assert "saved at update 100 of 500" in capsys.readouterr().out
+
+
 def test_a_lock_file_without_a_number_is_no_process(
     local_run: Path,
     slurm: FakeSlurm,
@@ -137,7 +160,7 @@ def test_a_lock_file_without_a_number_is_no_process(
     with training_process(local_run) as training:
         (local_run / RANK_LOCK_NAME).write_text("", encoding="utf-8")
         assert cancel(local_run) == 1
-        assert "rank 0 has only just begun; nothing was done" in capsys.readouterr().err
+        assert "rank 0 has only just begun; repeat the command" in capsys.readouterr().err
         assert training.poll() is None
         monkeypatch.setattr(platform, "node", lambda: "login")
         assert cancel(local_run) == 1

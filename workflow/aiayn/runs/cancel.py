@@ -76,7 +76,7 @@ class _Cancellation:
         if queue is None or not _comes_true(
             self._is_unlocked, SECONDS_TO_FREE_A_LOCK, POLL_SECONDS
         ):
-            self._terminate()
+            self._terminate(is_job_cancelled=is_in_queue)
         # There was no job, and no process holds the lock: the run waits for its driver.
         elif not is_in_queue:
             reason = status.reason or "has no job in the queue at present"
@@ -137,24 +137,30 @@ class _Cancellation:
     def _is_unlocked(self) -> bool:
         return not is_held(self._folder.lock_path)
 
-    def _terminate(self) -> None:
+    def _terminate(self, *, is_job_cancelled: bool) -> None:
         """Send TERM to rank 0 on this machine, and wait until it has ended. Rank 0 then saves, and
         all ranks stop with it.
         """
+        is_unlocked = self._is_unlocked()
+        # The job is cancelled, and rank 0 has ended since the caller looked at its lock.
+        if is_unlocked and is_job_cancelled:
+            return
         # A signal reaches only processes of this machine.
         if self._status.host != platform.node():
-            queue_words = (
-                f"{self._queue.queue_command} does not know of its job, but rank 0 is running: "
-                if self._queue
-                else ""
-            )
+            queue_words = ""
+            if is_job_cancelled:
+                queue_words = "its job is cancelled, but rank 0 is still running: "
+            elif self._queue:
+                queue_words = (
+                    f"{self._queue.queue_command} does not know of its job, but rank 0 is running: "
+                )
             raise StateError(f"{self._run}: {queue_words}{self._how_to_end()}")
         # The lock file keeps the number of a process that has ended, and an unrelated process may
         # have this number now. So it counts only while the lock is held.
-        process = None if self._is_unlocked() else self._folder.rank_zero_process()
+        process = None if is_unlocked else self._folder.rank_zero_process()
         if process is None:
-            reason = "rank 0 has only just begun; nothing was done, repeat the command"
-            if self._is_unlocked():
+            reason = "rank 0 has only just begun; repeat the command"
+            if is_unlocked:
                 reason = "no job yet: its driver is about to submit it; end the driver with Ctrl-C"
             raise StateError(f"{self._run}: {reason}")
         # Rank 0 may have ended by itself in the meantime.
