@@ -156,12 +156,25 @@ def pack_scale(
                 f" {max_bytes / 1e6:.2f} MB at most; ask for fewer runs, or raise --max-mb. Nothing"
                 " was changed"
             )
-        if target.exists():
-            target.rename(staging / "before")
-        (staging / scale.scale).rename(target)
+        _replace_folder(target, staging / scale.scale, staging / "before")
     finally:
         shutil.rmtree(staging)
     return packed
+
+
+def _replace_folder(target: Path, new: Path, before: Path) -> None:
+    """Move the folder `new` to `target`, and the folder that was there to `before`. If this fails,
+    the old folder is back at `target`.
+    """
+    try:
+        if target.exists():
+            target.rename(before)
+        new.rename(target)
+    except BaseException:
+        # The old pack may have runs that do not exist anywhere else. Ctrl-C may come here, too.
+        if before.exists() and not target.exists():
+            before.rename(target)
+        raise
 
 
 def _archive(folder: Path) -> None:

@@ -313,6 +313,27 @@ def test_a_pack_that_is_too_large_is_refused_and_nothing_is_changed(
     assert texts(tmp_path / "measured") == {"demo/README.md": b"an earlier pack"}
 
 
+@pytest.mark.usefixtures("without_tables")
+def test_an_interruption_while_the_pack_is_replaced_keeps_the_old_pack(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = pack(site, tmp_path / "measured").folder
+    before = texts(target)
+    rename = Path.rename
+
+    def interrupted(path: Path, to: Path) -> Path:
+        # The first rename moves the old pack away, the second moves the new pack to its place.
+        if to == target and path.name == target.name:
+            raise KeyboardInterrupt
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pack(site, tmp_path / "measured")
+    assert texts(target) == before
+    assert [path.name for path in (tmp_path / "measured").iterdir()] == [target.name]
+
+
 def test_a_folder_that_is_no_pack_is_never_replaced(site: Site, tmp_path: Path) -> None:
     (tmp_path / "measured" / "demo").mkdir(parents=True)
     (tmp_path / "measured" / "demo" / "mine.txt").write_text("mine", encoding="utf-8")
