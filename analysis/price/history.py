@@ -2,16 +2,17 @@
 trainings that have finished on the same kind of device.
 """
 
+import math
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from aiayn.plan.machine import Machine
+from aiayn.plan.machine import Machine, machine_of_gpus
 from aiayn.plan.prediction import Hours, Speed, predict_speed
 from aiayn.records import TrainRecord, read_record, read_trained
-from aiayn.spec.hardware import HardwareSpec
+from aiayn.spec.hardware import NUM_PAPER_GPUS, HardwareSpec
 from aiayn.spec.training import Precision, TrainingSpec
 
 # A ratio is the hours that a finished training took, divided by the hours of the formula for this
@@ -32,6 +33,10 @@ def read_ratios(
         RecordError: if a training's record is unreadable.
     """
     ratios: dict[Precision, dict[str, float]] = {}
+    # A record has the number of GPUs of all nodes together. Nodes are assumed to be the cluster's.
+    gpus_per_node = NUM_PAPER_GPUS
+    if machine.cluster is not None and machine.cluster.gpus_per_node:
+        gpus_per_node = machine.cluster.gpus_per_node
     # The first `*` is the scale. Trainings of all scales count, because the formula knows their
     # sizes.
     for path in sorted(results_folder.glob("*/train/*/*/seed*.json")):
@@ -47,13 +52,17 @@ def read_ratios(
         if training is None or size is None or device != machine.gpu:
             continue
         # The formula must predict the machine on which the training ran, not the machine of the
-        # plan.
-        its_machine = msgspec.structs.replace(
-            machine,
-            num_devices=ran_on.num_gpus or ran_on.num_ranks * ran_on.threads_per_rank,
-            num_ranks=ran_on.num_ranks,
-            num_nodes=1,
-        )
+        # plan. Between nodes the link is slower, so their number counts.
+        if ran_on.num_gpus:
+            num_nodes = math.ceil(ran_on.num_gpus / gpus_per_node)
+            its_machine = machine_of_gpus(ran_on.gpu, ran_on.num_gpus, num_nodes, hardware, "")
+        else:
+            its_machine = msgspec.structs.replace(
+                machine,
+                num_devices=ran_on.num_ranks * ran_on.threads_per_rank,
+                num_ranks=ran_on.num_ranks,
+                num_nodes=1,
+            )
         # A training that stopped early, by its patience, has fewer updates than its spec.
         trained = msgspec.structs.replace(training, updates=record.updates)
         formula = predict_speed(trained, size, its_machine, system=record.system).formula

@@ -11,10 +11,11 @@ import pytest
 from aiayn.cost import num_parameters
 from aiayn.experiment import read_experiment
 from aiayn.plan.memory import CONTEXT_BYTES, device_memory_bytes
+from analysis.price.machines import choose_machine
 from analysis.price.plan import Plan
 from analysis.price.text import render_plan
-from tests.planned_scales import BASE, PAPER, record_of
-from tests.price.plans import H100, hours_of, plan_of
+from tests.planned_scales import BASE, PAPER, PLAIN, record_of
+from tests.price.plans import H100, HARDWARE, hours_of, plan_of
 from tests.records_factory import CPU, EIGHT_P100, PAPER_TRAINING
 
 
@@ -89,6 +90,23 @@ def test_finished_trainings_scale_all_hours_by_the_median_of_their_ratios(tmp_pa
     half = msgspec.structs.replace(BASE, updates=BASE.updates // 2)
     record_of(half, tmp_path, hardware=msgspec.structs.replace(EIGHT_P100, num_gpus=4, num_ranks=4))
     assert hours_of(plan_of(PAPER, tmp_path), "base") == pytest.approx(1.0, rel=0.1)
+
+
+def test_a_training_on_two_nodes_is_compared_with_the_formula_for_two_nodes(tmp_path: Path) -> None:
+    """Between nodes the link is slower, so the formula for one node would be another number."""
+    two_nodes = msgspec.structs.replace(PLAIN, num_nodes=2)
+    machine = choose_machine(two_nodes, HARDWARE, launcher="slurm", gpu="H100", num_gpus=None)
+    assert (machine.num_devices, machine.num_nodes) == (16, 2)
+    sixteen = msgspec.structs.replace(
+        EIGHT_P100, gpu="NVIDIA H100 80GB HBM3", num_gpus=16, num_ranks=16
+    )
+    record_of(BASE, tmp_path, hardware=sixteen)
+    # The same machine and system take the same hour, whichever machine the plan is for.
+    assert hours_of(plan_of(PAPER, tmp_path, machine), "base") == pytest.approx(1.0)
+    before = plan_of(PAPER, tmp_path / "nothing", machine)
+    ratio = 1.0 / hours_of(before, "base")
+    on_one_node = hours_of(plan_of(PAPER, tmp_path / "nothing", H100), "base")
+    assert hours_of(plan_of(PAPER, tmp_path, H100), "base") == pytest.approx(ratio * on_one_node)
 
 
 def test_a_training_in_one_precision_scales_nothing_in_another(tmp_path: Path) -> None:
