@@ -210,18 +210,18 @@ def _gather(
         so_far=so_far,
         is_trusted=is_trusted,
     )
-    baseline_records = []
+    baseline_records: dict[tuple[str, str], BaselineRecords] = {}
     binarized_by_corpus: dict[str, BinarizedCorpus] = {}
     record_by_stage: dict[str, Record] = {}
     for folder in folders:
-        # Without `so_far` a missing record is an error, which `read_record` raises.
+        # The first folder that has a record wins, as for trainings.
         for baseline in experiment.baselines:
             path = baselines_record(folder, scale, *baseline)
-            if exists(path) or not so_far:
-                baseline_records.append(read_record(path, BaselineRecords))
+            # Without `so_far` a missing record is an error, which `read_record` raises.
+            if baseline not in baseline_records and (exists(path) or not so_far):
+                baseline_records[baseline] = read_record(path, BaselineRecords)
         for corpus in experiment.corpora:
             path = corpus_record(folder, scale, "binarize", corpus)
-            # The first folder that has a record wins, as for trainings.
             if corpus not in binarized_by_corpus and exists(path):
                 binarized_by_corpus[corpus] = read_record(path, BinarizedCorpus)
         for stage in present_stages():
@@ -233,7 +233,7 @@ def _gather(
         scores=scores,
         train_by_key=train_by_key,
         status_by_key=status_by_key,
-        baseline_records=baseline_records,
+        baseline_records=list(baseline_records.values()),
         binarized_by_corpus=binarized_by_corpus,
         hardware=read_hardware(config_folder / "hardware.yaml"),
         record_by_stage=record_by_stage,

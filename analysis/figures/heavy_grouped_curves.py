@@ -97,9 +97,10 @@ def group_series(names: Sequence[str]) -> list[tuple[str, list[str]]]:
     The reference is the first series of each panel. A group of many systems has several panels.
     """
     # The name of a series may continue with its corpus: `base, en-de`.
-    references = [name for name in names if name.split(",")[0] == REFERENCE]
+    references = [name for name in names if name.split(",")[0] == REFERENCE][:1]
     members_by_title: dict[str, list[str]] = {}
     for name in names:
+        # On a second corpus, base is a curve like all others.
         if name not in references:
             row = _ROW.match(name)
             title = GROUP_BY_LETTER[row[1]] if row else OTHERS
@@ -115,7 +116,7 @@ def group_series(names: Sequence[str]) -> list[tuple[str, list[str]]]:
         for index in range(num_panels):
             suffix = ", continued" if index else ""
             part = members[index * size : (index + 1) * size]
-            panels.append((title + suffix, references[:1] + part))
+            panels.append((title + suffix, references + part))
     return panels
 
 

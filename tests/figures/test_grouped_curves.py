@@ -40,6 +40,15 @@ def test_rows_are_grouped_by_their_letter_with_base_in_each_and_no_panel_has_too
     assert group_series(["base"]) == [("Other systems", ["base"])]
 
 
+def test_base_on_a_second_corpus_is_a_curve_like_all_others() -> None:
+    assert group_series(["base, en-de", "big, en-de", "base, en-fr"]) == [
+        ("Other systems", ["base, en-de", "big, en-de", "base, en-fr"])
+    ]
+    assert group_series(["base, en-de", "base, en-fr"]) == [
+        ("Other systems", ["base, en-de", "base, en-fr"])
+    ]
+
+
 def test_the_corpus_is_left_out_of_names_that_all_have_it() -> None:
     assert list(without_common_corpus(pd.Series(["base, en-de", "big, en-de"]))) == ["base", "big"]
     two = ["base, en-de", "big, en-fr"]
