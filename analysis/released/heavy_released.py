@@ -311,7 +311,10 @@ def decode_blocks(
     if not pieces_by_line:
         raise StateError(f"{blocks}: no block of {LINES_PER_BLOCK} lines is finished; start again")
     if len(pieces_by_line) < len(sources):
-        say(f"partial: {len(pieces_by_line)} of {len(sources)} lines; the same command continues")
+        # After Ctrl-C the same command decodes the rest. A sample ends where it was meant to end.
+        was_stopped = len(pieces_by_line) < num_lines
+        command = "the same command" if was_stopped else "a larger --max-lines"
+        say(f"partial: {len(pieces_by_line)} of {len(sources)} lines; {command} continues")
     return pieces_by_line
 
 

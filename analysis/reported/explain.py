@@ -198,10 +198,13 @@ def checked_bleu(bleu: float) -> float:
     Raises:
         UsageError: if the value is a fraction, negative or above 100.
     """
-    # Some programs, such as NLTK, give BLEU as a fraction, so a value below 1 is taken for a
-    # fraction.
+    # Some programs, such as NLTK, give BLEU as a fraction. A broken model may have such a BLEU in
+    # percent, and the causes of a BLEU of 1 are its causes, too.
     if 0 < bleu < 1:
-        raise UsageError(f"--bleu {bleu:g}: expected BLEU in percent; did you mean {100 * bleu:g}?")
+        raise UsageError(
+            f"--bleu {bleu:g}: expected BLEU in percent; did you mean {100 * bleu:g}? If it is"
+            f" {bleu:g} percent, give --bleu 1, which has the same causes"
+        )
     if not 0 <= bleu <= 100:
         raise UsageError(f"--bleu {bleu:g}: expected 0 to 100, in percent")
     return bleu

@@ -158,7 +158,7 @@ def test_a_partial_result_is_marked_and_continued(
     printed = capsys.readouterr()
     assert "PARTIAL: 30 of 100 lines" in printed.out
     assert "|partial:30/100" in printed.out
-    assert "the same command continues" in printed.err
+    assert "partial: 30 of 100 lines; a larger --max-lines continues" in printed.err
     part = output.read_text(encoding="utf-8").splitlines()
     assert len(part) == 30
     assert part != foreign.expected[:30]  # a sample, not the beginning

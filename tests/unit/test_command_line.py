@@ -63,6 +63,9 @@ def test_a_wrong_command_line_is_one_sentence_with_the_next_step(
     assert "for example: aiayn tables --so-far --configfile" in refusal(
         capsys, "tables", "--so-far"
     )
+    # Two kinds of input: neither is ignored.
+    score = ("score", "--hypotheses", "output.de", "--testset", "wmt14", "--record", "record.json")
+    assert "give --hypotheses FILE with --testset NAME" in refusal(capsys, *score)
 
 
 def test_a_number_has_a_decimal_point() -> None:

@@ -62,9 +62,10 @@ class Flags(TextFlags):
 
 def run(args: Flags) -> None:
     """Score, and write the record or print the numbers."""
-    if args.decoded is not None and args.raw is not None and args.record is not None:
+    from_records = (args.decoded, args.raw, args.record)
+    if None not in from_records and args.hypotheses is None:
         score_run(args.decoded, args.raw, args.record)
-    elif args.hypotheses is not None:
+    elif args.hypotheses is not None and from_records == (None, None, None):
         output = read_output(args.hypotheses)
         references, references_name = read_references(args, output)
         print_output_scores(args, output, references, references_name)

@@ -24,8 +24,9 @@ def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Bin
     next, because a tar is read from front to back.
 
     Raises:
-        CorpusError: if a wanted member is missing, is not a file, occurs twice, or needs a
-            password. The message contains the archive and the member.
+        CorpusError: if a wanted member is missing, is not a file, or occurs twice. The message
+            contains the archive and the member.
+        RuntimeError: zipfile's error for a member that needs a password.
     """
     names = []
     for written_name, stream in open_files(path):
