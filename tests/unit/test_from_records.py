@@ -11,8 +11,8 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.errors import RecordError
-from aiayn.paths import evaluation_record, train_record
-from aiayn.records import TrainRecord, read_record, write_record
+from aiayn.paths import baselines_record, evaluation_record, train_record
+from aiayn.records import BaselineRecords, TrainRecord, read_record, write_record
 from paper_tables.logs.from_logs import Made
 from paper_tables.logs.pages import make_tables_from_logs
 from tests.logs.factory import TrainingText
@@ -97,6 +97,23 @@ def test_results_of_an_earlier_version_take_the_sheet_of_their_scale(
     sheet.unlink()
     assert table(make(site, site.results_folder)[1], "table3") == expected
     assert f"{sheet}: no such file; the trainings are those of " in caplog.text
+
+
+def test_baselines_come_from_the_first_folder_that_has_them(site: Site, tmp_path: Path) -> None:
+    expected = table(make(site, site.results_folder)[1], "baselines")
+    shutil.copytree(site.results_folder, tmp_path / "other")
+    for corpus, testset in site.experiment.baselines:
+        record = read_record(
+            baselines_record(site.results_folder, "demo", corpus, testset), BaselineRecords
+        )
+        scores = {}
+        for name, scores_of_baseline in record.scores_by_baseline.items():
+            scores[name] = [msgspec.structs.replace(s, value=1.0) for s in scores_of_baseline]
+        other = msgspec.structs.replace(record, scores_by_baseline=scores)
+        write_record(other, baselines_record(tmp_path / "other", "demo", corpus, testset))
+    assert table(make(site, site.results_folder, tmp_path / "other")[1], "baselines") == expected
+    swapped = table(make(site, tmp_path / "other", site.results_folder)[1], "baselines")
+    assert swapped != expected
 
 
 def test_two_runs_of_one_training_are_refused(site: Site, tmp_path: Path) -> None:
