@@ -1,6 +1,6 @@
 """Turns a batch of sentences into the best translation of each, by beam search (section 6.1).
 
-Both length penalties and both stopping rules are implemented, fairseq's and tensor2tensor's:
+The search supports the length penalty and the stopping rule of fairseq, and those of tensor2tensor:
 
 | | fairseq | tensor2tensor (v1.0.4, utils/beam_search.py) |
 |---|---|---|
@@ -8,13 +8,15 @@ Both length penalties and both stopping rules are implemented, fairseq's and ten
 | a sentence is done | with `beam_size` ended hypotheses | when its best cannot be beaten |
 | empty translation | not allowed: end of sentence cannot come first | allowed |
 
-Both rules stop at the sentence's own maximal length, so a translation does not depend on its batch.
-With beam 1 both are greedy. The host reads from the device which sentences are done: after each
-step on a CPU, and after every few steps on a GPU, because reading makes the host wait. A done
-sentence that is still in the batch keeps its best hypothesis.
+Both stopping rules end a translation at a maximal length that depends only on its own source
+sentence, so a translation does not depend on its batch. With beam size 1, both stopping rules give
+greedy search. The host reads from the device which sentences are done: after each step on a CPU,
+and after every few steps on a GPU, because reading makes the host wait. The best hypothesis of a
+done sentence does not change while the sentence is still in the batch.
 
-Shapes are in the names: B sentences, K beams, N = B * K rows, C = 2 K candidates, V symbols, T
-tokens, J blocks of the vocabulary, I symbols in each block. Log-probabilities are in nats.
+Suffixes of tensor names are shapes: B sentences, K beams, N = B * K rows, C = 2 K candidates, V
+symbols, T tokens, J blocks of the vocabulary, I symbols in each block. Log-probabilities are in
+nats.
 """
 
 from typing import NamedTuple
@@ -40,8 +42,8 @@ assert COLUMN_MULTIPLE % BLOCK_SIZE == 0
 class BestHypothesis(NamedTuple):
     """The best hypothesis of a sentence.
 
-    `symbols` does not include the end of sentence. `score` is the summed log-probability divided by
-    the length penalty.
+    `symbols` are the target ids without the end-of-sentence symbol. `score` is the summed
+    log-probability divided by the length penalty.
     """
 
     symbols: list[int]
@@ -58,7 +60,7 @@ class _Candidates(NamedTuple):
 
 
 class _Finished(NamedTuple):
-    """The best ended hypothesis of each sentence."""
+    """The best hypothesis that has ended, for each sentence of the batch."""
 
     score_B: Tensor  # minus infinity before a hypothesis has ended
     log_probability_B: Tensor
@@ -68,16 +70,16 @@ class _Finished(NamedTuple):
 
 
 def length_penalty(decoding: DecodingSpec, num_tokens: int) -> float:
-    """Return n^alpha, or ((5 + n) / 6)^alpha (Wu et al. 2016, equation 14).
+    """Return the length penalty: n^alpha, or ((5 + n) / 6)^alpha (Wu et al. 2016, equation 14).
 
-    n is the number of tokens with the end of sentence.
+    n is the number of target tokens, including the end of sentence.
     """
     base = (5 + num_tokens) / 6 if decoding.length_penalty_form == "gnmt" else num_tokens
     return float(base**decoding.length_penalty_alpha)
 
 
 def max_length(decoding: DecodingSpec, num_source_tokens: int) -> int:
-    """Return the maximal number of target tokens without the end of sentence.
+    """Return the maximal number of target tokens, not counting the end of sentence.
 
     `num_source_tokens` includes the source's end of sentence.
     """
@@ -87,9 +89,10 @@ def max_length(decoding: DecodingSpec, num_source_tokens: int) -> int:
 class BatchSearch:
     """The search for the best hypothesis of each sentence of a batch.
 
-    It holds the remaining sentences, their unfinished hypotheses and their best ended hypotheses.
-    Sources are padded on the left. `lengths` include the end of sentence. The symbol `padding` is
-    never chosen. The symbol `end` begins and ends a target.
+    The object holds the sentences that are not done, their unfinished hypotheses and their best
+    ended hypotheses. Source sentences are padded on the left. `lengths` are their numbers of
+    tokens, including the end of sentence. The search never chooses the symbol `padding`. The symbol
+    `end` begins and ends each target sentence.
     """
 
     @torch.inference_mode()
@@ -151,8 +154,8 @@ class BatchSearch:
 
     @torch.inference_mode()
     def run(self) -> list[BestHypothesis | None]:
-        """Return the best hypothesis of each sentence, or None for a sentence for which the model's
-        outputs are not numbers.
+        """Return the best hypothesis of each sentence, or None for a sentence if the model's
+        outputs for it are NaN.
         """
         step = 0
         while True:
@@ -177,9 +180,9 @@ class BatchSearch:
     def _candidates(self, step: int) -> _Candidates:
         """Return the 2 `beam_size` best continuations of each sentence, over all its beams.
 
-        The symbols are in blocks. The best continuations are in the 2 `beam_size` blocks with the
-        highest maxima, so only these blocks are sorted. Sorting all symbols of all beams would take
-        much longer.
+        The vocabulary is divided into blocks of symbols. The 2 `beam_size` best continuations are
+        always in the 2 `beam_size` blocks with the highest maxima, so only these blocks are sorted.
+        Sorting all symbols of all beams would take much longer.
         """
         nats_NV = self._log_probabilities(step)
         num_sentences, num_beams = self.log_probability_BK.shape
@@ -213,9 +216,10 @@ class BatchSearch:
         )
 
     def _log_probabilities(self, step: int) -> Tensor:
-        """Return each row's log-probabilities in whole blocks.
+        """Return the log-probabilities of the next symbol for each hypothesis, padded to whole
+        blocks.
 
-        Symbols that must not be chosen have minus infinity.
+        Symbols that the search must not choose have a log-probability of minus infinity.
         """
         logits_NV = self.steps.logits(self.token_BKT[:, :, -1].flatten())
         num_filling = -logits_NV.shape[1] % BLOCK_SIZE
@@ -243,10 +247,10 @@ class BatchSearch:
     def _finish_as_fairseq(
         self, candidates: _Candidates, is_ending_BC: Tensor, step: int
     ) -> Tensor:
-        """End hypotheses among the first `beam_size` candidates. Return which sentences are done,
-        shape (B,).
+        """End those of the first `beam_size` candidates that chose the end of sentence. Return
+        which sentences are done, shape (B,).
 
-        A sentence is done when `beam_size` of its hypotheses have ended.
+        As in fairseq, a sentence is done when `beam_size` of its hypotheses have ended.
         """
         is_among_first_C = (
             torch.arange(is_ending_BC.shape[1], device=is_ending_BC.device) < self.beam_size
@@ -262,12 +266,14 @@ class BatchSearch:
     def _finish_as_tensor2tensor(
         self, candidates: _Candidates, is_ending_BC: Tensor, step: int
     ) -> Tensor:
-        """End hypotheses among all candidates. Return which sentences are done, shape (B,).
+        """End the candidates that chose the end of sentence. Return which sentences are done, shape
+        (B,).
 
-        A sentence is done when no unfinished hypothesis can beat its best. The score of an
-        unfinished hypothesis is bounded, because its log-probability can only fall and its length
-        penalty can only grow. tensor2tensor continues until the worst of the `beam_size` best
-        cannot be beaten either. This can change the other hypotheses, but not the best.
+        A sentence is done when none of its unfinished hypotheses can beat its best ended
+        hypothesis. The score of an unfinished hypothesis is bounded, because its log-probability
+        can only fall and its length penalty can only grow. tensor2tensor itself continues until the
+        worst of its `beam_size` best ended hypotheses cannot be beaten either. This longer search
+        can change the other hypotheses, but not the best.
         """
         self._keep_best(candidates, is_ending_BC, step)
         # The best candidate that does not end here. Divided by the largest penalty, it is a bound.
@@ -280,8 +286,8 @@ class BatchSearch:
         """Replace a sentence's best ended hypothesis if a hypothesis that ends in this step is
         better.
 
-        The best hypothesis of a done sentence does not change. Later hypotheses are longer than its
-        maximal length or have a lower score.
+        The best hypothesis of a sentence that is already done does not change, because its later
+        hypotheses exceed its maximal length or have a lower score.
         """
         finished = self.finished
         ended_B, candidate_B = candidates.log_probability_BC.masked_fill(
@@ -305,9 +311,10 @@ class BatchSearch:
         )
 
     def _remove_done(self, step: int) -> Tensor | None:
-        """Remove done sentences from the batch and return the indices of the remaining sentences.
+        """Remove done sentences from the batch. Return the remaining sentences' indices in the old
+        batch.
 
-        Returns None if all sentences remain.
+        Return None if no sentence is removed.
         """
         # The host knows this without reading from the device.
         is_last = step >= max(self.max_lengths)
@@ -351,7 +358,9 @@ class BatchSearch:
     def _extend(
         self, candidates: _Candidates, is_ending_BC: Tensor, sentence_B: Tensor | None
     ) -> None:
-        """Append its symbol to each of the `beam_size` best candidates that have not ended."""
+        """Make the `beam_size` best candidates that have not ended the hypotheses of
+        the next step.
+        """
         num_beams = self.log_probability_BK.shape[1]
         # The rows as they were before done sentences were removed, because `steps` still has them.
         first_row_B = torch.arange(len(is_ending_BC), device=is_ending_BC.device) * num_beams

@@ -1,5 +1,5 @@
-"""Turns the source lines of a test set into translations, by beam search (section 6.1). The lines
-consist of pieces (subwords), separated by spaces.
+"""Turns the source lines of a test set into translations, by beam search (section 6.1). Each source
+line consists of pieces (subwords), separated by spaces.
 """
 
 import time
@@ -36,7 +36,7 @@ class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Translator:
-    """A model with its dictionaries, ready to translate lines of pieces."""
+    """A model with its dictionaries, ready to translate lines of pieces (subwords)."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Translator:
         self.search_as(decoding)
 
     def search_as(self, decoding: DecodingSpec) -> None:
-        """Use these settings for all later translations.
+        """Set the search settings (beam size, length penalty) of all later translations.
 
         Raises:
             ConfigError: if the beam is too large for the vocabulary.
@@ -62,7 +62,7 @@ class Translator:
         self.decoding = decoding
 
     def number(self, pieces: str) -> torch.Tensor:
-        """Return the ids of a line of pieces, end of sentence included."""
+        """Convert a line of pieces (subwords) into token ids, including the end of sentence."""
         encoded: torch.Tensor = self.task.source_dictionary.encode_line(
             pieces, add_if_not_exist=False
         ).long()
@@ -71,13 +71,13 @@ class Translator:
     def translate(
         self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None
     ) -> list[Hypothesis]:
-        """Translate lines that are given as ids with end of sentence.
+        """Translate source lines, which are given as token ids with the end of sentence.
 
-        Lines longer than the model's 1,024 positions are cut. `bar` shows the progress in lines. If
-        it is None, a new progress bar is shown.
+        Lines longer than the model's 1,024 positions are cut. The progress bar `bar` counts lines.
+        If `bar` is None, the method shows its own progress bar.
 
         Raises:
-            CheckpointError: if the model's outputs for a line are not numbers.
+            CheckpointError: if the model's outputs for a line are NaN.
         """
         if bar is None:
             with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as own_bar:
@@ -122,7 +122,8 @@ def _batches(
 ) -> Iterator[list[int]]:
     """Yield batches of line indices, longest lines first.
 
-    A batch has at most `tokens_per_batch` tokens, counting padding and longest possible targets.
+    A batch has at most `tokens_per_batch` tokens. Padding and the longest possible translations are
+    counted, too.
     """
     # Neighbours have similar lengths, so there is little padding. If memory is short, the first
     # batch already shows it.
@@ -137,18 +138,21 @@ def _batches(
 
 
 def load_source_lines(task: Any, split: str) -> list[torch.Tensor]:
-    """Return the source lines of a data-bin's split, in order, as ids with end of sentence."""
+    """Return the source lines of a data-bin's split (train, valid or test) as token
+    ids, in order.
+    """
     return load_split(task, split)[0]
 
 
 def load_split(task: Any, split: str) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
-    """Return both sides of a data-bin's split, in order, as ids with end of sentence.
+    """Return the source and target lines of a data-bin's split as token ids, in order.
 
-    The target side is None if the data-bin does not have it. The data-bin may be raw, lazy, cached
-    or mmap. The checkpoint only knows the format of its training data.
+    A data-bin is a folder of text that fairseq has converted to ids. The target lines are None if
+    the data-bin has only source lines. The data-bin may have any of fairseq's formats (raw, lazy,
+    cached, mmap), also a format that differs from that of the model's training data.
 
     Raises:
-        CorpusError: if the split does not exist.
+        CorpusError: if the data-bin does not have this split.
     """
     folder = Path(task.cfg.data)
     # A raw data-bin has text files such as `test.en-de.en`, the others `test.en-de.en.idx`.
@@ -171,9 +175,10 @@ def load_split(task: Any, split: str) -> tuple[list[torch.Tensor], list[torch.Te
 
 
 def decode_split(translator: Translator, split: str) -> tuple[list[Hypothesis], float]:
-    """Translate a split. Return its hypotheses in order, and the sentences per second.
+    """Translate a split of the data-bin. Return its hypotheses in order, and the sentences per
+    second.
 
-    The time to load the data is not counted.
+    The speed does not count the time to load the data.
     """
     sources = load_source_lines(translator.task, split)
     begin = time.perf_counter()

@@ -1,15 +1,16 @@
 """Computes the logits of the next symbol for all unfinished hypotheses of a batch, step by step.
 
 `steps_of` returns an object that computes the steps of a model. For our transformer (section 3) and
-for fairseq's own transformer, this is a decoder over plain tensors. For every other architecture,
-it is fairseq's incremental decoding.
+for fairseq's own transformer, the object is a `TransformerSteps`, a decoder over plain tensors. For
+every other architecture, it is a `FairseqSteps`, which calls fairseq's incremental decoding.
 
-The object is used for one batch after the other. `start` encodes a batch of sentences, padded on
-the left. `logits` takes the newest token of each row. `keep` selects the rows that continue. A row
-is a hypothesis. The results of earlier steps are cached for each row.
+The object decodes one batch after the other. A row of a batch is a hypothesis. `start` encodes a
+batch of source sentences, padded on the left. `logits` takes the newest token of each row and
+returns the logits of the next token. `keep` selects the rows that the search continues. The keys
+and values of earlier steps are cached for each row.
 
-Shapes are in the names: B sentences, K beams, N = B * K rows, S source tokens, T steps so far, M =
-d_model, F = d_ff, H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.
+Suffixes of tensor names are shapes: B sentences, K beams, N = B * K rows, S source tokens, T steps
+so far, M = d_model, F = d_ff, H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.
 """
 
 from functools import partial
@@ -37,10 +38,10 @@ PROBE_TOLERANCE = 1e-3
 
 
 class FairseqSteps:
-    """The steps of a fairseq architecture, with fairseq's incremental state and one copy of the
-    encoder's output for each row.
+    """Decodes with a fairseq architecture step by step, with fairseq's incremental state and a copy
+    of the encoder's output for each hypothesis.
 
-    `max_tokens` is the maximal length of a target with its end of sentence.
+    `max_tokens` is the maximal number of target tokens, including the end of sentence.
     """
 
     def __init__(self, model: Any) -> None:
@@ -50,14 +51,16 @@ class FairseqSteps:
         self.padding = model.encoder.dictionary.pad()
 
     def start(self, source_BS: Tensor) -> None:
-        """Encode a batch."""
+        """Encode a batch of source sentences."""
         source_length_B = source_BS.ne(self.padding).sum(dim=1)
         self.encoder_out = self.model.encoder(source_BS, src_lengths=source_length_B)
         self.state: dict[str, Any] = {}
         self.token_NT = source_BS.new_empty(len(source_BS), 0)
 
     def logits(self, token_N: Tensor) -> Tensor:
-        """Return each row's log-probabilities after its next token, (N, V)."""
+        """Append a token to each hypothesis. Return the next token's log-probabilities, shape (N,
+        V).
+        """
         self.token_NT = torch.cat([self.token_NT, token_N[:, None]], dim=1)
         output = self.model.decoder(
             self.token_NT, encoder_out=self.encoder_out, incremental_state=self.state
@@ -68,19 +71,19 @@ class FairseqSteps:
         return log_probability_N1V[:, -1].float()
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Continue with these rows. `sentence_B`, the remaining sentences, is not used."""
+        """Keep only these rows (hypotheses). The argument `sentence_B` is not used."""
         self.token_NT = self.token_NT.index_select(0, row_N)
         self.model.decoder.reorder_incremental_state_scripting(self.state, row_N)
         self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, row_N)
 
 
 class _Linear:
-    """A product with a weight matrix, plus a bias.
+    """A linear layer: a product with a weight matrix, plus a bias.
 
-    On a CPU, large matrices are packed into oneDNN's layout once. On AMD's processors its products
-    take half the time of MKL's, which torch uses otherwise (tests/benchmarks/RESULTS.md). The
-    operators are not public. If torch lacks them, or if their product differs, torch's own product
-    is used.
+    On a CPU, large weight matrices are packed into oneDNN's layout once. On AMD's processors,
+    products by oneDNN take half the time of products by MKL, which torch uses otherwise
+    (tests/benchmarks/RESULTS.md). torch's operators for oneDNN are not public. If torch lacks these
+    operators, or if their product differs, torch's usual product is used.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -112,9 +115,11 @@ class _Linear:
 
 
 class _Attention(NamedTuple):
-    """The projections of an attention. Projections of the same input are joined into one matrix.
+    """The projections of an attention layer. Projections of the same input are joined into one
+    matrix.
 
-    The query weights already contain the scale of the scores.
+    The query weights already contain the factor that scales attention scores, such as 1 /
+    sqrt(d_k).
     """
 
     # To (P,). In self-attention to (P + P + R,), together with keys and values.
@@ -149,7 +154,7 @@ def _weights_of(attention: MultiHeadAttention, *, is_self: bool) -> _Attention:
 
 
 class _Layer(NamedTuple):
-    """A decoder layer's weights."""
+    """The weights of a decoder layer."""
 
     self_attention: _Attention
     source_attention: _Attention
@@ -160,12 +165,13 @@ class _Layer(NamedTuple):
 
 
 class TransformerSteps:
-    """The decoder of section 3.1 for a new token in each row, without dropout.
+    """Decodes with the decoder of section 3.1, one new token per hypothesis at each step, without
+    dropout.
 
-    It uses the weights that the model has when this object is made. Keys and values of earlier
-    steps are in two buffers, (L, T, N, P) and (L, T, N, R). Each buffer exists twice, and `keep`
-    copies from one to the other. Keys and values of the encoder's output are computed once for each
-    sentence and shared by its beams.
+    The object uses the weights that the model has when the object is made. Self-attention keys and
+    values of earlier steps are in two buffers, of shapes (L, T, N, P) and (L, T, N, R). Each buffer
+    exists twice, and `keep` copies from the first copy to the second and back. Cross-attention keys
+    and values are computed once for each sentence and shared by its beams.
     """
 
     @torch.inference_mode()
@@ -200,7 +206,9 @@ class TransformerSteps:
         self.logits_NV = self.output_VM.new_empty(0, len(self.output_VM))
 
     def start(self, source_BS: Tensor) -> None:
-        """Encode a batch, and compute keys and values of its tokens for each layer."""
+        """Encode a batch of source sentences, and compute each layer's cross-attention keys and
+        values.
+        """
         memory = self.encoder(source_BS)
         memory_BSM, padding_mask_BS = memory["memory_BSM"], memory["padding_mask_BS"]
         self.num_sentences = len(source_BS)
@@ -230,7 +238,9 @@ class TransformerSteps:
         return packed.view(*packed.shape[:-1], self.num_heads, -1)
 
     def _make_caches(self, capacity: int, num_rows: int) -> tuple[Tensor, Tensor]:
-        """Return empty buffers for keys (L, T, N, P) and values (L, T, N, R)."""
+        """Return empty buffers for the keys, shape (L, T, N, P), and the values, shape (L, T, N,
+        R).
+        """
         key_LTNP, value_LTNR = (
             self.output_VM.new_empty(len(self.layers), capacity, num_rows, self.num_heads * width)
             for width in (self.d_k, self.d_v)
@@ -238,9 +248,10 @@ class TransformerSteps:
         return key_LTNP, value_LTNR
 
     def logits(self, token_N: Tensor) -> Tensor:
-        """Return each row's logits after its next token, (N, V or more).
+        """Append a token to each hypothesis. Return the next token's logits, shape (N, V or more).
 
-        Columns from `num_symbols` on are filling. The caller may overwrite the tensor.
+        Columns from `num_symbols` on are padding without meaning. The caller may overwrite the
+        returned tensor.
         """
         # All rows are at the same step, so they have the same position.
         x_NM = torch.add(
@@ -269,8 +280,8 @@ class TransformerSteps:
         return torch.mm(x_NM, self.output_VM.t(), out=self.logits_NV[: self.num_rows])
 
     def _attend_to_target(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
-        """Attend from each row's new token to the row's tokens and itself (section 3.2.3).
-        Return (N, M).
+        """Attend from the newest token of each hypothesis to itself and the hypothesis's earlier
+        tokens (section 3.2.3). Return a tensor of shape (N, M).
         """
         weights = layer.self_attention
         key_LTNP, value_LTNR = self.caches
@@ -289,7 +300,9 @@ class TransformerSteps:
         return weights.out(read_NHE.flatten(1))
 
     def _attend_to_source(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
-        """Attend from each row's new token to its sentence's source. Return (N, M)."""
+        """Attend from each hypothesis's newest token to its source sentence. Return
+        shape (N, M).
+        """
         weights = layer.source_attention
         k_BHDS = self.source_keys[index]
         q_NP = weights.query(x_NM)
@@ -306,7 +319,9 @@ class TransformerSteps:
         return weights.out(read_BHKE.transpose(1, 2).reshape(self.num_rows, -1))
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Continue with these rows and these sentences. None means that all sentences remain."""
+        """Keep only these rows (hypotheses) and these sentences. `sentence_B` None keeps all
+        sentences.
+        """
         if sentence_B is not None:
             self.num_sentences = len(sentence_B)
             self.source_keys = [k_BHDS.index_select(0, sentence_B) for k_BHDS in self.source_keys]
@@ -335,7 +350,9 @@ class TransformerSteps:
 
 
 def _scores(q_NHD: Tensor, k_TNHD: Tensor, additive_HD: Tensor | None) -> Tensor:
-    """Return q.k, where q includes the scale, or v.tanh(q + k)."""
+    """Return attention scores: q.k, where q is already scaled, or the additive score
+    v.tanh(q + k).
+    """
     if additive_HD is None:
         return (q_NHD * k_TNHD).sum(dim=-1)
     return (torch.tanh(q_NHD + k_TNHD) * additive_HD).sum(dim=-1)
@@ -350,18 +367,19 @@ DecoderSteps = TransformerSteps | FairseqSteps
 
 
 def steps_of(model: Any) -> DecoderSteps:
-    """Return the steps of a model of any architecture, on the model's device."""
+    """Return the object that decodes with this model step by step, on the model's device."""
     plain_model = model if isinstance(model, Transformer) else as_plain_transformer(model)
     return FairseqSteps(model) if plain_model is None else TransformerSteps(plain_model)
 
 
 @torch.inference_mode()
 def as_plain_transformer(model: Any) -> Transformer | None:
-    """Return fairseq's transformer as a model of this project with the same tensors, or None if
-    that is not possible.
+    """Convert fairseq's transformer into a model of this project with the same tensors. Return None
+    if the two would differ.
 
-    The sizes are read from the tensors, and fairseq's options are not interpreted. Instead, the two
-    models must have the same parameters and the same output for a sentence.
+    The sizes are read from the tensors. fairseq's options are not interpreted. Instead, the
+    conversion counts as right if both models have the same parameters and the same output for a
+    sentence.
     """
     tensors = {
         name: tensor

@@ -1,8 +1,8 @@
 """Loads an exported model from the tensors, vocabularies and `config.json` of one folder.
 
-A checkpoint and a data-bin are not needed. The folder does not contain code, and nothing is
-unpickled, so an export from an unknown source is safe to load. Only our transformer can be
-exported. To load it, torch is enough.
+Loading an export needs neither the checkpoint nor the data-bin. The folder does not contain code,
+and nothing is unpickled, so an export from an unknown source is safe to load. Only our transformer
+can be exported. Loading an export needs torch, but not fairseq.
 """
 
 import json
@@ -60,7 +60,9 @@ class _Vocabulary:
         return SPECIAL_SYMBOLS.index("</s>")
 
     def encode_line(self, line: str, *, add_if_not_exist: bool = False) -> torch.Tensor:
-        """Return the ids of a line of pieces, end of sentence included. Nothing is ever added."""
+        """Convert a line of pieces (subwords) into ids, with the end of sentence. No piece is
+        added.
+        """
         # fairseq's method has the same flag, which is always False here.
         unknown = SPECIAL_SYMBOLS.index("<unk>")
         numbers = [self._number_by_symbol.get(piece, unknown) for piece in line.split()]
@@ -79,10 +81,10 @@ class _ExportedTask:
         )
 
     def load_dataset(self, split: str) -> None:
-        """Raise an error, because an export does not have data.
+        """Raise an error, because an exported model does not come with data.
 
         Raises:
-            CorpusError: always.
+            CorpusError: at every call.
         """
         # `load_split` calls this method for any task, whether it has data or not.
         raise CorpusError(f"{self.cfg.data}: an export, which has no split {split!r}; give text")
@@ -93,11 +95,11 @@ def load_average(
 ) -> tuple[Any, Any]:
     """Load an averaged checkpoint with its data-bin, or an export. Return the model and its task.
 
-    If a record of the checkpoint is given, the tensors must have the digest in the record.
+    If `checkpoint` is a record and not a path, the tensors must have the digest in the record.
 
     Raises:
-        RecordError, CheckpointError: as `load_exported` and `load_model`.
-        FileError: if fairseq does not find in the checkpoint what it expects.
+        RecordError, CheckpointError: for the same reasons as in `load_exported` and `load_model`.
+        FileError: if the file is not a complete checkpoint of fairseq.
     """
     record = None if isinstance(checkpoint, Path) else checkpoint
     path = checkpoint if isinstance(checkpoint, Path) else checkpoint.path
@@ -111,16 +113,17 @@ def load_average(
 
 
 def cut_line(line: torch.Tensor) -> torch.Tensor:
-    """Cut a line of ids to the 1,024 that a model reads. The end of sentence is kept."""
+    """Cut a line of token ids to a model's 1,024 positions, but keep the end of sentence."""
     if len(line) <= MAX_POSITIONS:
         return line
     return torch.cat([line[: MAX_POSITIONS - 1], line[-1:]])
 
 
 def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
-    """Load a safetensors export. Return the model for evaluation and a task with its dictionaries.
+    """Load a safetensors export. Return the model in evaluation mode and a task with its
+    dictionaries.
 
-    Only files of the folder are read.
+    Only files in `folder` are read.
 
     Raises:
         RecordError: if `config.json` is absent or is not an ExportRecord of safetensors.
@@ -151,7 +154,9 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
 
 
 def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
-    """Return an export's tensors. A tied tensor appears under each of its names."""
+    """Return an export's tensors by name. A tensor that parameters share is under each of their
+    names.
+    """
     path = folder / TENSORS_NAME
     try:
         tensors = _parse_safetensors(path.read_bytes())

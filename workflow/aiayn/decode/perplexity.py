@@ -1,9 +1,10 @@
 """Measures a model on a test set: perplexity per subword (Table 3) and cross-attention.
 
-The model reads the reference translation as its input (teacher forcing). A post-norm model that has
-not started to learn from its source spreads its cross-attention evenly over the source. Two numbers
-show this: the entropy of each head's weights divided by log S, which is 1 for even weights, and the
-bits per subword that are lost if all weights are made even.
+The decoder reads the reference translation as its input (teacher forcing). A post-norm model that
+has not started to learn from its source spreads its cross-attention evenly over the source tokens.
+Two numbers show such even attention. The first number is the entropy of each head's attention
+weights divided by log S, which is 1 for equal weights. The second number is the loss in bits per
+subword if all attention weights are made equal.
 
 Shapes: B sentences, S source and T target tokens, H heads, P = H d_v, M = d_model, V pieces.
 """
@@ -28,7 +29,9 @@ TOKENS_PER_BATCH = 4000
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """The measurements of a `PerplexityRecord`. `target_pieces` are the target lines in pieces."""
+    """The measurements of a `PerplexityRecord`. `target_pieces` are the target lines, split into
+    pieces (subwords).
+    """
 
     ppl_per_subword: float
     num_tokens: int
@@ -42,13 +45,14 @@ def perplexity(
 ) -> Measured:
     """Measure a checkpoint on a split of a data-bin.
 
-    Lines of more than 1,024 tokens are cut to that length, as in translation. Their first 1,023
-    tokens and the end of sentence count.
+    Lines of more than 1,024 tokens are cut to that length, as in translation. The first 1,023
+    tokens of a cut line and its end of sentence count.
 
-    Perplexity is exp of the mean negative log-likelihood per target token in nats, with end of
-    sentence. It equals 2^nll_loss of fairseq's validation, which uses logarithms to base 2. The
-    outputs of the model come from torch's fused attention kernels, as in training. These kernels do
-    not return weights, so the weights are computed a second time.
+    Perplexity is exp of the mean negative log-likelihood per target token in nats. The end of
+    sentence counts as a token. This perplexity equals 2^nll_loss of fairseq's validation, which
+    uses logarithms to base 2. The model's outputs are computed with torch's fused attention
+    kernels, as in training. These kernels do not return attention weights, so the attention weights
+    are computed a second time.
     """
     model, task = load_average(checkpoint, data_folder, device=device)
     task.load_dataset(split)
@@ -109,13 +113,13 @@ def perplexity(
 
 
 def _cut_example(example: dict[str, Any]) -> dict[str, Any]:
-    """Return a pair of lines with both sides cut to the tokens that a model reads."""
+    """Return a pair of source and target line, each cut to the model's 1,024 positions."""
     sides = {side: cut_line(example[side]) for side in ("source", "target")}
     return example | sides
 
 
 def _nll_nats(logits_BTV: Tensor, target_BT: Tensor, padding_index: int) -> float:
-    """Return the sum over target tokens of the negative log-likelihood."""
+    """Return the negative log-likelihood of the target tokens, summed over all tokens."""
     # In fp32, because a sum of a hundred thousand terms in bf16 would lose its digits.
     flat_NV = logits_BTV.float().flatten(0, 1)
     flat_N = target_BT.flatten()
@@ -127,7 +131,7 @@ def _nll_nats(logits_BTV: Tensor, target_BT: Tensor, padding_index: int) -> floa
 def _attending_layers(model: Any) -> list[nn.Module]:
     """Return the cross-attention of each decoder layer that has attention heads.
 
-    The list is empty for lstm and fconv, whose cross-attention does not have heads.
+    The list is empty for fairseq's `lstm` and `fconv`, whose cross-attention does not have heads.
     """
     # The layers of fairseq's LSTM are cells without attention.
     layers = list(getattr(model.decoder, "layers", []))
@@ -138,7 +142,9 @@ def _attending_layers(model: Any) -> list[nn.Module]:
 
 @contextlib.contextmanager
 def _hooked(modules: list[nn.Module], hooks: list[Any]) -> Iterator[None]:
-    """In the block, call each hook after its module, with the module's arguments and output."""
+    """In the `with` block, call each hook after its module, with the module's
+    arguments and output.
+    """
     # A hook that returns a value replaces the module's output: `_read_evenly` relies on it.
     handles = [
         module.register_forward_hook(hook, with_kwargs=True)
@@ -160,7 +166,9 @@ def _add_entropy(
     kwargs: Any,
     output: Any,
 ) -> None:
-    """Append each head's entropy divided by log S, summed over the counted target tokens."""
+    """Append the entropy of each head's attention, divided by log S and summed over
+    target tokens.
+    """
     # `forward` is called, because a call of the module itself would run this hook again. Our own
     # attention has an attribute `score`.
     if hasattr(module, "score"):
@@ -178,7 +186,7 @@ def _add_entropy(
 def _read_evenly(
     visible_BS: Tensor, module: Any, args: Any, kwargs: Any, output: Any
 ) -> tuple[Tensor, None]:
-    """Return the output of a cross-attention with all weights 1 / S: the mean of its values."""
+    """Return the output of a cross-attention layer as if all its weights were 1 / S."""
     # fairseq's attention has its arguments by name, with source tokens before sentences.
     is_ours = hasattr(module, "score")
     memory_BSM = args[1] if is_ours else kwargs["value"].transpose(0, 1)

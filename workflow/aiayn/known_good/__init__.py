@@ -1,3 +1,3 @@
-"""Decides which numbers of a log are comparable with the paper's: one table of allowed values, and
-one function that applies it.
+"""Decides which numbers of a training log are comparable with the paper's numbers: one table of
+allowed settings, and one function that applies the table.
 """

@@ -1,14 +1,15 @@
 """Decides whether a number of a log may be entered in a row of the paper's tables. No other module
-compares settings with the paper's.
+compares the settings in a log with the paper's settings.
 
-A fact is a quantity and its value in a log, such as `d_model` 512. A target has the values that are
-expected in a row. A number is entered in its row (it "fills" the row) if the log states every fact
-that the number depends on, with an allowed value. `table.py` has the allowed values and the kinds
-of numbers.
+A fact is a quantity and its value in a log, such as `d_model` 512. A target is a row of the tables
+with the values that a log must have for this row. A number is entered in its row (the number
+"fills" the row) if all facts that the number depends on are in the log and have allowed values.
+`table.py` explains the allowed values and the kinds of numbers.
 
-One pass over the facts finds the problems. Each problem lists the numbers that must be left out
-because of it. The verb `tables` shows the numbers without problems, and the problems of all other
-numbers. The verb `doctor` sorts the same problems by their cost in BLEU.
+A problem is a fact with a value that is not allowed, or a required fact that the log lacks. Each
+problem lists the numbers that must be left out of the row because of this problem. `aiayn tables`
+shows the numbers without problems, and the problems of all other numbers. `aiayn doctor` sorts the
+same problems by their cost in BLEU.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,11 +32,11 @@ def judge(
     numbers: Sequence[str],
     rules: Mapping[str, Rule] = RULES,
 ) -> list[Problem]:
-    """Return the problems that keep numbers out of the row of a target, in the order of the
-    numbers, and then the notes.
+    """Return the facts that keep numbers out of a target's table row, in the order of `numbers`,
+    and then the notes.
 
-    A note is an unusual value that does not keep a number out: no number needs the quantity, or
-    only a later alternative of its rule allows the value. Each fact appears once.
+    A note is an unusual value that does not keep a number out of the row: no number depends on the
+    quantity, or the value is allowed, but is not the usual value. Each fact appears once.
     """
     problem_by_fact: dict[tuple[str, str], Problem] = {}
     stated_quantities: set[str] = set()
@@ -64,7 +65,9 @@ def judge(
             )
 
     def first_number(problem: Problem) -> int:
-        """Return the position of the first number that a problem keeps out. Notes are last."""
+        """Return the position in `numbers` of the first number that a problem keeps
+        out of the row.
+        """
         return numbers.index(problem.keeps_out[0]) if problem.keeps_out else len(numbers)
 
     return sorted(problem_by_fact.values(), key=first_number)
@@ -73,8 +76,8 @@ def judge(
 def _problem(
     fact: Fact, rule: Rule | None, target: Mapping[str, TargetValue], numbers: Sequence[str]
 ) -> Problem | None:
-    """Return the problem of a fact, or a note if it is unusual. Return None if the fact is as
-    expected.
+    """Return a problem if the fact's value is not allowed or its quantity is unknown, a note if the
+    value is unusual, and None if the value is as expected.
     """
     expected, why, keeps_out = "none", NO_RULE, tuple(numbers)
     if rule is None:
@@ -109,8 +112,8 @@ def _problem(
 
 
 def find_row(facts: Sequence[Fact], targets: Sequence[Target]) -> tuple[Target | None, bool]:
-    """Return (target, True) if a training fits exactly one table row. Otherwise return (nearest
-    target, False). The nearest target has the fewest problems.
+    """Return (target, True) if a training's facts fit exactly one table row. Otherwise return
+    (nearest target, False). The nearest target is the table row with the fewest mismatches.
     """
     # The row is found first. Whether the numbers may be entered in it is decided afterwards.
     telling = [fact for fact in facts if fact.quantity in ROW_RULES]

@@ -1,9 +1,10 @@
-"""Decides which numbers of a folder's logs fill which row of the tables, and which trainings are
-averaged.
+"""Decides which numbers in a folder of training logs are entered in which row of the tables, and
+which trainings are averaged.
 
-One training is one seed. Trainings of the same row and version are averaged if their seeds differ.
-A generation is a run of fairseq-generate. Its BLEU fills a row (is entered in it) only if its
-training fits the row without problems.
+One training has one seed. Trainings of the same row and the same code version are averaged if their
+seeds differ. A generation is a run of fairseq-generate, which translates a test set with a trained
+model. The BLEU of a generation fills a row (is entered in the row) only if the training of its
+model fits the row without problems.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -37,8 +38,8 @@ def judge_logs(
     *,
     is_claimed: bool = False,
 ) -> JoinedLogs:
-    """Compare the logs of a folder with the table rows. Set their rows, their problems and the
-    numbers that the tables use, and return the logs.
+    """Compare the logs of a folder with the table rows. Set each log's row, its problems and the
+    numbers that the tables use. Return the logs.
 
     `root` is the folder of the logs, which may contain the attempts.jsonl of our own runs. With
     `is_claimed`, every training is compared with all rows, including rows of smaller scales.
@@ -74,8 +75,9 @@ def _events(training: Training, root: Path) -> list[Event] | None:
 
 
 def _add_numbers(training: Training, events: list[Event] | None) -> None:
-    """Add the version and the numbers of a training. `events` are the recorded attempts if it is
-    our own run. Their commits become facts.
+    """Add the code version and the numbers of a training. `events` are the recorded attempts of a
+    run of this project, or None if the log has no such record. The git commits of these attempts
+    become facts.
     """
     last, facts = training.last, training.facts
     training.version = VERSION_BY_FORM[last.form]
@@ -107,7 +109,9 @@ def _add_numbers(training: Training, events: list[Event] | None) -> None:
 
 
 def _judge_training(training: Training) -> None:
-    """Find the problems and notes of a training, and which of its numbers fill the row."""
+    """Find the problems and notes of a training, and which of its numbers are entered in its table
+    row.
+    """
     speeds = _published_speeds(training) or (ANY, ANY)
     values = {} if training.target is None else dict(training.target.values)
     values |= zip(("slowest_speed", "fastest_speed"), speeds, strict=True)
@@ -123,8 +127,8 @@ def _judge_training(training: Training) -> None:
 
 
 def _published_speeds(training: Training) -> tuple[float, float] | None:
-    """Return the slowest and the fastest published speed of the target's model on a training's
-    card, with its precision and batch, or None if no speed is published.
+    """Return the slowest and the fastest published speed of the target's model on the GPU of a
+    training, at the training's precision and batch size. Return None if no such speed is published.
     """
     # A published speed is for a card, a precision, a model and a batch size together.
     section = training.last
@@ -159,8 +163,8 @@ def _judge_generation(generation: Generation) -> None:
 
 
 def _compare_seeds(trainings: Sequence[Training]) -> None:
-    """Add a fact to each training that has the same seed or the same losses as a different
-    training.
+    """Find trainings with the same seed or the same losses as a different training. Add a fact to
+    each.
     """
 
     def seed_of(training: Training) -> object:
@@ -184,8 +188,8 @@ def _compare_seeds(trainings: Sequence[Training]) -> None:
 def _equal_groups(
     members: Iterable[_Judged], key: Callable[[_Judged], object]
 ) -> list[list[_Judged]]:
-    """Return the groups of two or more items with equal keys. Items with the key None are left
-    out.
+    """Return the groups of two or more items with equal keys. Items whose key is None
+    are ignored.
     """
     groups: dict[object, list[_Judged]] = {}
     for judged in members:
@@ -199,7 +203,7 @@ def _others(group: Sequence[_Judged], judged: _Judged) -> str:
 
 
 def _compare_generations(generations: Sequence[Generation]) -> None:
-    """Add a fact to generations that have the same score but different trainings: one is a copy."""
+    """Add a fact to generations of different trainings whose scores are the same: one is a copy."""
     # BLEU alone may be equal by chance. The counts that it is computed from are not.
     names = ("bleu", "precisions", "hypothesis_tokens", "reference_tokens", "brevity_penalty")
 
@@ -219,8 +223,8 @@ def _compare_generations(generations: Sequence[Generation]) -> None:
 
 
 def rows_of(trainings: Iterable[Training]) -> list[tuple[Target, list[Training]]]:
-    """Return each row that trainings fill, with these trainings. A row appears once for each
-    version, in the order of the logs.
+    """Return each table row that has numbers of these trainings, with its trainings. A row appears
+    once for each code version, in the order of the logs.
     """
     groups: dict[tuple[str, str], tuple[Target, list[Training]]] = {}
     for training in trainings:
@@ -233,11 +237,12 @@ def rows_of(trainings: Iterable[Training]) -> list[tuple[Target, list[Training]]
 def scored(
     trainings: Iterable[Training], role: str
 ) -> dict[tuple[str, str], dict[str, Generation]]:
-    """Return the generations of a role (dev or test) that the tables use, by metric and mark, and
-    by the name of their training.
+    """Return the generations (runs of fairseq-generate) on the dev or test set that the tables use,
+    by metric and mark, and by the name of their training.
 
-    The mark has the notes that a reader must see next to the score. If several generations of a
-    training have the same metric and mark, the name of each is added to its mark.
+    The mark of a generation is the text of the notes that a reader must see next to its score. If
+    several generations of a training have the same metric and mark, the name of each generation is
+    added to its mark.
     """
     groups: dict[tuple[str, str], dict[str, Generation]] = {}
     for training in trainings:

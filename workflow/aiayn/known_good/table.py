@@ -1,16 +1,21 @@
-"""Reads known_good.csv: for each quantity the allowed values, the numbers that need it, and why.
+"""Reads known_good.csv, the table of the settings with which a log's number is comparable with the
+paper's. A row has a quantity, its allowed values, the kinds of numbers that depend on it, and why.
 
-`allowed` has alternatives, separated by ` or `:
+The column `allowed` has alternatives, separated by ` or `:
 
-* `any`: nothing is compared. The reason says which other quantity would show a wrong value.
-* `[0, null]`: a JSON list of values. An empty list allows no value: the fact is always a problem.
-* `{d_model}`: the value of the target. `{train_pairs~0.15}` is within 15 % of it.
-* `0.5..1.05`, `256..`, `..1e-05`: a range. An end may be a value of the target: `{low}..{high}`.
+* `any`: every value is allowed. The column `why` says which other quantity would show a wrong
+  value.
+* `[0, null]`: a JSON list of allowed values. With an empty list, every value is a problem.
+* `{d_model}`: the value of the target, which is a table row. `{train_pairs~0.15}` allows values
+  within 15 % of the target's value.
+* `0.5..1.05`, `256..`, `..1e-05`: a range. An end of a range may be a value of the target:
+  `{low}..{high}`.
 
-`numbers` lists the kinds of numbers that need the quantity: `row` (which row a training is in),
-`train` (all numbers of a training), `ppl` (perplexity), `cost` (training cost) and `bleu` (BLEU of
-translations). `+bleu` means that a log must state the quantity. Otherwise its BLEU is left out. A
-quantity that no number needs gives a note.
+The column `numbers` lists the kinds of numbers that need an allowed value of the quantity: `row`
+(which row a training is in), `train` (all numbers of a training), `ppl` (perplexity), `cost`
+(training cost) and `bleu` (BLEU of translations). `+bleu` means that the BLEU is left out, too, if
+the log does not state the quantity. If the column is empty, a value that is not allowed gives only
+a note.
 """
 
 import csv
@@ -34,7 +39,7 @@ _TARGET = re.compile(r"\{(\w+)(?:~([\d.]+))?\}")
 
 
 class Rule(msgspec.Struct, frozen=True, dict=True):
-    """One line of known_good.csv."""
+    """A row of known_good.csv: a quantity and its allowed values."""
 
     quantity: str
     allowed: str
@@ -43,20 +48,24 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def needed_by(self) -> frozenset[str]:
-        """The kinds of numbers that fill a row only if this quantity has an allowed value."""
+        """The kinds of numbers (BLEU, perplexity, ...) that need an allowed value of
+        this quantity.
+        """
         return frozenset(self.numbers.replace("+", "").split())
 
     @functools.cached_property
     def required_by(self) -> frozenset[str]:
-        """The kinds of numbers that fill a row only if the log states this quantity."""
+        """The kinds of numbers (BLEU, perplexity, ...) that are left out if no log line states this
+        quantity.
+        """
         return frozenset(word[1:] for word in self.numbers.split() if word.startswith("+"))
 
 
 def read_table(path: Path = TABLE_PATH) -> dict[str, Rule]:
-    """Return the rules by quantity.
+    """Return the rules of known_good.csv by quantity.
 
     Raises:
-        ValueError: if a quantity appears twice, or a kind of number is not known.
+        ValueError: if a quantity appears twice, or a row has an unknown kind of number.
     """
     rules: dict[str, Rule] = {}
     with path.open(encoding="utf-8", newline="") as lines:
@@ -73,7 +82,7 @@ def read_table(path: Path = TABLE_PATH) -> dict[str, Rule]:
 
 
 def allowed_by(value: Value, allowed: str, target: Mapping[str, TargetValue]) -> int | None:
-    """Return the index of the first alternative that allows a value, or None if none does."""
+    """Return the index of the first alternative in `allowed` that allows a value, or None."""
     for number, alternative in enumerate(allowed.split(" or ")):
         if _is_allowed(value, alternative, target):
             return number
@@ -91,8 +100,8 @@ def _is_allowed(value: Value, alternative: str, target: Mapping[str, TargetValue
 
 
 def _values(text: str, target: Mapping[str, TargetValue]) -> tuple[tuple[Value, ...], float]:
-    """Return the values of a JSON list or of a target, and their relative tolerance. If the target
-    lacks such a value, return no values, so that every value is a problem.
+    """Return the allowed values of an alternative, from its JSON list or from the target, and their
+    relative tolerance. If the target lacks the quantity, no value is allowed.
     """
     if text.startswith("["):
         return _listed(text), 0.0
@@ -111,8 +120,9 @@ def _listed(text: str) -> tuple[Value, ...]:
 
 
 def _ends(text: str, target: Mapping[str, TargetValue]) -> tuple[Any, Any]:
-    """Return the lowest and the highest value of a range. If the target lacks a value that the
-    range refers to, this limit is NaN, so that no value is in the range.
+    """Return the lowest and the highest value of a range such as `0.5..1.05` or `{low}..{high}`. If
+    the target does not have the quantity `low` or `high`, the limit is NaN, so that no value is in
+    the range.
     """
     low, _, high = text.partition("..")
     return _end(low, target, -math.inf), _end(high, target, math.inf)
@@ -136,8 +146,8 @@ def are_equal(value: Value, expected: Value, tolerance: float = 0.0) -> bool:
 
 
 def show_allowed(allowed: str, target: Mapping[str, TargetValue]) -> str:
-    """Return the allowed values in words, such as `0.1`, `3,003` or `0.5 to 1.05`. If they are a
-    list, only the first value is shown.
+    """Return the allowed values as a text, such as `0.1`, `3,003` or `0.5 to 1.05`. Of a list of
+    allowed values, only the first is shown.
     """
     # The first alternative is the usual value. Later alternatives are exceptions.
     first = allowed.split(" or ", maxsplit=1)[0]

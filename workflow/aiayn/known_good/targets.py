@@ -1,6 +1,6 @@
-"""Reads the targets. A target is a system with a corpus, and the values that a log must have for
-its numbers to be entered in this system's row. Systems are at the paper's scale or at a smaller
-scale, such as Multi30k's.
+"""Reads the targets. A target is a system with a corpus, and the values that a training log must
+have for its numbers to be entered in this system's table row. The systems are at the paper's scale
+or at a smaller scale, such as Multi30k's.
 """
 
 from collections.abc import Sequence
@@ -62,11 +62,12 @@ _SMALLER: dict[str, TargetValue] = dict.fromkeys(
 
 
 def read_targets(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> list[Target]:
-    """Return the targets of these scales: the systems and language pairs with printed numbers. The
-    paper's scale is first. The order within a scale is that of Table 3.
+    """Return the targets of these scales: the systems and language pairs that have numbers in the
+    paper's tables. The targets at the paper's scale are first. Within a scale, the systems have the
+    order of Table 3.
 
     Raises:
-        ConfigError: if a system of the tables cannot be read.
+        ConfigError: if the YAML file of a system cannot be read.
     """
     averages: dict[tuple[str, str], dict[str, str]] = {}
     for cell in read_cells():
@@ -96,10 +97,10 @@ def make_target(
     *,
     is_papers_corpus: bool | None = None,
 ) -> Target:
-    """Make the target of a system from its own values and the values of its corpus.
+    """Make the target of a system from the settings of the system and the properties of its corpus.
 
-    `is_papers_corpus` states whether the corpus is WMT14. With None, it is WMT14 at the paper's
-    scale only.
+    `is_papers_corpus` says whether the corpus is WMT14. If it is None, the corpus counts as WMT14
+    at the paper's scale only.
     """
     symbols: Symbols = symbols_of_spec(training)
     values: dict[str, TargetValue] = {**symbols, "language_pair": language_pair}
