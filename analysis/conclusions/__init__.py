@@ -1,1 +1,3 @@
-"""Decides which conclusions of the paper hold for our systems, and compares variants with base."""
+"""Decides which conclusions of the paper hold for our systems, and compares variants of the model
+with base.
+"""

@@ -1,5 +1,5 @@
-"""Makes the picture at the top of a scale's page: a line for each conclusion of the paper, and one
-sentence with the counts of answers.
+"""Makes the picture at the top of a scale's results page. The picture has a line for each
+conclusion of the paper, and a sentence that says how many conclusions our trainings confirm.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,9 @@ SCALE_WORDS = {"demo": "the demo", "multi30k": "Multi30k", PAPER_SCALE: "the pap
 
 
 def picture_of_scale(frame: Frame) -> Picture | None:
-    """Return the picture of a scale's conclusions in bits, or None while none is measured."""
+    """Return the picture of the paper's conclusions with our differences in bits, or None if no
+    difference is measured yet.
+    """
     # The contrasts are cached in the frame, because the table `conclusions` needs them, too.
     contrasts = frame.once(draw_contrasts).primary
     if all(contrast.ours is None for contrast in contrasts):
@@ -89,7 +91,7 @@ def _line(contrast: PrintedContrast) -> PictureLine:
 
 
 def _sentence(contrasts: Sequence[PrintedContrast], scale: str) -> str:
-    """Return how many of the paper's conclusions are also found at a scale."""
+    """Return a sentence that says how many of the paper's conclusions are also found at a scale."""
     # The total includes contrasts that are not measured yet: the sentence is about all conclusions
     # of the paper, also while trainings run.
     num_same = 0
@@ -101,7 +103,9 @@ def _sentence(contrasts: Sequence[PrintedContrast], scale: str) -> str:
 
 
 def _details(contrasts: Sequence[PrintedContrast]) -> str:
-    """Return a sentence for each answer other than as printed, with the names of its rows."""
+    """Return a sentence for each answer except "as printed". The sentence lists the rows of Table 3
+    with this answer.
+    """
     # The sentences are in the order of the answers, not of the rows.
     names_by_answer: dict[ContrastAnswer, list[str]] = {answer: [] for answer in ContrastAnswer}
     num_open = 0

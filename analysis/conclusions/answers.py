@@ -1,23 +1,25 @@
-"""Answers two questions about each contrast: is there a difference, and is it below a margin.
+"""Answers two questions about each pair of systems: do they differ, and is the difference below a
+margin.
 
 A contrast is the difference between two systems: a row of Table 3 minus its control, usually base.
-The rule is in decision 0012. An estimate is a difference in bits a subword with its standard error
-and degrees of freedom. The paper gives the direction that it concludes and the printed effect, here
-also in bits a subword. The effect is our difference. The answer is
+The rule for the answers is in decision 0012. An estimate is a difference in bits a subword with its
+standard error and degrees of freedom. From the paper come the direction of its conclusion and the
+printed effect (the difference in the paper), converted to bits a subword. The effect is our
+difference. The answer is
 
 | answer | the 95 % interval of the effect | the effect is within the margin |
 |---|---|---|
-| as printed | excludes 0, with the printed sign | yes or no |
-| reversed | excludes 0, against the printed sign | yes or no |
-| differs | excludes 0, and the paper prints the two systems as equal | yes or no |
-| as printed | includes 0, and the paper prints the two systems as equal | yes |
-| absent | includes 0, excludes the printed effect | yes |
-| too small to tell | includes 0 and the printed effect | yes |
+| as printed | excludes 0, and the effect has the paper's sign | yes or no |
+| reversed | excludes 0, and the effect has the opposite of the paper's sign | yes or no |
+| differs | excludes 0, but the two systems are equal in the paper | yes or no |
+| as printed | includes 0, and the two systems are equal in the paper | yes |
+| absent | includes 0 and excludes the paper's effect | yes |
+| too small to tell | includes 0 and the paper's effect | yes |
 | undecided | includes 0 | no |
 
 "Within the margin" means that two one-sided t-tests at ALPHA reject an effect of the margin or
-more. The smallest margin with which they would do so is the end of the 90 % interval that is
-farther from 0. It is a bound and is never tested.
+more. The smallest margin that the t-tests would accept is the end of the 90 % interval that is
+farther from 0. The smallest margin is only shown, never tested.
 """
 
 import math
@@ -38,7 +40,7 @@ Relation = Literal["above", "below", "equivalent"]
 
 
 class ContrastAnswer(StrEnum):
-    """The six answers, in the order that pages list them."""
+    """The six possible answers for a contrast, in the order that pages list them."""
 
     AS_PRINTED = "as printed"
     REVERSED = "reversed"
@@ -49,8 +51,8 @@ class ContrastAnswer(StrEnum):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference between a row and its control, with its standard error and the error's degrees
-    of freedom.
+    """The difference between a system and its control, with the standard error and its degrees of
+    freedom.
     """
 
     difference: float
@@ -59,19 +61,19 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reach(self) -> float:
-        """Half of the 95 % interval."""
+        """Half of the width of the 95 % interval of the difference."""
         return self._quantile(1 - ALPHA / 2)
 
     @property
     def p_difference(self) -> float:
-        """The two-sided p-value of no difference."""
+        """The two-sided p-value of the test that the two systems do not differ."""
         # The t-distribution is symmetric, so both sides together are twice the upper tail.
         p_above = tail(abs(self.difference), self.standard_error, self.degrees_of_freedom)
         return min(1.0, 2 * p_above)
 
     def p_within(self, margin: float) -> float:
-        """Return the p-value of the two one-sided tests. It is small if the effect is smaller than
-        the margin.
+        """Return the p-value of the two one-sided t-tests. A small p-value means that the effect is
+        smaller than the margin.
         """
         # The larger of the two p-values is from the test on the side of the difference. `abs`
         # selects this side.
@@ -80,7 +82,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     def smallest_margin(self, num_tests: int = 1) -> float:
         """Return the smallest margin with which the test of equivalence would pass at ALPHA.
 
-        It is corrected for `num_tests` contrasts.
+        The margin is corrected for `num_tests` contrasts.
         """
         # The quantile is for ALPHA and not for ALPHA / 2, because each of the two tests is
         # one-sided. This gives the 90 % interval. The correction is Bonferroni's, as in decision
@@ -89,7 +91,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         return abs(self.difference) + self._quantile(1 - ALPHA / num_tests)
 
     def includes(self, effect: float) -> bool:
-        """Return whether the 95 % interval includes an effect."""
+        """Return whether the 95 % interval of our difference includes an effect."""
         return abs(self.difference - effect) <= self.reach
 
     def _quantile(self, probability: float) -> float:
@@ -104,7 +106,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     `holm_difference` and `holm_within` are the p-values of difference and of equivalence, each
     corrected by Holm over the contrasts that were answered together. `smallest_margin`, in bits a
     subword, is the smallest margin with which the test of equivalence would pass.
-    `corrected_smallest_margin` is the same, corrected for the number of contrasts.
+    `corrected_smallest_margin` is this margin after the correction for the number of contrasts.
     """
 
     answer: ContrastAnswer
@@ -117,14 +119,18 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_difference_by_holm(self) -> bool:
-        """Whether the corrected p-value still rejects equality."""
+        """Whether the two systems differ significantly, also after Holm's correction of the
+        p-value.
+        """
         return self.holm_difference < ALPHA
 
 
 def estimate_difference(
     difference: float, pooled: PooledSd, num_seeds: int, num_control_seeds: int
 ) -> Estimate:
-    """Return the estimate of a difference of means. Its sd is pooled over systems."""
+    """Return a difference of means with its standard error, from an sd that is pooled over
+    systems.
+    """
     return Estimate(
         difference=difference,
         standard_error=pooled.sd * math.sqrt(1 / num_seeds + 1 / num_control_seeds),
@@ -135,9 +141,10 @@ def estimate_difference(
 def estimate_welch(
     difference: float, numbers: Sequence[int], pooled_rows: PooledSd, pooled_control: PooledSd
 ) -> Estimate:
-    """Return the estimate from two variances, with Welch and Satterthwaite's degrees of freedom.
+    """Return a difference with its standard error, from a variance for each side, with the degrees
+    of freedom of Welch and Satterthwaite.
 
-    `numbers` are the numbers of seeds of the row and of the control.
+    `numbers` are the numbers of seeds of the system and of its control.
     """
     # A part is the variance of one side's mean. The parts add up, because the sides share no run.
     row_part, control_part = pooled_rows.sd**2 / numbers[0], pooled_control.sd**2 / numbers[1]
@@ -156,7 +163,7 @@ def estimate_welch(
 def answer_contrast(
     relation: Relation, printed_effect: float, estimate: Estimate
 ) -> ContrastAnswer:
-    """Return the answer of one contrast. Effect and estimate are in bits a subword."""
+    """Return the answer of one contrast. `printed_effect` and `estimate` are in bits a subword."""
     is_within = estimate.p_within(MARGIN_OF_ABSENCE) < ALPHA
     if not estimate.includes(0.0):
         if relation == "equivalent":
@@ -172,9 +179,10 @@ def answer_contrast(
 
 
 def answer_family(asked: Mapping[str, tuple[Relation, float, Estimate]]) -> dict[str, Answered]:
-    """Return the answers of contrasts that are corrected together.
+    """Return the answers of several contrasts, with one Holm correction over all of them.
 
-    `asked` maps a contrast's name to the paper's relation, the printed effect and our estimate.
+    `asked` maps a contrast's name to the paper's relation (above, below or equivalent), the paper's
+    effect and our estimate.
     """
     p_within, p_difference = [], []
     for _, _, estimate in asked.values():

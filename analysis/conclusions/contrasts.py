@@ -1,19 +1,20 @@
 """Decides whether a row of Table 3 differs from its control, by the rule of decision 0009.
 
-The rule was fixed before seeds 5 and above of scale multi30k were trained. Its seeds 1 to 4 had
-been looked at.
+The rule was fixed before seeds 5 and above of scale multi30k were trained. The results of seeds 1
+to 4 had been seen before.
 
 A contrast compares a row of Table 3, or big, with its control, which is base and has more seeds
 than a row. The primary quantity is bits a subword on dev: log2 of each seed's perplexity, then the
 mean over seeds. A difference of bits is a ratio of perplexities, so a row that learns little does
 not weigh more than the others. BLEU is secondary.
 
-d is the mean of the row over its n1 seeds minus the mean of the control over its n2 seeds. The
-control must have two seeds or more. sd is pooled over all systems of the test set and metric that
-have two seeds or more, with df degrees of freedom. The standard error is e = sd sqrt(1/n1 + 1/n2).
-The reach is half of the 95 % interval, t(0.975, df) e. The paper concludes either a direction or an
+The difference d is the mean of the row over its n1 seeds minus the mean of the control over its n2
+seeds. The control must have two seeds or more. The standard deviation sd is pooled over all systems
+of the test set and metric that have two seeds or more, with df degrees of freedom. The standard
+error is e = sd sqrt(1/n1 + 1/n2). The reach of a contrast is half of its 95 % interval: t(0.975,
+df) e. For each pair of systems, the paper concludes either a direction (one is better) or an
 equivalence. Equivalent means that the difference is within a margin: 0.10 bits, about the printed
-cost of a single head, or 0.5 BLEU. The call is the answer by this rule:
+cost of a single head, or 0.5 BLEU. A call is the answer for a contrast by this rule:
 
 | call | of a direction, if | of an equivalence, if |
 |---|---|---|
@@ -21,28 +22,31 @@ cost of a single head, or 0.5 BLEU. The call is the answer by this rule:
 | reversed | d in the other direction > the reach | abs(d) - the reach > the margin |
 | too close to call | anything else | anything else |
 
-Each call has a p-value. For a direction, it is the two-sided p-value of no difference. For an
-equivalence, it is the p-value of the two one-sided tests if abs(d) is within the margin, and else
-the two-sided p-value of a difference within the margin. The primary contrasts, in bits, are one
-family. A second column has their calls after Holm's correction (1979): if the corrected p-value is
-not below 0.05, the call is *too close to call*. A primary contrast is decided if its call is *holds
-here* or *reversed*. If the pooled sd gives a row a reach above MAX_REACH_BITS, all rows get a third
-seed.
+Each call has a p-value. The p-value of a direction is the two-sided p-value of no difference. The
+p-value of an equivalence is from the two one-sided tests if abs(d) is within the margin. Otherwise
+it is the two-sided p-value of a difference within the margin. The primary contrasts, in bits, are
+corrected together. A second column of the table has their calls after Holm's correction (1979): if
+the corrected p-value is not below 0.05, the call is *too close to call*. A primary contrast is
+decided if its call is *holds here* or *reversed*. If half of a row's 95 % interval, from the pooled
+sd, is larger than MAX_REACH_BITS, all rows get a third seed.
 
-A post-norm model may fail to start to learn, or start late. Until it starts, its cross-attention
-reads all source tokens alike. *Did not start*: the lowest head of every decoder layer has an
-entropy over log S above 0.98, and making all weights equal costs less than 0.05 bits a subword. A
-row with such a seed is marked and not called. Its difference and the sd are taken over the runs
-that started. If any run did not start, a further column has the calls over all runs, with the sd
-over all runs. If a seed of the control did not start, no row is called: the scale must be chosen
-anew. *Started late*: the first validation below STARTED_BITS came after 30 % of the updates, or
-never. Late runs count like others, and are marked.
+A model with normalisation after each sub-layer (post-norm) may fail to start to learn, or start
+late. Until a model starts to learn, its cross-attention gives all source tokens the same weight. A
+run *did not start* if the head with the lowest entropy in every decoder layer has an entropy over
+log S above 0.98 (S source tokens), and if making all its weights of cross-attention equal costs
+less than 0.05 bits a subword. A row of Table 3 with a seed that did not start is marked and gets no
+call. The difference of such a row, and the sd, are computed from the runs that started. If any run
+did not start, a further column of the table has the calls over all runs, with the sd over all runs.
+If a seed of the control did not start, no row gets a call, and a different scale must be chosen. A
+run *started late* if its first validation below STARTED_BITS came after 30 % of the updates, or
+never. Runs that started late count like others, and are marked.
 
 The learning rate of equation (3) does not depend on the total number of updates, so each run
-contains all shorter runs. The effect is shown after 60, 80 and 100 % of each system's updates. A
-row with more updates than its control, such as big, is also compared after the control's number of
-updates. Decision 0012 adds six answers (`analysis.conclusions.answers`) and a test of slopes, which
-finds the contrasts that are *still moving*. The calls of this module remain as in decision 0009.
+contains all shorter runs. The difference of two systems is shown after 60, 80 and 100 % of each
+system's updates. A system with more updates than its control, such as big, is also compared after
+the control's number of updates. Decision 0012 adds six answers (`analysis.conclusions.answers`) and
+a test of the slopes of validation curves, which finds the differences that are *still moving* at
+the end of training. This module still uses the rule of decision 0009.
 """
 
 import statistics
@@ -89,9 +93,9 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     `lowest_entropy` is the lowest entropy of all heads of all decoder layers, divided by log S for
     S source tokens. `bits_lost` is the number of bits a subword that the model loses if its
-    cross-attention is made uniform. Both are None if they were not recorded. `bits_by_update` has
-    the validations on dev. It is empty without a log. `device` is the name of the GPU that trained
-    the run, or CPU.
+    cross-attention is made uniform. `lowest_entropy` and `bits_lost` are None if they were not
+    recorded. `bits_by_update` has the bits a subword on dev of each validation in the log, and is
+    empty if there is no log. `device` is the name of the GPU that trained the run, or CPU.
     """
 
     value: float
@@ -104,7 +108,9 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_started(self) -> bool | None:
-        """Whether the decoder started to read its source. None if this was not recorded."""
+        """Whether the decoder learnt to attend to its source. None if its attention was not
+        recorded.
+        """
         if self.lowest_entropy is None or self.bits_lost is None:
             return None
         # A run failed to start only if both limits say so. Nearly uniform attention that the model
@@ -113,8 +119,8 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_late(self) -> bool:
-        """Whether the run started to learn late, by its log. A run that never started is not
-        counted as late.
+        """Whether the run started to learn late, by the validations in its log. A run that never
+        started to learn is not counted as late.
         """
         # Without validations lateness is unknown. The run then counts as in time.
         if not self.bits_by_update or self.has_started is False:
@@ -126,8 +132,8 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     def bits_at(self, share: float) -> float | None:
-        """Return the bits per subword after a share of the updates, by the newest validation until
-        then. Return None if there is no such validation, or if it is too old.
+        """Return the bits per subword at the last validation before a share of the updates. Return
+        None if no validation is shortly before it.
         """
         # An older validation than this would show the effect at a different time.
         last = round(share * self.updates)
@@ -137,13 +143,15 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_of_last(self) -> float | None:
-        """The mean of the last three validations, or None if there are fewer."""
+        """The mean bits per subword of the last three validations, or None if there are fewer than
+        three.
+        """
         return mean_of_last_validations(self.bits_by_update)
 
     @property
     def slope_at_end(self) -> float | None:
-        """The least-squares slope of the validations over the last 40 % of the updates. The unit is
-        bits per whole run. None if that part has fewer than three validations.
+        """The least-squares slope of the validation curve over the last 40 % of the updates, in
+        bits per whole run. None if fewer than three validations are in this part.
         """
         late_shares, late_bits = [], []
         for update, bits in self.bits_by_update.items():
@@ -158,12 +166,13 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """The pooled sds of one test set and metric, each None if no system has two seeds.
+    """The pooled standard deviations (sds) of one test set and metric, each None if no system has
+    two seeds.
 
-    `everything` is pooled over all runs. `started` leaves out the runs that failed to start.
+    The sd `everything` is pooled over all runs. `started` leaves out the runs that failed to start.
     `punctual` leaves out every system with a seed that failed to start or started late. `unstarted`
-    and `late` list these systems. `largest` has the three systems with the largest sds, computed
-    over all runs.
+    lists the systems with a seed that failed to start, `late` the systems with a seed that started
+    late. `largest` has the three systems with the largest sds, computed over all runs.
     """
 
     started: PooledSd | None
@@ -175,14 +184,15 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A row compared with its control. `difference`, in the metric's unit, is over the runs that
-    started.
+    """A row compared with its control. `difference`, in the metric's unit, is computed from the
+    runs that started to learn.
 
-    `estimate` is None without an sd. `p_value` is None if there is no call. `corrected` is the call
-    after Holm's correction, None outside the family. `with_all` is the call over all runs, None if
-    all runs of all systems started. `effects` are the differences in bits at SHARES of the updates.
-    An effect is None for BLEU, and if a seed was not validated there. Only a row with more updates
-    than its control has `effect_at_control_updates`.
+    `estimate` is None if there is no sd. `p_value` is None if the row gets no call (answer).
+    `corrected` is the call after Holm's correction, None for a contrast that is not in the family
+    of the correction. `with_all` is the call over all runs, None if all runs of all systems
+    started. `effects` are the differences in bits after the SHARES of the updates. An effect is
+    None for BLEU, and if a seed has no validation shortly before this share.
+    `effect_at_control_updates` is None unless the row has more updates than its control.
     """
 
     call: Call
@@ -204,7 +214,7 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reach(self) -> float | None:
-        """Half of the 95 % interval."""
+        """Half of the width of the 95 % interval of the difference."""
         return None if self.estimate is None else self.estimate.reach
 
     @property
@@ -216,7 +226,7 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_spread(runs_by_system: Mapping[str, Sequence[SeedRun]]) -> Spread:
-    """Return the standard deviations of one test set and metric."""
+    """Return the pooled standard deviations over seeds for one test set and metric."""
     everything, started, punctual = {}, {}, {}
     unstarted, late, sds = [], [], []
     for system, runs in runs_by_system.items():
@@ -245,7 +255,9 @@ def measure_spread(runs_by_system: Mapping[str, Sequence[SeedRun]]) -> Spread:
 
 
 def mean_of_last_validations(bits_by_update: Mapping[int, float]) -> float | None:
-    """Return the mean of the last three validations, or None if there are fewer."""
+    """Return the mean bits per subword of the last three validations, or None if there are fewer
+    than three.
+    """
     last = sorted(bits_by_update)[-NUM_LAST_VALIDATIONS:]
     if len(last) < NUM_LAST_VALIDATIONS:
         return None
@@ -253,15 +265,15 @@ def mean_of_last_validations(bits_by_update: Mapping[int, float]) -> float | Non
 
 
 def started_runs(runs: Sequence[SeedRun]) -> list[SeedRun]:
-    """Return the runs, without the runs that are known not to have started to learn."""
+    """Return the given runs, without the runs that are known not to have started to learn."""
     return [run for run in runs if run.has_started is not False]
 
 
 def known_values(
     runs: Iterable[SeedRun], value_of: Callable[[SeedRun], float | None]
 ) -> list[float]:
-    """Return a quantity of each of a system's runs. The list is empty if the value of any run is
-    missing.
+    """Return the value that `value_of` computes for each run of a system. The list is empty if the
+    value of any run is missing.
     """
     # If a value is missing, a mean over some of the seeds would be compared with a mean over all
     # seeds.
@@ -284,9 +296,10 @@ def draw_contrast(
 ) -> Contrast:
     """Return the contrast between the runs of a row and the runs of its control, one or more each.
 
-    Values are bits a subword, or BLEU. `spread` comes from `measure_spread` over all systems of the
-    test set and metric. Without a `relation` the contrast is not called. If no seed of a side
-    started, the difference is taken over all its seeds.
+    The values of the runs are bits a subword, or BLEU. `spread` comes from `measure_spread` over
+    all systems of the test set and metric. Without a `relation` (the paper's conclusion) the
+    contrast gets no call. If no seed of a system started to learn, the difference is taken over all
+    its seeds.
     """
     # MARGIN_BLEU is also the margin of the verdicts on printed numbers.
     margin = MARGIN_BITS if is_in_bits else MARGIN_BLEU
@@ -347,8 +360,8 @@ def _difference(values: Sequence[float], control_values: Sequence[float]) -> flo
 def _effect(
     runs: Sequence[SeedRun], control_runs: Sequence[SeedRun], share: float, control_share: float
 ) -> float | None:
-    """Return the difference in bits at these shares of the updates, or None if a seed was not
-    validated there.
+    """Return the difference in bits after these shares of the updates, or None if a seed has no
+    validation shortly before them.
     """
     values = known_values(runs, lambda run: run.bits_at(share))
     control_values = known_values(control_runs, lambda run: run.bits_at(control_share))
@@ -358,8 +371,8 @@ def _effect(
 
 
 def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:
-    """Return the reach for these numbers of seeds. It does not depend on the difference, so it can
-    be computed before any difference is looked at.
+    """Return half of the 95 % interval for these numbers of seeds. This half does not depend on the
+    difference, so it can be computed before any difference is looked at.
     """
     return estimate_difference(0.0, pooled, num_seeds, num_control_seeds).reach
 
@@ -367,7 +380,9 @@ def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:
 def _estimate(
     runs: Sequence[SeedRun], control_runs: Sequence[SeedRun], pooled: PooledSd | None
 ) -> Estimate | None:
-    """Return the estimate of the difference, or None without an sd, or with too few controls."""
+    """Return the estimate of the difference, or None if there is no sd, or if the control has too
+    few seeds.
+    """
     if pooled is None or len(control_runs) < MIN_CONTROL_SEEDS:
         return None
     difference = _difference(_values(runs), _values(control_runs))
@@ -377,7 +392,7 @@ def _estimate(
 def _call(
     relation: Relation | None, estimate: Estimate | None, margin: float
 ) -> tuple[Call, float | None]:
-    """Return the call of a difference, and its p-value."""
+    """Return the call of a contrast (its answer by decision 0009), and its p-value."""
     if estimate is None:
         return Call.FEW_CONTROLS, None
     if relation is None:
@@ -404,8 +419,8 @@ def _call(
 
 
 def correct_family(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Return the contrasts of one family with calls corrected by Holm. Contrasts without a call do
-    not enter the correction.
+    """Return contrasts with their calls after one Holm correction over all of them. Contrasts
+    without a call do not enter the correction.
     """
     # Each tested contrast makes the correction stricter, so contrasts without a call must not
     # count.

@@ -1,17 +1,19 @@
-"""Answers the questions of decision 0013 about attention against recurrence and convolution, the
-number of heads against d_k, and other readings (interpretations) of the paper's model.
+"""Answers the questions of decision 0013: attention against recurrence and convolution, the number
+of heads against d_k, and other readings (interpretations) of the paper's model.
 
-A seed is *fresh* if it was not used before the decision. Only fresh seeds count here. The quantity
-is bits per subword on dev: the mean of a run's last three validations. A contrast is a system minus
-its control, which is base unless the contrast says otherwise. The contrasts of one question are a
-*family*. The standard error uses two variances: base's own, and a variance pooled over the other
-systems of the family. A contrast without base uses the pooled variance on both sides.
+A seed is *fresh* if it was not used before the decision. Only fresh seeds count in this module.
+Systems are compared in bits per subword on dev: the mean of a run's last three validations. A
+contrast is a system minus its control, which is base unless the contrast says otherwise. The
+contrasts of one question are a *family*. The standard error of a contrast uses two variances over
+seeds: base's own, and a variance pooled over the other systems of the family. A contrast between
+two systems other than base uses the pooled variance for both systems.
 
 Each contrast has two tests: is there a difference (two-sided t-test), and is it smaller than
 MARGIN_OF_ABSENCE (two one-sided t-tests)? Holm's correction is applied within a family, once to
-each of the two tests. A family is answered when all of its trainings have ended. Until then its
-numbers are shown without answers, together with a list of the missing trainings. If a side has
-fewer than two seeds, or if the runs used two kinds of device, a sentence replaces the number.
+each of the two tests. A family gets its answers when all of its trainings have ended. Before this
+its numbers are shown without answers, together with a list of the missing trainings. If one of the
+two systems has fewer than two seeds, or if their runs used two kinds of device, a sentence replaces
+the number.
 """
 
 import statistics
@@ -50,7 +52,7 @@ UNDECIDED = "undecided"
 
 class FreshContrast(NamedTuple):
     """A contrast of decision 0013: a system minus its control, with the direction that the decision
-    predicts. An empty prediction means that none was made.
+    predicts. `predicted` is empty if the decision predicts nothing for this contrast.
     """
 
     system: str
@@ -59,13 +61,13 @@ class FreshContrast(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The contrast in words."""
+        """The name of the contrast, such as `lstm minus base`."""
         return f"{self.system} minus {self.control}"
 
 
 class FreshFamily(NamedTuple):
-    """The contrasts that Holm's correction treats together, and their trainings as rows of the
-    sheet (the list of trainings).
+    """Contrasts that Holm's correction treats together, and their trainings as rows of the sheet
+    (the list of trainings).
     """
 
     contrasts: tuple[FreshContrast, ...]
@@ -78,12 +80,14 @@ class FreshFamily(NamedTuple):
 
     @property
     def trainings(self) -> list[tuple[str, int]]:
-        """The system and seed of every training of the family, base's first."""
+        """The system and seed of every training that the contrasts of the family need, base's
+        first.
+        """
         return [(row.system, seed) for row in self.rows for seed in row.seeds]
 
 
 def _rows_for(family: str) -> tuple[SheetRow, ...]:
-    """Return the rows of the sheet with the trainings of a family."""
+    """Return the rows of the sheet (the list of trainings) for a family of contrasts."""
     # The column `asked_by` may list several families, such as in the row of base:
     # `decision0013-recurrence decision0013-heads decision0013-readings`.
     word = f"decision0013-{family}"
@@ -140,10 +144,11 @@ DEV = "dev"  # replaces the name of the corpus's test set with this role
 
 
 class ComparedContrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A contrast with its numbers. If the estimate is None, `problem` says why.
+    """A contrast with our measured difference. If the estimate is None, `problem` says why.
 
-    `runs` are the fresh runs of the system, not of the control. `answer` is '' until all trainings
-    of the family have ended. The p-values are after Holm's correction within the family.
+    `runs` are the runs of the system with fresh seeds, without the runs of the control. `answer` is
+    '' until all trainings of the family have ended. The p-values are after Holm's correction within
+    the family.
     """
 
     contrast: FreshContrast
@@ -180,7 +185,7 @@ def fresh_numbers(frame: Frame) -> FreshNumbers:
 
 def fresh_runs(frame: Frame) -> dict[str, list[SeedRun]]:
     """Return the finished runs with fresh seeds on the En-De corpus, by system and in order of
-    seed. Their value is the mean of the last three validations.
+    seed. The value of a run is the mean bits per subword of its last three validations.
     """
     # The right side of `|` wins: the later numbers have the fresh seeds.
     numbers = frame.numbers | frame.later_numbers
@@ -198,7 +203,7 @@ def fresh_runs(frame: Frame) -> dict[str, list[SeedRun]]:
 
 
 def missing_trainings(family: FreshFamily, runs_by_system: RunsBySystem) -> dict[str, list[int]]:
-    """Return the seeds of a family's trainings that have not ended, by system."""
+    """Return the seeds of a family's trainings that have not ended yet, by system."""
     missing: dict[str, list[int]] = {}
     for system, seed in family.trainings:
         if all(run.seed != seed for run in runs_by_system.get(system, ())):
@@ -207,7 +212,9 @@ def missing_trainings(family: FreshFamily, runs_by_system: RunsBySystem) -> dict
 
 
 def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[ComparedContrast]:
-    """Return every contrast of a family by the rule of decision 0013, in the family's order."""
+    """Return every contrast of a family with its measured difference and its answer by decision
+    0013.
+    """
     # Only the seeds that the decision lists count. Otherwise one could add seeds until a test
     # passes.
     runs: dict[str, list[SeedRun]] = {}
@@ -242,7 +249,9 @@ def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[Co
 
 
 def _problem(contrast: FreshContrast, runs_by_system: RunsBySystem) -> str:
-    """Return one sentence that says why a contrast cannot have a number, or '' if it can."""
+    """Return one sentence that says why the difference of a contrast cannot be computed, or '' if
+    it can.
+    """
     devices: set[str] = set()
     for system in (contrast.system, contrast.control):
         runs = runs_by_system[system]
@@ -264,7 +273,7 @@ def _estimate(
     pooled: PooledSd,
     pooled_base: PooledSd | None,
 ) -> Estimate:
-    """Return the estimate of a contrast in which both sides have at least two seeds."""
+    """Return the estimate of the difference between two systems with at least two seeds each."""
     sides = values[contrast.system], values[contrast.control]
     difference = statistics.mean(sides[0]) - statistics.mean(sides[1])
     numbers = len(sides[0]), len(sides[1])
@@ -277,10 +286,11 @@ def _estimate(
 def _answer(
     compared: Sequence[ComparedContrast], runs_by_system: RunsBySystem
 ) -> list[ComparedContrast]:
-    """Return the contrasts of a family with their answers. All its trainings must have ended.
+    """Return the contrasts of a family with their answers. All trainings of the family must have
+    ended.
 
-    If a run of either side did not start to learn, the answer says so, and the contrast does not
-    enter the correction.
+    If a run of the system or of its control did not start to learn, the answer of the contrast says
+    so, and the contrast does not enter Holm's correction.
     """
     # The key is the index, because a system may occur in several contrasts of a family.
     estimate_by_index = {}
@@ -329,9 +339,9 @@ def _answer_words(estimate: Estimate, holm_difference: float, holm_within: float
 
 def heads_sentence(compared: Sequence[ComparedContrast]) -> str:
     """Return decision 0013's conclusion from the two systems that separate the number of heads from
-    d_k. Return '' until both are answered.
+    d_k. Return '' until both systems have an answer.
 
-    An undecided system counts as not lower.
+    A system whose answer is "undecided" counts as not lower than base.
     """
     is_lower = {}
     for line in compared:
@@ -345,16 +355,16 @@ def heads_sentence(compared: Sequence[ComparedContrast]) -> str:
 
 
 def final_bits(runs: Sequence[SeedRun]) -> float:
-    """Return the mean over runs of the bits at the last validation."""
+    """Return the bits per subword at the last validation of each run, averaged over the runs."""
     return statistics.mean(run.bits_by_update[max(run.bits_by_update)] for run in runs)
 
 
 def updates_until(bits_by_update: Mapping[int, float], target_bits: float) -> float | None:
-    """Return the update at which a run first reaches the target, interpolated linearly between
-    validations.
+    """Return the update at which a run's validations first reach `target_bits`, interpolated
+    linearly between validations.
 
-    Return None if the run never reaches the target. If the first validation already reaches it,
-    return the update of this validation.
+    Return None if the run never reaches the target. If the first validation already reaches the
+    target, return the update of this validation.
     """
     before: tuple[int, float] | None = None
     for update, bits in sorted(bits_by_update.items()):
@@ -369,7 +379,9 @@ def updates_until(bits_by_update: Mapping[int, float], target_bits: float) -> fl
 
 
 class _TimedUpdates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The CPU seconds of some updates of a system, in one round of the benchmark of speed."""
+    """The CPU seconds that a number of updates of a system took, in one round of the speed
+    benchmark.
+    """
 
     system: str
     round: int
@@ -378,8 +390,8 @@ class _TimedUpdates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def read_seconds_an_update(path: Path = SECONDS_PATH) -> dict[str, list[float]]:
-    """Return the CPU seconds that an update takes, by system, with one value for each round of the
-    benchmark. The result is empty if the file does not exist.
+    """Return the CPU seconds that one update takes, by system, with one value for each round of the
+    speed benchmark. The result is empty if the file does not exist.
 
     Raises:
         TableError: the file is malformed.
@@ -391,11 +403,11 @@ def read_seconds_an_update(path: Path = SECONDS_PATH) -> dict[str, list[float]]:
 
 
 def better_rate_sentence(probes: RateProbes | None) -> str:
-    """Return a sentence if base was better at a learning rate other than equation (3)'s, by more
-    than BETTER_RATE_BITS. Return '' otherwise.
+    """Return a sentence if base was better with a different learning rate than equation (3)'s, by
+    more than BETTER_RATE_BITS. Return '' otherwise.
 
-    Without a probe of base at equation (3)'s rate there is nothing to compare with, so the result
-    is ''.
+    The result is also '' if there is no short trial training of base at equation (3)'s learning
+    rate to compare with.
     """
     bits_by_rate = {} if probes is None else probes.bits_by_system.get(REFERENCE_SYSTEM, {})
     if PRINTED_RATE not in bits_by_rate:

@@ -1,5 +1,5 @@
-"""Reads what the paper concludes from pairs of printed cells, and what other authors found on the
-same questions.
+"""Reads two tables: what the paper concludes from pairs of cells of its tables, and what other
+authors found on the same questions.
 """
 
 from pathlib import Path
@@ -13,10 +13,11 @@ DATA_FOLDER = Path(__file__).parent  # README.md there describes the files
 
 
 class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A conclusion from two cells of one column: how `row`'s number compares with `reference`'s.
+    """A conclusion of the paper from two cells in a column of its tables: how the number of `row`
+    compares with the number of `reference`.
 
-    `sentence` is the paper's own sentence, shortened. `statement` applies it to the two rows.
-    `reference` is the row that `row` is compared with.
+    `sentence` is the paper's own sentence, shortened. `statement` applies this sentence to the two
+    rows.
     """
 
     name: Text
@@ -32,10 +33,10 @@ class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 class PublishedFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The result of other authors who varied the same setting as a row of Table 3, at their own
-    scale.
+    """The result of other authors who varied the same setting as a row of Table 3, on their own
+    data and models.
 
-    `source` is the publication, `place` the section or table in it.
+    `source` is the publication of the result, `place` the section or table in this publication.
     """
 
     row: Text
@@ -45,9 +46,10 @@ class PublishedFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 def read_conclusions(folder: Path = DATA_FOLDER) -> list[PublishedConclusion]:
-    """Return the conclusions that sections 5.4, 6.1 and 6.2 draw from pairs of printed cells.
+    """Return the conclusions that sections 5.4, 6.1 and 6.2 of the paper draw from pairs of cells
+    of its tables.
 
-    The list was fixed before any training.
+    The list of conclusions was fixed before any system was trained.
     """
     # A misspelt row or column is found when the cell is looked up (`_find_cell`).
     rows = read_rows(folder / "conclusions.csv", PublishedConclusion)
@@ -55,6 +57,6 @@ def read_conclusions(folder: Path = DATA_FOLDER) -> list[PublishedConclusion]:
 
 
 def read_findings(folder: Path = DATA_FOLDER) -> dict[str, PublishedFinding]:
-    """Return what others found, by row of Table 3."""
+    """Return what other authors found, by the row of Table 3 that varies the same setting."""
     rows = read_rows(folder / "elsewhere.csv", PublishedFinding)
     return {finding.row: finding for _, finding in rows}

@@ -1,11 +1,12 @@
-"""Reads the probes: trial runs at other learning rates.
+"""Reads the results of probes: short trial trainings at half or twice the learning rate.
 
-Equation (3) fixes the learning rate. A probe is a training with the same schedule, but half or
-twice its peak rate. It is a separate system: `rate_half_<system>` or `rate_twice_<system>`. A probe
-at equation (3)'s rate is a training of the system itself. `paper_tables/measured/rates/<scale>.csv`
-has a line for each probe, and the folder next to it has the logs. Probes use separate seeds and do
-not appear in the tables of results. The schedule does not depend on the total number of updates, so
-a probe may be shorter than the tables' trainings. All runs are compared after the probes' number of
+Equation (3) of the paper fixes the learning rate. A probe is a training with the same schedule, but
+half or twice its peak rate. A probe is a separate system: `rate_half_<system>` or
+`rate_twice_<system>`. A probe at equation (3)'s rate is a training of the system itself.
+`paper_tables/measured/rates/<scale>.csv` has a line for each probe, and the folder next to this
+file has the logs. Probes use separate seeds and do not appear in the tables of results. The
+learning-rate schedule does not depend on the total number of updates, so a probe may be shorter
+than the trainings of the tables. All learning rates are compared after the probes' number of
 updates.
 """
 
@@ -25,8 +26,8 @@ PRINTED_RATE = 1.0
 
 
 class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A probe: a training at `times_peak` times the learning rate of equation (3), with its bits a
-    subword on dev after the last update.
+    """A probe (trial training) at `times_peak` times the learning rate of equation (3), with its
+    bits a subword on dev after the last update.
     """
 
     system: str
@@ -38,7 +39,7 @@ class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class RateProbes(msgspec.Struct, frozen=True):
     """Bits a subword on dev by system and by the factor on equation (3)'s peak learning rate (0.5,
-    1, 2). Each is the mean over short trainings (probes) of `updates` updates.
+    1, 2). Each value is the mean over short trainings (probes) of `updates` updates.
     """
 
     updates: int
@@ -46,11 +47,12 @@ class RateProbes(msgspec.Struct, frozen=True):
 
 
 def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | None:
-    """Return the probes of a scale, or None without a file.
+    """Return the probes (short trial trainings) of a scale, or None if the scale has no file of
+    probes.
 
     Raises:
-        TableError: the file is malformed, a line has a seed of the tables, or the probes differ in
-            their number of updates.
+        TableError: the file is malformed, a probe uses a seed of the trainings of the tables, or
+            the probes differ in their number of updates.
     """
     path = folder / f"{scale}.csv"
     if not path.exists():

@@ -1,5 +1,5 @@
-"""Selects the runs of a scale's systems from its frame, for the decision rules and the alternative
-analyses.
+"""Selects the runs of a scale's systems from its frame (all results of the scale), for the decision
+rules and the alternative analyses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,12 @@ from paper_tables.frame import Frame, Number, Numbers
 
 
 def runs_by_system(frame: Frame, judged: Sequence[Number]) -> dict[str, list[SeedRun]]:
-    """Return the runs of every system on the test set of the judged numbers, in their metric.
+    """Return the runs of every system, each with its value on the test set and in the metric of the
+    `judged` numbers.
 
-    `judged` are the numbers of the contrasts. A system without a judged number has the runs of its
-    first number of the same kind: both averaged models, or both last checkpoints.
+    `judged` are the numbers that the contrasts compare. For a system that is in no contrast, the
+    runs come from its first number of the same kind (from an averaged model, or from a last
+    checkpoint).
     """
     # All systems of the scale are needed, because systems without a contrast also add to the pooled
     # sd.
@@ -34,17 +36,18 @@ def runs_by_system(frame: Frame, judged: Sequence[Number]) -> dict[str, list[See
 
 
 def _kind(number: Number) -> tuple[str, str, bool]:
-    """Return what two numbers must share to be pooled: corpus, test set, and averaging or not.
+    """Return what two numbers must share to be pooled: corpus, test set, and whether checkpoints
+    were averaged.
 
-    An average of checkpoints varies less over seeds than a last checkpoint.
+    Scores of an average of checkpoints vary less over seeds than scores of a last checkpoint.
     """
     return number.key.corpus, number.key.testset, is_averaged(number.key.average)
 
 
 def seed_runs(frame: Frame, number: Number, numbers: Numbers | None = None) -> list[SeedRun]:
-    """Return the runs of a number, in order of seed.
+    """Return the runs from which a number of the tables is computed, in order of seed.
 
-    `numbers` is the collection that the number comes from, by default the frame's own.
+    `numbers` is the collection that contains the number, by default `frame.numbers`.
     """
     numbers = frame.numbers if numbers is None else numbers
     # Decision 0009 defines by the cross-attention on dev whether a run started to learn. The result

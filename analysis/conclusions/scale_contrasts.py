@@ -1,10 +1,10 @@
-"""Turns the frame of a scale into contrasts: one for each conclusion of the paper's text and for
-each other row of Table 3.
+"""Turns the results of a scale (its frame) into contrasts: one for each conclusion of the paper's
+text and for each other row of Table 3.
 
-A contrast is the difference between a row and its control, usually base. Its *call* is the answer
-by the rule of decision 0009 (`analysis.conclusions.contrasts`). Its *answer* is one of the six of
-decision 0012 (`analysis.conclusions.answers`). The table `conclusions`, the picture of the page and
-the study of Multi30k use these contrasts.
+A contrast is the difference between a row and its control, usually base. The *call* of a contrast
+is the answer by the rule of decision 0009 (`analysis.conclusions.contrasts`). The *answer* of a
+contrast is one of the six answers of decision 0012 (`analysis.conclusions.answers`). The table
+`conclusions`, the picture of the page and the study of Multi30k use these contrasts.
 """
 
 import math
@@ -50,15 +50,16 @@ NOT_ANSWERED, NOT_MEASURED = "cannot be answered", "not measured yet"
 
 
 class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A contrast as the paper prints it, as other publications report it, and as we measured it.
+    """A difference between two systems in the paper, in other publications (`elsewhere`), and as we
+    measured it.
 
-    `conclusion` is None if the text concludes nothing from the two cells. `printed_effect` is the
-    printed difference in our metric's unit: bits for a perplexity. `row` and `control` are None if
-    the system is not run at this scale. `ours` is None unless both have a value. `by_testset` has
-    the same contrast, without a call, on further test sets and, in BLEU, with a different length
-    penalty alpha. `answered` is None if the contrast is not primary, if a run did not start to
-    learn, or if the control has a single seed. `is_moving` says that the effect still changes at
-    the end of the updates.
+    `conclusion` is None if the paper's text concludes nothing from the two cells. `printed_effect`
+    is the paper's difference in our metric's unit, which is bits for a perplexity. `row` and
+    `control` are None if the system is not run at this scale. `ours` is None unless the system and
+    its control both have a value. `by_testset` has our difference, without a call, on further test
+    sets and, in BLEU, with a different length penalty alpha. `answered` is None if the contrast is
+    not primary, if a run did not start to learn, or if the control has a single seed. `is_moving`
+    says whether our difference still changes at the end of training.
     """
 
     conclusion: PublishedConclusion | None
@@ -78,15 +79,15 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def statement(self) -> str:
-        """The paper's statement about the two rows, or the name of the difference if the paper has
-        no statement.
+        """The paper's statement about the two rows of its table, or the name of the contrast if the
+        paper states nothing about them.
         """
         return self.name if self.conclusion is None else self.conclusion.statement
 
     @property
     def name(self) -> str:
-        """The name of the difference, such as `big minus base`: our systems, or the printed rows
-        where they are not run.
+        """The name of the contrast, such as `big minus base`, from our systems or, if they are not
+        run, from the rows in the paper.
         """
         row = self.row_name if self.row is None else self.row.key.system
         control = self.control_name if self.control is None else self.control.key.system
@@ -94,52 +95,60 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """Our numbers of the row and of its control. A system that is not run is left out."""
+        """Our numbers for the row of Table 3 and for its control. A system that is not run is left
+        out.
+        """
         return tuple(number for number in (self.row, self.control) if number is not None)
 
     @property
     def place(self) -> tuple[str, str] | None:
-        """The test set and the metric, or None if a system is not run."""
+        """The test set and the metric of the contrast, or None if one of its systems is not run."""
         if self.row is None or self.control is None:
             return None
         return self.row.key.testset, self.metric
 
     @property
     def relation(self) -> Relation | None:
-        """The relation that the paper states for the row, or None if the paper does not conclude
-        anything from it.
+        """The relation that the paper states for the row (above, below or equivalent), or None if
+        the paper concludes nothing from the row.
         """
         return None if self.conclusion is None else self.conclusion.relation
 
     @property
     def answer_words(self) -> str:
-        """The answer, or the reason why there is none."""
+        """The answer for the contrast in words, or the reason why there is no answer."""
         if self.answered is not None:
             return str(self.answered.answer)
         return NOT_MEASURED if self.ours is None else NOT_ANSWERED
 
     @property
     def is_primary(self) -> bool:
-        """Whether the contrast is counted: it is in bits, and the paper draws a conclusion from
-        it.
+        """Whether the contrast is counted. Counted contrasts are in bits, and the paper draws a
+        conclusion from them.
         """
         return self.metric == BITS_METRIC and self.conclusion is not None
 
 
 class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
-    """All contrasts of a scale, first the contrasts in bits, and the sds by test set and metric."""
+    """All contrasts of a scale (those in bits come first), and the pooled sds by test set and
+    metric.
+    """
 
     contrasts: tuple[PrintedContrast, ...]
     spread_by_place: dict[tuple[str, str], Spread]
 
     @property
     def primary(self) -> list[PrintedContrast]:
-        """The contrasts that are counted."""
+        """The contrasts that are counted: contrasts in bits from which the paper draws a
+        conclusion.
+        """
         return [contrast for contrast in self.contrasts if contrast.is_primary]
 
 
 def draw_contrasts(frame: Frame) -> Contrasts:
-    """Return every contrast with our difference, its call and its answer."""
+    """Return every contrast of a scale with our difference, its call (decision 0009) and its answer
+    (decision 0012).
+    """
     # A place is a test set and a metric, such as dev in bits.
     printed = _printed_contrasts(frame)
     numbers_by_place: dict[tuple[str, str], list[Number]] = {}
@@ -170,7 +179,7 @@ def draw_contrasts(frame: Frame) -> Contrasts:
 
 
 def _correct(drawn: Sequence[PrintedContrast]) -> list[PrintedContrast]:
-    """Return the contrasts, with calls by Holm's correction for the primary contrasts."""
+    """Return all contrasts. The primary contrasts also have a call after Holm's correction."""
     # Decision 0009: BLEU is secondary and is not corrected.
     family = [contrast.ours for contrast in drawn if contrast.is_primary and contrast.ours]
     # Holm's correction needs the whole family at once. Its results go back in the same order.
@@ -187,8 +196,8 @@ def _answer(
     drawn: Sequence[PrintedContrast],
     runs_by_place: Mapping[tuple[str, str], Mapping[str, list[SeedRun]]],
 ) -> list[PrintedContrast]:
-    """Return all contrasts. Primary contrasts also have an answer, and the result of the test of
-    slopes.
+    """Return all contrasts. Primary contrasts also have an answer, and say whether their difference
+    still changes at the end of training.
     """
     # The key is the system. A system has only one primary contrast, because conclusions.csv has one
     # line in `ppl_dev` for each row.
@@ -224,7 +233,7 @@ def _answer(
 def _moving_systems(
     runs_by_system: Mapping[str, Sequence[SeedRun]], systems: Sequence[str]
 ) -> set[str]:
-    """Return the systems that learn faster or slower than base at the end of the updates (decision
+    """Return the systems that learn faster or slower than base at the end of training (decision
     0012).
 
     The mean slope of a system's validations on dev is compared with base's. The test uses the sd
@@ -253,13 +262,13 @@ def _moving_systems(
 
 
 def _system_of(contrast: PrintedContrast) -> str:
-    """Return the system of our row, or "" if it is not run."""
+    """Return the name of our system for the contrast's row of Table 3, or "" if it is not run."""
     return contrast.numbers[0].key.system if contrast.numbers else ""
 
 
 def _contrasts_by_testset(frame: Frame, contrast: PrintedContrast) -> dict[str, Contrast]:
-    """Return a row's contrasts on further test sets, without calls. The result is empty for rows of
-    Table 2.
+    """Return a row's differences to its control on further test sets, without calls. The result is
+    empty for rows of Table 2.
     """
     contrasts: dict[str, Contrast] = {}
     if contrast.table != 3:
@@ -289,7 +298,9 @@ def _our_contrast(
     runs: Mapping[str, list[SeedRun]],
     spread: Spread,
 ) -> Contrast | None:
-    """Return our contrast of two systems that are run here, or None if either has no value."""
+    """Return our contrast of two systems that are run at this scale, or None if one of them has no
+    value.
+    """
     row_runs, control_runs = (runs.get(number.key.system, []) for number in contrast.numbers)
     if not row_runs or not control_runs:
         return None
@@ -298,8 +309,8 @@ def _our_contrast(
 
 
 def _printed_contrasts(frame: Frame) -> list[PrintedContrast]:
-    """Return the contrasts in bits, then the contrasts in BLEU. In each part, the paper's
-    conclusions come first, then the other rows of Table 3.
+    """Return the contrasts in bits, then the contrasts in BLEU. In each of the two parts, the
+    paper's conclusions come first, then the other rows of Table 3.
     """
     contrasts = []
     for metric in (PERPLEXITY_METRIC, METRIC_BY_PAIR["en-de"]):
@@ -325,7 +336,9 @@ def _printed_contrasts(frame: Frame) -> list[PrintedContrast]:
 
 
 def _find_cell(frame: Frame, conclusion: PublishedConclusion, row: str) -> PrintedCell:
-    """Return the printed cell of a row in the column that a conclusion is about."""
+    """Return the cell of the paper's table in this row and in the column that a conclusion is
+    about.
+    """
     place = (str(conclusion.table), row, conclusion.column)
     for cell in frame.cells:
         # Where the two editions print different numbers, a conclusion is about one of them.
@@ -361,7 +374,9 @@ def _printed_contrast(
 
 
 def further_testsets(frame: Frame) -> list[str]:
-    """Return the further test sets of Table 3's rows, and dev with a different length penalty."""
+    """Return the further test sets on which rows of Table 3 are scored, and dev with a different
+    length penalty.
+    """
     # The role `alpha` is dev, decoded again with the alpha that decision 0009 chose.
     testsets = [key.testset for key in frame.keys if key.role in ("further", "alpha")]
     return list(dict.fromkeys(testsets))

@@ -1,9 +1,9 @@
-"""Lays out table `conclusions`: what the paper concludes from pairs of printed cells, and which of
-these conclusions our systems show.
+"""Lays out table `conclusions`: what the paper concludes from pairs of cells of its tables, and
+which of these conclusions our systems show.
 
-A row of the table is a contrast: the difference between a row of Table 2 or 3 and its control. It
-has an answer by decision 0012 (`analysis.conclusions.answers`) and a call by the older rule of
-decision 0009 (`analysis.conclusions.contrasts`). The notes of the table explain both.
+A row of the table is a contrast: the difference between a row of Table 2 or 3 and its control. A
+row has an answer by decision 0012 (`analysis.conclusions.answers`) and a call by the older rule of
+decision 0009 (`analysis.conclusions.contrasts`). The notes of the table explain answer and call.
 """
 
 from collections.abc import Callable, Sequence
@@ -107,8 +107,8 @@ RULE_NOTES = (
 
 
 def lay_out_conclusions(frame: Frame) -> Table:
-    """Return the table with one row per contrast: contrasts in bits per subword, then contrasts in
-    BLEU.
+    """Return table `conclusions` with one row per contrast: contrasts in bits per subword, then
+    contrasts in BLEU.
     """
     # The contrasts are cached in the frame, because the picture of the page needs them, too.
     drawn = frame.once(draw_contrasts)
@@ -160,8 +160,8 @@ def lay_out_conclusions(frame: Frame) -> Table:
 def _words_field(
     name: str, heading: str, words_of: Callable[[PrintedContrast, Contrast], str]
 ) -> Field[PrintedContrast]:
-    """Return a column of text about our contrast. A cell is blank if there is no contrast, or if
-    `words_of` returns ''.
+    """Return a column with text about our difference of each contrast. A cell is blank if there is
+    no such difference, or if `words_of` returns ''.
     """
 
     def words(contrast: PrintedContrast) -> str:
@@ -173,8 +173,8 @@ def _words_field(
 def _answer_field(
     name: str, heading: str, words_of: Callable[[PrintedContrast, Answered], str]
 ) -> Field[PrintedContrast]:
-    """Return a column of text about the answer. A cell is blank for a contrast without an
-    answer.
+    """Return a column with text about the answer for each contrast. A cell is blank for a contrast
+    without an answer.
     """
 
     def words(contrast: PrintedContrast, ours: Contrast) -> str:
@@ -184,8 +184,8 @@ def _answer_field(
 
 
 def summarise(drawn: Contrasts) -> str:
-    """Return the numbers of primary contrasts with each answer and with decided calls, and the rows
-    that are still moving, late or not started.
+    """Return a summary: how many primary contrasts have each answer, how many calls are decided,
+    and which rows are still moving, started late or did not start to learn.
     """
     words = [contrast.answer_words for contrast in drawn.primary]
     counts = []
@@ -251,7 +251,9 @@ def _expected(contrast: PrintedContrast) -> str:
 
 
 def _answer_cell(contrast: PrintedContrast) -> Cell | None:
-    """Return the answer of a primary contrast, and whether its effect still moves."""
+    """Return the cell with the answer of a primary contrast, and whether its difference still
+    changes at the end of training.
+    """
     if not contrast.is_primary or contrast.ours is None:
         return None
     if contrast.answered is None:
@@ -267,7 +269,9 @@ def _holm_words(contrast: PrintedContrast, answered: Answered) -> str:
 
 
 def _within_words(contrast: PrintedContrast, answered: Answered) -> str:
-    """Return whether the effect is within the margin, and the p-value after Holm's correction."""
+    """Return in words whether the difference is within the margin, and the p-value after Holm's
+    correction.
+    """
     word = "yes" if answered.is_within_margin else "no"
     return f"{word} (p by Holm {rounded(answered.holm_within, 'p')})"
 
@@ -283,7 +287,7 @@ def _shown(contrast: PrintedContrast, value: float | None, *, is_signed: bool = 
 
 
 def _difference_cell(contrast: PrintedContrast) -> Cell:
-    """Return our difference with its interval and the numbers of seeds."""
+    """Return the cell with our difference, its 95 % interval and the numbers of seeds."""
     ours, row, control = contrast.ours, contrast.row, contrast.control
     # The mark of the scale, such as a dagger, says that the number was not measured under the
     # paper's conditions.
@@ -303,8 +307,8 @@ def _difference_cell(contrast: PrintedContrast) -> Cell:
 def _call_cell(contrast: PrintedContrast) -> Cell | None:
     """Return the cell with the call, the answer by decision 0009's rule.
 
-    If the call is "too close", the cell also says whether the printed effect is smaller than the
-    reach. Such an effect cannot be found with these seeds.
+    If the call is "too close", the cell also says whether the paper's difference is smaller than
+    half of our 95 % interval. So small a difference cannot be found with these seeds.
     """
     ours = contrast.ours
     if ours is None:
@@ -326,8 +330,8 @@ def _call_cell(contrast: PrintedContrast) -> Cell | None:
 
 
 def _testset_field(testset: str) -> Field[PrintedContrast]:
-    """Return the column of a further test set or of a different alpha: the difference, its reach
-    (half of the 95 % interval), and whether its sign differs from dev's.
+    """Return the column of a further test set or length penalty: the difference, half of its 95 %
+    interval, and whether its sign differs from the sign on dev.
     """
 
     def words(contrast: PrintedContrast, ours: Contrast) -> str:
@@ -358,7 +362,7 @@ def _effects(contrast: PrintedContrast, ours: Contrast) -> str:
 
 
 def _starts(contrast: PrintedContrast, ours: Contrast) -> str:
-    """Return how many of the row's seeds did not start to learn or started late. Return "" if all
+    """Return how many seeds of a row did not start to learn or started late. Return "" if all seeds
     started in time.
     """
     number_by_state = {
@@ -374,9 +378,10 @@ def _starts(contrast: PrintedContrast, ours: Contrast) -> str:
 
 
 def _same_seeds_words(contrast: PrintedContrast, ours: Contrast) -> str:
-    """Return for how many of the common seeds the difference has the paper's direction.
+    """Return for how many of the seeds that both systems share the difference has the paper's
+    direction.
 
-    Runs of one seed share the order of their training data.
+    Runs with the same seed read their training data in the same order.
     """
     if contrast.relation not in ("above", "below"):
         return ""
@@ -390,8 +395,8 @@ def _same_seeds_words(contrast: PrintedContrast, ours: Contrast) -> str:
 
 
 def _spread_notes(frame: Frame, drawn: Contrasts) -> list[str]:
-    """Return a note for each test set and metric: the sd that was used, the largest sds, and the
-    effect of late runs and of runs that did not start.
+    """Return a note for each test set and metric: the pooled sd that was used, the largest sds, and
+    how late runs and runs that did not start change the sd.
     """
     notes = []
     for (testset, metric), spread in drawn.spread_by_place.items():
@@ -415,8 +420,8 @@ def _spread_notes(frame: Frame, drawn: Contrasts) -> list[str]:
 
 
 def _third_seed_words(frame: Frame, pooled: PooledSd) -> str:
-    """Return a sentence: a row's reach, from the sd and the numbers of seeds, and whether all rows
-    get a further seed.
+    """Return a sentence with half of a row's 95 % interval, from the sd and the numbers of seeds,
+    and whether all rows get a further seed.
     """
     # The numbers of seeds come from the sheet and not from the results, because decision 0009
     # computes the reach before any difference is looked at.

@@ -1,9 +1,9 @@
-"""Lays out decision 0013's tables: `recurrence`, `heads` and `model_readings`.
+"""Lays out the three tables of decision 0013: `recurrence`, `heads` and `model_readings`.
 
 A contrast is a system minus its control, usually base. The contrasts of one question are a family,
-and `analysis.conclusions.fresh` has their rule. Each table has a line for each contrast of a
-family. If a contrast cannot have a number, its cell contains a sentence that says why. A note lists
-the missing trainings.
+and `analysis.conclusions.fresh` has the rule for their answers. Each table has a line for each
+contrast of a family. If the difference of a contrast cannot be computed, its cell contains a
+sentence that says why. A note below the table lists the missing trainings.
 """
 
 import statistics
@@ -96,7 +96,7 @@ HEADS_NOTE = (
 def lay_out_recurrence(frame: Frame) -> Table | None:
     """Return the table that compares base, recurrence and convolution in quality and speed.
 
-    Return None if there is no fresh run of recurrence or convolution.
+    Return None if no system of recurrence or convolution was trained with a fresh seed.
     """
     runs = _runs_of(frame, RECURRENCE)
     if not runs:
@@ -109,11 +109,15 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
     seconds_by_system = read_seconds_an_update()
 
     def seconds_of(line: ComparedContrast) -> list[float]:
-        """Return the CPU seconds of an update, one value for each round."""
+        """Return the CPU seconds that an update of the contrast's system takes, one value for each
+        round of the benchmark.
+        """
         return seconds_by_system.get(TIMED_AS[line.contrast.system], [])
 
     def updates_of(line: ComparedContrast) -> list[float]:
-        """Return the update at which each run reaches base's final bits, if it does."""
+        """Return for each run the update at which it reaches base's final bits. Runs that never
+        reach them are left out.
+        """
         if target is None:
             return []
         reached = [updates_until(run.bits_by_update, target) for run in line.runs]
@@ -173,7 +177,7 @@ def lay_out_recurrence(frame: Frame) -> Table | None:
 
 def lay_out_model_readings(frame: Frame) -> Table | None:
     """Return the table that compares other interpretations of the paper's model with base. Return
-    None if there is no fresh run.
+    None if none of them was trained with a fresh seed.
     """
     runs = _runs_of(frame, MODEL_READINGS)
     if not runs:
@@ -194,10 +198,11 @@ def lay_out_model_readings(frame: Frame) -> Table | None:
 
 
 def lay_out_heads(frame: Frame) -> Table | None:
-    """Return the table of the number of heads against d_k. Each contrast has its prediction and the
-    measured effect.
+    """Return the table that separates the effect of the number of heads from the effect of d_k.
+    Each contrast has decision 0013's prediction and the measured difference.
 
-    Return None if neither earlier nor fresh seeds of these systems were trained.
+    Return None if the systems with other numbers of heads were trained neither with earlier nor
+    with fresh seeds.
     """
     runs = _runs_of(frame, HEADS)
     earlier_fields = _earlier_fields(frame)
@@ -237,8 +242,8 @@ def lay_out_heads(frame: Frame) -> Table | None:
 
 
 def _earlier_fields(frame: Frame) -> list[Field[ComparedContrast]]:
-    """Return a column for each test set, dev first: the contrasts over earlier seeds, whose results
-    were known before decision 0013.
+    """Return a column for each test set, dev first, with the differences over earlier seeds. Their
+    results were known before decision 0013.
     """
     place = (frame.corpus_by_pair["en-de"], COMPARED_AVERAGE)
     numbers_by_testset: dict[str, dict[str, Number]] = {}
@@ -255,9 +260,11 @@ def _earlier_fields(frame: Frame) -> list[Field[ComparedContrast]]:
 def _earlier_field(
     frame: Frame, testset: str, number_by_system: Mapping[str, Number]
 ) -> Field[ComparedContrast]:
-    """Return the column of a test set with the earlier seeds. Runs that did not start are left out.
+    """Return the column of a test set with the differences over the earlier seeds. Runs that did
+    not start to learn are left out.
 
-    The rule is decision 0009's: one sd, pooled over all systems of the test set.
+    The interval is computed as in decision 0009, with one sd that is pooled over all systems of the
+    test set.
     """
     values = {}
     for system, number in number_by_system.items():
@@ -266,7 +273,9 @@ def _earlier_field(
     pooled = pool_sd(values, with_bartlett=False)
 
     def cell(line: ComparedContrast) -> Cell | None:
-        """Return the difference with half its interval and the numbers of seeds."""
+        """Return the cell with the difference, half of its 95 % interval and the numbers of
+        seeds.
+        """
         sides = (line.contrast.system, line.contrast.control)
         row, control = (values.get(system, []) for system in sides)
         if not row or not control or pooled is None:
@@ -282,8 +291,8 @@ def _earlier_field(
 
 
 def _runs_of(frame: Frame, family: FreshFamily) -> dict[str, list[SeedRun]]:
-    """Return the fresh runs of all systems. The result is empty if no system of the family, apart
-    from base, has a fresh run.
+    """Return the runs with fresh seeds of all systems. The result is empty if no system of the
+    family, apart from base, has such a run.
     """
     # All systems in this decision are of scale multi30k. A different scale has none of the tables.
     if frame.scale != SCALE:
@@ -293,7 +302,9 @@ def _runs_of(frame: Frame, family: FreshFamily) -> dict[str, list[SeedRun]]:
 
 
 def _notes(family: FreshFamily, runs: RunsBySystem, *texts: str) -> tuple[Note, ...]:
-    """Return the notes of a table: the rule, further texts, and the missing trainings."""
+    """Return the notes of a table: the rule for its answers, further texts, and the missing
+    trainings.
+    """
     notes = [RULE_NOTE, *filter(None, texts)]
     missing = missing_trainings(family, runs)
     if missing:
@@ -308,10 +319,14 @@ def _notes(family: FreshFamily, runs: RunsBySystem, *texts: str) -> tuple[Note, 
 
 
 def _contrast_fields(numbers: FreshNumbers) -> list[Field[ComparedContrast]]:
-    """Return the columns that all three tables have."""
+    """Return the columns that the tables `recurrence`, `heads` and `model_readings` have in
+    common.
+    """
 
     def difference(line: ComparedContrast) -> Cell | None:
-        """Return the difference with its interval, or the sentence that says why it is missing."""
+        """Return the cell with the difference and its interval, or with the sentence that says why
+        the difference is missing.
+        """
         if line.estimate is None:
             # A contrast without any run is blank: the note on missing trainings lists it.
             return Cell(line.problem, "state") if line.problem and line.runs else None
@@ -335,7 +350,9 @@ def _contrast_fields(numbers: FreshNumbers) -> list[Field[ComparedContrast]]:
 
 
 def _further_bleu_fields(frame: Frame, numbers: FreshNumbers) -> list[Field[ComparedContrast]]:
-    """Return the columns of BLEU on the further test sets of the sheet."""
+    """Return the columns of BLEU on the further test sets that the sheet (the list of trainings)
+    asks for.
+    """
     keys = [*frame.keys, *(key for key, _ in frame.later_numbers)]
     testsets = dict.fromkeys(key.testset for key in keys if key.role == "further")
     return [
@@ -347,7 +364,9 @@ def _further_bleu_fields(frame: Frame, numbers: FreshNumbers) -> list[Field[Comp
 def _number_field(
     numbers: FreshNumbers, name: str, heading: str, metric: str, testset: str = DEV
 ) -> Field[ComparedContrast]:
-    """Return the column of a metric over the fresh seeds. A cell is blank without a fresh run."""
+    """Return the column of a metric over the fresh seeds. The cell of a system without a fresh run
+    is blank.
+    """
 
     def cell(line: ComparedContrast) -> Cell | None:
         number = numbers.get((line.contrast.system, testset, metric))

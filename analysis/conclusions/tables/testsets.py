@@ -1,5 +1,5 @@
-"""Lays out table `testsets`: every system on each of its test sets, with bits, BLEU and brevity
-penalty.
+"""Lays out table `testsets`: bits a subword, BLEU and brevity penalty of every system on each of
+its test sets.
 """
 
 from aiayn.paths import CellKey, split_alpha
@@ -16,8 +16,8 @@ HEADING_BY_NAME = {"bits": "bits a subword", "bleu": "BLEU", "brevity": "brevity
 
 
 def lay_out_testsets(frame: Frame) -> Table | None:
-    """Return the table with a row for each corpus, system and average. Return None if no system is
-    scored on a further test set.
+    """Return table `testsets` with a row for each corpus, system and average of checkpoints. Return
+    None if no system is scored on a test set other than dev and test.
     """
     # A scale with dev and test only, such as the demo, has all its numbers in Tables 2 and 3.
     if not further_testsets(frame):
@@ -62,8 +62,8 @@ def lay_out_testsets(frame: Frame) -> Table | None:
 
 
 def heading_of(testset: str) -> str:
-    """Return the heading of a test set: `val`, or `val, alpha 1.4` if the search used a different
-    length penalty.
+    """Return the column heading of a test set: `val`, or `val, alpha 1.4` if the beam search used a
+    different length penalty.
     """
     name, alpha = split_alpha(testset)
     return name if alpha is None else f"{name}, alpha {alpha:g}"

@@ -1,8 +1,8 @@
 """Lays out comparisons with base: table `variants` and table `architectures`.
 
-Variants are the paper's model with the details of other implementations. They are shown as in Table
-3. Architectures are recurrence and convolution. They are shown with BLEU and seconds, at equal size
-and equal number of tokens.
+Variants are the paper's model with the details of other implementations. Variants have the columns
+of Table 3. Architectures are recurrent and convolutional models. Architectures are compared in BLEU
+and seconds, at equal size and equal number of tokens.
 """
 
 from dataclasses import replace
@@ -42,25 +42,26 @@ DIFFERENCE_WORDS = (
 
 
 class _ComparedVariant(NamedTuple):
-    """Our results of one system, with the difference to base, the reference."""
+    """Our results of one system (`key`), with its difference to base (`reference`)."""
 
     frame: Frame
     key: CellKey
     reference: CellKey
 
     def ours(self, text: str) -> Cell:
-        """Return a cell of text with the scale's mark."""
+        """Return a cell of the table with this text and the mark of the scale."""
         return Cell(text, "ours", self.frame.numbers[self.key, "steps"].marks)
 
     def metric(self, metric: str) -> Cell:
-        """Return the cell of a metric over seeds."""
+        """Return the cell with the system's value of a metric over seeds."""
         return our_cell(self.frame.numbers[self.key, metric])
 
     def difference(self, metric: str) -> Cell | None:
-        """Return the difference to base over common seeds: `+0.30 +- 0.12 (n=3)`.
+        """Return the difference between the system and base over their common seeds: `+0.30 +- 0.12
+        (n=3)`.
 
-        One or two differences are listed as they are. Without a common seed the cell is a dash.
-        Base's own is blank.
+        With one or two common seeds, the differences are listed as they are. Without a common seed
+        the cell is a dash. The cell of base itself is blank.
         """
         if self.key == self.reference:
             return None
@@ -103,8 +104,8 @@ PERPLEXITY: Field[_ComparedVariant] = our_field(
 
 
 def lay_out_variants(frame: Frame) -> Table:
-    """Return table `variants`: base, then a row for each variant of the scale's sheet, in its
-    order.
+    """Return table `variants`: base, then a row for each variant in the sheet (the list of
+    trainings), in its order.
     """
     fields: tuple[Field[_ComparedVariant], ...] = (
         NAME,
@@ -140,7 +141,9 @@ def lay_out_variants(frame: Frame) -> Table:
 
 
 def lay_out_architectures(frame: Frame) -> Table:
-    """Return table `architectures`: base, then a row for each architecture that is configured."""
+    """Return table `architectures`: base, then a row for each architecture in the scale's
+    config.
+    """
 
     def architecture(compared: _ComparedVariant) -> Cell:
         # "Equal size" means parameters, so the layers and widths differ, and are shown.
@@ -185,9 +188,9 @@ def lay_out_architectures(frame: Frame) -> Table:
 
 
 def _compared_with_base(frame: Frame, table: str) -> list[_ComparedVariant]:
-    """Return base and then each system that the sheet (the list of trainings) has for a table.
+    """Return base, and then each system that the sheet (the list of trainings) lists for a table.
 
-    Return an empty list if there are no systems, or if base is not run.
+    The list is empty if the sheet lists no such system, or if base is not run.
     """
     base, systems = frame.compared(REFERENCE_SYSTEM), systems_asked_by(table, frame.rows)
     if not systems or (base, "steps") not in frame.numbers:
@@ -198,7 +201,9 @@ def _compared_with_base(frame: Frame, table: str) -> list[_ComparedVariant]:
 
 
 def missing_notes(frame: Frame, table: str) -> list[Note]:
-    """Return a note with the systems that could be compared, but are not in this scale's sheet."""
+    """Return a note that lists the systems that could be compared with base, but are not in this
+    scale's list of trainings.
+    """
     listed = systems_asked_by(table, frame.rows)
     existing = systems_asked_by(table, read_sheet(COMPARED_SHEET))
     missing = [name for name in existing if name not in (REFERENCE_SYSTEM, *listed)]
@@ -209,8 +214,8 @@ def missing_notes(frame: Frame, table: str) -> list[Note]:
 
 
 def differing_keys(frame: Frame, system: str) -> str:
-    """Return the keys of training and decoding in which a system differs from base, with the
-    system's values.
+    """Return the keys of the training and decoding config in which a system differs from base, with
+    the system's values.
     """
     spec, base = frame.system_by_name[system], frame.system_by_name[REFERENCE_SYSTEM]
     texts = []
