@@ -1,6 +1,6 @@
-"""Turns public archives into fairseq's data: `sources` fetches, `text` cleans, segments and
-binarizes.
+"""Turns public archives into fairseq's data: the package `sources` fetches the text, and the
+package `text` cleans, segments (into subwords) and binarizes the text.
 
-May import `aiayn.records`, `aiayn.paths`, `aiayn.spec` and below. The stages never import each
-other.
+May import `aiayn.records`, `aiayn.paths`, `aiayn.spec` and packages below these. The stages of data
+preparation (fetch, clean, segment, binarize) never import each other.
 """

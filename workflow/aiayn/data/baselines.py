@@ -1,12 +1,13 @@
-"""Makes translations without training, which a trained system must beat.
+"""Makes baseline translations without training. A trained system must score better than the
+baselines.
 
-This module has two of the three baselines. The first looks up each word in a dictionary, which only
-the demo's corpora have. The second returns the target side of the most similar training sentence.
-The third baseline, a copy of the source, needs no code here.
+This module has two of the three baselines. The first baseline looks up each word in a dictionary,
+which only the demo's corpora have. The second baseline returns the target side of the most similar
+training sentence. The third baseline, a copy of the source, needs no code here.
 
-The similarity search keeps all training pairs in memory, with the words of their sources as a
-sparse matrix and `MAX_SIMILARITIES` numbers. Memory grows with the corpus, so a corpus of more than
-`MAX_TRAIN_PAIRS` pairs raises an error.
+The second baseline keeps all training pairs in memory, the word counts of their source sentences as
+a sparse matrix, and up to `MAX_SIMILARITIES` similarities. This memory grows with the corpus, so a
+corpus of more than `MAX_TRAIN_PAIRS` pairs raises an error.
 """
 
 import re
@@ -26,8 +27,8 @@ def require_few_pairs(num_pairs: int, corpus: str) -> None:
     """Raise an error if a corpus has more training pairs than fit into memory.
 
     Raises:
-        ConfigError: if there are too many pairs. The message contains the corpus, their number and
-            the limit.
+        ConfigError: if there are too many training pairs. The message contains the corpus, the
+            number of pairs and the limit.
     """
     if num_pairs > MAX_TRAIN_PAIRS:
         raise ConfigError(
@@ -37,11 +38,11 @@ def require_few_pairs(num_pairs: int, corpus: str) -> None:
 
 
 def translate_word_by_word(sources: Sequence[str], dictionary: Mapping[str, str]) -> list[str]:
-    """Return each source with each word replaced by its translation in a dictionary of lower-case
-    words. The order of words does not change.
+    """Return each source sentence with each word replaced by its translation in a dictionary of
+    lower-case words. The order of the words does not change.
 
-    Punctuation and words that the dictionary lacks stay. If a source begins with a capital, its
-    translation does, too.
+    Punctuation and words that are not in the dictionary are copied. If a source sentence begins
+    with a capital letter, its translation begins with a capital letter, too.
     """
 
     def translate(source: str) -> str:
@@ -52,7 +53,7 @@ def translate_word_by_word(sources: Sequence[str], dictionary: Mapping[str, str]
 
 
 def _count_words(lines: Sequence[str], index_by_word: Mapping[str, int]) -> scipy.sparse.csr_array:
-    """Return each line's counts of known words, shape (num_lines, num_words)."""
+    """Return how often each line contains each known word, shape (num_lines, num_words)."""
     # Rows of a sparse matrix in its own format: no list of lists is kept.
     # scipy's CSR format: the words of line i are word_indices[row_starts[i]:row_starts[i + 1]].
     row_starts, word_indices = [0], []
@@ -70,7 +71,9 @@ def _count_words(lines: Sequence[str], index_by_word: Mapping[str, int]) -> scip
 
 
 def _unit_rows(counts: scipy.sparse.csr_array, weights: np.ndarray) -> scipy.sparse.csr_array:
-    """Return counts multiplied by the weights of their words, each row scaled to unit length."""
+    """Return word counts multiplied by the weights of the words, each row of the matrix scaled to
+    unit length.
+    """
     rows = scipy.sparse.csr_array(counts.multiply(weights))
     lengths = np.sqrt(rows.multiply(rows).sum(axis=1))
     # A line without known words stays zero, and is equally far from all others.
@@ -81,14 +84,15 @@ def _unit_rows(counts: scipy.sparse.csr_array, weights: np.ndarray) -> scipy.spa
 def nearest_training_sentence(
     sources: Sequence[str], train_sources: Sequence[str], train_targets: Sequence[str]
 ) -> list[str]:
-    """Return for each source the target of the most similar training source.
+    """Return for each source sentence the target sentence of the most similar training pair.
 
-    Similarity is the cosine of weighted word counts. A word that occurs in n of N training sources
-    has the weight log(1 + N / n), so rare words decide. Among equally similar sources the earliest
-    wins. A source without any known word therefore gets the first target.
+    The similarity of two source sentences is the cosine of their weighted word counts. A word that
+    occurs in n of N training sources has the weight log(1 + N / n), so rare words weigh most. Among
+    equally similar training sources the earliest wins. A source sentence without any known word
+    therefore gets the target of the first training pair.
 
     Raises:
-        CorpusError: if training pairs are missing, or the two sides differ in length.
+        CorpusError: if there are no training pairs, or if sources and targets differ in number.
     """
     if len(train_sources) != len(train_targets) or not train_sources:
         raise CorpusError(

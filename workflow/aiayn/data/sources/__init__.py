@@ -1,5 +1,5 @@
-"""Turns a corpus file into raw text. The text is part of the checkout or is downloaded, verified
-and unpacked.
+"""Gets the raw text that a corpus file (YAML) describes. The text is part of the checkout, or it is
+downloaded, verified and unpacked.
 
-May import `aiayn.data.text.lines`, `aiayn.records`, `aiayn.spec` and the packages of lower layers.
+May import `aiayn.data.text.lines`, `aiayn.records`, `aiayn.spec` and packages below these.
 """

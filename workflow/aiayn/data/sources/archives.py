@@ -1,7 +1,7 @@
-"""Reads the wanted members of a tar or zip archive as streams.
+"""Reads the wanted members (files) of a tar or zip archive as streams.
 
-Archives are verified by their checksums before they are read, and no file is written under a name
-from an archive. A tar is read in one pass from front to back.
+Archives are verified by their checksums before they are read. A file name inside an archive is
+never used as the name of a written file. A tar is read in one pass from front to back.
 """
 
 import gzip
@@ -20,13 +20,13 @@ _MAX_NAMES_SHOWN = 6
 def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, BinaryIO]]:
     """Yield (name, stream) of each wanted member (a file in the archive), in the archive's order.
 
-    A member with a name that ends in `.gz` is unpacked. Read each stream before you request the
-    next, because a tar is read from front to back.
+    A member with a name that ends in `.gz` is decompressed. The caller must read each stream before
+    it requests the next stream, because a tar is read from front to back.
 
     Raises:
         CorpusError: if a wanted member is missing, is not a file, or occurs twice. The message
             contains the archive and the member.
-        RuntimeError: zipfile's error for a member that needs a password.
+        RuntimeError: the error of Python's zipfile for a member that needs a password.
     """
     names = []
     for written_name, stream in open_files(path):

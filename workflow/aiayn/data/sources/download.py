@@ -1,9 +1,10 @@
 """Downloads published files into a folder and verifies each by its checksum.
 
-The addresses are tried in turn. A download is written to `.<name>.<key>.partial`, which a later
-start continues. It gets its final name only after its checksum was verified. `key` is made from the
-checksum, so the bytes of two editions of a file are never joined. A wrong file is renamed to
-`<name>.wrong`.
+The URLs of a file are tried in turn. A download is written to a partial file,
+`.<name>.<key>.partial`, and a later start continues the partial file. A downloaded file gets its
+final name only after its checksum was verified. The `key` in the name of a partial file is made
+from the published checksum, so the bytes of two versions of a file are never joined. A file with a
+wrong checksum is renamed to `<name>.wrong`.
 """
 
 import contextlib
@@ -52,9 +53,11 @@ _LASTING_ERRORS = (
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
-    """A file at a URL. If the URL is '', the file is only looked for in a folder.
+    """A published file at a URL. If the URL is '', the file is not downloaded, but only looked for
+    in a local folder.
 
-    `num_bytes` is None, and `checksum` '', if it is not published.
+    The file's size `num_bytes` is None if no size is published, and its `checksum` is '' if no
+    checksum is published.
     """
 
     name: str
@@ -66,8 +69,8 @@ class PublishedFile(msgspec.Struct, frozen=True):
 class FoundFile(msgspec.Struct, frozen=True):
     """A verified file.
 
-    `url` is its source, '' if the file was already there. `checked_by` is the algorithm of the
-    published checksum.
+    Its `url` is the address it was downloaded from, '' if the file was already on the disk. The
+    field `checked_by` is the algorithm (such as sha256) of the published checksum.
     """
 
     path: Path
@@ -78,20 +81,20 @@ class FoundFile(msgspec.Struct, frozen=True):
 
 
 class WrongFileError(FetchError):
-    """A file differs from the published file."""
+    """The error for a file that differs from the published file in size or checksum."""
 
 
 def named_mirror(mirror: str | None) -> str | None:
     """Return the URL of the mirror: the argument, or else the environment variable AIAYN_MIRROR, or
     else None. '' counts as None.
 
-    Only the environment variable may contain a user name and a password. The returned URL does not
-    contain them, so they appear in no log and no record. `_mirror_credentials` reads them from the
-    variable again.
+    Only the environment variable AIAYN_MIRROR may contain a user name and a password. The returned
+    URL does not contain user name and password, so they appear in no log and no record.
+    `_mirror_credentials` reads user name and password from the environment variable again.
 
     Raises:
-        ConfigError: if it is not a folder or a `file://`, `http://` or `https://` URL, or if the
-            given mirror contains a password.
+        ConfigError: if the mirror is not a folder or a `file://`, `http://` or `https://` URL, or
+            if the argument contains a password.
     """
     if mirror:
         require_no_password(mirror, "mirror")
@@ -114,10 +117,10 @@ def _without_credentials(url: str) -> str:
 
 
 def _mirror_credentials(url: str) -> tuple[str, str] | None:
-    """Return user name and password for a URL on the mirror of AIAYN_MIRROR, if that variable
-    contains them.
+    """Return user name and password for a URL on the mirror, if the environment variable
+    AIAYN_MIRROR contains them.
 
-    For other URLs, the library `requests` reads ~/.netrc.
+    For URLs on other servers, the Python library `requests` reads passwords from ~/.netrc.
     """
     mirror = os.environ.get(MIRROR_VARIABLE, "")
     parts = urllib.parse.urlsplit(mirror)
@@ -130,17 +133,17 @@ def _mirror_credentials(url: str) -> tuple[str, str] | None:
 
 
 def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
-    """Return the path of the first file that can be obtained, from `folder` or by download. The
-    candidates are equivalent.
+    """Return the first of several equivalent files that can be obtained, from the local `folder` or
+    by download.
 
-    A file that is already in `folder` is preferred to a download. If an address does not deliver
-    new bytes, it is tried again with exponential backoff: the waits double, and jitter shortens
-    each wait by up to a half. If a server sends Retry-After, the wait is at least that long, up to
-    `MAX_WAIT_SECONDS`.
+    A file that is already in `folder` is preferred to a download. If a URL does not deliver new
+    bytes, the request is repeated with exponential backoff: the waits double, and jitter shortens
+    each wait by up to a half. If a server sends the header Retry-After, the wait before the next
+    request is at least that long, up to `MAX_WAIT_SECONDS`.
 
     Raises:
-        FetchError: if no address delivers the file. The message contains every address, its answer,
-            and the next step.
+        FetchError: if no URL delivers the file. The message contains every URL, the answer of its
+            server, and the next step.
     """
     reasons: list[str] = []
     # Files that are already in the folder come first, because they need no network.
@@ -175,11 +178,11 @@ def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
 def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFile:
     """Compare a file's size and checksum with the published values.
 
-    If no SHA-256 is published, log a warning with the file's own SHA-256.
+    If no SHA-256 is published for the file, log a warning with the SHA-256 of the file.
 
     Raises:
-        WrongFileError: if size or checksum differ. The message contains the file or its URL, the
-            actual value and the expected value.
+        WrongFileError: if the size or checksum of the file is not the published value. The message
+            contains the file or its URL, the actual value and the expected value.
         FileNotFoundError: if the file does not exist.
     """
     # A partial file has a hidden name, so messages about a download contain its URL.
@@ -211,8 +214,8 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
 
 
 def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
-    """Download and verify the file of a URL. The file of a `file://` URL is verified where it is,
-    and not copied.
+    """Download and verify the file of a URL. A file with a `file://` URL is verified in place, and
+    not copied.
     """
     path = local_path(published.url)
     # A mirror on a local disk needs no copy and no lock.
@@ -245,8 +248,8 @@ def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
 def _receive(url: str, partial_path: Path, num_bytes: int | None) -> None:
     """Append the missing bytes of an http(s) URL to a partial file, in several attempts if needed.
 
-    An attempt that received new bytes does not count as a failure, so even a server that drops
-    every connection is read to the end.
+    An attempt that received new bytes does not count as a failure. So a file is completed even if
+    the server drops every connection.
     """
     num_failures = 0
     # The highest number of bytes so far shows whether an attempt made progress. A server that
@@ -291,11 +294,12 @@ def _retry_after_seconds(error: Exception) -> float:
 
 
 def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
-    """Request a file once, from the first missing byte on. If no byte is missing, do not send a
-    request.
+    """Request a file once, from the first missing byte on. If the partial file is already complete,
+    do not send a request.
 
-    The function reads `response.raw` and not `iter_content`. The latter would unpack a .tgz that a
-    server labels as gzip-encoded, and would drop an incomplete block when the connection breaks.
+    The function reads `response.raw` and does not call `iter_content`. `iter_content`, of the
+    library requests, would decompress a .tgz that a server labels as gzip-encoded, and would drop
+    an incomplete block when the connection breaks.
     """
     start = _num_bytes_of(partial_path)
     if start and start == num_bytes:
@@ -353,10 +357,11 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
 
 
 def _require_speed(url: str, num_bytes: int, seconds: float) -> None:
-    """Raise an error if a server is too slow. The received bytes are kept for the next start.
+    """Raise an error if a server is too slow. The bytes received so far stay on the disk, and the
+    next start continues the download.
 
     Raises:
-        FetchError: if the mean speed is below MIN_BYTES_PER_SECOND.
+        FetchError: if the mean speed of the download is below MIN_BYTES_PER_SECOND.
     """
     if num_bytes < MIN_BYTES_PER_SECOND * seconds:
         raise FetchError(
@@ -368,15 +373,15 @@ def _require_speed(url: str, num_bytes: int, seconds: float) -> None:
 def _accepted_range(
     url: str, response: requests.Response, partial_path: Path, start: int
 ) -> tuple[int, int | None]:
-    """Return the offset in bytes at which a response begins, and the size of the whole file if the
-    server states it.
+    """Return the offset in the file, in bytes, at which an HTTP response begins, and the size of
+    the whole file if the server states the size.
 
-    If the server sends a different part of the file than requested, the checksum of the whole file
-    reveals it.
+    If a server sends a different part of the file than requested without saying so, the checksum of
+    the whole file reveals this error later.
 
     Raises:
-        requests.HTTPError: if a later attempt may succeed.
-        FetchError: if this address will not provide the file, so further attempts are useless.
+        requests.HTTPError: if a later attempt at the same URL may succeed.
+        FetchError: if further attempts at the same URL are useless.
     """
     status = f"{response.status_code} {response.reason}"
     if response.status_code in PASSING_STATUSES:
@@ -408,8 +413,8 @@ def _num_bytes_of(path: Path) -> int:
 
 
 def _set_aside(path: Path, error: WrongFileError, named: Path | None = None) -> str:
-    """Rename a wrong file to `<name>.wrong`, so that nobody uses it. Return the text of the
-    error.
+    """Rename a file with a wrong checksum to `<name>.wrong`, so that nobody uses it. Return the
+    text of the error message.
     """
     aside_path = (named or path).with_name(f"{(named or path).name}.wrong")
     path.replace(aside_path)
@@ -426,9 +431,9 @@ def _partial_path(published: PublishedFile, folder: Path) -> Path:
 
 @contextlib.contextmanager
 def _locked(path: Path, name: str) -> Iterator[None]:
-    """Let one process at a time download a file.
+    """Allow only one process at a time to download a file.
 
-    Two corpora share archives, and may be fetched at the same time.
+    Two corpora may use the same archives, and may be fetched at the same time.
     """
     with path.open("wb") as lock:
         try:

@@ -1,9 +1,10 @@
 """Fetches the text of a corpus: from a file that is shipped next to the corpus file, or by
 download.
 
-Downloads come from the public URLs or a mirror, and are verified by their published checksums. A
-*mirror* is a base URL (`file://` or `http(s)://`) with one folder for each source. The paths inside
-that folder are the paths of the public URL.
+Downloads come from the public URLs or a mirror (a copy of the files), and are verified by their
+published checksums. A *mirror* is a base URL (`file://` or `http(s)://`) with one folder for each
+public source of files. The paths of files inside such a folder of the mirror are the paths of their
+public URLs.
 """
 
 import contextlib
@@ -52,17 +53,19 @@ def fetch_corpus(
     record_path: Path,
     archives_folder: Path = ARCHIVES_FOLDER,
 ) -> RawCorpus:
-    """Write the text of the training set and of all test sets, `<split>.<language>`, into the
-    folder of the record.
+    """Write the text of the training set and of all test sets into the folder of the record, as
+    files `<split>.<language>`.
 
-    If `mirror` is None, the environment variable AIAYN_MIRROR is used, and without that variable
-    the public URLs. `archives_folder` keeps downloads for the next fetch. Returns the record.
+    If the argument `mirror` is None, the mirror is the value of the environment variable
+    AIAYN_MIRROR. Without this variable, files come from their public URLs. Downloads stay in
+    `archives_folder` for the next fetch. Returns the record.
 
     Raises:
         ConfigError: if the mirror is not a URL or a folder.
         FetchError: if a file cannot be downloaded or is not the published file.
-        CorpusError: if the sides of a split differ in their number of lines, or are empty.
-        SpaceError: if archives and their text would not fit on the disk.
+        CorpusError: if source and target text of a split (such as train or dev) differ in their
+            number of lines, or are empty.
+        SpaceError: if archives and their unpacked text would not fit on the disk.
     """
     splits = ("train", *spec.testsets)
     languages = spec.languages
@@ -108,8 +111,8 @@ def _download(
 ) -> None:
     """Write `<split>.<language>` into `folder`.
 
-    Downloaded files stay in a folder for the source below `archives_folder`, so that the next start
-    continues an interrupted download.
+    Downloaded files stay below `archives_folder`, in a folder for each source of files, so that the
+    next start continues an interrupted download.
     """
     for split in splits:
         for language, public_file in source.file_by_split[split].items():
@@ -139,16 +142,16 @@ def fetch_archives(
     archives_folder: Path,
     mirror: str | None,
 ) -> dict[str, FetchedArchive]:
-    """Write `train.<language>` into `folder`. Return a description of each archive, in the order in
-    which the archives are joined.
+    """Write the joined text of all archives to `train.<language>` in `folder`. Return a description
+    of each archive, in the order in which the archives' texts are joined.
 
     Archives that are already in `archives_folder` under their public names are used. Missing
-    archives are downloaded into that folder.
+    archives are downloaded into `archives_folder`.
 
     Raises:
         FetchError: if an archive cannot be downloaded, or is not the published archive.
-        CorpusError: if an archive's text is not as the recipe says.
-        SpaceError: before anything is downloaded, if archives and text would not fit.
+        CorpusError: if an archive's text is not as the corpus file describes it.
+        SpaceError: before any download begins, if archives and text would not fit on the disk.
     """
     archive_by_name = source.joined()
     files_by_name = {
@@ -187,8 +190,8 @@ def fetch_archives(
 def files_of(
     source: ArchiveSource, archive: ArchiveSpec, mirror: str | None
 ) -> list[PublishedFile]:
-    """Return the files that contain an archive's text, in the order in which they are tried. The
-    mirror comes first.
+    """Return the published files that contain an archive's text, in the order in which their
+    download is tried. The mirror's file comes first.
     """
     # A mirror may lack a file, so the public addresses follow its own.
     on_mirror, public = [], []
@@ -210,8 +213,8 @@ def files_of(
 def _append(
     name: str, archive: ArchiveSpec, file: FoundFile, into: Mapping[str, BinaryIO]
 ) -> FetchedArchive:
-    """Append an archive's text to the files of its languages. Return a description of the
-    archive.
+    """Append an archive's source and target text to the two files of the corpus, one for each
+    language. Return a description of the archive.
     """
     began = time.monotonic()
     published = archive.num_lines

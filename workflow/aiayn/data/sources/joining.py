@@ -1,14 +1,16 @@
 """Appends the two sides (source and target text) of an archive to the files of a corpus. Also reads
-the segments of test sets.
+the segments (sentences) of test sets in .sgm files.
 
-A line ends at LF only, and both sides must have the same number of lines. Text is copied in blocks,
-so memory does not grow with the corpus. Characters are not changed. Only a last line without LF
-gets an LF, so that the first line of the next archive is not appended to it.
+In these files a line ends at LF only, and source and target must have the same number of lines.
+Text is copied in blocks, so memory does not grow with the corpus. Characters are not changed. If
+the last line of an archive has no LF, it gets an LF, so that the first line of the next archive is
+not appended to it.
 
 Test sets come as markup. An .sgm file looks like XML but is not XML: a bare `&` or `<` is text
-("S&P"), which an XML reader refuses. A sentence may contain `&amp;` literally, so nothing is
-unescaped (sacreBLEU's fake_sgml.py and tensorflow/datasets do the same). In contrast to these two,
-several segments may share a line, and a segment may span several lines.
+("S&P"), which an XML reader refuses. A sentence of an .sgm file may contain `&amp;` literally, so
+nothing is unescaped (sacreBLEU's fake_sgml.py and tensorflow/datasets do the same). In contrast to
+the readers of sacreBLEU and tensorflow/datasets, this reader accepts several segments in a line,
+and a segment of several lines.
 """
 
 import re
@@ -34,12 +36,12 @@ def append_archive(
     path: Path, member_by_language: Mapping[str, str], into: Mapping[str, BinaryIO]
 ) -> int:
     """Append each language's member (a file in the archive) to its output file. Return the number
-    of lines of one side. Both sides have the same number.
+    of lines appended to each file, which is the same for both languages.
 
     Raises:
-        CorpusError: if a side is missing or empty, if the sides differ in length, or if the archive
-            is torn or not of the format that its name says. The message contains archive and
-            member.
+        CorpusError: if the text of a language is missing or empty, if the two texts differ in their
+            number of lines, or if the archive is truncated or not of the format that its file name
+            says. The message contains archive and member.
     """
     # `open_members` yields members in the order of the archive, so a member must lead to its
     # language.
@@ -58,7 +60,7 @@ def append_archive(
 
 
 def _append_lines(stream: BinaryIO, into: BinaryIO) -> int:
-    """Write a member's lines. Return their number."""
+    """Write the lines of an archive's member. Return the number of lines."""
     num_lines = 0
     block = b""
     while next_block := stream.read(_BLOCK_BYTES):
@@ -73,11 +75,12 @@ def _append_lines(stream: BinaryIO, into: BinaryIO) -> int:
 
 
 def read_segments(text: str, place: str) -> Iterator[str]:
-    """Yield each segment as a line. A line break inside it becomes a blank.
+    """Yield each segment (sentence) of an .sgm file as a line. A line break inside a segment
+    becomes a blank.
 
     Raises:
-        CorpusError: if a segment has no end before the next segment or the end of the file. The
-        message contains `place` and the line.
+        CorpusError: if the end tag of a segment is missing. The message contains `place` (the file)
+            and the line number.
     """
     position = 0
     # Two segments may be on one line: `<seg id="1">Yes.</seg><seg id="2">No.</seg>`.

@@ -1,10 +1,11 @@
-"""Reads public test sets by name, from sacreBLEU's archives or a mirror's plain text.
+"""Reads public test sets by name, from sacreBLEU's archives or from plain text on a mirror.
 
 sacreBLEU's table of test sets gives each archive's URL, MD5 and members. Archives are kept in
 sacreBLEU's own cache (variable SACREBLEU, by default ~/.sacrebleu), so that sacreBLEU and this
-module use each other's downloads, also offline. Segments are read from the archive itself, exactly
-as published. The text that sacreBLEU extracts has blanks instead of all other white space (NBSP in
-11 lines of newstest2013.de). A mirror's plain text, checked by its MD5, is kept in the same cache.
+module use each other's downloads, also offline. Sentences are read from a test set's archive
+itself, exactly as published. sacreBLEU's extracted text is not used, because it has blanks in place
+of all other white space (NBSP in 11 lines of newstest2013.de). The plain text of test sets from a
+mirror, verified by its MD5, is kept in sacreBLEU's cache, too.
 """
 
 import logging
@@ -37,8 +38,7 @@ SACREBLEU_NAME_BY_TESTSET = {
 
 
 def public_references(testset: str, language_pair: str) -> list[str]:
-    """Return the reference lines of a public test set. They come from sacreBLEU's cache, or are
-    downloaded.
+    """Return the reference lines of a public test set, from sacreBLEU's cache or by download.
 
     Raises:
         ScoreError: if sacreBLEU does not have the test set in this language pair, or has several
@@ -92,10 +92,10 @@ def public_references(testset: str, language_pair: str) -> list[str]:
 
 
 def target_language_of(language_pair: str) -> str:
-    """Return the language that a pair is translated into.
+    """Return the target language of a language pair.
 
     Raises:
-        ScoreError: if it is not a pair of two language codes.
+        ScoreError: if `language_pair` does not consist of two language codes, as in en-de.
     """
     match = re.fullmatch(r"[a-z]{2,3}-([a-z]{2,3})", language_pair)
     if match is None:
@@ -110,7 +110,7 @@ def target_language_of(language_pair: str) -> str:
 
 
 def archive_path(published: PublicTestset) -> Path:
-    """Return the path of a test set's archive in sacreBLEU's cache."""
+    """Return the path that a test set's archive has in sacreBLEU's cache."""
     folder = (
         Path(os.environ.get("SACREBLEU") or Path.home() / ".sacrebleu") / published.sacrebleu_name
     )
@@ -125,14 +125,15 @@ def read_public_testset(
 ) -> dict[str, list[str]]:
     """Return a test set's lines by language.
 
-    If the cache contains the archive, the archive is read. Otherwise plain text from the cache or
-    the mirror is read. If the plain text is missing, too, the archive is downloaded.
+    If sacreBLEU's cache contains the test set's archive, the archive is read. Without the archive,
+    plain text from the cache or the mirror is read. If archive and plain text are both missing, the
+    archive is downloaded.
 
     Raises:
-        ConfigError: if sacreBLEU has no such test set.
-        FetchError: if the test set cannot be downloaded. The message contains the addresses that
-            were tried and the folder for a manual copy.
-        CorpusError: if a side does not have the published number of lines.
+        ConfigError: if sacreBLEU does not know the test set.
+        FetchError: if the test set cannot be downloaded. The message contains the URLs that were
+            tried, and the folder into which a user can copy the file by hand.
+        CorpusError: if source or reference does not have the published number of lines.
     """
     dataset = DATASETS.get(published.sacrebleu_name)
     languages = language_pair.split("-")
@@ -180,7 +181,7 @@ def read_public_testset(
 
 
 def _read_archive(path: Path, language_by_member: dict[str, str]) -> dict[str, list[str]]:
-    """Return the segments of an archive's members, by language."""
+    """Return the segments (sentences) of a test set's archive, by language."""
     lines_by_language = {}
     for member, stream in open_members(path, language_by_member):
         segments = read_segments(stream.read().decode("utf-8"), f"{path}: {member}")
@@ -191,9 +192,10 @@ def _read_archive(path: Path, language_by_member: dict[str, str]) -> dict[str, l
 def _read_plain(
     published: PublicTestset, languages: Sequence[str], folder: Path, mirror: str | None
 ) -> dict[str, list[str]]:
-    """Return the lines of plain text by language.
+    """Return the lines of a test set's plain text, by language.
 
-    Files that are not in `folder` are copied from the mirror into `folder`, for the next time.
+    Plain text files that are not in `folder` are first copied from the mirror into `folder`, where
+    the next call finds them.
     """
     lines_by_language = {}
     for language in languages:
@@ -211,7 +213,9 @@ def _read_plain(
 
 
 def _published_in_recipe(testset: str, language_pair: str) -> PublicTestset | None:
-    """Return a test set's entry in the WMT14 recipe of a language pair, None without an entry."""
+    """Return a test set's entry in the corpus file of WMT14 for a language pair, or None if the
+    file has no entry for the test set.
+    """
     name = f"wmt14_{language_pair.replace('-', '_')}"
     if not (CONFIG_FOLDER / "corpora" / f"{name}.yaml").exists():
         return None

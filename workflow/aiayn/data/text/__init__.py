@@ -1,4 +1,5 @@
-"""Turns raw text into token ids: cleans, tokenises, splits into pieces and binarizes.
+"""Turns raw text into token ids: cleans and tokenises the text, splits words into subwords, and
+binarizes.
 
-May import `aiayn.records`, `aiayn.spec` and below.
+May import `aiayn.records`, `aiayn.spec` and packages below these.
 """

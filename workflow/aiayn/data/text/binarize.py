@@ -1,19 +1,22 @@
-"""Turns text into fairseq's mmap data-bin, byte for byte as `fairseq-preprocess` writes it.
+"""Turns text into a data-bin, fairseq's binary format for memory mapping (mmap).
 
-The bytes equal the output of `fairseq-preprocess --padding-factor 1`. The format (fairseq 0.12.3,
-data/indexed_dataset.py and data/dictionary.py), with little-endian numbers:
+The files are equal, byte for byte, to the output of `fairseq-preprocess --padding-factor 1`. A
+data-bin (fairseq 0.12.3, data/indexed_dataset.py and data/dictionary.py) has these files, with
+little-endian numbers:
 
-- `dict.<language>.txt`: `symbol count` on each line, sorted by falling count in the training text,
-  then by code points. The four special symbols precede the first line and are not written.
-- `.bin`: the token indices of all lines, each line ended by `</s>`, in 16 bits if the dictionary
-  has fewer than 65,500 symbols, else in 32.
+- `dict.<language>.txt`: the dictionary, with `symbol count` on each line, sorted by falling count
+  in the training text, then by code points. fairseq's four special symbols have the first indices
+  and are not in the file.
+- `.bin`: the token indices of all lines of text, each line ended by `</s>`. An index has 16 bits if
+  the dictionary has fewer than 65,500 symbols, else 32 bits.
 - `.idx`: a magic word, version 1, a code for the width of the indices, the number of lines, the
   length of each line (int32), and the position of each line's first byte in the `.bin` (int64).
 
-Text is encoded in chunks by several processes. The bytes depend neither on the number of chunks nor
-on the number of processes. Symbols are first numbered in the order in which they occur, in a
-temporary file. They get their final index when the whole training text has been counted. Everything
-is copied in blocks, so memory grows with the vocabulary, not with the corpus.
+Text is encoded in chunks (blocks of lines) by several processes. The written bytes depend neither
+on the number of chunks nor on the number of processes. The text is first written to a temporary
+file, where symbols (subwords) are numbered in the order in which they occur. Symbols get their
+final index when the whole training text has been counted. Everything is copied in blocks, so memory
+grows with the vocabulary, not with the corpus.
 """
 
 import contextlib
@@ -65,13 +68,13 @@ def binarize_corpus(
 ) -> BinarizedCorpus:
     """Write `data-bin/` next to the record and return the record.
 
-    If both languages have the same encoder, the dictionary is joint and counts the training text of
-    both. The dev test set becomes fairseq's `valid`. The other test sets become `test`, `test1`,
-    ... in the order of the corpus file. Counts of tokens include `</s>`. `model_paths` are the
-    files of the subword models, which the record lists as inputs.
+    If source and target language have the same encoder, they share a dictionary, which counts the
+    training text of both. The dev set becomes fairseq's split `valid`. The other test sets become
+    the splits `test`, `test1` and so on, in the order of the corpus file. Counts of tokens include
+    `</s>`. The record lists the files of the subword models, `model_paths`, as inputs.
 
     Raises:
-        CorpusError: if the text is from a different corpus, or has changed since its record was
+        CorpusError: if the text is not from the corpus `spec`, or has changed since its record was
             written.
     """
     # fairseq's names of splits: valid, test, test1, test2.
@@ -142,10 +145,10 @@ def binarize_corpus(
 
 
 class SideOfChunk(msgspec.Struct, frozen=True):
-    """The lines of a chunk in one language, as numbers.
+    """The lines of a chunk of text in one language, with a number for each subword.
 
-    A number is an index into `symbols` and has a meaning only within this chunk. A line's length
-    counts its end of sentence.
+    The number of a subword is its index in the chunk's list `symbols`, and differs from chunk to
+    chunk. A line's length counts its end-of-sentence symbol.
     """
 
     numbers: npt.NDArray[np.uint32]  # (num_tokens,)
@@ -157,18 +160,18 @@ class SideOfChunk(msgspec.Struct, frozen=True):
 # `dict=True`, because cached_property stores its value in `__dict__`, which a struct does not have
 # by default.
 class EncodingWork(msgspec.Struct, frozen=True, dict=True):
-    """Encodes a chunk as numbers.
+    """Encodes a chunk of text: replaces each subword by a number.
 
-    97 % of the words in a chunk have occurred in earlier chunks, so each process keeps a cache from
-    words to numbers.
+    97 % of the words in a chunk of text have occurred in earlier chunks, so each process keeps a
+    cache of the numbers of each word's subwords.
     """
 
     encoder_by_language: dict[str, LineEncoder]
 
     @functools.cached_property
     def _encode_by_language(self) -> dict[str, Callable[[str], bytes]]:
-        """The functions from a word to its numbers. Languages with the same encoder share a
-        function.
+        """For each language, the function that returns the numbers of a word's subwords. Languages
+        with the same encoder share a function, and so a cache.
         """
         # The caches are made in the process that uses them, because an lru_cache of a partial
         # cannot be pickled.
@@ -182,7 +185,7 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
         }
 
     def __call__(self, chunk: Chunk) -> dict[str, SideOfChunk]:
-        """Return the chunk's sides as numbers, by language."""
+        """Return the encoded lines of a chunk of text, by language."""
         sides = {}
         for language, encoder in self.encoder_by_language.items():
             encode = self._encode_by_language[language]
@@ -209,13 +212,13 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
 
 
 def _numbers(encoder: LineEncoder, word: str) -> bytes:
-    """Return the numbers of a word's pieces, as bytes of _NUMBER_DTYPE."""
+    """Return the numbers of a word's subwords, as bytes of the numpy type _NUMBER_DTYPE."""
     return np.array(encoder.numbers(word), _NUMBER_DTYPE).tobytes()
 
 
 class _EncodedSide:
-    """The text of a split in one language: numbers and line lengths in temporary files, and the
-    count of each symbol.
+    """The encoded text of a split (train, dev, ...) in one language: the numbers of its subwords
+    and the lengths of its lines in temporary files, and the count of each subword.
     """
 
     def __init__(self, numbers: BinaryIO, lengths: BinaryIO) -> None:
@@ -225,7 +228,7 @@ class _EncodedSide:
         self._number_by_symbol: dict[str, int] = {}
 
     def append(self, side: SideOfChunk) -> None:
-        """Add a chunk's lines."""
+        """Append the encoded lines of a chunk."""
         number_by_symbol = self._number_by_symbol
         # The chunk's numbers are translated by a lookup in an array, because text has far more
         # tokens than symbols.
@@ -246,8 +249,8 @@ def _write_data_bin(
     encoder_by_language: Mapping[str, LineEncoder],
     folder: Path,
 ) -> None:
-    """Write the dictionaries, .bin and .idx files. Languages that share an encoder share a
-    dictionary.
+    """Write the dictionaries and the .bin and .idx files of a data-bin. Languages that share an
+    encoder share a dictionary.
     """
     folder.mkdir()
     for language, encoder in encoder_by_language.items():
@@ -266,9 +269,9 @@ def _write_data_bin(
 
 
 def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
-    """Return a dictionary file's lines, by falling count, then by code points.
+    """Return the lines of a dictionary file, sorted by falling count, then by code points.
 
-    Special symbols are left out.
+    fairseq's special symbols, such as `</s>`, are left out.
     """
     # The order of ties decides all indices. fairseq left it to chance until 2019.
     # fairseq adds its special symbols itself when it reads the file.
@@ -280,10 +283,11 @@ def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
 
 
 def read_dictionary(path: Path) -> list[str]:
-    """Return a dictionary's symbols by index. The four special symbols come first.
+    """Return the symbols of a dictionary file in the order of their indices. fairseq's four special
+    symbols come first.
 
     Raises:
-        CorpusError: if a line is not `symbol count`. The message contains the line.
+        CorpusError: if a line does not have the form `symbol count`. The message contains the line.
     """
     symbols = list(SPECIAL_SYMBOLS)
     for line_number, line in enumerate(read_lines(path), start=1):
@@ -299,7 +303,9 @@ def read_dictionary(path: Path) -> list[str]:
 
 
 def index_dtype(num_symbols: int) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
-    """Return the integer type of token indices. `num_symbols` includes the special symbols."""
+    """Return the integer type of token indices for the size of the dictionary. `num_symbols`
+    includes fairseq's special symbols.
+    """
     return np.dtype("<u2") if num_symbols < _NARROW_LIMIT else np.dtype("<u4")
 
 
@@ -329,20 +335,23 @@ def _write_indices(
 
 
 def _blocks(content: BinaryIO, dtype: "np.dtype[Any]") -> "Iterator[npt.NDArray[Any]]":
-    """Yield a file's numbers in arrays of at most a block."""
+    """Yield the numbers in a binary file as arrays of limited size."""
     content.seek(0)
     while block := content.read(_BYTES_PER_BLOCK):
         yield np.frombuffer(block, dtype)
 
 
 def data_bin_files(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of all dictionaries, .bin and .idx files by name, in order of name."""
+    """Return the SHA-256 of each dictionary, .bin and .idx file of a data-bin by file name, sorted
+    by name.
+    """
     paths = [path for pattern in ("dict.*.txt", "*.bin", "*.idx") for path in folder.glob(pattern)]
     return {path.name: file_sha256(path) for path in sorted(paths, key=lambda path: path.name)}
 
 
 def data_bin_digest(sha256_by_file: Mapping[str, str]) -> str:
-    """Return a SHA-256 over the result of `data_bin_files`.
+    """Return a single SHA-256 for a data-bin, over the names and digests of its files from
+    `data_bin_files`.
 
     In a shell: `LC_ALL=C; sha256sum *.bin dict.*.txt *.idx | sort -k2 | sha256sum`.
     """
@@ -351,15 +360,15 @@ def data_bin_digest(sha256_by_file: Mapping[str, str]) -> str:
 
 
 def require_recorded_split(record: BinarizedCorpus, testset: str) -> str:
-    """Return the name that a test set has in the data-bin, after verifying the checksums of its
-    files.
+    """Verify the checksums of a test set's files, and return fairseq's name for the test set in the
+    data-bin, such as `valid`.
 
-    Records of earlier versions have only one digest for the whole data-bin. Then the whole data-bin
-    is verified.
+    Records from earlier versions of this project have only one digest for the whole data-bin. For
+    such a record, the whole data-bin is verified.
 
     Raises:
-        CorpusError: if the test set does not exist, or if a file has changed. The message contains
-            the file.
+        CorpusError: if the test set is not in the data-bin, or if one of its files has changed. The
+            message contains the file.
     """
     split = record.split_of(testset)
     # Nothing is left for the loop below: an old record does not list files.
@@ -371,10 +380,10 @@ def require_recorded_split(record: BinarizedCorpus, testset: str) -> str:
 
 
 def require_recorded_data_bin(record: BinarizedCorpus) -> Path:
-    """Return the data-bin folder after verifying its files against the recorded checksums.
+    """Verify the files of a data-bin by the checksums in its record, and return its folder.
 
     Raises:
-        CorpusError: if the folder has changed.
+        CorpusError: if a file of the data-bin has changed.
     """
     folder = record.folder
     digest = data_bin_digest(data_bin_files(folder))

@@ -1,6 +1,7 @@
-"""Processes line-aligned text in chunks, in several processes, and yields the results in order.
+"""Processes line-aligned text in chunks (blocks of lines), in several processes, and yields the
+results in the order of the text.
 
-Memory holds only the chunks that are being processed.
+Only the chunks that are being processed are in memory.
 """
 
 import contextlib
@@ -31,9 +32,10 @@ Result = TypeVar("Result")
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """The same lines of every side, given by the byte positions of their beginning and end.
+    """The same lines of the source and the target file, given by the byte positions where these
+    lines begin and end in each file.
 
-    `first_line` counts from 1.
+    The chunk's first line number, `first_line`, counts from 1.
     """
 
     path_by_language: dict[str, Path]
@@ -42,7 +44,7 @@ class Chunk(msgspec.Struct, frozen=True):
     bounds_by_language: dict[str, tuple[int, int]]
 
     def lines(self, language: str) -> list[str]:
-        """Return the lines of one side, without their LF.
+        """Return the chunk's lines in one language, without their LF.
 
         Raises:
             CorpusError: if a line is not UTF-8. The message contains file and line.
@@ -72,16 +74,17 @@ def map_chunks(
     num_processes: int,
     what: str,
 ) -> Iterator[Result]:
-    """Yield `work(chunk)` for all chunks of line-aligned files, in the order of the text.
+    """Yield the result of the function `work` for each chunk of line-aligned files, in the order of
+    the text.
 
-    Lines end at LF only, and the last line may lack it. `work` is pickled once for each process.
-    Processes are spawned, because a fork can hang when other libraries have threads. A short text
-    is processed in the calling process.
+    Lines end at LF only, and the last line may lack the LF. The function `work` is pickled once for
+    each process. Processes are spawned, because a fork can hang when other libraries have threads.
+    A short text is processed in the calling process.
 
     Raises:
         CorpusError: if the files have different numbers of lines or no lines (the message lists the
-            numbers), or if a process was killed.
-        Exception: any error of `work`.
+            numbers of lines), or if a process was killed.
+        Exception: any error that the function `work` raises.
     """
     paths = path_by_language.values()
     num_lines = agreed_num_lines({str(path): count_lines(path) for path in paths})
@@ -152,7 +155,9 @@ _work_of_process: list[Callable[[Chunk], Any]] = []
 
 
 def _begin_process(work: Callable[[Chunk], Any]) -> None:
-    """Make a process ignore Ctrl-C and exit when its parent exits, even by SIGKILL."""
+    """Make a worker process ignore Ctrl-C, and exit when its parent process exits, even if SIGKILL
+    ended the parent.
+    """
     _work_of_process[:] = [work]
     # Ctrl-C goes to all processes of a terminal. The parent ends its children itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

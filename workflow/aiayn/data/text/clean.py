@@ -1,12 +1,12 @@
-"""Turns raw text into the recipe's text: tokenised, and filtered for training.
+"""Prepares raw text as the corpus file says: tokenises all text, and filters the training pairs.
 
-Training text is processed in chunks by several processes. The output depends neither on the number
-of chunks nor on the number of processes. Test sets are never filtered. If duplicates are dropped,
-memory grows by about 100 bytes for each pair.
+Training text is processed in chunks (blocks of lines) by several processes. The output depends
+neither on the number of chunks nor on the number of processes. Test sets are never filtered. If
+duplicate pairs are dropped, memory grows by about 100 bytes for each training pair.
 
-The length limits follow Moses' clean-corpus-n.perl. That script also deletes `|` from every line
-(unless the first pair contains it) and turns a no-break space into a blank. This module does not
-change a pair: it keeps or drops the pair.
+The length limits follow Moses' clean-corpus-n.perl. Moses' script also deletes the character `|`
+from every line (unless the first pair contains the character) and turns a no-break space into a
+blank. This module does not change the text of a pair: it keeps or drops the pair.
 """
 
 import contextlib
@@ -44,12 +44,14 @@ def clean_corpus(
     record_path: Path,
     num_processes: int = 1,
 ) -> ParallelText:
-    """Write the prepared training pairs and test sets next to the record, and return the record.
+    """Write the tokenised and filtered training pairs and the tokenised test sets next to the
+    record, and return the record.
 
     Raises:
         ConfigError: if the corpus was published already cleaned and segmented into subwords.
         CorpusError: if the sides of the training text differ in their number of lines, if a line is
-            not UTF-8, if no pair is left, or if a raw file has changed since it was fetched.
+            not UTF-8, if no training pair is left, or if a raw file has changed since it was
+            fetched.
     """
     if spec.clean is None:
         raise ConfigError(
@@ -92,7 +94,9 @@ def clean_corpus(
 
 
 class CleanedChunk(msgspec.Struct, frozen=True):
-    """A chunk's kept pairs, and a digest of each pair if duplicates are to be dropped."""
+    """The kept sentence pairs of a chunk of training text, and a digest of each pair if duplicates
+    are to be dropped.
+    """
 
     lines_by_language: dict[str, list[bytes]]
     digests: list[bytes]
@@ -100,10 +104,11 @@ class CleanedChunk(msgspec.Struct, frozen=True):
 
 
 def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
-    """Prepare the pairs of a chunk, and drop pairs that exceed a limit.
+    """Tokenise the sentence pairs of a chunk of training text, and drop pairs that exceed a length
+    limit.
 
     Raises:
-        CorpusError: if a line is not UTF-8. The message contains its number.
+        CorpusError: if a line is not UTF-8. The message contains the line number.
     """
     assert spec.clean is not None  # clean_corpus has raised an error otherwise
     num_dropped_by_reason = dict.fromkeys(REASONS, 0)
@@ -128,13 +133,13 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
 def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
     """Return the function that prepares a line of text before it is split into subwords.
 
-    `tokenise` is the value of this key in a corpus file. Training text, test sets and sentences to
-    be translated are prepared. References for scoring are not changed, and
-    `aiayn.data.text.detokenise` turns translations back into plain text. Tokens are joined by
-    single blanks.
+    The argument `tokenise` is the value of the key with this name in the corpus file. The function
+    is meant for training text, test sets and sentences to be translated. References for scoring are
+    not changed, and `aiayn.data.text.detokenise` turns translations back into plain text. The
+    returned function joins tokens by single blanks.
 
-    Example: `preprocessor("moses", "de")("Ja, gut.")` returns `Ja , gut .`. For another tokenizer,
-    add its name to `CorpusSpec.tokenise` and its function here.
+    Example: `preprocessor("moses", "de")("Ja, gut.")` returns `Ja , gut .`. To support a further
+    tokenizer, add its name to `CorpusSpec.tokenise` and its function here.
     """
     if tokenise == "none":
         return lambda line: line
@@ -143,11 +148,11 @@ def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
 
 
 def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
-    """Return the first of REASONS for which a pair is dropped, or None. Duplicates are not looked
-    for here, because only `_write_train` sees all pairs.
+    """Return the first reason in REASONS for which a sentence pair is dropped, or None if the pair
+    is kept. Duplicates are not looked for here, because only `_write_train` sees all pairs.
 
-    The ratio is the longer side's length over the shorter side's. A pair exactly at a limit stays,
-    as in clean-corpus-n.perl.
+    The ratio of a pair is the number of words of its longer side divided by the number of its
+    shorter side. A pair exactly at a limit is kept, as in Moses' clean-corpus-n.perl.
     """
     if not source.strip() or not target.strip():
         return "empty_side"
@@ -167,7 +172,7 @@ def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
 
 
 def num_words(line: str) -> int:
-    """Return the number of words. Only blanks (U+0020) separate words."""
+    """Return the number of words in a line. Only blanks (U+0020) separate words."""
     parts = line.split(" ")
     return len(parts) - parts.count("")
 
@@ -175,8 +180,8 @@ def num_words(line: str) -> int:
 def _write_train(
     chunks: Iterable[CleanedChunk], path_by_language: Mapping[str, Path]
 ) -> dict[str, int]:
-    """Write the pairs of all chunks without duplicates. Return the number of dropped pairs by
-    reason.
+    """Write the training pairs of all chunks without duplicates. Return for each reason the number
+    of pairs dropped for it.
     """
     num_dropped_by_reason = dict.fromkeys(REASONS, 0)
     seen: set[bytes] = set()

@@ -1,4 +1,4 @@
-"""Turns the pieces of a translation into a line of text, by the corpus's segmentation."""
+"""Joins the subwords of a translation to text, by undoing the segmentation of the corpus."""
 
 import re
 
@@ -12,11 +12,12 @@ _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def detokenise(pieces: str, corpus: CorpusSpec) -> str:
-    """Return the line of text in the target language for pieces that are separated by blanks.
+    """Join the subwords of a translation, separated by blanks, to a line of text in the target
+    language.
 
-    If this project tokenised the corpus, Moses' detokenizer turns tokens into plain text, like the
-    references. If the corpus was published in pieces, the result is a line of tokens (as with
-    fairseq's `--remove-bpe`). The line never contains a line feed.
+    If this project tokenised the corpus, Moses' detokenizer turns tokens into plain text, which the
+    references are, too. If the corpus was published as subwords, the result is a line of tokens (as
+    with fairseq's `--remove-bpe`). The result never contains a line feed.
     """
     if corpus.subword is None:  # published in pieces
         return remove_marks(pieces)
@@ -24,10 +25,11 @@ def detokenise(pieces: str, corpus: CorpusSpec) -> str:
 
 
 def join_line(pieces: str, method: str, tokenise: str, language: str) -> str:
-    """Join pieces into a line of text: undo the subword method, then the tokenisation.
+    """Join the subwords of a translation to a line of text: undo first the subword method, then the
+    tokenisation.
 
-    `method` is sentencepiece or subword_nmt. `tokenise` is the value of that key in the
-    YAML file of the corpus.
+    The argument `method` is sentencepiece or subword_nmt. The argument `tokenise` is the value of
+    the key with this name in the corpus file (YAML).
     """
     # The order is the reverse of preprocessing: first tokens from pieces, then plain text from
     # tokens.
@@ -40,14 +42,16 @@ PIECE_PATTERN = "@@(?= |$)|\u2581|\uffed|(?<= )##(?=[^\\s#])|(?:(?<=[ \\t])|^)\u
 
 
 def remove_marks(pieces: str) -> str:
-    """Join the pieces of subword-nmt: remove `@@ `, as fairseq's `--remove-bpe` does."""
+    """Join the subwords of subword-nmt: remove its mark `@@ ` within words, as fairseq's
+    `--remove-bpe` does.
+    """
     # A blank is added so that a mark at the end of the line is also followed by a blank. fairseq
     # does the same.
     return f"{pieces} ".replace(CONTINUATION_MARK, "").rstrip()
 
 
 def join_pieces(pieces: str) -> str:
-    """Join the pieces of sentencepiece as its `decode_pieces` does."""
+    """Join the subwords of sentencepiece as its function `decode_pieces` does."""
     text = ""
     spelt = bytearray()  # the bytes of consecutive byte pieces
     # The empty piece at the end flushes the bytes that are still collected.

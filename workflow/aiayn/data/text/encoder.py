@@ -1,11 +1,11 @@
-"""Turns lines of text that is already segmented into numbered subwords. The module `subword` has
-the encoders of learnt models.
+"""Encodes text that is already segmented into subwords: gives each subword a number. The encoders
+for learnt subword models are in the module `subword`.
 """
 
 
 class LineEncoder:
-    """Splits lines into words and words into pieces (subwords). Pieces are numbered in order of
-    occurrence.
+    """Splits lines into words, and words into pieces (subwords). A piece gets its number when it
+    first occurs.
 
     An encoder can be pickled. To add a method of segmentation, write a subclass with `pieces`:
 
@@ -17,19 +17,21 @@ class LineEncoder:
     end = 0  # the number of `</s>`, which ends each line
 
     def __init__(self) -> None:
-        """Begin with `</s>` as the only piece."""
+        """Begin with the end-of-sentence symbol `</s>` as the only numbered piece."""
         self._number_by_symbol = {"</s>": self.end}
 
     def words(self, line: str) -> list[str]:
-        """Return the words of a line, separated by blanks (U+0020). No piece spans two words."""
+        """Return the list of a line's words, which blanks (U+0020) separate. No subword spans two
+        words.
+        """
         return line.split(" ")
 
     def pieces(self, line: str) -> str:
-        """Return a line's pieces, separated by blanks."""
+        """Return a line's subwords as a string, separated by blanks."""
         raise NotImplementedError
 
     def numbers(self, word: str) -> list[int]:
-        """Return the numbers of a word's pieces."""
+        """Return the numbers of a word's subwords."""
         # Segmented text has no model with numbers, so a symbol gets the next free number when it
         # first occurs. `filter` drops the empty strings between two blanks.
         number_by_symbol = self._number_by_symbol
@@ -37,19 +39,19 @@ class LineEncoder:
         return [number_by_symbol.setdefault(p, len(number_by_symbol)) for p in pieces]
 
     def symbols(self) -> list[str]:
-        """Return all pieces so far, by their numbers."""
+        """Return all subwords that have occurred so far, in the order of their numbers."""
         return list(self._number_by_symbol)
 
 
 class WordEncoder(LineEncoder):
-    """Encodes text that was published already split into pieces. As in fairseq, any white space
-    separates pieces.
+    """Encodes text that was published already split into subwords. As in fairseq, any white space
+    separates subwords.
     """
 
     def words(self, line: str) -> list[str]:
-        """Return the words of a line."""
+        """Return the list of a line's subwords, which any white space separates."""
         return line.split()
 
     def pieces(self, line: str) -> str:
-        """Return the words of a line, separated by blanks."""
+        """Return a line's subwords as a string, each separated by a single blank."""
         return " ".join(line.split())

@@ -1,7 +1,8 @@
-"""Turns plain text into the subwords of a model that others have trained, with the codes file that
-they published.
+"""Splits plain text into the subwords of a translation model that other people have trained, with
+the BPE codes that they published.
 
-The preprocessing of the model's training text is inferred from its dictionary and its codes file.
+The tokenisation of the translation model's training text is inferred from the model's dictionary
+and its codes file.
 """
 
 from collections.abc import Callable, Collection
@@ -17,17 +18,18 @@ _SPLIT_HYPHEN = "@-@"  # of `tokenizer.perl -a`
 def foreign_splitter(
     codes_path: Path, symbols: Collection[str], language: str, *, is_tokenised: bool = False
 ) -> tuple[Callable[[str], str], str]:
-    """Return the function that splits a line into subwords for a model made by others, and a
-    description of it.
+    """Return a function that splits a line into the subwords of a translation model made by other
+    people, and a description of the function.
 
-    Codes of subword-nmt and fastBPE are applied to tokens of Moses' tokenizer. A sentencepiece
-    model is applied to the plain text. `symbols` is the model's dictionary. If it contains `@-@`,
-    Moses' tokenizer splits hyphens (`-a`). If it does not contain the apostrophe U+2019, this
-    apostrophe is first replaced by `'`. If `is_tokenised`, the text is not tokenised again.
+    BPE codes of subword-nmt and fastBPE are applied to tokens of Moses' tokenizer. A sentencepiece
+    model is applied to the plain text. The argument `symbols` is the dictionary of the translation
+    model. If the dictionary contains the token `@-@`, Moses' tokenizer splits hyphens (`-a`). If
+    the dictionary does not contain the apostrophe U+2019, this apostrophe is first replaced by `'`.
+    If `is_tokenised` is true, the text is not tokenised again.
 
     Raises:
-        CorpusError: if the file is absent, or if it is neither a codes file nor a sentencepiece
-            model.
+        CorpusError: if the file at `codes_path` is absent, or if it contains neither BPE codes nor
+            a sentencepiece model.
     """
     if not codes_path.exists():
         raise CorpusError(f"{codes_path}: no such file; give the codes that came with the model")

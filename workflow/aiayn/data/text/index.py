@@ -1,4 +1,6 @@
-"""Reads the .idx files of fairseq's data-bin, which have a header and the length of each line."""
+"""Reads the .idx files of fairseq's data-bin, which have a header and the number of tokens of each
+line.
+"""
 
 import struct
 from collections.abc import Sequence
@@ -14,7 +16,9 @@ LENGTH_DTYPE = np.dtype("<i4")
 
 
 def pair_lengths(folder: Path, split: str, languages: Sequence[str]) -> npt.NDArray[np.int32]:
-    """Return the length of each pair of a split: the tokens of its longer side, with `</s>`."""
+    """Return the length of each sentence pair of a split: the number of tokens of its longer side,
+    including `</s>`.
+    """
     lengths = []
     for language in languages:
         path = folder / f"{split}.{'-'.join(languages)}.{language}.idx"

@@ -1,8 +1,8 @@
-"""Reads and writes lines of UTF-8 text, also from files packed by gzip or xz.
+"""Reads and writes lines of UTF-8 text, also from files compressed by gzip or xz.
 
-A line ends at LF only. A bare CR, NEL, U+2028 and U+2029 are ordinary characters. `str.splitlines`
-and universal newlines would end a line at these characters, often on one side of a pair only, and
-so misalign news-commentary v9.
+A line ends at LF only. A bare CR, NEL, U+2028 and U+2029 are ordinary characters within a line.
+Python's `str.splitlines` and universal newlines would end a line at these characters, often on one
+side of a sentence pair only, and so misalign the corpus news-commentary v9.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ _BLOCK_BYTES = 1 << 20
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading its bytes, unpacked if it is packed by gzip or xz.
+    """Open a file for reading its bytes, decompressed if the file is compressed by gzip or xz.
 
     Raises:
-        CorpusError: if the file is absent, or is not a complete packed file.
+        CorpusError: if the file is absent, or is an incomplete or damaged compressed file.
     """
     try:
         with open_unpacked(path) as unpacked:
@@ -44,7 +44,8 @@ def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file without their LF. The last line may lack the LF.
 
     Raises:
-        CorpusError: as `open_bytes`, or if a line is not UTF-8. The message contains its number.
+        CorpusError: for the reasons of `open_bytes`, or if a line is not UTF-8. The message
+            contains the line number.
     """
     with open_bytes(path) as content:
         # Iterating over bytes splits at LF only.
@@ -58,16 +59,18 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def blocks_of(lines: Iterator[str], lines_per_block: int) -> Iterator[list[str]]:
-    """Yield lines in lists of at most `lines_per_block`. No line is read before it is needed."""
+    """Yield the given lines in lists of at most `lines_per_block` lines. A line is taken from the
+    iterator only when the list it belongs to is needed.
+    """
     while block := list(itertools.islice(lines, lines_per_block)):
         yield block
 
 
 def write_lines(lines: Iterable[str], path: Path) -> int:
-    """Write lines, each with an LF. Return the number of lines.
+    """Write lines to a file, each ended by an LF. Return the number of lines.
 
     Raises:
-        CorpusError: if a line contains an LF, which would split it.
+        CorpusError: if a line contains an LF, which would split the line in two.
     """
     num_lines = 0
     with path.open("w", encoding="utf-8", newline="\n") as text:
@@ -83,7 +86,7 @@ def write_lines(lines: Iterable[str], path: Path) -> int:
 
 
 def count_lines(path: Path) -> int:
-    """Return the number of lines. A last line without LF counts."""
+    """Return the number of lines in a file. A last line without LF counts."""
     num_lines = 0
     # The last block tells whether the file ends without LF. `block` keeps it after the loop, in
     # which `next_block` becomes empty.
@@ -96,11 +99,12 @@ def count_lines(path: Path) -> int:
 
 
 def agreed_num_lines(num_lines_by_place: Mapping[str, int]) -> int:
-    """Return the number of lines of each file. All files must have the same number.
+    """Return the number of lines that every one of several files has. All files must have the same
+    number of lines.
 
     Raises:
-        CorpusError: if the numbers differ or are 0. The message lists each file with its number of
-            lines.
+        CorpusError: if the files differ in their number of lines, or are empty. The message lists
+            each file with its number of lines.
     """
     counts = ", ".join(
         f"{location} has {num_lines} lines" for location, num_lines in num_lines_by_place.items()
@@ -120,9 +124,9 @@ def read_shipped(source: ShippedSource) -> dict[str, list[tuple[str, str]]]:
     """Return the (source, target) pairs of a corpus that is part of the checkout, by split.
 
     Raises:
-        FetchError: if the file is absent or has changed.
-        CorpusError: if a line does not have split, source and target, or if the numbers of lines
-            are not those of the corpus file.
+        FetchError: if the text file is absent or does not have the SHA-256 in the corpus file.
+        CorpusError: if a line does not have the three columns split, source and target, or if a
+            split does not have the number of lines that the corpus file states.
     """
     path = CONFIG_FOLDER / "corpora" / source.file
     sha256 = file_sha256(path) if path.is_file() else "absent"
@@ -157,13 +161,14 @@ def read_shipped(source: ShippedSource) -> dict[str, list[tuple[str, str]]]:
 
 
 def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = None) -> TextPair:
-    """Count and hash line-aligned files.
+    """Return the number of lines and the digests of line-aligned files.
 
-    If the files are still in a temporary folder, the result contains their later paths in
-    `final_folder`.
+    If the files are still in a temporary folder, the result contains the paths that they will have
+    in `final_folder`.
 
     Raises:
-        CorpusError: as `agreed_num_lines`.
+        CorpusError: if the files differ in their number of lines, or are empty
+            (`agreed_num_lines`).
     """
     final_path_by_language, num_lines_by_place, sha256_by_language = {}, {}, {}
     # The files are counted and hashed where they are now, and recorded where they will be.
@@ -180,10 +185,11 @@ def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = 
 
 
 def unchanged_paths(pair: TextPair) -> dict[str, Path]:
-    """Return the path of each language's file, after comparing its digest with the record.
+    """Compare the digest of each language's text file with its record, and return the paths of the
+    files.
 
     Raises:
-        CorpusError: if a file is missing, or has changed since its record was written.
+        CorpusError: if a text file is missing, or has changed since its record was written.
     """
     for language, path in pair.path_by_language.items():
         if problem := file_problem(path, pair.sha256_by_language[language]):
@@ -192,9 +198,10 @@ def unchanged_paths(pair: TextPair) -> dict[str, Path]:
 
 
 def text_provenance(pairs: Iterable[TextPair], further_paths: Sequence[Path] = ()) -> Provenance:
-    """Describe this process and its inputs.
+    """Return a description of this process (code, machine) and its input files.
 
-    `unchanged_paths` has compared the text with its recorded digests, so it is not hashed again.
+    The digests of the text files come from their records. The files are not hashed again, because
+    `unchanged_paths` has already compared them with their records.
     """
     provenance = gather_provenance(further_paths)
     # `gather_provenance` hashes only the further paths, such as subword models.

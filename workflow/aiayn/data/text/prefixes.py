@@ -1,7 +1,7 @@
 """Finds the prefix that a launcher, a container or a paste adds to each line of a log.
 
-A prefix is a rank, a time, a name or an indentation. A log has at most one kind of prefix, and most
-of its lines have it.
+A prefix of a log line is a rank (number of a training process), a time, a name or an indentation. A
+log has at most one kind of prefix, and most lines of the log have this prefix.
 """
 
 import re
@@ -39,9 +39,11 @@ PREFIXES = (
 
 
 def find_prefix(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
-    """Return the pattern of the prefix that most of the first lines have, or None without a prefix.
+    """Return the regular expression of the prefix that most of a log's first lines have, or None if
+    the lines have no prefix.
 
-    A rank's label on some lines suffices, because only some ranks may print lines of fairseq.
+    A prefix with a rank (number of a training process) is recognised even if only some lines have
+    it, because in some logs only some of the processes print lines of fairseq.
     """
     sample = [line for line in lines[:NUM_LINES_SNIFFED] if line.strip()]
     for prefix in PREFIXES:
@@ -63,8 +65,8 @@ def _is_most(prefix: re.Pattern[bytes], sample: Sequence[bytes], num_matching: i
 
 
 def without_prefix(line: bytes, prefix: re.Pattern[bytes]) -> bytes | None:
-    """Return a line without its launcher's prefix, or None if the line was printed by a rank other
-    than 0.
+    """Return a log line without the launcher's prefix, or None if the prefix says that a rank
+    (training process) other than rank 0 printed the line.
     """
     match = prefix.match(line)
     if match is None:

@@ -1,18 +1,21 @@
 """Learns subword models from training text (section 5.1), and loads them as encoders of lines.
 
-Two libraries learn byte-pair encoding. Their memory grows with the text that they learn from.
+Two libraries, sentencepiece and subword-nmt, learn byte-pair encoding (BPE). The memory of both
+libraries grows with the text that they learn from.
 
 sentencepiece learns from plain text, all lines or a sample, and needs about 0.7 GB for a million
-lines of 24 words. Text is not normalised (`identity`; sentencepiece's default is `nmt_nfkc`): only
-repeated blanks and blanks at the ends of a line are lost, and U+2581, sentencepiece's mark, comes
-back as a blank. Unseen characters are spelt in UTF-8 bytes, pieces `<0x00>` to `<0xFF>`. White
-space characters except the blank (NBSP, CR, U+2028, ...) are also spelt in bytes: they are removed
-from the text that is learnt from, because fairseq's dictionaries and readers would split a piece at
-them.
+lines of 24 words. Text for sentencepiece is not normalised (its setting `identity`; its default is
+`nmt_nfkc`). Only repeated blanks and blanks at the ends of a line are lost, and U+2581,
+sentencepiece's mark for a blank, comes back as a blank. Characters that are not in the training
+text are spelt in UTF-8 bytes, as subwords `<0x00>` to `<0xFF>`. White space characters except the
+blank (NBSP, CR, U+2028, ...) are also spelt in bytes. They are removed from the text that the model
+is learnt from, because fairseq's dictionaries and readers would split a subword at such a
+character.
 
 subword-nmt (Sennrich et al. 2016), which the recipes of 2016 and 2017 use, learns codes from Moses
-tokens. It learns from words and their counts, so the order of words and languages does not matter.
-It needs 1.7 KB for each different word: about 5 GB for three million words, which WMT14 may have.
+tokens. subword-nmt learns from words and their counts, so the order of words and languages does not
+matter. It needs 1.7 KB of memory for each different word. WMT14 may have three million different
+words, which need about 5 GB.
 """
 
 import contextlib
@@ -59,18 +62,19 @@ CODES_HEADER = "#version: 0.2"  # older files encode the end of a word as a sepa
 
 
 class PieceEncoder(LineEncoder):
-    """Splits lines into pieces by a learnt model.
+    """Splits lines into subwords with a learnt sentencepiece model.
 
-    Splitting word by word is several times as fast as sentencepiece's own way, and gives the same
-    pieces, because no learnt piece spans two words. A line that contains sentencepiece's mark
-    U+2581 is passed to sentencepiece as a whole.
+    `words` and `numbers` allow a caller to split a line word by word and to cache words. This is
+    several times as fast as passing whole lines to sentencepiece, and gives the same subwords,
+    because no learnt subword spans two words. A line that contains sentencepiece's mark U+2581
+    counts as a single word.
     """
 
     def __init__(self, model_path: Path) -> None:
-        """Load a model.
+        """Load a sentencepiece model.
 
         Raises:
-            CorpusError: if the file is absent or is not a sentencepiece model.
+            CorpusError: if the file at `model_path` is absent or is not a sentencepiece model.
         """
         try:
             content = model_path.read_bytes()
@@ -88,31 +92,33 @@ class PieceEncoder(LineEncoder):
         ]
 
     def words(self, line: str) -> list[str]:
-        """Return the words of a line. No piece spans two words."""
+        """Return the list of a line's words, which blanks separate. No subword spans two words."""
         return [line] if WORD_BEGIN in line else line.split(" ")
 
     def pieces(self, line: str) -> str:
-        """Return a line's pieces, separated by blanks."""
+        """Return a line's subwords as a string, separated by blanks."""
         return " ".join(self._model.encode(line, out_type=str))
 
     def numbers(self, word: str) -> list[int]:
-        """Return the model's numbers of a word's pieces."""
+        """Return the ids of a word's subwords in the sentencepiece model."""
         numbers: list[int] = self._model.encode(word)
         return numbers
 
     def symbols(self) -> list[str]:
-        """Return all pieces of the model, by their numbers."""
+        """Return all subwords of the sentencepiece model, in the order of their ids."""
         return self._symbols
 
 
 class CodesEncoder(LineEncoder):
-    """Splits tokenised lines with codes that this project, subword-nmt or fastBPE has learnt."""
+    """Splits tokenised lines into subwords, with BPE codes that this project, subword-nmt or
+    fastBPE has learnt.
+    """
 
     def __init__(self, codes_path: Path) -> None:
         """Load codes.
 
         Raises:
-            CorpusError: if the file is absent or does not contain codes.
+            CorpusError: if the file at `codes_path` is absent or does not contain BPE codes.
         """
         from subword_nmt.apply_bpe import BPE  # not needed for models of sentencepiece
 
@@ -141,7 +147,9 @@ class CodesEncoder(LineEncoder):
         self._path = codes_path
 
     def pieces(self, line: str) -> str:
-        """Return a line's pieces, separated by blanks. `@@` ends a piece within a word."""
+        """Return a line's subwords as a string, separated by blanks. A subword that is not the last
+        of its word ends in `@@`.
+        """
         words = [word for word in line.split(" ") if word]
         for word in words:
             _require_one_token(word, str(self._path))
@@ -151,10 +159,12 @@ class CodesEncoder(LineEncoder):
 
 
 def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEncoder]:
-    """Return each language's encoder. With a joint model, both languages have the same object.
+    """Return each language's encoder (which splits lines into subwords). With a joint subword
+    model, both languages have the same encoder object.
 
     Raises:
-        CorpusError: if a model is absent, has changed since it was learnt, or cannot be read.
+        CorpusError: if a subword model is absent, has changed since it was learnt, or cannot be
+            read.
     """
     require_files(segmented, segmented.model_path_by_language.values())
     load = PieceEncoder if segmented.method == "sentencepiece" else CodesEncoder
@@ -168,16 +178,17 @@ def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEnc
 
 
 def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -> SegmentedText:
-    """Learn subwords from the training text, write the models next to the record, and return the
-    record.
+    """Learn subword models from the training text, write the models next to the record, and return
+    the record.
 
-    A joint model (`joint.model` or `joint.codes`) learns from both languages. Otherwise each
-    language has its own model, `<language>.model` or `<language>.codes`.
+    A joint subword model (`joint.model` or `joint.codes`) is learnt from both languages. Without a
+    joint model, each language has its own model, `<language>.model` or `<language>.codes`.
 
     Raises:
         ConfigError: if the corpus is published already segmented, or if the text is too short for
             the size of the vocabulary.
-        CorpusError: if the text is from a different corpus, or has changed since it was cleaned.
+        CorpusError: if the text is not from the corpus `spec`, or has changed since the stage clean
+            wrote it.
     """
     subword = spec.subword
     if subword is None:
@@ -248,14 +259,16 @@ def sample_lines(
     num_samples: int,
     rng: np.random.Generator,
 ) -> Iterator[str]:
-    """Yield `num_samples` lines of all files together, in their order, or all lines if fewer exist.
+    """Yield a random sample of `num_samples` lines from several files together, in the order of the
+    files, or all lines if the files have fewer.
 
-    The number of lines from each block is drawn from a hypergeometric distribution. The lines
-    within a block are drawn uniformly (Fan, Muller and Rezucha 1962, by blocks). So only one block
-    is in memory, and no list of line numbers is needed.
+    For each block of lines, the number of lines to take is drawn from a hypergeometric
+    distribution, and then so many lines of the block are drawn uniformly (Fan, Muller and Rezucha
+    1962, by blocks). So only one block of lines is in memory, and no list of line numbers is
+    needed.
 
     Raises:
-        CorpusError: if a file does not have its number of lines in `num_lines_by_path`.
+        CorpusError: if a file does not have the number of lines that `num_lines_by_path` states.
     """
     lines_left = sum(num_lines_by_path)
     samples_left = min(num_samples, lines_left)
@@ -285,12 +298,12 @@ def sample_lines(
 
 
 def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
-    """Learn byte-pair pieces from lines and return the content of the model file. The same lines
-    give the same bytes.
+    """Learn a BPE model with sentencepiece from lines, and return the content of the model file.
+    The same lines give the same bytes.
 
     Raises:
-        ConfigError: if the lines of `origin` cannot fill the vocabulary, or have too many
-            characters for it.
+        ConfigError: if the lines have too few subwords to fill the vocabulary, or more different
+            characters than the vocabulary has room for.
     """
     # The model is written to memory: the caller decides where it is stored.
     model = io.BytesIO()
@@ -320,10 +333,10 @@ def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
 
 
 def count_words(paths: Sequence[Path]) -> Iterator[str]:
-    """Yield a line `word count` for each different word of all files.
+    """Yield a line of the form `word count` for each different word of all files.
 
     Raises:
-        CorpusError: if a word contains white space.
+        CorpusError: if a word contains a white space character other than the blank.
     """
     count_by_word: Counter[str] = Counter()
     for path in paths:
@@ -345,11 +358,12 @@ def _require_one_token(word: str, place: str) -> None:
 
 
 def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> list[str]:
-    """Learn codes from lines `word count` and return the lines of their file, header first.
+    """Learn BPE codes from lines of the form `word count`, and return the lines of the codes file,
+    header first.
 
     Raises:
-        ConfigError: if the text yields fewer merges than requested, because only pairs that occur
-            at least twice are merged. The message calls the text `origin`.
+        ConfigError: if the text allows fewer BPE merges than requested, because only pairs that
+            occur at least twice are merged. The message contains `origin`, the name of the text.
     """
     from subword_nmt.learn_bpe import learn_bpe
 

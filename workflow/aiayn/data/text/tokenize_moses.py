@@ -1,17 +1,20 @@
 """Splits text into Moses tokens, the form in which the paper's BLEU was computed, and joins tokens
 to text again.
 
-The tokenizer is tokenizer.perl before its treatment of final dots changed (mosesdecoder 9fc964da7,
-2018-11-07). sacremoses keeps that behaviour on purpose. tests/oracle compares German and French
-with the original's output token by token, English by a digest. Four kinds of characters may be
-split differently: CJK, the virama U+094D, letters above U+FFFF, and letters of later Unicode
-versions. The word DOTMULTI differs, too. The corpora of this project do not contain them.
+The tokenizer behaves like tokenizer.perl before its treatment of dots at the end of a line changed
+(mosesdecoder 9fc964da7, 2018-11-07). The library sacremoses keeps the behaviour of that version on
+purpose. Tests in tests/oracle compare this tokenizer with the output of tokenizer.perl: German and
+French token by token, English by a digest. Four kinds of characters may be split differently than
+by tokenizer.perl: CJK, the virama U+094D, letters above U+FFFF, and letters of later Unicode
+versions. The word DOTMULTI is treated differently, too. The corpora of this project contain neither
+these characters nor this word.
 
-For scoring (T2T's utils/get_ende_bleu.sh), the tokenizer reads characters, but the two later
-scripts, `perl -ple` and multi-bleu.perl, read bytes, so the code after the tokenizer works on UTF-8
-bytes. The difference matters: in `x-e-y` only the first hyphen is split, because its match consumes
-the `e`. With an accent on the `e`, both hyphens are split, because the second byte of that letter
-is still free for the second match.
+In the scoring script of tensor2tensor (T2T), utils/get_ende_bleu.sh, the tokenizer reads
+characters, but the two later steps, `perl -ple` and multi-bleu.perl, read bytes. So the code here
+that follows the tokenizer works on UTF-8 bytes. Bytes and characters give different results: in
+`x-e-y` only the first hyphen is split, because its match consumes the `e`. With an accent on the
+`e`, both hyphens are split, because the letter then has two bytes, and the second byte is still
+free for the second match.
 """
 
 import functools
@@ -54,14 +57,15 @@ def _ascii_by_punctuation() -> dict[int, str]:
 
 
 def tokenize_line(line: str, language: str, *, splits_hyphens: bool = False) -> str:
-    """Return the tokens joined by blanks, as `tokenizer.perl -l language` prints them.
+    """Return a line's tokens joined by blanks, as Moses' `tokenizer.perl -l language` prints them.
 
-    With `splits_hyphens`, hyphens are split as by `tokenizer.perl -a`: `x-y` becomes `x @-@ y`.
+    If `splits_hyphens` is true, hyphens are split as by Moses' `tokenizer.perl -a`: `x-y` becomes
+    `x @-@ y`.
 
-    The characters & | < > ' " [ ] become entities such as `&quot;`. The references must be escaped
-    in the same way, otherwise about a point of BLEU is lost. All Unicode white space, including
-    no-break spaces, separates tokens. A soft hyphen is a separate token. After a final `.'` there
-    is a surplus blank, as in the original.
+    The characters & | < > ' " [ ] become entities such as `&quot;`. References must be escaped in
+    the same way as translations, otherwise about a point of BLEU is lost. All Unicode white space,
+    including no-break spaces, separates tokens. A soft hyphen is a separate token. After `.'` at
+    the end of a line there is a surplus blank, as in the output of tokenizer.perl.
     """
     text: str = _tokenizer(language).tokenize(
         line.translate(_DELETED), return_str=True, aggressive_dash_splits=splits_hyphens
@@ -79,16 +83,17 @@ def _tokenizer(language: str) -> "MosesTokenizer":
 
 
 def tokenize_lines(lines: Sequence[str], language: str) -> list[str]:
-    """Return each line's tokens, as `tokenize_line`."""
+    """Return each line's tokens joined by blanks, as `tokenize_line` does for a single line."""
     return [tokenize_line(line, language) for line in lines]
 
 
 def detokenize_line(line: str, language: str) -> str:
-    """Turn a line of tokens into plain text, as `detokenizer.perl -l language` does.
+    """Turn a line of tokens into plain text, as Moses' `detokenizer.perl -l language` does.
 
-    Entities become characters again, and blanks around punctuation are removed. This is not the
-    exact inverse of the tokenizer, which loses the original blanks. sacreBLEU's 13a, which scores
-    plain text, splits most of the ambiguous positions again.
+    Entities such as `&quot;` become characters again, and blanks around punctuation are removed.
+    Detokenising is not the exact inverse of tokenising, because the tokenizer loses the original
+    blanks. sacreBLEU's tokenizer 13a, which is applied to plain text, splits tokens again at most
+    of the positions where the blanks are uncertain.
     """
     text: str = _detokenizer(language).detokenize(line.split(" "))
     return text
@@ -102,18 +107,20 @@ def _detokenizer(language: str) -> "MosesDetokenizer":
 
 
 def replace_unicode_punctuation(line: str) -> str:
-    """Turn typographic and full-width marks into ASCII, as replace-unicode-punctuation.perl does.
+    """Turn typographic and full-width punctuation into ASCII, as Moses'
+    replace-unicode-punctuation.perl does.
 
-    Since 2018-04-05 (fc9335c0), T2T's script does this to the hypotheses, not to the references,
-    before tokenisation.
+    Since 2018-04-05 (commit fc9335c0), the scoring script of tensor2tensor replaces such
+    punctuation in the hypotheses, not in the references, before tokenisation.
     """
     return _FULL_WIDTH_STOP_AND_BLANKS.sub(". ", line).translate(_ascii_by_punctuation())
 
 
 def split_compounds(tokenized_line: bytes) -> bytes:
-    r"""Substitute `s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g` on bytes, as perl does.
+    r"""Substitute `s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g` in a tokenised line, on bytes, as perl does.
 
-    Matches do not overlap: in `a-b-c` only the first hyphen is split. Do not pass text of
-    `tokenizer.perl -a`: its ` @-@ ` would be split again, and each hyphen would add n-grams.
+    Matches do not overlap: in `a-b-c` only the first hyphen is split. Do not pass text that
+    `tokenizer.perl -a` has tokenised. Its hyphens ` @-@ ` would be split again, and each hyphen
+    would add n-grams.
     """
     return _HYPHEN_BETWEEN_WORDS.sub(_SPLIT_HYPHEN, tokenized_line)
