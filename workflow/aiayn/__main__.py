@@ -1,9 +1,8 @@
-"""Runs `aiayn VERB`: imports the module of the verb that is called, and turns errors into exit
-codes.
+"""Runs the command `aiayn VERB`: imports the module of this verb, and turns errors into exit codes.
 
-Exit codes: 0 done, 1 the input is wrong or a check failed, 2 wrong usage, 3 a run failed, 4 the
-verdict is not the verdict given by `--expect`, 130 interrupted, 141 the reader of the pipe has
-ended.
+Exit codes: 0 done, 1 the input is wrong or a check failed, 2 the command line is wrong, 3 a run
+failed, 4 the verdict differs from the verdict that `--expect` requires, 130 interrupted by Ctrl-C,
+141 the program that reads the output through a pipe has ended.
 """
 
 import argparse
@@ -78,15 +77,15 @@ EXIT_UNREAD = 141  # 128 + SIGPIPE, as a shell reports it
 
 
 def verbs() -> list[str]:
-    """Return the verbs of the core, then the verbs of the wings."""
+    """Return the verbs of the core, then the verbs of the wings (optional packages)."""
     return [*CORE_VERBS, *(verb for wing in present_wings().values() for verb in wing.verbs)]
 
 
 def build_parser(verb: str) -> VerbParser:
     """Return the parser of one verb, made by that verb's module.
 
-    A verb's module imports large packages (pandas, scipy, torch) inside its functions, so that
-    `--help` and a mistyped flag are answered at once.
+    The module of a verb imports large packages (pandas, scipy, torch) inside its functions, so that
+    `--help` and the message about a mistyped flag appear at once.
     """
     # Wings are read only for a verb that is not in the core.
     name = f"aiayn.cli.{verb}" if verb in CORE_VERBS else module_of_verb(verb)
@@ -141,8 +140,8 @@ def _overview() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit code. If the reader of a pipe has ended, the command ends
-    without a message.
+    """Run one verb and return the exit code. If the program that reads the output through a pipe
+    has ended, the command ends without a message.
     """
     exit_code = 0
     try:
@@ -172,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Send the rest of the output, which Python flushes at its end, to /dev/null."""
+    """Send the rest of the output, which Python flushes when it exits, to /dev/null."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -220,7 +219,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _call(verb: str, parsed: argparse.Namespace) -> int:
-    """Run a verb with its flags. Print the message of an error, and return the exit code."""
+    """Run a verb with its parsed flags. Print the message of an error, and return the exit code."""
     try:
         _require_workflow(verb)
         _check_record_path(getattr(parsed, "record", None))
@@ -250,7 +249,9 @@ def _call(verb: str, parsed: argparse.Namespace) -> int:
 
 
 def _explain_missing_package(error: ModuleNotFoundError, verb: str) -> str:
-    """Return the command that installs what is missing, or "" if no extra has it."""
+    """Return a message with the command that installs the missing package, or "" if no extra of
+    this project contains the package.
+    """
     from aiayn.paths import install_command
 
     # The error may be about a submodule: `torch.cuda` is in the package torch.
@@ -265,7 +266,9 @@ def _explain_missing_package(error: ModuleNotFoundError, verb: str) -> str:
 
 
 def _explain_os_error(error: OSError) -> str:
-    """Return the file, the message of the system and, if the disk is full, its free space."""
+    """Return a message about an OSError: the file, the operating system's message and, if the disk
+    is full, its free space.
+    """
     text = f"{error.filename or 'standard output or a temporary file'}: {error.strerror or error}"
     if error.filename and error.errno in (errno.ENOSPC, errno.EDQUOT):
         folder = Path(error.filename).absolute()
@@ -278,7 +281,7 @@ def _explain_os_error(error: OSError) -> str:
 
 
 def _version() -> str:
-    """Return version, commit and folder, for bug reports."""
+    """Return the version, commit and folder of this installation, for bug reports."""
     import importlib.metadata
 
     from aiayn.provenance import commit_label
@@ -288,16 +291,16 @@ def _version() -> str:
 
 
 def _check_record_path(record: Path | None) -> None:
-    """Require that a record is a .json file. Outputs next to it have the same name with a different
-    suffix.
+    """Require that the path of a record ends in .json. The other outputs of a verb have the same
+    name with a different suffix.
     """
     if record is not None and record.suffix != ".json":
         raise UsageError(f"--record {record}: expected a name that ends in .json; outputs do not")
 
 
 def _require_workflow(verb: str) -> None:
-    """Require that a config exists and, for a stage, that it is not the config inside the package,
-    which users do not edit.
+    """Require that the folder of configs exists. If the verb is a stage of the workflow, require
+    also that this folder is not inside the installed package, where users do not edit files.
     """
     from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PACKED_WORKFLOW
 

@@ -1,5 +1,5 @@
-"""Average the last N model-only checkpoints of a finished training (section 6.1: 5 for base, 20 for
-big).
+"""Average the weights of the last N checkpoints of a finished training (section 6.1: 5 for base, 20
+for big). These checkpoints contain only the model.
 """
 
 from pathlib import Path
@@ -29,12 +29,14 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Average the checkpoints and write the record."""
+    """Average the checkpoints, and write the record of the average."""
     average_run(args.train, args.runs_folder, args.last, args.record)
 
 
 def average_run(train_path: Path, runs_folder: Path, last: int, record_path: Path) -> None:
-    """Average the last `last` checkpoints of a recorded training, and write the record."""
+    """Average the last `last` checkpoints of a training that has a record, and write the record of
+    the average.
+    """
     from aiayn.train.average import average_checkpoints
 
     train = read_train_record(train_path, runs_folder)

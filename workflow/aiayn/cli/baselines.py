@@ -1,8 +1,9 @@
-"""Score translations that are made without training. A trained system must beat them.
+"""Score translations that are made without training. A trained system must beat these baselines.
 
-There are three: a copy of the source, a word-by-word dictionary, and the translation of the nearest
-training sentence. To find the nearest sentence, all training pairs are held in memory. A corpus of
-more than 1,000,000 pairs is refused.
+There are three baselines: a copy of the source, a word-by-word dictionary, and the translation of
+the most similar sentence of the training data. To find the most similar sentence, all sentence
+pairs of the training data are held in memory. A corpus of more than 1,000,000 sentence pairs is
+refused.
 """
 
 from pathlib import Path
@@ -28,7 +29,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Translate without training, score, and write the record."""
+    """Make the translations of the baselines, score them, and write the record of the scores."""
     from aiayn.data.baselines import (
         nearest_training_sentence,
         require_few_pairs,

@@ -1,7 +1,8 @@
-"""Turn text into fairseq's data-bin, the folder `data-bin/` next to the record.
+"""Turn text into the binary format of fairseq, in the folder `data-bin/` next to the record.
 
 Text in words needs the record of its subword models (--segmented). Text that was published already
-segmented (`segmented` in the corpus file) does not: give the record of fetch as --text.
+split into subwords (`segmented` in the corpus file) does not need this record: give the record of
+`aiayn fetch` as --text.
 """
 
 from pathlib import Path
@@ -39,7 +40,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Binarize and write the record."""
+    """Binarize the text, and write the record of the data-bin (the folder of binary text)."""
     spec = read_corpus(args.corpus)
     # A second segmentation would split the pieces of a segmented corpus again.
     if spec.is_segmented != (args.segmented is None):

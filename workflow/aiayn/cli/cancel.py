@@ -1,11 +1,13 @@
-"""End a run that is training or queued: it saves a checkpoint, ends, and does not start again by
-itself.
+"""End a run that is training or queued: the run saves a checkpoint, ends, and does not start again
+by itself.
 
-A job that still runs although its queue no longer lists it can be ended only on its own machine.
-Elsewhere the command prints its host and process. A driver that waits for the run ends with exit
-code 3.
+A job that still runs although its queue no longer lists it can be ended only on the machine on
+which it runs. On any other machine `aiayn cancel` prints the host and the process number of the
+job. A driver (the process that submits a run's jobs and waits for them) ends with exit code 3 if
+its run is cancelled.
 
-Exit code 0: the run has ended. 1: it does not run, or cannot be ended from here. 3: it did not end.
+Exit code 0: the run has ended. Exit code 1: the run is not running, or cannot be ended from this
+machine. Exit code 3: the run did not end.
 """
 
 from pathlib import Path
@@ -29,7 +31,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """End the run, and say what was saved."""
+    """End the run, and print which update was saved."""
     # The queues are an argument below, because `aiayn.runs` must not import the launchers.
     run_folder = find_run_folder(args.runs_folder, args.run)
     print(cancel_run(run_folder, QUEUES, timeout_seconds=args.timeout_seconds))

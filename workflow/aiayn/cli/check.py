@@ -1,8 +1,9 @@
-"""Compare every file below a folder with the digest in its record: results, runs, or a pack.
+"""Compare every file below a folder with its SHA-256 in a record. The folder is `results`, `runs`,
+or a pack (an archive of finished runs).
 
-The command lists each file that differs or is missing, with the command that makes it again. Only
-files below the folder are compared: give `runs` to compare checkpoints. Exit code 1 if anything
-differs.
+`aiayn check` lists each file that differs or is missing, with the command that makes the file
+again. Only files below the folder are compared: to compare checkpoints, give the folder `runs`. The
+exit code is 1 if a file differs.
 """
 
 from collections import Counter
@@ -20,7 +21,7 @@ class Flags:
 
 
 def run(args: Flags) -> int:
-    """Compare, and print what differs and a summary."""
+    """Compare the files, and print which files differ and a summary."""
     from aiayn.integrity import check_folder
 
     folder = args.folder or Path("results")

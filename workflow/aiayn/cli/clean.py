@@ -1,7 +1,8 @@
-"""Prepare text as the corpus file says: make Moses tokens, drop unfit training pairs.
+"""Prepare the text of a corpus as the corpus file says: split it into Moses tokens, and drop
+sentence pairs of the training data that exceed a limit, for example of length.
 
-The record counts dropped pairs by reason. Test sets stay complete. The output does not depend on
-the number of processes.
+The record has the number of dropped sentence pairs for each reason. Test sets stay complete. The
+output does not depend on the number of processes.
 """
 
 from pathlib import Path
@@ -27,7 +28,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Clean and write the record."""
+    """Clean the text, and write the record of the clean text."""
     raw = read_record(args.raw, RawCorpus, "--raw")
     corpus = read_corpus(args.corpus)
     require_fitting({"--raw": raw}, corpus.name)

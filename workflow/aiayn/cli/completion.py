@@ -1,4 +1,5 @@
-"""Print a script with which a shell completes verbs, flags and choices (made by shtab).
+"""Print a script with which a shell completes the verbs, flags and values of `aiayn` (made by
+shtab).
 
 For this terminal:
   eval "$(aiayn completion bash)"
@@ -20,13 +21,13 @@ class Flags:
 
 
 class CompletionArguments(Flags):
-    """The parsers of all verbs. `aiayn` passes them to every verb, but only this verb uses them."""
+    """The parsers of all verbs. `aiayn` passes them to every verb. Only `completion` uses them."""
 
     make_parsers: Callable[[], dict[str, argparse.ArgumentParser]]
 
 
 def run(args: CompletionArguments) -> None:
-    """Print the script for the shell."""
+    """Print the completion script for the shell."""
     import shtab
 
     parser = argparse.ArgumentParser(prog="aiayn")

@@ -1,4 +1,6 @@
-"""Reads a scale's config with keys replaced by flags, as `snakemake --config` does."""
+"""Reads the config of a scale (a size of the experiment) and replaces the values that flags change,
+as `snakemake --config` does.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +12,12 @@ from aiayn.spec.system import ScaleSpec, convert_scale, read_scale, read_scale_d
 
 
 def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
-    """Return a scale's config after replacing keys by `KEY=VALUE` texts. Values are read as YAML.
+    """Return a scale's config after replacing its values by the texts `KEY=VALUE`. Each VALUE is
+    read as YAML.
 
     Raises:
         UsageError: if a change is not of the form KEY=VALUE.
-        ConfigError: with the file, if a key or value is wrong.
+        ConfigError: if a key or value is wrong. The message contains the config's file.
     """
     if not changes:
         return read_scale(path)

@@ -1,8 +1,8 @@
 """Translate a test set with an averaged checkpoint, by beam search with the settings in the
 system's `decoding` (section 6.1).
 
-Writes next to the record: detokenised translations (.txt), and the same lines as subword pieces
-(.pieces.txt).
+Two files are written next to the record: detokenised translations (.txt), and the same translations
+as subword pieces (.pieces.txt).
 """
 
 from pathlib import Path
@@ -46,7 +46,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Decode, then write the lines and the record."""
+    """Translate a test set, then write the translations and their record."""
     decoding = read_system(args.system, args.scale).decoding
     decode_testset(
         args.checkpoint,
@@ -60,8 +60,8 @@ def run(args: Flags) -> None:
 
 
 def searched_as(decoding: DecodingSpec, testset: str) -> DecodingSpec:
-    """Return the search settings for a test set. If its name ends in an alpha (`val-alpha1.4`),
-    this alpha replaces the alpha of the system.
+    """Return the search settings for a test set. If the name of the test set ends in an alpha
+    (`val-alpha1.4`), this alpha replaces the length penalty's alpha in the system's file.
     """
     alpha = split_alpha(testset)[1]
     if alpha is None:
@@ -79,9 +79,11 @@ def decode_testset(
     device: Device,
     threads: int,
 ) -> None:
-    """Translate a test set with a recorded average, and write the translations and their record.
+    """Translate a test set with an averaged checkpoint that has a record, and write the
+    translations and their record.
 
-    `searched` is the test set, perhaps with an alpha (`val-alpha1.4`) for the alpha of `decoding`.
+    `searched` is the name of the test set. It may end in an alpha (`val-alpha1.4`), which replaces
+    the length penalty's alpha in `decoding`.
     """
     import torch
 

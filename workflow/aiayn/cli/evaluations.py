@@ -1,14 +1,15 @@
 """Average the checkpoints of one training, then decode, measure perplexity and score, in one
 process.
 
---record is a list of all records that this makes, with their digests. The list is written last. The
-records are in `average/`, `decode/`, `perplexity/` and `score/` of the same `results/<scale>/`, as
-the four verbs write them. An existing record is kept if its inputs, the version of its stage, the
-settings of the search and its files have not changed. Otherwise it is made again. A test set that
-fails does not stop the other test sets. In that case the list is not written, and the same command
-makes what is missing.
+--record is the path of a list of all records that this verb makes, with their SHA-256. The list is
+written last. The records are in `average/`, `decode/`, `perplexity/` and `score/` of the same
+`results/<scale>/`, as the four verbs with these names write them. An existing record is kept if its
+inputs, the version of its stage, the settings of the beam search and its files have not changed.
+Otherwise the record is made again. An error in one test set does not stop the evaluation of the
+other test sets. After an error the list is not written, and the same command makes the missing
+records.
 
-`aiayn evaluate` translates and scores with a checkpoint from elsewhere.
+`aiayn evaluate` translates and scores with a checkpoint that was not trained by this workflow.
 """
 
 import contextlib
@@ -81,10 +82,10 @@ class Flags:
 
 
 class _EvaluationStage(NamedTuple):
-    """A stage of an evaluation: the path of its record, the input files, and the function that
-    makes it.
+    """A stage of an evaluation: the path of its record, its input files, and the function that
+    makes the record.
 
-    `fits` returns whether an existing record has the present settings.
+    `fits` returns whether an existing record was made with the present settings.
     """
 
     verb: str
@@ -97,8 +98,9 @@ class _EvaluationStage(NamedTuple):
     def is_current(self) -> bool:
         """Return whether the record exists and is up to date.
 
-        The record of an average of an earlier version does not list its inputs. It then must be
-        newer than they are. The checkpoint of an average is checked in `_is_average_due`.
+        A record of an average that an earlier version made does not list its inputs. Such a record
+        is up to date if it is newer than its inputs. `_is_average_due` checks the checkpoint of an
+        average.
         """
         try:
             record = read_record(self.path, self.record_type)
@@ -129,8 +131,10 @@ def run(args: Flags) -> None:
     """Make the records that are missing or out of date, then write the list of all records.
 
     Raises:
-        UsageError: if an evaluation is misspelt, or --record is not the path of this list.
-        EvaluationError: if evaluations failed, with their names. All others have been made.
+        UsageError: if an evaluation is misspelt, or --record is not the path of the list of this
+            training.
+        EvaluationError: if evaluations failed. The message has their names. The records of all
+            other evaluations have been made.
     """
     train = read_train_record(args.train, args.runs_folder)
     # An evaluation with a perplexity is in both flags, because it is decoded, too.
@@ -211,7 +215,7 @@ def _average_stage(args: Flags, train: TrainRecord, average: str) -> _Evaluation
 def _stages(
     args: Flags, train: TrainRecord, word: str, averaged: _EvaluationStage
 ) -> Iterator[_EvaluationStage]:
-    """Yield the stages of an evaluation after the average, in order."""
+    """Yield the stages of an evaluation that follow the average, in the order in which they run."""
     average, _, testset = word.partition("/")
     evaluation = Evaluation(
         corpus=train.corpus,
@@ -264,11 +268,11 @@ def _stages(
 def _is_average_due(
     train: TrainRecord, averaged: _EvaluationStage, stages: Iterable[_EvaluationStage]
 ) -> bool:
-    """Return whether an average must be made: it is out of date, its checkpoint is absent, or the
-    checkpoint is torn and must be read.
+    """Return whether an average must be made: its record is out of date, its checkpoint is absent,
+    or its checkpoint is damaged and a later stage must read it.
 
-    Results may be copied without checkpoints and runs. Then an absent checkpoint matters only if a
-    stage of an evaluation must read it.
+    The results may have been copied without checkpoints and runs. In such a copy an absent
+    checkpoint matters only if a stage of an evaluation must read it.
     """
     if not averaged.is_current():
         return True
@@ -297,10 +301,11 @@ def _make(stage: _EvaluationStage, word: str) -> None:
 
 @contextlib.contextmanager
 def _noted(message_by_word: dict[str, str], words: Sequence[str]) -> Iterator[None]:
-    """Catch an error of the block, log it, and store its message for each evaluation in `words`,
-    such as `last5/demo_test`. The caller then goes on with the other evaluations.
+    """Catch an error that is raised in the block, log it, and store its message for each evaluation
+    in `words`, such as `last5/demo_test`. The caller can then go on with the other evaluations.
 
-    An error about a package that is not installed is raised: `aiayn` shows what to install.
+    An error about a package that is not installed is not caught, because `aiayn` prints which
+    package to install.
     """
     try:
         yield

@@ -1,8 +1,9 @@
 """Get the text of a corpus: generate it, or download it and verify its checksum.
 
-Writes `<split>.<language>` next to the record. Environment: http_proxy, https_proxy and no_proxy
-set a proxy. SACREBLEU is the folder in which sacreBLEU keeps public test sets (default:
-~/.sacrebleu). Archives in this folder are used without a network.
+The text is written to `<split>.<language>` next to the record. The environment variables
+http_proxy, https_proxy and no_proxy set a proxy. The environment variable SACREBLEU is the folder
+in which sacreBLEU keeps public test sets (default: ~/.sacrebleu). Archives in sacreBLEU's folder
+are used without a network.
 """
 
 from pathlib import Path
@@ -27,7 +28,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Fetch and write the record."""
+    """Get the text of a corpus, and write the record of the text."""
     folder = choose_archives(args.archives_folder)
     corpus = read_corpus(args.corpus)
     write_record(

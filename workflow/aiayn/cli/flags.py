@@ -1,13 +1,15 @@
-"""A verb's flags, declared as a class of typed fields, and the flags that several verbs share.
+"""Turns a class of typed fields into the flags of a verb (a subcommand), and defines the flags that
+several verbs share.
 
     class Flags:
         corpus: str = CORPUS
         num_processes: int = flag("processes for chunks of text (default: 1)", "N", default=1,
         type=positive)
 
-The flag has the name of the field, with hyphens. The type of the field decides how the text is
-parsed: `bool` is a switch, a `Literal` lists the choices, `list[...]` takes several values. Any
-other field is required if it has neither a default nor `| None`.
+A flag has the name of its field, with hyphens for underscores. The type of the field decides how
+the text after the flag is parsed: `bool` is a switch, a `Literal` lists the choices, `list[...]`
+takes several values. A flag that is not a switch is required if its field has neither a default nor
+the type `... | None`.
 """
 
 import argparse
@@ -26,12 +28,12 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 def flag(help: str, metavar: str | None = None, **keywords: Any) -> Any:
-    """Return the declaration of a flag, as the value of a field of any type.
+    """Return the declaration of a flag, to be assigned to a field of any type.
 
-    `keywords` are arguments of argparse's `add_argument`, and three more that `add_flags` reads.
-    `is_positional` makes the flag a positional argument. `heading` is the heading in --help for
-    this flag and the flags after it. `excludes` is the name of a group: exactly one flag of each
-    group must be given.
+    `keywords` are keyword arguments of argparse's `add_argument`, and three further arguments that
+    `add_flags` reads: `is_positional`, `heading` and `excludes`. `is_positional` makes the flag a
+    positional argument. `heading` is the heading in --help for this flag and the flags after it.
+    `excludes` is the name of a group: exactly one flag of each group must be given.
     """
     # argparse refuses a metavar for a switch, even the value None.
     titles = {"metavar": metavar} if metavar else {}
@@ -39,14 +41,14 @@ def flag(help: str, metavar: str | None = None, **keywords: Any) -> Any:
 
 
 class VerbParser(argparse.ArgumentParser):
-    """A verb's parser, which reports a wrong command line in one sentence. `example` is a whole
-    command.
+    """A verb's parser, which reports a wrong command line in one sentence. `example` is a complete
+    command line.
     """
 
     example = ""
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong and what to type instead, and end with exit code 2."""
+        """Print what is wrong in the command line and an example to type, and exit with code 2."""
         sentence = message.removeprefix("argument ")
         advice = f"see `{self.prog} --help`"
         # What follows the first colon, as in `unrecognized arguments: --sead 2`.
@@ -83,12 +85,12 @@ class VerbParser(argparse.ArgumentParser):
 
 
 def _titles(action: argparse.Action) -> list[str]:
-    """Return the names by which argparse may call a flag or a positional value in messages."""
+    """Return the names of a flag or positional argument that may occur in argparse's messages."""
     return [*action.option_strings, str(action.metavar or action.dest), action.dest]
 
 
 def help_format(prog: str) -> argparse.HelpFormatter:
-    """Return argparse's formatter of help texts, as wide as this terminal."""
+    """Return argparse's formatter of help texts, with the width of this terminal."""
     return argparse.RawDescriptionHelpFormatter(prog, width=text_width())
 
 
@@ -119,8 +121,9 @@ def add_flags(parser: argparse.ArgumentParser, flags: type) -> None:
 
 
 def _keywords_of_type(hint: Any, is_given: bool) -> dict[str, Any]:
-    """Return the keywords of `add_argument` that follow from a field's type. `is_given` is true for
-    a positional value, which argparse requires by itself, and for a flag with a default.
+    """Return the keyword arguments of `add_argument` that follow from a field's type. `is_given` is
+    true for a positional argument, which argparse requires by itself, and for a flag with a
+    default.
     """
     if hint is bool:
         return {"action": "store_true"}
@@ -177,8 +180,8 @@ def positive(text: str) -> int:
 
 
 def seed(text: str) -> int:
-    """Parse a seed, which is less than 2^31. fairseq adds the number of the epoch to it, and the
-    sum must fit into 32 bits.
+    """Parse a seed, which must be less than 2^31. fairseq adds the number of the epoch to the seed,
+    and the sum must fit into 32 bits.
     """
     return whole_number(text, most=2**31 - 1)
 
@@ -221,6 +224,8 @@ ARCHIVES_FOLDER = flag(
 
 
 def choose_archives(named: Path | None) -> Path:
-    """Return the folder of archives: from the flag, else from the environment, else the default."""
+    """Return the folder of archives: of the flag, else of the environment variable, else the
+    default.
+    """
     # An empty variable counts as not set.
     return named or Path(os.environ.get(ARCHIVES_VARIABLE) or "results/archives")

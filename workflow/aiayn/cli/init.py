@@ -1,8 +1,9 @@
-"""Write the workflow into a folder: Snakefile, rules, config and profiles, to train with.
+"""Write the files of the workflow into a folder, to train there: Snakefile, rules, config and
+profiles.
 
-In this folder and below it `snakemake` works as in a checkout. The verbs read the config in this
-folder, which you may change. This verb is for the installed package: a checkout has the workflow
-already.
+In this folder and its subfolders `snakemake` works as in a checkout of the project. The verbs read
+the config in this folder, which you may change. `aiayn init` is for the installed package, because
+a checkout contains these files already.
 """
 
 import shutil
@@ -21,10 +22,11 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Write the folder, and print the next command.
+    """Write the folder of the workflow, and print the next command to type.
 
     Raises:
-        UsageError: in a checkout, or if the folder is not empty. Nothing is written then.
+        UsageError: if the verb is called in a checkout, or if the folder is not empty. In both
+            cases nothing is written.
     """
     folder = args.folder
     # A second copy would not be used: in a checkout all verbs read its own config.

@@ -1,6 +1,8 @@
-"""List the systems, corpora and scales that flags and configs can name, with a line on each.
+"""List the names of systems, corpora and scales that flags and configs accept, with one line about
+each.
 
-A scale is a config file: `--configfile workflow/config/<scale>.yaml`.
+A scale is a size of the experiment, and has one config file: `--configfile
+workflow/config/<scale>.yaml`.
 """
 
 from collections.abc import Iterator

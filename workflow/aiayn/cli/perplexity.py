@@ -1,8 +1,9 @@
 """Measure perplexity per subword on a test set (Table 3): no dropout, no label smoothing, end of
 sentence counted.
 
-The record also says whether the decoder attends to the source: the entropy of its cross-attention,
-and how many bits are lost if all source tokens have equal weights.
+The record also shows whether the decoder attends to the source. It has the entropy of the
+cross-attention, and how many bits a subword the model loses if the cross-attention gives all source
+tokens equal weights.
 """
 
 from pathlib import Path
@@ -38,7 +39,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Measure and write the record."""
+    """Measure the perplexity, and write its record."""
     measure_testset(
         args.checkpoint,
         args.binarized,
@@ -58,7 +59,9 @@ def measure_testset(
     device: Device,
     threads: int,
 ) -> None:
-    """Measure the perplexity of a recorded average on a test set, and write the record."""
+    """Measure the perplexity of an averaged checkpoint that has a record, on a test set, and write
+    the record of the perplexity.
+    """
     import torch
 
     from aiayn.decode.perplexity import SIGNATURE, perplexity

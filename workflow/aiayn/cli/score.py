@@ -1,14 +1,14 @@
-"""Score translations by every definition of BLEU that applies, and by chrF. Each number has its
-signature.
+"""Score translations by every definition of BLEU that applies, and by chrF. Each score is printed
+with its signature (the settings of the metric).
 
-For any translations, give --hypotheses, --testset and --language-pair. The hypotheses have one line
-a segment. Files .sgm, gzip and the log of fairseq-generate are recognised. --references replaces
-the public references and works without a network. The pipeline uses --decoded, --raw and --record
-instead.
+For any translations, give --hypotheses, --testset and --language-pair. The file of hypotheses has
+one line for each segment of the test set. It may also be an .sgm file, a gzip file or the log of
+fairseq-generate. --references replaces the public references and works without a network. The
+workflow uses --decoded, --raw and --record.
 
-Nothing is repaired. A text whose form would decide the score (subword pieces, tokens, JSON lines,
-shifted lines) is refused, with the command that undoes a known form. Other doubts about the text
-are printed.
+The text is scored as it is. A text that is not plain translated lines (subword pieces, tokens, JSON
+lines, shifted lines) would get a wrong score, so it is refused. The message has the command that
+makes plain lines, if there is such a command. Smaller problems of the text are printed as warnings.
 """
 
 import sys
@@ -39,7 +39,7 @@ EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-
 
 
 class TextFlags:
-    """The flags that `score` and `evaluate` share: the references and the form of the text."""
+    """The flags that `score` and `evaluate` share: the references, and how the text is read."""
 
     testset: str | None = flag(
         "newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...),"
@@ -61,7 +61,7 @@ class Flags(TextFlags):
 
 
 def run(args: Flags) -> None:
-    """Score, and write the record or print the numbers."""
+    """Score translations, and write the record of the scores or print them."""
     from_records = (args.decoded, args.raw, args.record)
     if None not in from_records and args.hypotheses is None:
         score_run(args.decoded, args.raw, args.record)
@@ -77,8 +77,8 @@ def run(args: Flags) -> None:
 
 
 def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> None:
-    """Score the translations in a record with the references in the record of fetch, and write the
-    record of the scores.
+    """Score the translations of a decode record against the references of a fetch record, and write
+    the record of the scores.
     """
     decoded = read_record(decoded_path, Hypotheses, "--decoded")
     raw = read_record(raw_path, RawCorpus, "--raw")
@@ -99,10 +99,10 @@ def print_output_scores(
     *,
     search: str = "",
 ) -> None:
-    """Score translations, and print the scores. Raise an error if the form of the lines would
-    decide the score.
+    """Score translations, and print the scores. Raise an error if the lines are not plain text (for
+    example subword pieces), because their score would be wrong.
 
-    `references_name` is the name of the references in messages. `search` is the part of the
+    `references_name` is the name of the references in messages. `search` is the part of the score's
     signature that describes the beam search.
     """
     # Imported here, because this module can download, which the pipeline's scores never do.
@@ -152,7 +152,7 @@ def print_output_scores(
 
 
 def _print_doubts(output: SystemOutput, references: Sequence[str]) -> None:
-    """Print one line for each possible mistake in translations that are scored."""
+    """Print one line for each possible mistake in the translations that were scored."""
     doubts = find_doubts(output.lines, references)
     if output.has_several:
         doubts.append("sentences occur twice: two decodings in one file? The first one is scored")
@@ -162,8 +162,8 @@ def _print_doubts(output: SystemOutput, references: Sequence[str]) -> None:
 
 
 def read_references(args: TextFlags, output: SystemOutput | None) -> tuple[list[str], str]:
-    """Return the reference lines and their name for messages. The references may be part of the
-    system output.
+    """Return the lines of the references, and the name of the references for messages. The file of
+    the translations may contain the references, too.
     """
     # References of a generate log are its T- lines, which may be missing: the log of a decoding
     # without a target side has only S- and H- lines.
@@ -188,7 +188,7 @@ def read_references(args: TextFlags, output: SystemOutput | None) -> tuple[list[
 
 
 def print_scores(scores: list[ScoreRecord], *, as_json: bool = False) -> None:
-    """Print the scores, one a line with its signature, or as JSON."""
+    """Print the scores as JSON, or each score and its signature on one line."""
     if as_json:
         objects = [
             {"metric": score.metric, "value": score.value, "signature": score.signature}

@@ -1,5 +1,5 @@
-"""Learn the subword vocabulary from the training text: one for both languages, or one for each
-(section 5.1).
+"""Learn the subword vocabulary from the training text: one vocabulary for both languages, or one
+vocabulary for each language (section 5.1).
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Learn the subwords and write the record."""
+    """Learn the subword vocabulary, and write its record."""
     from aiayn.data.text.subword import segment_corpus
 
     text = read_record(args.text, ParallelText, "--text")
