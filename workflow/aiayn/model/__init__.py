@@ -1,4 +1,4 @@
 """The paper's model (section 3) and its loss, in plain PyTorch.
 
-May import only torch.
+This package may import only torch and the standard library.
 """

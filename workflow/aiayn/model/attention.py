@@ -1,7 +1,8 @@
 """Computes attention from queries, keys and values (section 3.2.2), with the score of equation (1)
 or an alternative score.
 
-Shapes are in the names: B sentences, Q queries, K keys, H heads, D = d_k, E = d_v, M = d_model.
+Suffixes of tensor names are shapes: B sentences, Q queries, K keys, H heads, D = d_k, E = d_v, M =
+d_model.
 """
 
 import math
@@ -22,11 +23,11 @@ _MASK_ROW_MULTIPLE = 16
 
 
 def additive_mask(padding_mask_BK: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the mask that is added to the scores, shape (B, 1, 1, K): minus infinity at padding,
-    else 0.
+    """Return a mask to add to the attention scores, shape (B, 1, 1, K): minus infinity for keys
+    that are padding, else 0.
 
-    Its type is autocast's type if autocast is enabled, otherwise `dtype`. With a different type,
-    every attention would have to convert the mask again.
+    The mask has autocast's type if autocast is enabled, otherwise the type `dtype`. With a
+    different type, every attention layer would have to convert the mask again.
     """
     num_sentences, num_keys = padding_mask_BK.shape
     # Made with too many columns and then cut, so that the rows still begin at multiples in memory.
@@ -43,15 +44,17 @@ def additive_mask(padding_mask_BK: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def causal_mask(num_queries: int, *, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the additive mask (Q, Q) that hides keys after query i from it (section 3.2.3)."""
+    """Return a mask to add to the scores, shape (Q, Q): it hides keys after a query (section
+    3.2.3).
+    """
     return torch.full((num_queries, num_queries), -torch.inf, dtype=dtype, device=device).triu(1)
 
 
 def refuse_cudnn() -> None:
     """Switch off the attention kernels of cuDNN in this process.
 
-    torch 2.11 and later prefer cuDNN for half precision on H100, H200 and B200. cuDNN makes a new
-    plan for each shape of a batch, which takes 40 to 400 ms, and nearly every batch of a training
+    torch 2.11 and later prefer cuDNN for half precision on H100, H200 and B200. For each new batch
+    shape, cuDNN makes an execution plan, which takes 40 to 400 ms. Nearly every batch of a training
     has a new shape.
     """
     torch.backends.cuda.enable_cudnn_sdp(False)
@@ -82,7 +85,7 @@ def chosen_kernels(
 
 
 def compute_dtype(device_type: str, dtype: torch.dtype) -> torch.dtype:
-    """Return the type of matrix products: autocast's if it is enabled, else `dtype`."""
+    """Return the data type of matrix products: autocast's if autocast is enabled, else `dtype`."""
     # torch raises an error if a device type without autocast is asked whether it is enabled.
     if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
         return torch.get_autocast_dtype(device_type)
@@ -101,12 +104,13 @@ def joint_projections(x_BKM: Tensor, projections: list[nn.Linear]) -> tuple[Tens
 
 class MultiHeadAttention(nn.Module):
     """Multi-head attention (section 3.2.2): Concat(head_1, ..., head_h) W^O, where head_i =
-    Attention(Q W_i^Q, K W_i^K, V W_i^V). `d_k` and `d_v` are free.
+    Attention(Q W_i^Q, K W_i^K, V W_i^V). `d_k` and `d_v` do not depend on `d_model`.
 
     The parameters have fairseq's names: q_proj and k_proj (H * D, M), v_proj (H * E, M), out_proj
-    (M, H * E). The score `temperature` divides by a learned number, which begins at sqrt(d_k). The
-    score `additive` is v.tanh(q + k), where q and k are projected and v is a vector of size D for
-    each head (Bahdanau et al. 2015, without their bias).
+    (M, H * E). With `score` = `temperature`, q.k is divided by a learned number, which is sqrt(d_k)
+    before the first update. With `score` = `additive`, the score is v.tanh(q + k), where q and k
+    are the projected query and key, and v is a learned vector of size D for each head (Bahdanau et
+    al. 2015, without their bias).
     """
 
     def __init__(
@@ -151,13 +155,13 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
         needs_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the output for each query, (B, Q, M). With `needs_weights`, also return the
-        weights (B, H, Q, K).
+        """Return the output for each query, shape (B, Q, M). With `needs_weights`, also return the
+        attention weights, shape (B, H, Q, K).
 
-        Keys and values come from the memory. `padding_mask_BK` is True at its padding, which is
-        then hidden. A caller that uses the mask several times passes the result of `additive_mask`
-        as `additive_mask_B11K` instead. With `is_causal`, query i sees the keys up to i (section
-        3.2.3).
+        Keys and values are computed from `memory_BKM`. `padding_mask_BK` is True at padding tokens
+        of the memory, which are then hidden. A caller that needs the mask several times calls
+        `additive_mask` once and passes the result as `additive_mask_B11K`. With `is_causal`, query
+        i sees the keys up to i (section 3.2.3).
         """
         if padding_mask_BK is not None:
             additive_mask_B11K = additive_mask(padding_mask_BK, query_BQM.dtype)
@@ -193,8 +197,8 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(read_BHQE.transpose(1, 2).flatten(2)), weights_BHQK
 
     def _project(self, query_BQM: Tensor, memory_BKM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values, each with the heads one after the other in its last
-        dimension.
+        """Return queries, keys and values. The last dimension of each has all heads, one after the
+        other.
 
         On a GPU, projections of the same input are one product, because the time for small batches
         depends on the number of kernels. On a CPU each projection is a separate product, because
@@ -214,13 +218,15 @@ class MultiHeadAttention(nn.Module):
         return queries, keys, values
 
     def _split(self, heads_BKP: Tensor, width: int) -> Tensor:
-        """Cut (B, K, H * width) into heads (B, H, K, width)."""
+        """Split a tensor of shape (B, K, H * width) into heads, shape (B, H, K, width)."""
         return heads_BKP.view(*heads_BKP.shape[:2], self.num_heads, width).transpose(1, 2)
 
     def _attend_openly(
         self, q_BHQD: Tensor, k_BHKD: Tensor, v_BHKE: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Attend step by step, as equation (1) is written, so that the weights can be returned."""
+        """Compute attention without a fused kernel, as equation (1) is written. Return the output
+        and the weights.
+        """
         if self.score == "additive":
             # This needs memory for D numbers for each pair of tokens. The product of equation (1)
             # needs a single number.

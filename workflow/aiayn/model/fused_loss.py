@@ -1,11 +1,11 @@
 """Computes output projection and label-smoothed loss (sections 3.4, 5.4) a few tokens at a time.
 
-All logits of 25,000 tokens over 37,000 symbols are 3.7 GB, and a loss makes several copies of them.
-Here the logits of a chunk of tokens are turned into gradients at once, and their memory is used
-again for the next chunk. torch's own `linear_cross_entropy` does so too, but not with label
-smoothing.
+The logits of 25,000 tokens over 37,000 symbols need 3.7 GB, and an ordinary loss makes several
+copies of them. This loss computes the logits of a chunk of tokens, turns the logits into gradients
+at once, and reuses their memory for the next chunk. torch's own `linear_cross_entropy` also works
+in chunks, but does not support label smoothing.
 
-Shapes: B sentences, T target tokens, N tokens that count, C tokens of a chunk, M = d_model, V
+Shapes: B sentences, T target tokens, N tokens without padding, C tokens of a chunk, M = d_model, V
 symbols.
 """
 
@@ -35,8 +35,8 @@ def label_smoothed_nll(
 
     The smoothed target has 1 - eps_ls on the reference and eps_ls / (V - 1) on each other symbol
     (section 5.4, Szegedy et al. 2015 in tensor2tensor's form). Only the loss has a gradient.
-    `num_tokens` is the number of tokens without padding. If it is None, the host waits for a GPU to
-    count them.
+    `num_tokens` is the number of target tokens without padding. If `num_tokens` is None, the tokens
+    are counted, for which the host must wait for the GPU.
     """
     is_token_BT = target_BT.ne(padding_index)
     if num_tokens is None:
@@ -58,8 +58,8 @@ def label_smoothed_nll(
 
 
 class _FusedLoss(torch.autograd.Function):
-    """The loss. Its gradients are computed in the forward pass. The backward pass multiplies them
-    by the incoming gradient.
+    """The loss as a function of torch's autograd. The gradients of the loss are already computed in
+    the forward pass. The backward pass only multiplies these gradients by the incoming gradient.
     """
 
     @staticmethod
@@ -149,7 +149,7 @@ def _chunked_loss(
 
 
 def _add_product(sum_VM: Tensor, left_VC: Tensor, right_CM: Tensor) -> None:
-    """Add a product of matrices to a sum in fp32 or float64, without a copy if types allow it."""
+    """Add a matrix product to `sum_VM`, which is fp32 or float64. Equal types save a copy."""
     # `addmm_` needs equal types. With bf16 factors the product is made first, then converted.
     if left_VC.dtype == sum_VM.dtype:
         sum_VM.addmm_(left_VC, right_CM)

@@ -1,5 +1,5 @@
-"""Initialises the weights before the first update. The paper does not say how, so each method has a
-source.
+"""Initialises the weights before the first update. The paper does not say how it initialises them,
+so each method here has a different source.
 """
 
 import math
@@ -18,10 +18,11 @@ def glorot_limit(fan_in: int, fan_out: int) -> float:
 def initialise(model: nn.Module, kind: str) -> None:
     """Initialise all parameters except embeddings and learned positions.
 
-    `tensor2tensor` (v1.0.4, `transformer_base`): Glorot uniform with biases 0. W^Q, W^K and W^V of
-    self-attention count as a single matrix. In cross-attention, only W^K and W^V count as a single
-    matrix. `torch_nn`: the initialisation of torch.nn.TransformerEncoderLayer. `xavier`: Glorot
-    uniform on every matrix, including embeddings. Biases are initialised as by torch.nn.Linear.
+    `tensor2tensor` (v1.0.4, `transformer_base`): Glorot uniform with biases 0. For Glorot's limit,
+    W^Q, W^K and W^V of self-attention count as a single matrix. In cross-attention, only W^K and
+    W^V count as a single matrix. `torch_nn`: the initialisation of
+    torch.nn.TransformerEncoderLayer. `xavier`: Glorot uniform on every matrix, including
+    embeddings, with the biases of torch.nn.Linear.
     """
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
@@ -51,8 +52,9 @@ def _glorot_alone(projections: list[nn.Linear]) -> None:
 def _initialise_attention(
     attention: MultiHeadAttention, *, is_cross: bool, is_torch_nn: bool
 ) -> None:
-    """Initialise the projections as parts of one large matrix: queries, keys and values, or only
-    keys and values in cross-attention.
+    """Initialise the projections of an attention layer as parts of one large matrix. The
+    projections of queries, keys and values form this matrix, but in cross-attention only those of
+    keys and values (except with `is_torch_nn`).
     """
     inward = [attention.q_proj, attention.k_proj, attention.v_proj]
     # Glorot's limit is smaller for a wider matrix, so it matters which projections count as one
@@ -76,7 +78,7 @@ def initialise_embedding(
     weight_VM: Tensor, kind: str, *, padding_index: int, is_xavier: bool = False
 ) -> None:
     """Initialise embeddings from N(0, 1 / d_model), N(0, 1) or Xavier's uniform distribution. The
-    row of padding is set to 0.
+    embedding of the padding symbol is set to 0.
     """
     with torch.no_grad():
         if is_xavier and kind == "d_model":

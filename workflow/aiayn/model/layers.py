@@ -16,7 +16,7 @@ from aiayn.model.norms import make_norm
 
 class _Layer(nn.Module):
     """The common parts of encoder and decoder layers: self-attention, the feed-forward sub-layer,
-    and how a sub-layer is joined to its input. `cfg` is a TransformerConfig.
+    and how the output of a sub-layer is added to its input. `cfg` is a TransformerConfig.
     """
 
     def __init__(self, cfg: Any) -> None:
@@ -38,7 +38,7 @@ class _Layer(nn.Module):
         norm: nn.Module,
         sublayer: Callable[[Tensor], Tensor],
     ) -> Tensor:
-        """Join a sub-layer by `join_sublayer`, with dropout on its output (section 5.4)."""
+        """Apply `join_sublayer` to a sub-layer with dropout on its output (section 5.4)."""
         return join_sublayer(
             self.norm_order,
             x_BTM,
@@ -47,7 +47,7 @@ class _Layer(nn.Module):
         )
 
     def _feed_forward(self, x_BTM: Tensor) -> Tensor:
-        """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2)), with dropout after the maximum."""
+        """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2)), with dropout after the ReLU."""
         # Section 5.4 has no dropout inside this sub-layer: the paper's systems have 0 here.
         inner_BTF = functional.dropout(
             functional.relu(self.fc1(x_BTM)), self.p_drop_ffn, self.training
@@ -62,12 +62,16 @@ def join_sublayer(
     norm: Callable[[Tensor], Tensor],
     sublayer: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """Return LayerNorm(x + Sublayer(x)) (section 3.1), or for `pre` x + Sublayer(LayerNorm(x))."""
+    """Return LayerNorm(x + Sublayer(x)) (section 3.1), or with pre-norm x +
+    Sublayer(LayerNorm(x)).
+    """
     return x + sublayer(norm(x)) if norm_order == "pre" else norm(x + sublayer(x))
 
 
 def make_attention(cfg: Any) -> MultiHeadAttention:
-    """Return the multi-head attention that a TransformerConfig describes."""
+    """Return a multi-head attention module with the sizes of `cfg`, which is a
+    TransformerConfig.
+    """
     return MultiHeadAttention(
         d_model=cfg.d_model,
         num_heads=cfg.num_heads,
@@ -80,7 +84,7 @@ def make_attention(cfg: Any) -> MultiHeadAttention:
 
 
 class EncoderLayer(_Layer):
-    """Self-attention over the source, then feed-forward."""
+    """A layer of the encoder: self-attention over the source, then a feed-forward network."""
 
     def forward(
         self,
@@ -90,7 +94,9 @@ class EncoderLayer(_Layer):
         *,
         needs_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the layer's output, (B, S, M), and on request its weights, (B, H, S, S)."""
+        """Return the layer's output (B, S, M) and, with `needs_weights`, its weights
+        (B, H, S, S).
+        """
         # `_join` passes on only the output of a sub-layer, so its weights are put into a list.
         weights: list[Tensor | None] = []
 
@@ -110,8 +116,8 @@ class EncoderLayer(_Layer):
 
 
 class DecoderLayer(_Layer):
-    """Masked self-attention over the target, attention over the encoder's output, then
-    feed-forward.
+    """A layer of the decoder: masked self-attention over the target, attention over the encoder's
+    output, then a feed-forward network.
     """
 
     def __init__(self, cfg: Any) -> None:
@@ -128,10 +134,11 @@ class DecoderLayer(_Layer):
         *,
         needs_weights: bool,
     ) -> tuple[Tensor, list[Tensor | None]]:
-        """Return the layer's output, (B, T, M), and on request the weights (B, H, T, T) and (B, H,
-        T, S).
+        """Return the layer's output (B, T, M) and, with `needs_weights`, its attention weights: (B,
+        H, T, T) over the target and (B, H, T, S) over the source.
 
-        Padding is at the end of a target, where the causal mask hides it from all other tokens.
+        The target does not need a padding mask: padding is at the end of a target sentence, where
+        the causal mask hides it from all other tokens.
         """
         weights: list[Tensor | None] = []
 

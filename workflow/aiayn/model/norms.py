@@ -1,8 +1,9 @@
 """Normalises a sub-layer's output (section 3.1), by layer normalisation or by the alternatives of
 other implementations.
 
-Every normalisation is called with x_BTM and padding_mask_BT, which is True at padding. Only batch
-normalisation uses the mask. Shapes: B sentences, T tokens, M = d_model, N tokens without padding.
+The `forward` method of every normalisation has the arguments x_BTM and padding_mask_BT. The mask is
+True at padding. Only batch normalisation uses the mask. Shapes: B sentences, T tokens, M = d_model,
+N tokens without padding.
 """
 
 import torch
@@ -15,7 +16,7 @@ RUNNING_FRACTION = 0.1
 
 class LayerNorm(nn.LayerNorm):
     """Layer normalisation (Ba et al. 2016) over the M features of a token. Epsilon is added to the
-    variance.
+    variance, before the square root.
     """
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
@@ -25,7 +26,7 @@ class LayerNorm(nn.LayerNorm):
 
 class StdLayerNorm(nn.Module):
     """Layer normalisation as in the Annotated Transformer: epsilon is added to the standard
-    deviation, which is the unbiased estimate.
+    deviation, which is computed with M - 1 in place of M.
     """
 
     def __init__(self, d_model: int, eps: float) -> None:
@@ -46,8 +47,8 @@ class StdLayerNorm(nn.Module):
 class BatchNorm(nn.Module):
     """Batch normalisation. Each feature is normalised over the batch's tokens without padding.
 
-    Training keeps running statistics, which evaluation uses. Each rank has statistics of its own,
-    and the checkpoint contains those of rank 0.
+    Training updates a running mean and variance, which evaluation uses. Each rank (process) keeps
+    its own running mean and variance. The checkpoint contains the values of rank 0.
     """
 
     running_mean: Tensor
@@ -65,7 +66,7 @@ class BatchNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
-        """Return x normalised, and zeros at padding."""
+        """Return x normalised, with zeros at padding tokens."""
         visible_BT = (
             torch.ones_like(x_BTM[..., 0], dtype=torch.bool)
             if padding_mask_BT is None
@@ -89,7 +90,7 @@ class BatchNorm(nn.Module):
 
 
 def make_norm(kind: str, d_model: int, eps: float) -> nn.Module:
-    """Return the normalisation that TrainingSpec calls `layer`, `layer_std` or `batch`."""
+    """Return the normalisation module for the setting `norm`: `layer`, `layer_std` or `batch`."""
     kinds: dict[str, type[nn.Module]] = {
         "layer": LayerNorm,
         "layer_std": StdLayerNorm,

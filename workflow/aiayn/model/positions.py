@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 
 def sinusoids(num_positions: int, d_model: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return the table of section 3.5, (P, M): PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), and
-    PE(pos, 2i + 1) is the cosine of the same angle.
+    """Return the positional encodings of section 3.5, shape (P, M): PE(pos, 2i) = sin(pos /
+    10000^(2i / d_model)), and PE(pos, 2i + 1) is the cosine of the same angle.
     """
     angles_PI = _angles(
         num_positions, 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
@@ -21,8 +21,8 @@ def sinusoids(num_positions: int, d_model: int, dtype: torch.dtype = torch.float
 def sinusoids_in_halves(
     num_positions: int, d_model: int, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Return tensor2tensor's table, (P, M): all sines, then all cosines, with wavelengths from 2 pi
-    to exactly 10000 * 2 pi.
+    """Return tensor2tensor's positional encodings, shape (P, M). In each row, all sines come before
+    all cosines. The wavelengths go from 2 pi to exactly 10000 * 2 pi.
 
     Sources: `common_attention.py` of v1.0.4, and fairseq's `sinusoidal_positional_embedding.py`.
     """
@@ -39,16 +39,17 @@ def _angles(num_positions: int, frequencies_I: Tensor) -> Tensor:
 
 
 def count_positions(padding_mask_BT: Tensor) -> Tensor:
-    """Return each token's position in its sentence, from 0. Padding does not count."""
+    """Return each token's position in its sentence, counted from 0 and without padding."""
     # Padding on the left of a source would get -1. It needs any valid row of the table.
     return ((~padding_mask_BT).long().cumsum(dim=1) - 1).clamp(min=0)
 
 
 class Positions(nn.Module):
-    """A table with a vector for each position: fixed sinusoids, or learned (Table 3, row (E)).
+    """A table with a vector for each position: fixed sinusoids, or learned vectors (Table 3, row
+    (E)).
 
-    `offset` is the row of the first token: 0 for the paper and tensor2tensor, 2 for fairseq's own
-    checkpoints.
+    `offset` is the row of the table that the first token of a sentence uses: 0 for the paper and
+    tensor2tensor, 2 for fairseq's own checkpoints.
     """
 
     def __init__(self, kind: str, *, max_positions: int, d_model: int, offset: int) -> None:
@@ -66,8 +67,8 @@ class Positions(nn.Module):
             self.register_buffer("weight", self.make_table(num_rows, d_model), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Compute the sinusoids again for `double()`. torch itself would only convert the table,
-        which has been rounded to fp32.
+        """Compute the table of sinusoids again if the model is converted to float64. torch itself
+        would only convert the old table, which has been rounded to fp32.
         """
         # nn.Module calls `_apply` for `double()`, `to()` and `cuda()` alike.
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -79,5 +80,5 @@ class Positions(nn.Module):
         return self
 
     def forward(self, position_BT: Tensor) -> Tensor:
-        """Return the vectors of positions, (B, T, M)."""
+        """Return the vector of each position, shape (B, T, M)."""
         return nn.functional.embedding(position_BT + self.offset, self.weight)

@@ -4,14 +4,15 @@
     model = Transformer.build(config, num_source_symbols=37_000, num_target_symbols=37_000)
     logits_BTV = model(source_BS, target_input_BT)
 
-Shapes are in the names: B sentences, S source tokens, T target tokens, M = d_model, V symbols.
-The parameters have the names of fairseq's own transformer, so that its checkpoints load here.
-Dropout is where section 5.4 puts it: on the output of each sub-layer and on the sums of embeddings
-and positions.
+Suffixes of tensor names are shapes: B sentences, S source tokens, T target tokens, M = d_model, V
+symbols. The parameters have the names of fairseq's own transformer, so that its checkpoints load
+here. Dropout is where section 5.4 puts it: on the output of each sub-layer and on the sums of
+embeddings and positions.
 
-Two differences from tensor2tensor (v1.0.4) remain. The decoder starts from the embedding of </s>,
-while tensor2tensor starts from a vector of zeros. The encoder's input does not have tensor2tensor's
-target-space embedding (32 x d_model parameters without a use here).
+The model differs from tensor2tensor (v1.0.4) in two ways. The first input of the decoder is the
+embedding of </s>, while tensor2tensor starts from a vector of zeros. tensor2tensor also adds an
+embedding of the target space to the encoder's input (32 x d_model parameters), which this model
+does not have because it would be useless here.
 """
 
 import math
@@ -39,7 +40,9 @@ def _option(default: Any, text: str) -> Any:
 
 @dataclass
 class TransformerConfig:
-    """The architecture in TrainingSpec's names. The defaults are the paper's base."""
+    """The settings of the architecture, with the names of `TrainingSpec`. The defaults are the
+    paper's base model.
+    """
 
     num_layers: int = _option(6, "N, in the encoder and again in the decoder")
     d_model: int = _option(512, "width of the model")
@@ -67,7 +70,7 @@ class TransformerConfig:
 
 class _Stack(nn.Module):
     """The common parts of encoder and decoder: embeddings, positions, dropout, layers and, with
-    pre-norm, a last norm.
+    pre-norm, a normalisation after the last layer.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class _Stack(nn.Module):
         return x_BTM if self.layer_norm is None else self.layer_norm(x_BTM, padding_mask_BT)
 
     def max_positions(self) -> int:
-        """Return the length of the longest sentence, in tokens."""
+        """Return the maximal length of a sentence, in tokens."""
         return self.num_positions
 
 
@@ -123,11 +126,11 @@ class Encoder(_Stack):
         super().__init__(cfg, embed_tokens, EncoderLayer, padding_index)
 
     def forward(self, source_BS: Tensor, *, needs_weights: bool = False) -> EncoderOutput:
-        """Return a dictionary with the encoder's output `memory_BSM`, its two masks, and on request
-        each layer's `weights`, (B, H, S, S).
+        """Return a dictionary with the encoder's output `memory_BSM`, two forms of the padding mask
+        and, with `needs_weights`, each layer's attention weights `weights`, shape (B, H, S, S).
 
-        `padding_mask_BS` is True at padding. `additive_mask_B11S` is the same mask in the form that
-        is added to scores.
+        `padding_mask_BS` is True at padding. `additive_mask_B11S` is the same mask as numbers that
+        are added to attention scores.
         """
         padding_mask_BS = source_BS.eq(self.padding_index)
         x_BSM = self._embed(source_BS, padding_mask_BS)
@@ -148,7 +151,9 @@ class Encoder(_Stack):
 
 
 class Decoder(_Stack):
-    """The decoder (section 3.1, right of Figure 1). Its input is the target, shifted right."""
+    """The decoder (section 3.1, right of Figure 1). The input of the decoder is the target
+    sentence, shifted right by one token.
+    """
 
     def __init__(
         self,
@@ -168,11 +173,11 @@ class Decoder(_Stack):
         features_only: bool = False,
         needs_weights: bool = False,
     ) -> tuple[Tensor, list[Any]]:
-        """Return the logits (B, T, V) or the features (B, T, M). On request, also return each
-        layer's attention weights.
+        """Return the logits (B, T, V) or, with `features_only`, the decoder's output before the
+        output layer (B, T, M). With `needs_weights`, also return each layer's attention weights.
 
-        The weights of a decoder layer are a pair: over the target (B, H, T, T) and over the source
-        (B, H, T, S).
+        The attention weights of a decoder layer are a pair: over the target (B, H, T, T) and over
+        the source (B, H, T, S).
         """
         padding_mask_BT = target_input_BT.eq(self.padding_index)
         x_BTM = self._embed(target_input_BT, padding_mask_BT)
@@ -191,13 +196,13 @@ class Decoder(_Stack):
         return x_BTM if features_only else self.output_layer(x_BTM), weights
 
     def output_layer(self, x_BTM: Tensor) -> Tensor:
-        """Return the logits of features, (B, T, V)."""
+        """Apply the output layer to the decoder's features. Return the logits, shape (B, T, V)."""
         logits: Tensor = self.output_projection(x_BTM)
         return logits
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder, and a loss that never holds all logits at once."""
+    """The Transformer: an encoder, a decoder, and a loss that never holds all logits in memory."""
 
     encoder: Encoder
     decoder: Decoder
@@ -218,7 +223,8 @@ class Transformer(nn.Module):
         make_decoder: Callable[..., Decoder] = Decoder,
     ) -> Self:
         """Return a model with weights drawn from torch's random generator. `make_encoder` and
-        `make_decoder` are for subclasses of the two stacks.
+        `make_decoder` make the two stacks of layers, so a caller can pass subclasses of `Encoder`
+        and `Decoder`.
         """
         # The order of the random draws below is part of the result of a seed, so it must not
         # change.
@@ -253,8 +259,8 @@ class Transformer(nn.Module):
         return model
 
     def forward(self, source_BS: Tensor, target_input_BT: Tensor) -> Tensor:
-        """Return the logits, (B, T, V). The target begins with </s> and ends before its last
-        token.
+        """Return the logits, shape (B, T, V). `target_input_BT` begins with </s> and does not
+        contain the last token of the target.
         """
         logits_BTV: Tensor = self.decoder(target_input_BT, self.encoder(source_BS))[0]
         return logits_BTV
@@ -271,8 +277,8 @@ class Transformer(nn.Module):
         """Return two sums over the target tokens, in nats: the smoothed loss (section 5.4), and the
         negative log-probability.
 
-        `num_tokens` is the number of target tokens without padding. If it is None, the host waits
-        for a GPU to count them.
+        `num_tokens` is the number of target tokens without padding. If `num_tokens` is None, the
+        tokens are counted, for which the host must wait for the GPU.
         """
         features_BTM, _ = self.decoder(target_input_BT, self.encoder(source_BS), features_only=True)
         return label_smoothed_nll(

@@ -1,4 +1,4 @@
 """Predicts the hours, disk and memory of a training on a machine, and says whether it fits there.
 
-May import `aiayn.train` and below, but no torch.
+This package may import `aiayn.train` and the packages below it, but not torch.
 """

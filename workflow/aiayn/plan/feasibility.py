@@ -1,5 +1,5 @@
-"""Makes the request of a training, and checks beforehand that it fits on the disk and the devices
-and ends within the time limit.
+"""Makes the request of a training: a record with everything that the job must know. Checks before
+the start that the training fits on the disk and the devices, and ends within the time limit.
 """
 
 import logging
@@ -40,8 +40,8 @@ def make_request(
     threads_per_rank: int,
     command: str,
 ) -> TrainingRequest:
-    """Make the request of a training. If the data does not exist yet, the run's name ends in
-    DIGEST.
+    """Make the request of a training. If the binarized text does not exist yet, the run's name ends
+    in the word DIGEST.
 
     Raises:
         ConfigError: if the corpus or system does not exist, or fairseq cannot train it with
@@ -85,11 +85,12 @@ def make_request(
 
 
 def check_evaluations(request: TrainingRequest, data: BinarizedCorpus, scale: str) -> None:
-    """Check the requirements of validation, decoding and perplexity before the first update.
+    """Check, before the first update, that validation, decoding and perplexity will not fail later.
 
-    Pairs with more than 1,024 tokens, or with more tokens than a batch may have, are left out of
-    training. Their number is logged. Validation leaves out only lines of more than 1,024 tokens. A
-    shorter line that does not fit into a batch would end the training.
+    Training leaves out sentence pairs with more than 1,024 tokens or more tokens than a batch may
+    have. The number of pairs that are left out is logged. Validation leaves out only pairs with
+    more than 1,024 tokens. A shorter pair of the dev set that does not fit into a batch would end
+    the training.
 
     Raises:
         ConfigError: if the beam is too large for the vocabulary, a line of the dev set does not fit
@@ -119,10 +120,10 @@ def check_evaluations(request: TrainingRequest, data: BinarizedCorpus, scale: st
 
 
 def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
-    """Return the disk space in bytes that a run still needs: for its checkpoints, and for one more
-    of each kind while it is written.
+    """Return the disk space in bytes that a run still needs for its checkpoints. This includes one
+    more checkpoint of each kind, because a new checkpoint is written before an old one is removed.
 
-    Checkpoints that already exist are subtracted.
+    The size of checkpoints that the run has already written is subtracted.
     """
     size = data.vocabulary_size_by_language[data.source_language]
     target_size = data.vocabulary_size_by_language[data.target_language]
@@ -133,14 +134,14 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
 
 
 def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> Machine | None:
-    """Require that the devices of this machine or of the cluster support the precision. Return the
-    devices.
+    """Require that the devices of this machine or of the cluster support the precision of a
+    training (fp32, tf32 or bf16). Return the devices.
 
-    Return None if the cluster's file does not state a GPU that is in hardware.yaml. The job itself
-    then checks the precision before it trains.
+    Return None if the cluster's YAML file does not contain a kind of GPU that hardware.yaml
+    describes. In this case the job itself checks the precision before it trains.
 
     Raises:
-        ConfigError: with the system and the device, if the device does not support the precision.
+        ConfigError: if the devices do not support the precision.
     """
     hardware = read_hardware()
     if cluster is None:
@@ -166,16 +167,17 @@ def check_feasible(
     allow_long_runs: bool,
     cluster: ClusterSpec | None,
 ) -> float | None:
-    """Require that a run fits on the disk and the devices. Return its hours by the formula, or None
-    if its GPU is not known.
+    """Require that a run fits on the disk and the devices. Return the hours that the formula
+    predicts for the run, or None if hardware.yaml does not describe its GPU.
 
-    The hours are limited only on this machine. On a cluster, its time limit decides.
+    Only a run on this machine has a limit on its predicted hours. On a cluster, the time limit of
+    the cluster's jobs decides.
 
     Raises:
         ConfigError: if this machine, or the cluster, does not support the run's precision.
         SpaceError: if the disk is too small.
-        LaunchError: if the run would take more than a day here, or has the paper's scale but no
-            GPU.
+        LaunchError: if the run would take more than a day on this machine, or has the paper's scale
+            but no GPU, and `allow_long_runs` is False.
     """
     machine = check_precision(request, cluster)
     needed_bytes = needed_disk_bytes(request, data)

@@ -1,5 +1,5 @@
-"""Describes the machine of a training: GPUs or CPU cores of this machine, GPUs of a cluster, or
-GPUs of a given kind.
+"""Describes the devices on which a training runs: GPUs or CPU cores of this machine, the devices of
+a cluster, or GPUs of a given kind.
 """
 
 import math
@@ -31,13 +31,14 @@ UNKNOWN_LINK = _assume(1.6e10, "one direction of PCIe 3.0 x16")
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The devices of one training: `num_devices` GPUs, or CPU cores if `gpu` is ''. The price is
-    per device.
+    """The devices of one training: `num_devices` GPUs, or CPU cores if `gpu` is ''. The price
+    `dollars_per_hour` is for one device.
 
-    `chosen_by` says where the choice comes from, such as `this machine`. `rate_by_precision` has
-    the operations per second of one device in each precision that it supports. It is empty for a
-    GPU that is not in hardware.yaml, so its hours cannot be predicted. `cluster` is None if no
-    cluster runs the trainings.
+    `chosen_by` says where the description of the devices comes from, such as `this machine`.
+    `rate_by_precision` has the operations per second of one device in each precision that the
+    device supports. For a GPU that is not in hardware.yaml, `rate_by_precision` is empty, so the
+    hours of a training cannot be predicted. `cluster` is None if the training does not run on a
+    cluster.
     """
 
     gpu: str
@@ -53,19 +54,19 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The machine of one training, in words."""
+        """The devices as a text, such as `8 H100` or `2 CPU cores`."""
         if self.gpu:
             return f"{self.num_devices} {self.gpu}"
         return f"{self.num_devices} CPU core{'' if self.num_devices == 1 else 's'}"
 
     @property
     def device(self) -> str:
-        """The word for a single device."""
+        """The kind of the devices as a word: GPU or core."""
         return "GPU" if self.gpu else "core"
 
     def precision_refusal(self, precision: Precision) -> str:
-        """Return why this machine does not support a precision. Return '' if it does, or if its GPU
-        is unknown.
+        """Return the reason why this machine does not support a precision, or '' if the machine
+        supports the precision or has an unknown GPU.
         """
         # Nothing is known about the GPU. The training itself checks it (`require_precision`).
         if not self.rate_by_precision:
@@ -76,7 +77,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def assumptions(self) -> list[str]:
-        """The assumptions about this machine for values that hardware.yaml does not have."""
+        """Sentences about the values that are assumed because hardware.yaml does not have them."""
         texts = []
         if self.rate_by_precision and self.gpu and self.num_ranks > 1 and self.link == UNKNOWN_LINK:
             ends = "between nodes" if self.num_nodes > 1 else f"of {self.gpu}"
@@ -92,8 +93,8 @@ def machine_of_gpus(
     chosen_by: str,
     cluster: ClusterSpec | None = None,
 ) -> Machine:
-    """Return a machine of `num_gpus` GPUs with a product name. If the GPU is not in hardware.yaml,
-    the machine does not have rates.
+    """Return a machine of `num_gpus` GPUs with this product name. If hardware.yaml does not
+    describe the GPU, the machine does not have operations per second.
     """
     key = hardware.find_name(name)
     # Nothing is assumed about a card that is not in the file, so its hours are not predicted.
@@ -127,8 +128,8 @@ def machine_of_cluster(
     num_gpus: int | None = None,
     default_gpu: str = PAPER_GPU,
 ) -> Machine:
-    """Return the devices of a training on a cluster. `gpu` and `num_gpus` override the cluster's
-    file. `default_gpu` is used if neither states the kind of GPU.
+    """Return the devices of a training on a cluster. `gpu` and `num_gpus` replace the values of the
+    cluster's YAML file. `default_gpu` is used if `gpu` is None and the file lacks the kind of GPU.
     """
     source = f"cluster {cluster.name}"
     num_nodes = cluster.num_nodes
@@ -152,7 +153,7 @@ def machine_of_cluster(
 def machine_here(
     hardware: HardwareSpec, num_ranks: int, threads_per_rank: int, *, uses_gpus: bool = True
 ) -> Machine:
-    """Return the devices of this machine for a training of `num_ranks` ranks."""
+    """Return the devices of this machine for a training of `num_ranks` ranks (processes)."""
     names = gpu_names() if uses_gpus else []
     if not names:
         num_cores = min(num_ranks * threads_per_rank, os.cpu_count() or 1)
@@ -170,9 +171,9 @@ def machine_of_cores(
     chosen_by: str,
     cluster: ClusterSpec | None = None,
 ) -> Machine:
-    """Return a machine of `num_cores` cores, each as fast as a core of this machine.
+    """Return a machine of `num_cores` CPU cores, each as fast as a core of this machine.
 
-    bf16 is assumed to be as fast as fp32.
+    CPUs are assumed to be as fast in bf16 as in fp32.
     """
     # Measured for each plan, because the name of a CPU does not tell its speed.
     rate = _assume(cpu_flops_per_second_per_core(), "a core of this machine, measured just now")

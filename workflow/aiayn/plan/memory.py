@@ -1,4 +1,4 @@
-"""Estimates the memory that a training needs on a device, by formula."""
+"""Estimates by a formula how much memory a training needs on a device (a GPU or the CPU)."""
 
 from aiayn.cost import BYTES_PER_PARAMETER
 from aiayn.spec.training import TrainingSpec
@@ -21,12 +21,12 @@ CONTEXT_BYTES = 1 << 30
 def device_memory_bytes(
     training: TrainingSpec, num_parameters: int, target_vocabulary_size: int
 ) -> int:
-    """Estimate the peak memory of a device in training, in bytes: the parameters with the
-    optimiser, and what a full batch keeps for the backward pass.
+    """Estimate the peak memory of a device in training, in bytes: the parameters, the state of the
+    optimiser, and the activations that a full batch keeps for the backward pass.
 
     With fewer devices than `batches_per_update`, a device computes several batches one after the
-    other, so the peak is the same. A GPU joins batches of an update only if the joined batch fits
-    into its memory.
+    other, so the peak is the same. On a GPU, several batches of an update are joined only if the
+    joined batch fits into the GPU's memory.
     """
     precision = training.precision
     tokens = training.max_tokens_per_batch

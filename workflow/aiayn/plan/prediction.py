@@ -1,15 +1,15 @@
-"""Predicts the hours and the disk of a training on a machine, for the verb `plan` and for the check
-before a start.
+"""Predicts the hours and the disk space of a training on a machine, for the command `aiayn plan`
+and for the check before a training starts.
 
 The time of an update on a GPU is a sum of terms: the launches of kernels by the host, matrix
 products, memory traffic, the all-reduce of the gradients, and waits. Each term has a best and a
-worst case, so the formula gives two times. The batches of an update are counted one after the
-other. A training on one GPU may join them into larger batches (`train/grouping.py`), which is
-faster.
+worst case, so the formula gives two times. The formula assumes that a GPU computes the batches of
+an update one after the other. A training on one GPU may join the batches into larger batches
+(`train/grouping.py`), which is faster than the formula.
 
-The expected hours are the middle of the two times, multiplied by the errors of the formula on
-published systems (`ranges.csv`). On CPUs, the time is the number of operations divided by a share
-of the measured rate of the cores.
+The expected hours are a range: the middle of the two times, multiplied by the smallest and the
+largest error of the formula on published systems (`ranges.csv`). On CPUs, the time is the number of
+operations divided by 30 % of the measured operations per second of the cores.
 """
 
 import csv
@@ -50,10 +50,11 @@ CPU_SHARE = 0.302
 
 
 class Bounds(NamedTuple):
-    """The best and the worst value of a constant. Neither is fitted to a published throughput.
+    """The best and the worst value of a constant of the formula. The two values are not fitted to
+    published training speeds.
 
-    The two values differ by a factor of at most 1.6. So the two sums of all terms differ by at most
-    this factor.
+    The two values of a constant differ by a factor of at most 1.6. So the best and the worst time
+    of an update also differ by at most 1.6.
     """
 
     best: float
@@ -81,7 +82,9 @@ GRADIENT_BYTES = 4  # of a parameter, in the all-reduce
 
 
 class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of kernels that the host launches, and how often it waits in an update."""
+    """The numbers of GPU kernels that the host launches, and how often the host waits
+    in an update.
+    """
 
     per_batch: float
     per_update: float
@@ -89,10 +92,11 @@ class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """The seconds of one update of a rank, term by term.
+    """The seconds of one update of a rank (process), for each term of the formula.
 
-    While the host launches kernels, the GPU computes products and moves memory, so only the longer
-    of the two counts. `rest` (optimiser, log) begins after them.
+    The host launches kernels (`launches`) while the GPU computes matrix products and moves memory
+    (`products` + `memory`), so only the longer of the two times counts. `rest` is the time of
+    optimiser and log after the backward pass.
     """
 
     launches: float
@@ -104,36 +108,36 @@ class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_launch_bound(self) -> bool:
-        """Whether the GPU waits for the host."""
+        """Whether the GPU waits for the host to launch kernels."""
         return self.launches > self.products + self.memory
 
     @property
     def seconds(self) -> float:
-        """The seconds of the whole update."""
+        """The seconds of the whole update, from all terms."""
         batches = max(self.launches, self.products + self.memory)
         return batches + self.rest + self.all_reduce + self.waits
 
 
 class Hours(msgspec.Struct, frozen=True):
-    """A range of hours, from `least` to `most`, or a range of factors on hours."""
+    """A range of hours, from `least` to `most`, or a range of factors that multiply hours."""
 
     least: float
     most: float
 
     @property
     def middle(self) -> float:
-        """The geometric middle of the range: it has the same ratio to both ends."""
+        """The geometric mean of the two ends of the range."""
         return math.sqrt(self.least * self.most)
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
     """The predicted time of a training.
 
-    `formula` has the hours with the best and the worst constants, None for a GPU that is not in
-    hardware.yaml. `expected` corrects the formula by its errors on published systems or on finished
-    trainings. If this is not possible, `expected` is None and `no_hours` says why. `runs` lists the
-    finished trainings. `terms` are the best and the worst case of an update on a GPU, empty on
-    CPUs.
+    `formula` has the hours with the best and the worst constants, or None for a GPU that is not in
+    hardware.yaml. `expected` corrects the formula's hours by the errors of the formula on published
+    systems or on finished trainings. If the errors are not known well enough, `expected` is None
+    and `no_hours` says why. `runs` lists the finished trainings that were used. `terms` has the
+    seconds of an update on a GPU in the best and the worst case, and is empty on CPUs.
     """
 
     precision: Precision
@@ -145,7 +149,7 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hours(self) -> float | None:
-        """The middle of the expected hours, or None if no hours can be expected."""
+        """The middle of the range of expected hours, or None if the hours cannot be predicted."""
         return self.expected.middle if self.expected else None
 
 
@@ -157,9 +161,9 @@ LAUNCH_ERRORS = Hours(7.1, 12.7)
 
 @functools.cache
 def read_errors(precision: Precision) -> tuple[Hours | None, str]:
-    """Return the range of the formula's errors (published time / predicted time) for a precision
-    and for plain code like this project's. Return None and the reason if the errors are not known
-    well enough.
+    """Return the range of the formula's errors (published time / predicted time) in a precision,
+    for eager PyTorch code like this project's. Return None and the reason if too few errors are
+    known or the range is too wide.
     """
     with RANGES_PATH.open(encoding="utf-8", newline="") as lines:
         rows = {(row["kind"], row["precision"]): row for row in csv.DictReader(lines)}
@@ -187,11 +191,10 @@ def predict_speed(
     *,
     system: str,
 ) -> Speed:
-    """Predict how long all updates take if every batch is full.
+    """Predict the hours of a training if every batch has the maximal number of tokens.
 
     Raises:
-        ConfigError: with the system's name, if the machine does not support the training's
-            precision.
+        ConfigError: if the machine does not support the training's precision.
     """
     precision = training.precision
     if reason := machine.precision_refusal(precision):
@@ -232,8 +235,8 @@ def predict_speed(
 def update_terms(
     training: TrainingSpec, symbols: int, machine: Machine, counts: KernelCounts, case: int
 ) -> UpdateTerms:
-    """Return the terms of an update on a GPU in the best (0) or the worst (1) case. The output has
-    `symbols` symbols.
+    """Return the seconds of an update on a GPU in the best (0) or the worst (1) `case`, term by
+    term. `symbols` is the size of the output vocabulary.
     """
     precision = training.precision
     ranks = machine.num_ranks
@@ -268,8 +271,8 @@ def update_terms(
 
 
 def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> KernelCounts:
-    """Return the counts of kernels.csv for a training: the counts of the system itself, or else of
-    base or big in proportion to the number of layers.
+    """Return the numbers of kernels and waits of a training from kernels.csv. A system that is not
+    in the file gets the numbers of base or big, in proportion to its number of layers.
     """
     with KERNELS_PATH.open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["precision"] == training.precision]
@@ -293,8 +296,9 @@ def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> K
 
 
 def run_disk_bytes(num_parameters: int, num_models: int) -> int:
-    """Return the maximum number of bytes that a run writes: model-only checkpoints, two full
-    checkpoints, and one more of each kind while it is written.
+    """Return the maximum number of bytes of a run's checkpoints: `num_models` checkpoints without
+    the optimiser and two full checkpoints, plus one more of each kind, because a new checkpoint is
+    written before an old one is removed.
     """
     model_bytes = checkpoint_bytes(num_parameters, has_optimizer=False)
     full_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)
