@@ -402,8 +402,8 @@ def _read_sheets(
     Raises:
         ConfigError: if a sheet is wrong, or if neither the folders nor the scale have a sheet.
     """
-    # Every folder has the sheet of its own trainings. Together they may list more than the config
-    # of today.
+    # Each folder has the sheet of its own trainings. The sheets may list trainings that today's
+    # config lacks.
     paths = [folder / scale / SHEET_NAME for folder in results_folders]
     present = [path for path in paths if path.exists()]
     if not present:

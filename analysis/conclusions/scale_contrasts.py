@@ -274,7 +274,8 @@ def _contrasts_by_testset(frame: Frame, contrast: PrintedContrast) -> dict[str, 
     if contrast.table != 3:
         return contrasts
     for testset in further_testsets(frame):
-        # The further test set is scored with the same average as the row's number on dev.
+        # A test set may be scored with several averages. Only the average of the row's number on
+        # dev is compared.
         numbers = []
         for number in contrast.numbers:
             cell = (number.key.corpus, number.key.system, number.key.average, testset)

@@ -224,7 +224,7 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
             tooltip=["name:N", "query:N", "key:N", alt.Tooltip("weight:Q", format=".3f")],
         )
     )
-    # The labels of both columns are separate layers, because Vega cannot write text next to a rule.
+    # A layer of Vega-Lite has one kind of mark, so the labels of both columns are further layers.
     layers = [lines]
     # In self-attention both sides have the same tokens, also where only one query is drawn.
     left = "query" if frame["kind"].iloc[0] == "cross" else "key"

@@ -60,7 +60,6 @@ def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:
     shown = [table for table in tables if table.name in SHOWN_TABLES]
     # SHOWN_TABLES has the order of the README. `tables` are in the order of the page.
     shown.sort(key=lambda table: SHOWN_TABLES.index(table.name))
-    # Empty parts are left out below.
     parts = [
         _head(scale, num_runs=len(recorded.results.train_by_key)),
         _runs(recorded),

@@ -235,7 +235,6 @@ def unpack(path: Path, folder: Path, wanted: Sequence[str]) -> None:
             # The decompressor raises an OSError without an errno if the data is damaged. An errno
             # comes from the system, such as a full disk.
             if isinstance(error, OSError) and error.errno is not None:
-                # The disk failed, not the archive.
                 raise
             raise CorpusError(
                 f"{path}: cut or damaged ({error}); delete it, and start again to download it"

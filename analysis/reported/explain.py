@@ -490,7 +490,8 @@ def _find_caveats(
 ) -> list[str]:
     """Return the caveats that a reader of the range must know."""
     caveats = []
-    # In the printed number's own definition no gap is used, so a caveat about gaps is left out.
+    # If the user's number has the definition of the printed number, gaps are not used, and caveats
+    # about gaps are left out.
     is_own_definition = all(join.metric in counted_alike(question.metric) for join in joins)
     if question.metric == "bleu_fairseq":
         caveats.append(

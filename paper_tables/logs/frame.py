@@ -78,7 +78,7 @@ def _notes(rows: Rows) -> list[str]:
             for generation in training.generations:
                 problems += generation.problems if generation.value is not None else []
         for note in problems:
-            # A problem that keeps a number out is in the table of logs. Here the number is shown.
+            # A problem that keeps a number out of its row is shown in the table of logs instead.
             if not note.keeps_out:
                 text = f"{note.label}, usually {note.expected}: {note.why}"
                 systems_by_text.setdefault(text, {})[target.system] = None

@@ -26,7 +26,8 @@ def did_you_mean(
     return f"did you mean {' or '.join(map(repr, near_names))}?" if near_names else otherwise
 
 
-# Example: `https://user:secret@host/path`. The `@` must come before the first `/`, `?` or `#`.
+# Example: `https://user:secret@host/path`. After `://`, the `@` must come before any `/`, `?` or
+# `#`, because a path may contain an `@`, too.
 _CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*@", re.IGNORECASE)
 
 

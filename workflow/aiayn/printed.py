@@ -176,7 +176,6 @@ def printed_number(value: str) -> float:
     Raises:
         TableError: if the string is not a plain number.
     """
-    # Examples: `27.3`, `3.3e18`, `100K`.
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)(K?)", value)
     if match is None:
         raise TableError(

@@ -232,7 +232,8 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder_on_success(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder. If the block succeeds, rename it to `folder`, which must not exist.
+    """Yield an empty folder. If the block succeeds, rename it to `folder`, which must be empty or
+    must not exist.
 
     If the block fails, the folder is removed.
     """

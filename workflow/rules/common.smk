@@ -25,7 +25,7 @@ INPUTS = Path(relpath(CONFIG_FOLDER))
 try:
     SCALE = convert_scale(config, origin="the config given to snakemake")
     EXPERIMENT = read_experiment(SCALE)
-    # `train` reads the cluster's file again, but hours later: a mistake is reported now.
+    # `train` reads the cluster's file hours later. Here a mistake in it is reported at once.
     read_cluster(SCALE.cluster)
     # Each job on a cluster reads this file again. The main process has then checked the results.
     if workflow.is_main_process:

@@ -37,8 +37,8 @@ def lay_out_testsets(frame: Frame) -> Table | None:
             for name, cell in _cells(frame, key).items():
                 cells[f"{name}_{testset}"] = cell
         keys = key_by_testset.values()
-        # A number without a signature is not scored yet. The page then lists the row below the
-        # table.
+        # A number that is not scored yet has no signature. A row without any score is listed below
+        # the table.
         is_scored = any(
             number.signatures for (key, _), number in frame.numbers.items() if key in keys
         )

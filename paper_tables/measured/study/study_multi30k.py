@@ -563,7 +563,6 @@ def effects_at_rates(
     The result is None if row or base was not probed, or if a seed was not validated after the
     probes' number of updates.
     """
-    # Without a probe of either side there is nothing to compare.
     sides = []
     for name in (system, REFERENCE_SYSTEM):
         runs = runs_of_systems.get(name, [])

@@ -32,7 +32,8 @@ def run(args: CompletionArguments) -> None:
 
     parser = argparse.ArgumentParser(prog="aiayn")
     parser.add_argument("--version", action="store_true", help="print version and commit")
-    # shtab completes a single parser, but `aiayn` has one parser for each verb.
+    # shtab completes a single parser, but each verb has a parser of its own. Here the verbs become
+    # subparsers of one parser.
     choices = parser.add_subparsers()
     for verb, own_parser in args.make_parsers().items():
         # The parent already has --help. argparse refuses to add the same flag twice.

@@ -137,12 +137,12 @@ def run(args: Flags) -> None:
             other evaluations have been made.
     """
     train = read_train_record(args.train, args.runs_folder)
-    # An evaluation with a perplexity is in both flags, because it is decoded, too.
+    # The workflow lists an evaluation with a perplexity in both flags. It is made once.
     evaluation_names = list(dict.fromkeys([*args.decode, *(args.perplexity or ())]))
     _check_names(args, train, evaluation_names)
     paths: list[Path] = []
     message_by_word: dict[str, str] = {}
-    # By average: its checkpoint is made and read once for all of its test sets.
+    # By average, because all test sets of an average need the same checkpoint.
     for average in dict.fromkeys(word.partition("/")[0] for word in evaluation_names):
         of_average = [word for word in evaluation_names if word.startswith(f"{average}/")]
         averaged = _average_stage(args, train, average)
@@ -154,7 +154,7 @@ def run(args: Flags) -> None:
         paths.append(averaged.path)
         for word, stages in stages_by_word.items():
             paths += [stage.path for stage in stages]
-            # Its average has failed. Without the checkpoint no stage can run.
+            # The average of this evaluation has failed, so its stages are left out.
             if word in message_by_word:
                 continue
             with _noted(message_by_word, [word]):
@@ -277,7 +277,7 @@ def _is_average_due(
     if not averaged.is_current():
         return True
     record = read_record(averaged.path, CheckpointRecord)
-    # With the run at hand a lost average is made again, so that the list stays whole.
+    # If the run's folder is here, a lost checkpoint is made again, because the record lists it.
     if train.run_folder.is_dir() and not record.path.exists():
         return True
     # Scores need only translations, which may have been copied without the checkpoint.

@@ -193,7 +193,8 @@ def num_threads(text: str) -> int:
     return whole_number(text, least=1, most=1024)
 
 
-# Flags of several verbs, so that a flag has the same text and default in all of them.
+# Several verbs share these flags. They are declared once, so that a flag has the same text and
+# default in all verbs.
 RUN = flag("a run's name, or any unique beginning of it", "RUN", is_positional=True)
 RUNS_FOLDER = flag("folder of runs (default: runs)", "FOLDER", default=Path("runs"))
 RESULTS = flag("default: results", "FOLDER", default=RESULTS_FOLDER)

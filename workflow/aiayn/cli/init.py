@@ -35,7 +35,8 @@ def run(args: Flags) -> None:
             f"{CHECKOUT}: this checkout has the workflow already, and its verbs read its config;"
             " type `snakemake -n` in it, or clone it again"
         )
-    # The finished folder is renamed into place. The shell would stay in the replaced folder.
+    # The finished folder replaces FOLDER by a rename. If FOLDER is the working directory, the shell
+    # would stay in the replaced folder, which no longer has a path.
     is_here = folder.absolute() == Path.cwd()
     if is_here or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         reason = "is the working directory" if is_here else "is not an empty folder"

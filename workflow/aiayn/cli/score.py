@@ -110,7 +110,8 @@ def print_output_scores(
 
     target_language = target_language_of(args.language_pair)
     metrics = default_metrics(target_language, args.as_given)
-    # First of all: with different numbers of lines all further checks would compare wrong pairs.
+    # This check comes first. If the numbers of lines differ, the checks below would compare lines
+    # that do not belong together.
     check_num_lines(output, len(references), references_name)
     # On standard error: standard output has the scores, which a program may read as JSON.
     if output.kind != "lines":

@@ -101,7 +101,7 @@ class Translator:
             for line_index, hypothesis in zip(line_indices, search.run(), strict=True):
                 hypothesis_by_line[line_index] = self._hypothesis(hypothesis, line_index)
             bar.update(len(line_indices))
-        # Batches are in order of length, the result is in the order of the lines.
+        # The batches were in the order of length. The result is in the order of the lines.
         return [hypothesis_by_line[index] for index in range(len(sources))]
 
     def _hypothesis(self, best: BestHypothesis | None, line_index: int) -> Hypothesis:

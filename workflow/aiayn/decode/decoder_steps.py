@@ -122,7 +122,8 @@ class _Attention(NamedTuple):
     sqrt(d_k).
     """
 
-    # To (P,). In self-attention to (P + P + R,), together with keys and values.
+    # Projects to (P,). In self-attention it also computes keys and values, and projects to
+    # (P + P + R,).
     query: _Linear
     memory: _Linear  # to (P + R,)
     out: _Linear  # (R,) to (M,)

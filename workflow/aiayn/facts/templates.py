@@ -65,7 +65,6 @@ def compile_template(text: str, kind: str) -> Template:
                 f"{text}: {type_name} is not a type of a field; write one of"
                 f" {', '.join(_PATTERN_BY_TYPE)}"
             )
-        # First the text between two fields, then the field.
         pattern += _literal(text[end : field.start()])
         inner = _PATTERN_BY_TYPE[type_name]
         pattern += f"(?P<{name}>{inner})" if name else f"(?:{inner})"

@@ -91,8 +91,9 @@ def allowed_by(value: Value, allowed: str, target: Mapping[str, TargetValue]) ->
 
 def _is_allowed(value: Value, alternative: str, target: Mapping[str, TargetValue]) -> bool:
     if ".." in alternative:
-        # A text or a switch is never within a range. True would be, because it is 1 in Python.
         low, high = _ends(alternative, target)
+        # A text or a switch is not a number. True would be in the range 0..2, because it is 1 in
+        # Python.
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return ANY in (low, high) or (is_number and bool(low <= value <= high))
     values, tolerance = _values(alternative, target)

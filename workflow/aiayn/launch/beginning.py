@@ -81,7 +81,8 @@ def place_beginning(request: TrainingRequest) -> None:
             f" {request.beginning.run} again (`aiayn train --fresh`), or copy its checkpoints"
             " folder back"
         )
-    # A copy in the folder of this run, from which the loop resumes as from its own checkpoints.
+    # The copy is in the folder of this run. The training resumes from it as from a checkpoint of
+    # its own.
     with replace_on_success(folder.full_path(request.beginning.update)) as partial_path:
         shutil.copyfile(source_path, partial_path)
     logger.info(

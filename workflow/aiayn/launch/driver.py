@@ -121,8 +121,8 @@ def _driver_lock(
     submits. The system frees the lock when the driver's process ends.
     """
     with request.folder.driver_lock_path.open("w") as lock:
-        # A second `snakemake` with the same results is likely. The message is logged once. The
-        # answer None (no locks on this file system) does not make the driver wait.
+        # A user may start a second `snakemake` for the same results. Its driver waits here. On a
+        # file system without locks the answer is None, and the driver does not wait.
         has_logged = False
         while take_lock(lock, "two drivers of one run") is False:
             if not has_logged:
@@ -428,8 +428,8 @@ class _Driver:
         """
         while True:
             self._pause(self._launcher.poll_seconds)
-            # The record is the last file that a remote job writes. Its processes then end by
-            # themselves.
+            # The record is the last file that a training writes. The processes of a remote job then
+            # end by themselves.
             if self._launcher.is_remote and self._folder.is_done():
                 return JobEnd(job=job, ending="completed")
             jobs = self._ask_queue()

@@ -21,7 +21,7 @@ from aiayn.runs.queue import QueuedJob
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
 
-# submitit requires a time limit. A year stands for none.
+# By default submitit ends a job of this machine after two minutes. A year stands for no limit.
 _NO_LIMIT_MINUTES = 60 * 24 * 365
 
 

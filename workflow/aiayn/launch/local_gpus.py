@@ -38,7 +38,8 @@ def lock_gpus(gpus: Sequence[Gpu], num_gpus: int, run: str) -> dict[Gpu, IO[str]
     lock_by_gpu: dict[Gpu, IO[str]] = {}
     other_runs = set()
     for gpu in gpus:
-        # Opened without emptying it, because the file has the name of the run that holds the GPU.
+        # Opened with "a+", which does not empty the file. The file contains the name of the run
+        # that holds the GPU.
         lock = (locks_folder() / f"{gpu.uuid}.lock").open("a+", encoding="utf-8")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -94,7 +94,7 @@ def compute_dtype(device_type: str, dtype: torch.dtype) -> torch.dtype:
 
 def joint_projections(x_BKM: Tensor, projections: list[nn.Linear]) -> tuple[Tensor, ...]:
     """Return the outputs of several projections of one input, computed as one product."""
-    # The parameters stay separate, so that checkpoints do not depend on how they are computed.
+    # The parameters are joined only here, so that a checkpoint has each of them separately.
     weight_PM = torch.cat([projection.weight for projection in projections])
     has_biases = projections[0].bias is not None
     bias_P = torch.cat([projection.bias for projection in projections]) if has_biases else None

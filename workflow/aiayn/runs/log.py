@@ -27,9 +27,10 @@ _ATTEMPT_BEGINS = "| INFO | fairseq_cli.train | {'_name': None"
 class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of the newest attempt, from the end of a log.
 
-    `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and the speeds (without
-    pauses for validation) are from the newest statistics. They are None before the first statistics
-    of this attempt. `modified` is when the log last grew (UTC).
+    `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and the speeds are from the
+    newest statistics. They are None before the first statistics of this attempt. The speeds are
+    means since the statistics before, and include a validation in this time. `modified` is when the
+    log last grew (UTC).
     """
 
     modified: str

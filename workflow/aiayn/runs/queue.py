@@ -58,7 +58,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         """
         # Slurm may print either form if a part of the path is a link.
         folders = (run_folder.absolute() / JOB_FILES_NAME, run_folder.resolve() / JOB_FILES_NAME)
-        # A queue may not show the path of the file. Then the name alone decides.
+        # If the queue does not show the path of the script, the name alone decides.
         return self.name == run_folder.name and (
             not self.script.startswith("/") or Path(self.script).parent in folders
         )

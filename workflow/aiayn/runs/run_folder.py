@@ -8,8 +8,9 @@ is held by rank 0 while it is running, contains its process number and is touche
 HEARTBEAT_SECONDS. `done.json` is the record of the finished training.
 
 When a rank's process ends, the others only see a closed connection. So a rank records its error
-before it ends, in `rank5.error`. A rank without such a file was killed. A job that failed in an
-import leaves only its output.
+before it ends, in `rank5.error`. A rank without such a file was killed, or ended because a
+different rank had ended. A job that fails before our code runs, for example in an import by
+submitit, leaves only its output.
 """
 
 import datetime
@@ -304,7 +305,7 @@ class RunFolder:
             text = self.lock_path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
-        # The lock file is empty for a moment, after rank 0 has opened it.
+        # The lock file may be empty for a moment, before rank 0 has written its number.
         return int(text) if text.isdecimal() else None
 
 

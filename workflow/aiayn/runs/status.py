@@ -246,14 +246,15 @@ def _progress(
 ) -> dict[str, Any]:
     """Return the run's update, its tokens per second, and the seconds that remain."""
     if done is not None:
-        # A record that was made under a wrong clock may have no seconds.
+        # The seconds are 0 if the clock was set back during the only attempt.
         speed = done.tokens / done.wall_seconds if done.wall_seconds else None
         return {"update": done.updates, "updates": done.updates, "target_tokens_per_second": speed}
     last = events[-1] if events else None
     # A log begins with fairseq's settings, so this needs no config of the scale.
     updates = read_max_update(folder.log_path)
     progress: dict[str, Any] = {
-        # An event has the update of its time. A checkpoint may have been saved since.
+        # An event contains the update that was reached when it was written. A checkpoint may have
+        # been saved since then.
         "update": saved if last is None else max(last.update, saved),
         "updates": updates,
     }
@@ -471,7 +472,7 @@ def _judge_alive(evidence: Evidence, shown: QueuedJob) -> tuple[State, str]:
     if shown.state == "running":
         return "running", shown.reason
     reason = shown.reason + (", waits for a person" if shown.is_stuck else "")
-    # A job that the queue lost and started again holds the lock, or an earlier job.
+    # The lock is held by an earlier job, or by this job, which the queue lost and will start again.
     if evidence.has_rank:
         return (
             "running",

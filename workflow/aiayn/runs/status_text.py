@@ -148,7 +148,7 @@ def _corpus(status: RunStatus) -> str:
 def _short_name(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
     """Return a run's name without its digest. The digest is kept if two runs differ only in it."""
     short = status.run.rpartition("-")[0] if training_of(status.run) else status.run
-    # Two runs of one training differ only in the digest after an edit of the spec.
+    # A training has a second run, with a different digest, if its spec was edited in between.
     num_alike = sum(other.run.startswith(f"{short}-") for other in statuses)
     return short if num_alike == 1 else status.run
 

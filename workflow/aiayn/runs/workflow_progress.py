@@ -1,8 +1,9 @@
 """Shows the progress of a workflow: its running jobs, the updates of each training, and the time
 left.
 
-Only the process of snakemake prints, for all jobs: a line after 30 seconds, and then a line
-whenever a training has made a further tenth of its updates.
+Only the process of snakemake prints, for all jobs: a line after 30 seconds, and then a line when
+there is news. News is a further tenth of a training's updates, or a further half minute of any
+other job. The gaps between the lines grow with the time since the start.
 """
 
 import contextlib
@@ -23,8 +24,8 @@ from aiayn.runs.status_text import format_duration
 TRAINING_RULE = "train"
 LOOK_SECONDS = 1.0
 FIRST_LINE_SECONDS = 30.0
-# The longest time between two lines. Early in a workflow the gap is shorter: a tenth of the time
-# since the start.
+# After a line, the next line waits for a tenth of the time since the start, but at most for this
+# time.
 MAX_GAP_SECONDS = 600.0
 # Words in Snakemake's messages about events without a name of their own.
 INTERRUPTED = "Terminating processes on user request"
@@ -137,8 +138,8 @@ class WorkflowProgress:
         """Return whether a line is due: the numbers of `look` have changed, and the last line is
         old enough.
         """
-        # The gap grows with the time since the start: 30 seconds in a demo, ten minutes in a
-        # workflow of days.
+        # The gap grows with the time since the start: 30 seconds in the first five minutes, ten
+        # minutes after the first 100 minutes.
         gap = min(MAX_GAP_SECONDS, max(FIRST_LINE_SECONDS, (now - self._begin) / 10))
         return tenths != self._last_tenths and now - self._last_line >= gap
 

@@ -202,7 +202,7 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
     mean = statistics.mean(values)
     difference = mean - printed
     undecided = msgspec.structs.replace(undecided, mean=mean, difference=difference, pooled=pooled)
-    # No system of this scale has two seeds, so nothing is known about the spread.
+    # No system of this scale and definition has two seeds, so the spread is not known.
     if pooled is None:
         return undecided
     # A system that spreads more than the others must not borrow their smaller sd. Values that are

@@ -38,7 +38,8 @@ def _memory_required() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        # torch.OutOfMemoryError is a RuntimeError. Some of CUDA's errors have only these words.
+        # torch.OutOfMemoryError is a RuntimeError. Some errors of CUDA have a different type, and
+        # only the words `out of memory`.
         if not isinstance(error, torch.OutOfMemoryError) and OUT_OF_MEMORY not in str(error):
             raise
         raise RuntimeError(

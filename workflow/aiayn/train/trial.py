@@ -93,8 +93,8 @@ def _train(
     # Each training has a rendezvous of its own, also a training that resumes.
     own_rank = msgspec.structs.replace(rank, job=f"{rank.job}-{name}-{term_after}")
     own_request.folder.job_files_path.mkdir(parents=True, exist_ok=True)
-    # A process for each training, because fairseq and CUDA keep state between trainings. A fork
-    # does not repeat the imports, which would take most of a short training's time.
+    # Each training has a process of its own, because fairseq and CUDA keep state between trainings.
+    # A fork does not repeat the imports, which would take most of a short training's time.
     process = multiprocessing.get_context("fork").Process(
         target=_train_here, args=(own_request, own_rank, term_after)
     )

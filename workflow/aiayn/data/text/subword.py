@@ -368,8 +368,8 @@ def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> lis
     from subword_nmt.learn_bpe import learn_bpe
 
     codes = io.StringIO(newline="\n")
-    # The progress bar of learn_bpe would fill a log. When no pairs are left, learn_bpe calls `max`
-    # of an empty set, which raises ValueError.
+    # The progress bar of learn_bpe would fill a log. In a text without any pair of characters,
+    # learn_bpe computes `max` of no values, which raises ValueError.
     progress = sys.stderr if sys.stderr.isatty() else io.StringIO()
     with contextlib.redirect_stderr(progress), contextlib.suppress(ValueError):
         learn_bpe(count_lines, codes, num_merges, is_dict=True)

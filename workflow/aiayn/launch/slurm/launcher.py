@@ -39,8 +39,8 @@ _PASSING_WORDS = re.compile(
 # submitit counts how often a job reached its time limit. Our own limit is `max_num_jobs`.
 _MANY_TIMEOUTS = 10**6
 # A driver may itself run in a job, or in a shell with variables that sbatch reads before the file.
-# The settings of the cluster's file must win. Without a setting there, the user's own default
-# counts.
+# The settings of the cluster's file must win. Only the user's default partition, account and QoS
+# count, if the file does not set them.
 _FOREIGN_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "SUBMITIT_")
 _FOREIGN_NAMES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 # These variables select the Slurm and the user. squeue, scontrol and scancel see them, so sbatch
@@ -111,7 +111,8 @@ class SlurmLauncher(SlurmQueue):
             return ""
         # Counted even if the release fails, so that the number of tries is limited.
         self._num_releases += 1
-        # If the release fails, the next look at the queue tries again, or logs the state.
+        # If the release fails, the driver's next look at the queue tries again. After MAX_RELEASES
+        # tries the driver only logs the state of the job.
         with contextlib.suppress(LaunchError):
             run_slurm(["scontrol", "release", queued.job])
         releases = f"{self._num_releases} of {MAX_RELEASES}"

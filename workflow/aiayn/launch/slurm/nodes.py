@@ -94,7 +94,7 @@ def explain_refusal(reason: str, cluster: ClusterSpec, config_folder: Path = CON
     given_keys = [key for key in keys if document.values.get(key) is not None]
     for key in given_keys or keys:
         value = document.values.get(key)
-        # A path relative to the checkout, as one types it. Preflight prints it in a narrow column.
+        # The path is relative to the checkout, because preflight prints it in a narrow column.
         location = document.location(key).removeprefix(f"{CHECKOUT}/")
         requests.append(f"{location}: {key}: {'null' if value is None else value}")
     return f"{'; '.join(requests)}; {advice}"

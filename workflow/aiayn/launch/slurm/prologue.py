@@ -28,7 +28,8 @@ def prologue_lines(cluster: ClusterSpec, notes_folder: Path) -> list[str]:
     if not cluster.prologue:
         return []
     name = shlex.quote(cluster.name)
-    # $SLURM_JOB_ID stays outside of the quotes, because bash must expand it in the job.
+    # $SLURM_JOB_ID is in double quotes, because bash must expand it in the job. `shlex.quote` would
+    # use single quotes.
     note = f'{shlex.quote(str(notes_folder))}/"$SLURM_JOB_ID"{_NOTE_SUFFIX}'
     # A requeued job has the same number. An old note would make the driver give up.
     lines = [f"rm -f {note}  # of this job before it was requeued", _FAIL]

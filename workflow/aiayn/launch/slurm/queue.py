@@ -136,7 +136,7 @@ def _job_of(
     job: str, state: str, node: str, time_left: str, name: str, reason: str, script: str
 ) -> QueuedJob:
     """Convert a job as squeue shows it into a `QueuedJob`, the form of all queues."""
-    # `CANCELLED by 1000` has the number of the user who cancelled the job.
+    # Only the first word is the state. In `CANCELLED by 1000`, the user 1000 cancelled the job.
     ending = _ENDING_BY_STATE.get(state.partition(" ")[0])
     if reason == "None":
         reason = ""
@@ -181,7 +181,8 @@ def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedPro
     Raises:
         SlurmError: if the command is missing, does not end, or fails.
     """
-    # SQUEUE_STATES, for example, would hide pending jobs, and the driver would submit again.
+    # SQUEUE_PARTITION, for example, would hide the jobs of other partitions, and the driver would
+    # submit a second job. A flag of the command overrides its own variable only.
     environment = {
         name: value
         for name, value in os.environ.items()
