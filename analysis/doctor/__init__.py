@@ -1,3 +1,3 @@
-"""Finds why BLEU is missing: compares log, data-bin and hypotheses of a run with the spec of its
-system.
+"""Finds why a BLEU is lower than in the paper: compares the log, data-bin and translations of a run
+with the spec of its system.
 """

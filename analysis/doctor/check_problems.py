@@ -1,7 +1,8 @@
-"""Turns problems into findings. A problem is a setting or a line of a log that is not as expected.
-Problems with the same cause become one finding, which has the name that the published costs use.
+"""Turns problems into findings of the doctor. A problem is a setting or a line of a log that is not
+as expected. Problems with the same cause become one finding. The cause has the same name as in the
+table of published costs.
 
-`aiayn.known_good` finds the problems and has the rules about settings and log lines. `aiayn tables
+`aiayn.known_good` finds the problems, by its rules about settings and log lines. `aiayn tables
 --from-logs` shows the same problems.
 """
 
@@ -45,8 +46,8 @@ FIX_OF_STATEMENT = "read the line; `aiayn tables --from-logs` sets the number ap
 
 
 def check_problems(case: Case) -> Checked:
-    """Return a finding for each cause that may change the BLEU: wrong settings, and lines of a log
-    that are not as expected.
+    """Return a finding for each cause that may change the BLEU: a wrong setting, or a line of a log
+    that is not as expected.
     """
     stated = [problem for problem in case.problems if concerns_bleu(problem) and problem.is_stated]
     # The cause of a problem depends on the other problems, as in LEADERS.
@@ -58,13 +59,17 @@ def check_problems(case: Case) -> Checked:
 
 
 def concerns_bleu(problem: Problem) -> bool:
-    """Return whether a problem concerns more than a perplexity or a training cost."""
+    """Return whether a problem may change the BLEU, and not only a perplexity or a training
+    cost.
+    """
     # A note keeps out nothing. The empty tuple is a subset, so a note does not concern BLEU either.
     return not {"ppl", "cost"}.issuperset(problem.keeps_out)
 
 
 def cause_of(problem: Problem, names: Collection[str]) -> str:
-    """Return the cause of a problem. `names` are all quantities that have a problem."""
+    """Return the cause of a problem. `names` are the quantities (settings) with a problem in the
+    same run, because a problem may be the consequence of a different problem.
+    """
     quantity, value = problem.quantity, problem.value
     for leader in LEADERS.get(quantity, ()):
         if leader in names:
@@ -104,14 +109,14 @@ def _finding(case: Case, cause: str, listed: Sequence[Problem]) -> Finding:
 
 
 def _order_in_cause(problem: Problem) -> int:
-    """Return a key that sorts the problems of one cause: settings before their consequences."""
+    """Return a key that sorts problems with the same cause: settings before their consequences."""
     order = ("num_heads", "d_model", "tokens_per_update", "num_scored", *RATE_QUANTITIES)
     return order.index(problem.quantity) if problem.quantity in order else len(order)
 
 
 def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None:
-    """Return the size of a difference as published/costs.csv measures it: the value, or its ratio
-    to the expected value. Return None if it is unknown.
+    """Return the size of a difference as published/costs.csv measures it: the value of the setting,
+    or its ratio to the expected value. Return None if the size is unknown.
     """
     value = listed[0].value
     # The costs of averages are published by the number of checkpoints: `last5` is 5.
@@ -135,11 +140,11 @@ def amount_of(case: Case, cause: str, listed: Sequence[Problem]) -> float | None
 
 
 def tokens_ratio(case: Case) -> float | None:
-    """Return the ratio of the tokens of an update to the expected number. Return None if either is
-    unknown.
+    """Return the ratio of the number of tokens in an update to the expected number. Return None if
+    one of the two numbers is unknown.
 
-    The tokens are the target tokens that the log prints. If it does not print them, they are the
-    maximum that the arguments allow.
+    The number of tokens is the number of target tokens in the log. If the log does not have it, the
+    number is the maximum that the training's arguments allow.
     """
     expected = expected_number(case, "tokens_per_update")
     if case.training is None or not expected:
@@ -154,7 +159,7 @@ def tokens_ratio(case: Case) -> float | None:
 
 
 def expected_number(case: Case, quantity: str) -> float | None:
-    """Return the expected value of a quantity, or None if it is not a single number."""
+    """Return the expected value of a setting, or None if this value is not a single number."""
     value = case.claim.target.values.get(quantity)
     # A tuple lists several allowed values.
     return None if isinstance(value, tuple) else real(value)

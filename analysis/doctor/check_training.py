@@ -32,7 +32,7 @@ def _validated(training: Training) -> list[Statistics]:
 
 
 def _bits(validation: Statistics) -> float:
-    """Return the bits per subword of a validation, or infinity if the printed loss is nan or
+    """Return the bits per subword of a validation, or infinity if its loss in the log is nan or
     infinite.
     """
     bits = validation.nll_bits
@@ -40,7 +40,9 @@ def _bits(validation: Statistics) -> float:
 
 
 def check_divergence(case: Case) -> Checked:
-    """Check that the training did not diverge: its last validation is near its best."""
+    """Check that the training did not diverge: its last validation loss is near its best validation
+    loss.
+    """
     validations = _validated(case.training) if case.training else []
     if len(validations) < 2:
         return "divergence (fewer than two validations in the log)"
@@ -62,8 +64,8 @@ def check_start(case: Case) -> Checked:
     """Check in the validation curve that the decoder began to read the source.
 
     A model with normalisation after each sub-layer (post-norm) may remain a pure language model of
-    the target side. Then its loss falls and becomes flat, its gradients look normal, and its
-    translations have little to do with their source.
+    the target side. The loss of such a model falls and becomes flat, its gradients look normal, and
+    its translations have little to do with their source.
     """
     validations: list[Statistics] = []
     sizes: list[int] = []
@@ -109,7 +111,7 @@ def check_start(case: Case) -> Checked:
 
 
 def _reads_its_source(training: Training, validations: Sequence[Statistics], best: float) -> bool:
-    """Return whether a training on a plateau uses its source after all: a validation has a BLEU
+    """Return whether a training with a flat loss uses its source after all: a validation has a BLEU
     that a language model cannot reach, or the training over-fits.
     """
     # fairseq prints a BLEU of the validation only with `--eval-bleu`.

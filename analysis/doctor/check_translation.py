@@ -1,6 +1,8 @@
-"""Checks the printed lengths of translations and the definition of their score.
+"""Checks two things in the logs of a translation: the lengths of translations and references, and
+the definition of the BLEU.
 
-`check_problems.py` checks the settings. `aiayn score` checks the text itself.
+`check_problems.py` checks the settings of the decoding. `aiayn score` checks the text of the
+translations.
 """
 
 from aiayn.facts.trainings import Problem
@@ -15,8 +17,8 @@ MAX_RATIO = 1.06
 
 
 def check_lengths(case: Case) -> Checked:
-    """Compare the printed lengths of translations and references. A wrong ratio is a symptom with
-    many possible causes.
+    """Compare the total lengths of translations and references in the logs. A wrong ratio of the
+    lengths is a symptom with many possible causes.
     """
     has_lengths = False
     for generation in case.generations:
@@ -52,7 +54,7 @@ def _length_symptom(section: Section, ratio: float) -> Finding:
 
 
 def check_definition(case: Case) -> Checked:
-    """Check that the BLEU in a log has the same definition as the printed number."""
+    """Check that the BLEU in a log has the same definition as the BLEU in the paper."""
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     has_bleu = False
     for generation in case.generations:

@@ -1,8 +1,10 @@
-"""Collects the evidence on a training into a `Case`: logs and records of one of our runs, or the
-logs in any folder. A *claim* is the system and the corpus that the training should have.
+"""Collects the evidence on a training into a `Case`: the logs and records of one of our runs, or
+the logs in a folder of any other training. A *claim* is the system and the corpus that the training
+should have.
 
-The records of our run say what was decoded, averaged and scored. The spec in its training record
-(`training_json`) is not read, because the expected values come from the system's own file.
+The records of one of our runs say which checkpoints were averaged, and what was decoded and scored.
+The spec in the record of the training (`training_json`) is not read, because the expected values
+come from the config file of the system.
 """
 
 import re
@@ -33,11 +35,11 @@ MAX_NOTES = 4  # files that an error lists
 
 
 def list_runs(results_folder: Path) -> dict[str, Path]:
-    """Return the path of the record of every finished run below a results folder, by the run's
-    name. The newest run is last.
+    """Return the path of the training record of every finished run below a results folder, by the
+    run's name. The newest run is last.
 
     Raises:
-        RecordError: if there are no finished runs.
+        RecordError: if the folder contains no finished runs.
     """
     paths = sorted(glob(results_folder, "*/train/*/*/seed*.json"), key=modified_seconds)
     if not paths:
@@ -49,10 +51,10 @@ def list_runs(results_folder: Path) -> dict[str, Path]:
 
 
 def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
-    """Return the evidence of a run.
+    """Return what the log and the records of one of our runs say about it.
 
     Raises:
-        RecordError: if a file is malformed, or was written by a different run.
+        RecordError: if a record is malformed, or was written by a different run.
     """
     # Our runs have no log of the translation. The records of `decode` have the settings of the
     # search.
@@ -72,7 +74,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Case:
 def _logs_of_run(train: TrainRecord) -> list[LogFile]:
     """Return the log of a run and, if the run continues an earlier run, the log of the earlier run.
 
-    The record says that the two runs are one training, with checkpoints in two folders.
+    The training record says that the two runs are one training, with checkpoints in two folders.
     """
     # The log may be compressed, or in the zip of a pack (an archive of finished runs).
     own_path = find_packed(train.log_path)
@@ -97,11 +99,12 @@ def _decoded(
     """Return the records of the run's translations. Translations that differ from the paper on
     purpose are left out.
 
-    A translation with a length penalty in its name differs on purpose. If a test set was also
-    translated with the average that the tables use, its other averages differ on purpose, too.
+    A translation with a length penalty in its name differs on purpose. If a test set was translated
+    with the average of checkpoints that the tables use, its translations with other averages differ
+    on purpose, too.
 
     Raises:
-        RecordError: if a record was written by a different run.
+        RecordError: if the record of a translation was written by a different run.
     """
     records = []
     for path in glob(scale_folder, f"decode/{evaluated}/last*/*.json"):
@@ -127,7 +130,9 @@ def _decoded(
 
 
 def _facts_of_record(path: Path, record: Hypotheses, scale_folder: Path) -> Iterator[Fact]:
-    """Yield facts from a record of `decode` and from the record of its scores."""
+    """Yield facts (name and value of a setting) from a record of `decode` and from the record of
+    the scores of the same translation.
+    """
     value_by_quantity: dict[str, Value] = {
         "beam_size": record.beam_size,
         "length_penalty_alpha": record.length_penalty_alpha,
@@ -150,11 +155,12 @@ def _facts_of_record(path: Path, record: Hypotheses, scale_folder: Path) -> Iter
 
 
 def collect_folder(folder: Path, claim: Claim) -> Case:
-    """Return the evidence of the logs in a folder.
+    """Return what the logs in a folder say about one training and its translations.
 
     Raises:
-        UsageError: if the folder contains several trainings.
-        RecordError: if the folder contains neither a training nor a translation.
+        UsageError: if the folder contains logs of several trainings.
+        RecordError: if the folder contains neither the log of a training nor the log of a
+            translation.
     """
     listing = list_folder(folder)
     files = [read_log(folder / path, str(folder / path)) for path in listing.log_paths]
@@ -172,7 +178,9 @@ def collect_folder(folder: Path, claim: Claim) -> Case:
 
 
 def _case_of_logs(claim: Claim, files: Sequence[LogFile]) -> Case:
-    """Return a case with the problems that `aiayn.known_good` finds in logs."""
+    """Return the case (all evidence on a training) with the problems that `aiayn.known_good` finds
+    in its logs.
+    """
     # The user says which system it is, so the log is compared with this system only.
     logs = judge_logs(join_logs(files), [claim.target], Path(), is_claimed=True)
     training = training_in(claim.name, logs)
@@ -192,11 +200,11 @@ def _case_of_logs(claim: Claim, files: Sequence[LogFile]) -> Case:
 
 
 def training_in(name: str, logs: JoinedLogs) -> Training | None:
-    """Return the only training of a folder. Return None if the folder does not contain a training,
-    or if its log does not state any value.
+    """Return the only training in the logs of a folder. Return None if the folder does not contain
+    a training, or if the training's log does not state the value of any setting.
 
     Raises:
-        UsageError: if there are several.
+        UsageError: if the folder contains several trainings.
     """
     names = [training.name for training in logs.trainings]
     if len(names) > 1:

@@ -1,9 +1,10 @@
-"""Adds to each finding its published cost in BLEU, and ranks the findings by cost.
+"""Adds to each finding of the doctor its published cost in BLEU, and ranks the findings by cost.
 
-A finding is a difference from the expected values. Its cost is the number of BLEU points that it
-loses, as published in published/costs.csv and published/gaps.csv. planted.csv has the costs of
-faults that were made on purpose (planted) in the demo. A cost is used only for the corpus, the kind
-of system and the size of the difference with which it was measured.
+A finding is a difference from the expected values. The cost of a finding is the number of BLEU
+points that are lost by this difference, as published in published/costs.csv and published/gaps.csv.
+The file planted.csv has the costs of faults that were made on purpose (planted) in the demo. A cost
+is used only for the corpus, the kind of system and the size of the difference with which it was
+measured.
 """
 
 import math
@@ -32,8 +33,9 @@ Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)
 
 
 class _PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published cost in BLEU. It applies to findings with `cause` equal to `what`, with `amount`
-    between `at_least` and `at_most` ('': any size), on the listed `corpora`.
+    """A published cost in BLEU of a wrong setting. The cost applies to findings with `cause` equal
+    to `what`, with `amount` between `at_least` and `at_most` ('': any size), on the listed
+    `corpora`.
     """
 
     what: Text
@@ -64,7 +66,7 @@ class _PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def cost(self) -> Cost:
-        """The bounds in BLEU, negative if the difference raises the score."""
+        """The lowest and highest cost in BLEU, negative if the difference raises the score."""
         low = float(self.cost_low)
         high = None if self.cost_high == WHOLE_SCORE else float(self.cost_high)
         # A gain is a negative cost, so its bounds change places: a gain of 0.2 to 0.9 is a cost of
@@ -76,7 +78,7 @@ class _PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def read_costs() -> list[_PublishedCost]:
-    """Return every measured cost of a difference: the published costs, and the costs of faults
+    """Return all measured costs of wrong settings: the published costs, and the costs of faults
     planted in the demo.
 
     Raises:
@@ -87,7 +89,7 @@ def read_costs() -> list[_PublishedCost]:
 
 
 def add_costs(diagnosis: Diagnosis) -> Diagnosis:
-    """Return the diagnosis with costs. Its findings are ranked by cost.
+    """Return the diagnosis with a cost for each finding, and with the findings ranked by cost.
 
     Raises:
         TableError: if a published file is malformed.
@@ -105,10 +107,11 @@ def add_costs(diagnosis: Diagnosis) -> Diagnosis:
 
 
 def is_incomparable(finding: Finding) -> bool:
-    """Return whether a finding makes the score incomparable with the printed score: a different
+    """Return whether a finding makes the score incomparable with the paper's score: a different
     language pair or test set.
 
-    The filtered newstest2014 counts as comparable, because its scores are almost the same.
+    The filtered newstest2014 (2,737 lines) counts as comparable, because scores on it are almost
+    the same.
     """
     is_other_testset = finding.cause == "testset" and finding.amount != NUM_FILTERED
     return is_other_testset or finding.cause == "language_pair"
@@ -118,8 +121,8 @@ def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings in this order: findings that make the score incomparable, costs measured
     on this run, published costs, unknown costs, findings that raise the score, symptoms.
 
-    Within a kind, the highest cost comes first, and among equal costs the most certain. Otherwise
-    the order of the checks remains.
+    Among findings of one kind, the highest cost comes first, and among equal costs the most certain
+    cost. Findings that are equal in this, too, stay in the order of the checks.
     """
 
     def key(finding: Finding) -> tuple[bool, bool, int, float, int]:
@@ -170,8 +173,8 @@ def _published_cost(
 
 
 def _definition_costs(metric: str, corpus: str) -> list[Cost]:
-    """Return the published BLEU differences on newstest2014 between the definition of the printed
-    number and `metric`. The score in `metric` is lower by this difference, so it is the cost.
+    """Return the published BLEU differences on newstest2014 between the definition of the paper's
+    number and `metric`. The cost is this difference, because the score in `metric` is lower by it.
     """
     key = (PAPER_CORPORA.get(corpus), ALIKE.get(metric, metric), "newstest2014", "yes")
     return [

@@ -1,7 +1,8 @@
-"""Diagnoses a run or a folder: makes the claim, calls every check, and adds the costs.
+"""Diagnoses a run or a folder of logs: makes the claim, calls every check, and adds the costs in
+BLEU.
 
 A claim is the system and the corpus that a training should have. The expected values come from the
-system's own file and from the averages in the paper's tables.
+config file of the system and from the numbers of averaged checkpoints in the paper.
 """
 
 from collections.abc import Callable
@@ -32,7 +33,7 @@ CHECKS: tuple[Callable[[Case], Checked], ...] = (
 def diagnose_run(
     results_folder: Path, runs_folder: Path, path: Path, overrides: Overrides
 ) -> Diagnosis:
-    """Return the diagnosis of one of our runs. `path` is the path of its training record.
+    """Return the diagnosis of one of our runs. `path` is the path of the run's training record.
 
     `overrides` are the values that the config of the scale sets for all systems, such as `updates`.
     """
@@ -83,9 +84,10 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
 
 
 def diagnose(case: Case, no_log: str = "none") -> Diagnosis:
-    """Return the diagnosis of a run without costs. Its findings are in the order of the checks.
+    """Return the diagnosis of a run. Its findings do not have published costs yet, and are in the
+    order of the checks.
 
-    If there is no log, `no_log` replaces its path in the texts.
+    If the run has no log, the texts of the diagnosis have `no_log` where the log's path would be.
     """
     claim = case.claim
     findings: list[Finding] = []
@@ -118,14 +120,16 @@ def diagnose(case: Case, no_log: str = "none") -> Diagnosis:
 
 
 def notes_of(case: Case) -> list[str]:
-    """Return a sentence for each note of `aiayn.known_good`, and for each problem that concerns a
-    perplexity or a training cost only.
+    """Return a sentence for each note of `aiayn.known_good`, and for each problem that changes a
+    perplexity or a training cost but not the BLEU.
     """
     return [f"Note: {problem.text}." for problem in case.problems if not concerns_bleu(problem)]
 
 
 def not_judged(case: Case) -> tuple[str, ...]:
-    """Return the quantities that a comparison of BLEU requires but no log or record states."""
+    """Return the settings that must be known before the BLEU can be compared, but that no log or
+    record states.
+    """
     names = [] if case.training is not None else ["the log of the training"]
     names += [] if case.translation_paths else ["a translation of the test set"]
     for problem in case.problems:

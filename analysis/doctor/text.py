@@ -1,5 +1,5 @@
-"""Formats a diagnosis as text for a terminal, at most 100 columns wide. Each finding has its
-evidence, cost and fix.
+"""Formats a diagnosis as text for a terminal, at most 100 columns wide. The text has the evidence,
+the cost and the fix of each finding.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ NEXT_STEP = (
 
 
 def render_diagnosis(diagnosis: Diagnosis) -> str:
-    """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF. Paths are
+    """Return the whole diagnosis as lines of at most `WIDTH` columns, each ended by LF. Paths are
     never broken.
     """
     claim = f"system {diagnosis.system} of scale {diagnosis.scale}, corpus {diagnosis.corpus}"
@@ -38,7 +38,9 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
 
 
 def headline(diagnosis: Diagnosis) -> str:
-    """Return in a sentence how many differences were found, and what could not be judged."""
+    """Return a sentence with the number of differences that were found, and with the settings that
+    could not be checked.
+    """
     number, unstated = len(diagnosis.findings), diagnosis.not_judged
     # Only if everything was stated may the answer be "no difference".
     if not number and not unstated:
@@ -72,8 +74,9 @@ def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
 
 
 def words_of_cost(cost: Cost) -> str:
-    """Return a cost with its source: `1.0 to 1.1 BLEU, confirmed: <source>`. A cost that raises the
-    score begins with `adds `. For a cost of unknown size, only its words are returned.
+    """Return a cost in BLEU with its source: `1.0 to 1.1 BLEU, confirmed: <source>`. For a
+    difference that raises the score, the text begins with `adds `. For a cost of unknown size, the
+    text is only `cost.words`.
     """
     if cost.low is None:
         return cost.words

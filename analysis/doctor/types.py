@@ -1,8 +1,9 @@
-"""Defines the types of the doctor, and reads the texts of findings.
+"""Defines the types of a diagnosis, and reads the title and fix of each possible finding from
+findings.csv.
 
-A *claim* is the system and the corpus that a run should have. A *case* is the evidence: what logs
-and records state. A *finding* is a difference between the two that may explain the BLEU. A
-*diagnosis* is the whole answer.
+A *claim* is the system and the corpus that a run should have. A *case* is the evidence on a run:
+what its logs and records state. A *finding* is a difference between claim and case that may explain
+a low BLEU. A *diagnosis* is the whole answer of `aiayn doctor`: all findings and notes.
 """
 
 import math
@@ -19,7 +20,7 @@ from aiayn.spec.system import CorpusSpec
 
 class Claim(msgspec.Struct, frozen=True):
     """The system and the corpus that a run should have. `target` contains the expected values.
-    `name` is the run or folder, for messages.
+    `name` is the name of the run or folder, for messages.
     """
 
     name: str
@@ -28,11 +29,15 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def is_papers_corpus(self) -> bool:
-        """Whether the corpus is WMT14. Published lengths and definitions apply to WMT14 only."""
+        """Whether the corpus is WMT14. Published lengths of translations and definitions of BLEU
+        apply to WMT14 only.
+        """
         return self.corpus.name.startswith("wmt14_")
 
     def role_of(self, testset: str) -> str:
-        """Return the role of a test set in the corpus: dev, test, or '' for a further test set."""
+        """Return what a test set of the corpus is used for: dev, test, or '' for a further test
+        set.
+        """
         for role in ("dev", "test"):
             if self.corpus.testset_of(role) == testset:
                 return role
@@ -40,11 +45,13 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, kw_only=True):
-    """The evidence on a claim. None or an empty value means that this evidence is absent.
+    """All evidence on a run: what its logs and records state. None or an empty value means that
+    this evidence is absent.
 
-    `generations` come from logs of fairseq-generate only. `translation_paths` also has the
-    translations in records. `problems` contains what `aiayn.known_good` found in the training and
-    in each translation. `not_read` has a sentence for each file that could not be read.
+    `generations` are the translations in logs of fairseq-generate. `translation_paths` also has the
+    translations in our records. `problems` contains the problems that `aiayn.known_good` found in
+    the training and in each translation. `not_read` has a sentence for each file that could not be
+    read.
     """
 
     claim: Claim
@@ -56,18 +63,19 @@ class Case(msgspec.Struct, kw_only=True):
 
     @property
     def log_path(self) -> str:
-        """The path of the training's log, '' if there is no training."""
+        """The path of the training's log, '' if no training was found."""
         return self.training.last.path if self.training else ""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a fault in BLEU, positive if it lowers the score.
+    """The number of BLEU points that a wrong setting costs, positive if the setting lowers the
+    score.
 
-    If `low` is None, the size is unknown and `words` say so. If only `high` is None, the whole
-    score may be lost. `certainty` is '' for a cost measured on this run. Otherwise it says how well
-    the cost is known: `confirmed` (measured twice, or by the author of the number), `measured` (the
-    effect was measured, its cause was inferred), `suspected`, or `planted` (a fault made on purpose
-    in the demo).
+    If `low` is None, the cost is unknown, and `words` say so. If only `high` is None, the whole
+    score may be lost. `certainty` is '' for a cost measured on this run. For all other costs,
+    `certainty` says how well the cost is known: `confirmed` (measured twice, or by the author of
+    the number), `measured` (the effect was measured, its cause was inferred), `suspected`, or
+    `planted` (a fault made on purpose in the demo).
     """
 
     low: float | None = None
@@ -78,8 +86,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def most(self) -> float:
-        """The highest cost. It is 0 for an unknown cost, and infinite if the whole score may be
-        lost.
+        """The highest possible cost in BLEU: 0 for an unknown cost, and infinite if the whole score
+        may be lost.
         """
         if self.low is None:
             return 0.0
@@ -87,16 +95,16 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_gain(self) -> bool:
-        """Whether the difference raises the score."""
+        """Whether the cost is negative, because the wrong setting raises the score."""
         return self.low is not None and self.low < 0 and self.most <= 0
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A difference from the claim, with its evidence, its cost in BLEU and how to fix it.
 
-    `cause` is a name from published/costs.csv. `amount` is the value of this quantity, or its ratio
-    to the expected value. The cost comes from publications on the same corpus, or is computed from
-    the log.
+    `cause` is a name from published/costs.csv. `amount` is the value of the wrong setting, or its
+    ratio to the expected value. `cost` comes from publications on the same corpus, or is computed
+    from the log.
     """
 
     cause: str
@@ -108,7 +116,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_symptom(self) -> bool:
-        """Whether the finding is only a symptom. Other findings may be its cause."""
+        """Whether the finding is only a symptom, which may be caused by other findings."""
         return self.cause in ("lengths", "bleu")
 
 
@@ -118,11 +126,11 @@ Checked = Sequence[Finding] | str
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer, with its findings ranked.
+    """The whole answer of `aiayn doctor` about a run. The findings are ranked by cost.
 
-    `notes` are sentences on what is unusual, could not be read or could not be checked.
-    `not_judged` lists required quantities that neither a log nor a record states. If it is not
-    empty, the answer cannot be "no difference".
+    `notes` are sentences about everything that is unusual, could not be read or could not be
+    checked. `not_judged` lists required settings that neither a log nor a record states. If
+    `not_judged` is not empty, the answer cannot be "no difference".
     """
 
     name: str
@@ -136,8 +144,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _KnownFinding(msgspec.Struct, frozen=True):
-    """A row of findings.csv: the cause, as in published/costs.csv, and templates for title and
-    fix.
+    """A row of findings.csv: a cause, as in published/costs.csv, and the templates of the title and
+    the fix of its finding.
     """
 
     cause: str
@@ -157,7 +165,7 @@ def make_finding(
     cause: str, evidence: Problem, *, cost: Cost | None = None, **values: Any
 ) -> Finding:
     """Make a finding with the title and the fix that findings.csv has for its cause. `values` fill
-    the fields of the two templates.
+    the fields in these two templates.
     """
     texts = KNOWN_FINDINGS[cause]
     return Finding(

@@ -1,4 +1,4 @@
-"""Registers the wing (optional package) `doctor`: why a BLEU is too low."""
+"""Registers the wing (optional package) `doctor`, which finds why a BLEU is too low."""
 
 from aiayn.wings import Wing
 

@@ -1,8 +1,8 @@
-"""The figures: curves of trainings, our results and the printed results, the paper's own figures.
+"""Draws figures: curves of trainings, our results next to the paper's, and the paper's own figures.
 
 A figure is a function from a tidy frame to an Altair chart, without any state:
-`paper_tables/render/figure.py` defines it, `heavy_registry.py` lists all. Only modules called
-`heavy_*.py` import Altair, which is an extra, or torch.
+`paper_tables/render/figure.py` defines the type of a figure, `heavy_registry.py` lists all figures.
+Only modules called `heavy_*.py` import torch, or Altair, which is an optional dependency.
 """
 
 # What `aiayn attention` writes and the figures of attention read: a line for each weight.

@@ -1,10 +1,11 @@
-"""Reads the curves of trainings from their logs: loss, dev perplexity, learning rate and speed at
-each line printed.
+"""Reads the curves of trainings from their logs: the loss, dev perplexity, learning rate and speed
+in each line of a log.
 
 `aiayn.facts` splits a log into sections, one for each start of a program, and groups the sections
-of one training. It only summarises the values within an epoch. This module reads the lines again
-for all of them. A curve may be read while its log grows. If a start resumed before the newest
-update of an earlier start, its own lines replace the earlier lines.
+of one training. `aiayn.facts` keeps only summaries of the values within an epoch. This module reads
+the lines of the log again to get all values. A curve may be read while its log grows. If a
+restarted training resumed before the newest update in the log, the lines of the restart replace the
+earlier lines of the same updates.
 """
 
 import math
@@ -26,7 +27,7 @@ PERPLEXITY = "dev_ppl_per_subword"
 
 
 class CurvePoint(NamedTuple):
-    """The value of a measure after `update` optimiser steps.
+    """The value of a measure, such as the dev perplexity, after `update` optimiser steps.
 
     `value` is NaN or infinite if fairseq printed NaN or inf, because the loss diverged or
     overflowed.
@@ -38,10 +39,10 @@ class CurvePoint(NamedTuple):
 
 
 def read_curves(path: Path) -> list[tuple[Training, list[CurvePoint]]]:
-    """Return the points of each training of a file, in order of its lines.
+    """Return the curve points of each training in a log file, in the order of the lines.
 
     Raises:
-        OSError: if the file cannot be opened or read.
+        OSError: if the log file cannot be opened or read.
     """
     # The first reading finds the sections. Their line numbers tell the second reading where each
     # begins.
@@ -65,8 +66,8 @@ def read_curves(path: Path) -> list[tuple[Training, list[CurvePoint]]]:
 
 
 def _join(starts: Iterable["_Start"]) -> list[CurvePoint]:
-    """Return the points of a training. Updates that a restart did a second time count only once, as
-    they were done last.
+    """Return the curve points of a training from all its starts. If a restart repeated updates,
+    only the values of the repetition are kept.
     """
     points: list[CurvePoint] = []
     for start in starts:
@@ -84,7 +85,9 @@ def _join(starts: Iterable["_Start"]) -> list[CurvePoint]:
 
 
 class _Start:
-    """The values that one start of a training has printed."""
+    """Collects the values in the log lines of one start of a training. A training that was
+    interrupted has several starts.
+    """
 
     def __init__(self, training: Training, section: Section) -> None:
         self.resumed_update = section.whole("resumed_updates")
@@ -94,7 +97,7 @@ class _Start:
         self._last_update = self.resumed_update or 0
 
     def read(self, line: bytes) -> None:
-        """Read the next line of this start, and keep its values."""
+        """Read the next log line of this start, and keep the values in this line."""
         # A search for bytes costs far less than parsing, and most lines of a log are not
         # statistics. The three texts occur in lines within an epoch or at its end, in lines of
         # JSON, and in lines of a validation.
@@ -125,8 +128,8 @@ class _Start:
 
 
 def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoint]:
-    """Average the points of each span of `num_updates` updates. The mean is placed at the last
-    printed update of its span.
+    """Average the curve points within each span of `num_updates` updates. The mean is placed at the
+    last update of the span that is in the log.
 
     Values that are nan or inf are kept, because a mean would hide them.
     """

@@ -1,9 +1,9 @@
-"""Draws Figures 3 to 5 of the paper: what the heads of a layer attend to. One figure has lines
-between words, the other has a matrix for each head.
+"""Draws Figures 3 to 5 of the paper: what the heads of a layer attend to. A first figure has lines
+between words, a second figure has a matrix for each head.
 
-The frame holds one sentence, with a line for each weight: run, kind, layer, num_layers, head,
-query_index, query, key_index, key, weight. In each head the weights of a query sum to 1. `aiayn
-attention` takes the weights from the model and writes the frame.
+The frame has the attention weights for one sentence, with a line for each weight: run, kind, layer,
+num_layers, head, query_index, query, key_index, key, weight. In each head the weights of a query
+sum to 1. `aiayn attention` computes the weights with the model and writes the frame to a file.
 """
 
 import json
@@ -37,10 +37,10 @@ TOKEN_HEIGHT = 15
 
 
 def read_attention(path: Path) -> pd.DataFrame:
-    """Return the frame that `aiayn attention` wrote.
+    """Return the table of attention weights that `aiayn attention` wrote to a file.
 
     Raises:
-        RecordError: if the file is not such a table.
+        RecordError: if the file is not a table of attention weights.
     """
     # Tokens are text from anywhere. Without these options pandas would read the token `null` as
     # missing, 1999 as a number, and a quotation mark as the beginning of a quoted field (3 is
@@ -61,11 +61,11 @@ def read_attention(path: Path) -> pd.DataFrame:
 
 
 def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
-    """Return the indices of the tokens of a word at its first occurrence. The list is empty if the
-    word does not occur.
+    """Return the indices of the tokens that make up a word, at its first occurrence in the
+    sentence. The list is empty if the word does not occur.
 
     Tokens are words, pieces of sentencepiece (U+2581 begins a word) or pieces of subword-nmt (`@@`
-    continues a word). Case and punctuation at the ends are ignored.
+    continues a word). Case, and punctuation at the ends of the word, are ignored.
     """
     # Pieces are joined to words first, because the word may be in several pieces.
     words: list[str] = []
@@ -83,8 +83,8 @@ def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
 
 
 def _pieces(tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Yield each token without subword marks, and whether the token continues a word. </s> does not
-    continue a word.
+    """Yield each token without its subword mark, and whether the token continues a word. </s> does
+    not continue a word.
     """
     # Sentencepiece marks the first piece of a word with U+2581. subword-nmt marks every piece of a
     # word except the last: "vot@@ ing". A sentence has only one of the two marks.
@@ -109,10 +109,10 @@ def shown_tokens(tokens: Iterable[str]) -> list[str]:
 def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") -> pd.DataFrame:
     """Select the weights of the given heads, and of the queries that are parts of the given word.
 
-    The default is all heads and all queries.
+    By default all heads and all queries are selected.
 
     Raises:
-        FigureError: if a head does not exist, or if the word does not occur.
+        FigureError: if a head does not exist, or if the word does not occur in the sentence.
     """
     indices = sorted(frame["head"].unique())
     missing = [head for head in heads if head not in indices]
@@ -138,14 +138,14 @@ def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") ->
 def draw_attention(
     path: Path, *, heads: Sequence[int], word: str, needs_word: bool
 ) -> Iterator[str]:
-    """Draw the file of `aiayn attention` in its folder. Yield the path of each picture, or the
-    reason why it is missing.
+    """Draw the attention weights in a file of `aiayn attention`, into the folder of the file. Yield
+    the path of each picture, or the reason why a picture is missing.
 
-    With a `word`, only the lines from that word are drawn. With `needs_word` the word must occur.
-    Without `heads`, all heads are drawn.
+    With a `word`, only the lines from this word are drawn. With `needs_word` the word must occur in
+    the sentence. Without `heads`, all heads are drawn.
 
     Raises:
-        FigureError: if a head or the word does not exist.
+        FigureError: if a head does not exist, or if a needed word does not occur in the sentence.
     """
     frame = select(read_attention(path), heads=heads)
     # The default words are the paper's. A different sentence does not have to contain them, so then
@@ -167,9 +167,10 @@ def draw_attention(
 
 
 def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
-    """Draw queries on the left, keys on the right, and a line for each weight.
+    """Draw the query tokens on the left, the key tokens on the right, and a line for each attention
+    weight.
 
-    A line has the colour of its head, and is stronger for a larger weight.
+    A line has the colour of its attention head, and is stronger for a larger weight.
 
     Raises:
         FigureError: if the sentence has too many tokens to label.
@@ -247,8 +248,8 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
-    """Draw a matrix for each head, with queries downwards and keys to the right. Larger weights are
-    darker.
+    """Draw a matrix of attention weights for each head, with queries downwards and keys to the
+    right. Larger weights are darker.
     """
     # Sizes come from the indices and not from the cells, because pale cells are not drawn.
     num_queries, num_keys = (int(frame[f"{side}_index"].max()) + 1 for side in ("query", "key"))
@@ -329,7 +330,9 @@ def _heading(frame: pd.DataFrame) -> str:
 
 
 def describe_attention(frame: pd.DataFrame) -> str:
-    """Describe the layer, the sentence, and the largest weight of each head."""
+    """Return a text for the figure: the layer, the sentence, and the largest attention weight of
+    each head.
+    """
     first = frame.iloc[0]
     queries = frame.drop_duplicates("query_index").sort_values("query_index")["query"]
     # The alternative text of the picture: a reader who cannot see it gets the main point of each

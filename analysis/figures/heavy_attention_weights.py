@@ -1,7 +1,7 @@
-"""Reads the attention weights of a trained model, equation (1), as the model computes them.
+"""Gets the attention weights of equation (1) from a trained model while the model translates.
 
-Shapes are in the names: H heads, Q queries, K keys, S source tokens, T target tokens, B sentences
-(always 1).
+The suffix of a tensor's name is its shape: H heads, Q queries, K keys, S source tokens, T target
+tokens, B sentences (always 1).
 """
 
 from pathlib import Path
@@ -28,10 +28,12 @@ STACK_AND_NAME = {
 
 
 class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
-    """The weights of a layer, (H, Q, K), and the tokens of both sides. `layer` counts from 1.
+    """The attention weights of a layer, shape (H, Q, K), with the tokens of queries and keys.
+    `layer` counts from 1.
 
-    The queries of the decoder's self-attention are its input: </s> and then the target. The queries
-    of `cross` are labelled with the tokens that each position predicts.
+    The queries of the decoder's self-attention are the decoder's input: </s> and then the target
+    tokens. The queries of cross-attention (`cross`) are labelled with the token that each position
+    predicts.
     """
 
     kind: Kind
@@ -47,13 +49,13 @@ def attention_weights(
 ) -> AttentionWeights:
     """Return the attention weights of a layer for one sentence. `source` is a line of subwords.
 
-    The decoder reads the model's own translation. `layer` counts from 1. The default is the second
-    last, as the paper shows layer 5 of 6.
+    The decoder gets the model's own translation as its input. `layer` counts from 1. By default it
+    is the last layer but one, because the paper shows layer 5 of 6.
 
     Raises:
         CheckpointError: if the model has no multi-head attention.
-        UsageError: if the layer does not exist, or if the sentence has more tokens than the model
-        has positions.
+        UsageError: if the layer does not exist, or if the sentence is longer than the model's
+        maximum number of positions.
     """
     stack, name = STACK_AND_NAME[kind]
     model = translator.model
@@ -100,9 +102,9 @@ def attention_weights(
 
 
 def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
-    """Write the weights as tab-separated text, a line for each weight.
+    """Write the attention weights as tab-separated text, with a line for each weight.
 
-    Layers and heads are counted from 1, tokens from 0.
+    In the file, layers and heads are counted from 1, tokens from 0.
     """
     with (
         replace_on_success(path) as partial_path,
@@ -119,8 +121,8 @@ def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
 def _observe(
     translator: Translator, layer: Any, name: str, source_S: Tensor, target_T: Tensor | None
 ) -> np.ndarray:
-    """Run the model on the sentence and return the weights of the chosen attention, shape (H, Q,
-    K).
+    """Run the model on a sentence and return the weights of the attention module `name` of this
+    layer, shape (H, Q, K).
     """
     # The hooks append to a list, because a value returned by a forward hook would replace the
     # output of the module.

@@ -2,8 +2,9 @@
 updates.
 
 A frame of curves has a line for each point: run, series, seed, measure, update, value. A series is
-a system on a corpus, or all runs of one configuration. The runs of a series share a colour, and a
-band shows their range. `analysis.figures.curves` defines the measures.
+a system on a corpus, or all runs of one configuration. The runs of a series have the same colour,
+and a band shows their range. `analysis.figures.curves` defines the measures: loss, perplexity,
+learning rate and speed.
 """
 
 import math
@@ -43,8 +44,8 @@ PANEL_HEIGHT = 92
 
 
 class Panel(NamedTuple):
-    """A measure: its heading with its unit, its scale, and the number format of its axis in d3's
-    notation.
+    """How a measure is drawn: the heading with the unit, the scale of the axis, and the number
+    format of the axis in d3's notation.
     """
 
     measure: str
@@ -63,7 +64,9 @@ PANELS = (
 
 
 class Curve(NamedTuple):
-    """The points of a run, and its series, which is the same for all seeds of a system."""
+    """The curve points of a run, with the series to which the run contributes. All seeds of a
+    system are in the same series.
+    """
 
     run: str
     series: str
@@ -72,10 +75,10 @@ class Curve(NamedTuple):
 
 
 def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
-    """Return the frame of the curves, in their order. All curves are averaged over the same spans
-    of updates.
+    """Return the data frame of all curves. The points of all curves are averaged over the same
+    spans of updates.
 
-    There are about NUM_SPANS spans, or fewer if there are many curves.
+    A curve has about NUM_SPANS spans, or fewer if there are many curves.
     """
     curves = list(curves)
     updates = [point.update for curve in curves for point in curve.points]
@@ -104,8 +107,8 @@ def means_over_seeds(points: pd.DataFrame) -> pd.DataFrame:
 def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None) -> list[Curve]:
     """Return the curves of every run of a scale that has a log, finished or not.
 
-    If `path_by_run` is not given, the logs are in the runs folder of the config, or where the
-    records of the trainings say.
+    If `path_by_run` is not given, the logs are in the runs folder of the config, or at the paths in
+    the records of the trainings.
 
     Raises:
         RecordError: if a log cannot be read.
@@ -135,9 +138,9 @@ def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None)
 
 
 def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
-    """Return the curves of logs, given as (run, path).
+    """Return the curves in the given logs. Each log is a pair (name of the run, path).
 
-    If a file contains several trainings, each of them is a run.
+    If a log contains several trainings, each training is a run.
 
     Raises:
         RecordError: if a log cannot be read or does not contain a training.
@@ -159,9 +162,10 @@ def curves_of_files(named_paths: Iterable[tuple[str, Path]]) -> list[Curve]:
 
 
 def _series_of_path(path: str) -> tuple[str, int | None]:
-    """Return the series and the seed of a log that is in no table.
+    """Return the series and the seed of a log by its path, for a log that is not part of a scale's
+    results.
 
-    A run folder of ours has the run's name, which contains system, corpus and seed.
+    The folders of our runs have the run's name, which contains system, corpus and seed.
     """
     training = training_of(Path(path).parent.name)
     if training is None:
@@ -177,7 +181,8 @@ def _read(path: Path) -> list[tuple[Training, list[CurvePoint]]]:
 
 
 def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Return the chart of the four measures against updates, one below the other.
+    """Return a chart with a panel for each of the four measures against updates. The panels are
+    below each other.
 
     Raises:
         FigureError: if no value can be drawn.
@@ -220,9 +225,10 @@ def draw_curves(frame: pd.DataFrame) -> alt.VConcatChart:
 
 
 def _colour(names: Sequence[str]) -> alt.Color:
-    """Return the colour scale: the palette for the first series, grey for all further series.
+    """Return the colour scale of the series. When the colours of the palette are used up, further
+    series are grey.
 
-    If there is only one series, the legend is left out.
+    The chart has no legend if there is only one series.
     """
     coloured = list(names[:MAX_SERIES])
     # More colours than the palette has cannot be told apart.
@@ -239,8 +245,8 @@ def _colour(names: Sequence[str]) -> alt.Color:
 def _layers(
     frame: pd.DataFrame, finite: pd.DataFrame, panel: Panel, x: alt.X, colour: alt.Color
 ) -> list[alt.Chart]:
-    """Return the layers of a panel: means over seeds, their bands, and a mark where values are not
-    numbers.
+    """Return the layers of a panel: the means over seeds, the bands around them, and a mark where
+    values become NaN or infinite.
     """
     points = finite[finite["measure"] == panel.measure]
     if panel.is_log:
@@ -297,7 +303,9 @@ def _layers(
 
 
 def _not_finite_marks(not_finite: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
-    """Return a rule and a text where the values of a curve stop being numbers."""
+    """Return a vertical rule and a text at the update where the values of a curve become NaN or
+    infinite.
+    """
     base = alt.Chart(not_finite)
     tooltip = ["run:N", "update:Q"]
     rule = base.mark_rule(color=WARNING, strokeWidth=1.5).encode(x, tooltip=tooltip)
@@ -310,7 +318,9 @@ def _not_finite_marks(not_finite: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
 
 
 def describe_curves(frame: pd.DataFrame) -> str:
-    """Describe the curves: the number of runs and updates, and each series' last dev perplexity."""
+    """Return a text that describes the curves: the number of runs and updates, and the last dev
+    perplexity of each series.
+    """
     runs = frame["run"].nunique()
     updates = int(frame["update"].max())
     words = [f"Curves of {runs} run{'s' if runs > 1 else ''} up to update {updates:,}."]

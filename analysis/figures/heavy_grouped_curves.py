@@ -1,5 +1,5 @@
 """Draws the dev perplexity of all systems as one figure. Each group of systems has a panel, and
-each curve has its name at its end.
+each curve has the name of its system at its end.
 """
 
 import itertools
@@ -44,11 +44,11 @@ OTHERS = "Other systems"
 
 
 def draw_groups(frame: pd.DataFrame) -> alt.TopLevelMixin:
-    """Draw the panels of a frame of curves against updates: dev perplexity, or the training loss if
-    no validation was printed.
+    """Draw dev perplexity against updates in a panel for each group of systems, or the training
+    loss if the logs have no validations.
 
     Raises:
-        FigureError: if all values are nan or inf.
+        FigureError: if all values of the curves are nan or inf.
     """
     # The axis is logarithmic, so a value must be above 0.
     finite = frame[frame["value"].map(math.isfinite) & (frame["value"] > 0)]
@@ -76,14 +76,16 @@ def draw_groups(frame: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def without_common_corpus(series: pd.Series) -> pd.Series:
-    """Return the names without `, corpus` at their end, if all of them have the same corpus."""
+    """Return the names of series without `, corpus` at their end, if all series are on the same
+    corpus.
+    """
     corpora = set(series.str.rpartition(", ")[2])
     return series.str.removesuffix(f", {corpora.pop()}") if len(corpora) == 1 else series
 
 
 def axis_domain(lowest: float, ends: pd.Series) -> tuple[float, float]:
-    """Return the limits of the logarithmic axis. A curve that ends far above the others leaves the
-    axis, and its label says so.
+    """Return the limits of the logarithmic axis of perplexity. A curve that ends far above the
+    others leaves the picture, and its label says so.
     """
     # One system that fails would squeeze all others into the bottom of the panel.
     usual = ends[ends <= OUTLIER_RATIO * ends.median()]
@@ -91,10 +93,11 @@ def axis_domain(lowest: float, ends: pd.Series) -> tuple[float, float]:
 
 
 def group_series(names: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return the title and the series of each panel: the rows of Table 3 by their letter, then all
-    other systems.
+    """Return the title and the series of each panel. The rows of Table 3 are grouped by their
+    letter. All other systems come last.
 
-    The reference is the first series of each panel. A group of many systems has several panels.
+    The reference system is the first series of each panel. A group of many systems is divided into
+    several panels.
     """
     # The name of a series may continue with its corpus: `base, en-de`.
     references = [name for name in names if name.split(",")[0] == REFERENCE][:1]
@@ -121,10 +124,11 @@ def group_series(names: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 
 def place_labels(ends: pd.Series, domain: tuple[float, float]) -> pd.DataFrame:
-    """Return the names at the ends of curves and their positions (series, text, pixel, position).
-    Two names are at least LINE_HEIGHT pixels apart. `position` is a value of the axis.
+    """Return the labels at the ends of the curves with their positions, as columns series, text,
+    pixel and position. Two labels are at least LINE_HEIGHT pixels apart. `position` is a value on
+    the axis.
 
-    If a curve ends above the axis, its label contains its last value.
+    If a curve ends above the top of the axis, its label contains its last value.
     """
     low, high = domain
     ratio = math.log(high / low)
@@ -195,8 +199,8 @@ def _draw_panel(
 
 
 def describe_groups(frame: pd.DataFrame) -> str:
-    """Describe the figure: the number of runs and systems, and the lowest and highest last
-    perplexity.
+    """Return a text that describes the figure: the numbers of runs and systems, and the lowest and
+    highest of the last perplexities.
     """
     words = [f"Curves of {frame['run'].nunique()} runs of {frame['series'].nunique()} systems."]
     dev = frame[(frame["measure"] == PERPLEXITY) & frame["value"].map(math.isfinite)]

@@ -1,4 +1,4 @@
-"""Lists the figures of a results page, each with a function that makes its frame."""
+"""Lists the figures of a results page, each with a function that makes its data frame."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,8 @@ NO_ATTENTION = (
 def figures_of_scale(
     cells: Frame, log_path_by_run: Mapping[str, Path] | None, attention_folder: Path | None
 ) -> Iterator[Drawable]:
-    """Yield every figure of a scale with the function that makes its frame. Attention comes last,
-    drawn from the files in its folder.
+    """Yield every figure of a scale with the function that makes its data frame. The figures of
+    attention come last. Their data are the files in `attention_folder`.
 
     If `log_path_by_run` is None, the logs are in the runs folder of the scale's config.
     """

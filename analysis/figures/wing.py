@@ -1,4 +1,6 @@
-"""Registers the wing `figures`: curves of trainings, attention."""
+"""Registers the wing (optional package) `figures`, which draws curves of trainings and attention
+weights.
+"""
 
 from aiayn.wings import Wing, WingFigure
 

@@ -1,11 +1,13 @@
 """Measures Table 1: seconds and operations of four types of layer against n, d, k and r.
 
-`sizes.csv` has the sizes. One variable at a time differs from a middle size, which is large enough
-that products of matrices, not calls, take the time. The sizes are timed in several rounds, so that
-a slow moment of the machine affects all of them. The minimum over the rounds counts, because other
-work only adds time.
+`sizes.csv` lists the sizes of the layers. In each size at most one variable differs from the middle
+size. The middle size is so large that the time is spent in products of matrices, and not in calls
+of functions. The sizes are timed in several rounds, so that a slow moment of the machine affects
+all of them. The time of a layer is the minimum over the rounds, because other work on the machine
+only adds time.
 
-Shapes are in the names: N = n tokens, D = d, K = k, R = r.
+The suffix of a tensor's name is its shape: N = n tokens, D = width d, K = kernel width k, R = r
+neighbours.
 """
 
 import time
@@ -31,12 +33,14 @@ LEAST_SECONDS = 0.004  # of a timing: a quicker layer is called several times
 
 
 def read_sizes() -> list[LayerSize]:
-    """Return the sizes that are timed, 44 in all."""
+    """Return the 44 sizes of layers that are timed."""
     return [size for _, size in read_rows(SIZES_PATH, LayerSize)]
 
 
 def self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor) -> Tensor:
-    """Return softmax(q k^T / sqrt(d)) v (equation (1)), one head: (N, D)."""
+    """Return the self-attention of one head, softmax(q k^T / sqrt(d)) v (equation (1)), shape (N,
+    D).
+    """
     # Written out, because torch's fused form would not show the cost of the formula.
     weights_NN = (q_ND @ k_ND.mT * q_ND.shape[-1] ** -0.5).softmax(dim=-1)
     read_ND: Tensor = weights_NN @ v_ND
@@ -44,7 +48,9 @@ def self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor) -> Tensor:
 
 
 def restricted_self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor, *, r: int) -> Tensor:
-    """Return equation (1) over the r tokens around each token, (N, D). Zeros beyond the ends."""
+    """Return the self-attention of each token to the r tokens around it, shape (N, D). Beyond the
+    ends of the sequence are zeros.
+    """
     around = (0, 0, r // 2, (r - 1) // 2)
     k_NRD, v_NRD = (functional.pad(x, around).unfold(0, r, 1).mT for x in (k_ND, v_ND))
     # Each token is a batch of its own, with a single query.
@@ -54,7 +60,7 @@ def restricted_self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor, *, r: in
 def recurrent(x_ND: Tensor, input_DD: Tensor, state_DD: Tensor) -> Tensor:
     """Return the states h_t = tanh(x_t W + h_(t-1) U) of a simple recurrence, (N, D).
 
-    The products with W are computed together.
+    The products x_t W of all tokens are computed together, before the recurrence.
     """
     state_1D = torch.zeros_like(x_ND[:1])
     states = []
@@ -65,7 +71,9 @@ def recurrent(x_ND: Tensor, input_DD: Tensor, state_DD: Tensor) -> Tensor:
 
 
 def convolutional(x_1DN: Tensor, kernel_DDK: Tensor) -> Tensor:
-    """Return the convolution with a centred kernel of odd width, padded with zeros: (1, D, N)."""
+    """Return the convolution over tokens with a centred kernel of odd width, padded with zeros,
+    shape (1, D, N).
+    """
     return functional.conv1d(x_1DN, kernel_DDK, padding=kernel_DDK.shape[2] // 2)
 
 
@@ -83,7 +91,7 @@ def make_call(size: LayerSize) -> Callable[[], Tensor]:
 
 
 def counted_flops(call: Callable[[], Tensor]) -> int:
-    """Return the number of operations of a call by torch's own counter."""
+    """Return the number of floating-point operations of a call, counted by torch."""
     with FlopCounterMode(display=False) as counter:
         call()
     return int(counter.get_total_flops())
@@ -91,7 +99,9 @@ def counted_flops(call: Callable[[], Tensor]) -> int:
 
 @torch.no_grad()
 def time_layers(sizes: Sequence[LayerSize]) -> TimedLayers:
-    """Time layers of these sizes on one CPU thread in fp32, in CPU seconds of this process."""
+    """Measure the time of layers of these sizes on one CPU thread in fp32, in CPU seconds of this
+    process.
+    """
     torch.set_num_threads(1)  # CPU seconds would count waiting threads
     torch.manual_seed(1)
     calls = [make_call(size) for size in sizes]

@@ -1,4 +1,4 @@
-"""Defines the record of rule measure: the timed layers of Table 1."""
+"""Defines the record that the rule `measure` writes: the timed layers of Table 1."""
 
 from typing import Literal
 
@@ -18,9 +18,9 @@ VARIABLES_BY_TYPE: dict[LayerType, tuple[str, ...]] = {
 
 
 class LayerSize(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A layer of Table 1 at one size: tokens n, width d, kernel k, neighbourhood r.
+    """A layer of Table 1 at one size: number of tokens n, width d, kernel width k, neighbourhood r.
 
-    A size that a type of layer does not have is 1.
+    If a type of layer has no kernel or no neighbourhood, `k` or `r` is 1.
     """
 
     layer: LayerType
@@ -31,9 +31,10 @@ class LayerSize(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class LayerTiming(LayerSize, frozen=True, kw_only=True):
-    """A timed layer: torch's count of operations, and the seconds of a forward pass.
+    """The cost of one layer: torch's count of floating-point operations, and the seconds of a
+    forward pass.
 
-    `seconds` is the minimum over the rounds.
+    `seconds` is the minimum over the rounds of timing.
     """
 
     flops: int
@@ -42,7 +43,7 @@ class LayerTiming(LayerSize, frozen=True, kw_only=True):
 
 
 class TimedLayers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Layers of Table 1 timed on a device; `clock` says what the seconds measure."""
+    """Layers of Table 1 that were timed on a device. `clock` says what the seconds measure."""
 
     device: str = "cpu"
     device_name: str
@@ -55,7 +56,9 @@ class TimedLayers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def signature(self) -> str:
-        """Everything that could change the seconds."""
+        """A text with everything except the size of a layer that could change its measured
+        seconds.
+        """
         return (
             f"device:{self.device}|{self.device_name}|dtype:{self.dtype}|threads:{self.num_threads}|batch:1|"
             f"pass:forward|clock:{self.clock}|rounds:{self.num_rounds}|torch:{self.torch_version}"
@@ -63,6 +66,6 @@ class TimedLayers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class MeasureRecord(Record, frozen=True, kw_only=True, tag="MeasureRecord"):
-    """The timed layers of Table 1."""
+    """The record of the rule `measure`: the timed layers of Table 1."""
 
     layers: TimedLayers

@@ -1,4 +1,6 @@
-"""Registers the wing `layers`: the seconds of Table 1's layers."""
+"""Registers the wing (optional package) `layers`, which measures the seconds of Table 1's
+layers.
+"""
 
 from aiayn.wings import Wing, WingStage, WingTable
 

@@ -1,10 +1,10 @@
-"""Shows where the number in a cell of a table comes from: the runs behind it, by the frame of a
-scale.
+"""Shows where the number in a cell of a table comes from: the runs from which it is computed.
 
-The name of a cell is `table:row:column`. It is the place of a printed number
-(`table2:base:bleu_en_de`), a row of replications.csv (`replications:<row>:value`), or the place of
-a number of ours in any other table. A cell with a difference has two numbers. The popovers of the
-page give the same answer. A score of a released model is `released:wmt16.en-de:<metric>`.
+The name of a cell is `table:row:column`. The cell contains a number of the paper
+(`table2:base:bleu_en_de`), a row of replications.csv (`replications:<row>:value`), or a number of
+ours in any other table. A cell with a difference between two systems has two numbers. The popovers
+of the results page show the same runs. The name of a released model's score is
+`released:wmt16.en-de:<metric>`.
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ RELEASED_PREFIX = "released:"
 
 
 class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell with a number of ours: the key and metric of the number, and the printed values by
-    edition.
+    """A cell of a table with a number of ours: the key and the metric of our number, and the
+    paper's values by version of the paper.
     """
 
     name: str
@@ -39,7 +39,9 @@ class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A run behind a number, and the run's own value."""
+    """A run from which a number is computed, with the run's own value, its commit and its
+    hardware.
+    """
 
     run: str
     seed: int | None
@@ -49,9 +51,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellSources(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of a table, with the runs behind its number.
+    """A cell of a table, with the runs from which its number is computed.
 
-    `missing` lists the trainings without a value, and the reasons.
+    `missing` lists the trainings that lack a value for this number, and the reasons.
     """
 
     cell: NamedCell
@@ -62,8 +64,8 @@ class CellSources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named_cells(frame: Frame) -> dict[str, NamedCell]:
-    """Return the cells of all printed numbers by name, in the order of the tables. A cell has the
-    values of both editions.
+    """Return the cells of all numbers in the paper's tables by name, in the order of the tables. A
+    cell has the values of the two versions of the paper.
     """
     cell_by_name: dict[str, NamedCell] = {}
     # A frame has one cell for each edition of a printed number. They differ in the printed value
@@ -78,7 +80,9 @@ def named_cells(frame: Frame) -> dict[str, NamedCell]:
 
 
 def numbers_by_cell(cells: pd.DataFrame) -> dict[str, list[Number]]:
-    """Return our numbers by the name of their cell. Cells without a number of ours are left out."""
+    """Return our numbers by the name of the table cell that contains them. Cells without a number
+    of ours are left out.
+    """
     found: dict[str, list[Number]] = {}
     # mypy cannot know the fields of the named tuples that pandas makes. `line.numbers` is a tuple
     # of `Number`.
@@ -93,8 +97,8 @@ def numbers_by_cell(cells: pd.DataFrame) -> dict[str, list[Number]]:
 
 
 def find_sources(name: str, frame: Frame) -> list[CellSources]:
-    """Return the sources of a cell. The cell of a printed number has one number of ours. A cell of
-    any other table may have several.
+    """Return the runs from which the numbers in a cell are computed. The cell of a number in the
+    paper has one number of ours. A cell of any other table may have several numbers of ours.
 
     Raises:
         UsageError: if the cell does not exist (the error lists similar names), or if the scale does
@@ -119,7 +123,8 @@ def find_sources(name: str, frame: Frame) -> list[CellSources]:
 
 
 def sources_of_printed(frame: Frame, cell: NamedCell) -> CellSources:
-    """Return the runs behind our number for a printed number, and the trainings that lack a value.
+    """Return the runs from which our number for a number of the paper is computed, and the
+    trainings that lack a value.
 
     Raises:
         UsageError: if the scale does not run the cell's system on its corpus.
@@ -143,7 +148,7 @@ def sources_of_printed(frame: Frame, cell: NamedCell) -> CellSources:
 
 
 def sources_of_number(frame: Frame, cell: NamedCell, number: Number) -> CellSources:
-    """Return the runs behind a number of a cell, each with its value."""
+    """Return the runs from which one of our numbers in a cell is computed, each with its value."""
     sources = []
     for run, value in number.values:
         sources.append(
@@ -165,7 +170,7 @@ def sources_of_number(frame: Frame, cell: NamedCell, number: Number) -> CellSour
 
 
 def render_sources(origin: CellSources) -> str:
-    """Return the sources of a cell as text for a terminal."""
+    """Return the runs behind the number in a cell as text for a terminal."""
     cell = origin.cell
     key = origin.cell.key
     note = ""
@@ -191,17 +196,20 @@ def render_sources(origin: CellSources) -> str:
 
 
 def render_list(cell_by_name: Mapping[str, NamedCell]) -> str:
-    """Return a line for each cell: its name, the printed values, and the definition."""
+    """Return a line for each cell of the paper's tables: the cell's name, the paper's values, and
+    the definition of the metric.
+    """
     rows = [(name, _printed(cell), cell.metric) for name, cell in cell_by_name.items()]
     return "\n".join([*table(rows), ""])
 
 
 def render_released(name: str, results: Path) -> str:
-    """Return where a score of a released model comes from. `name` is released:model:metric.
+    """Return in words where a score of a released model comes from. `name` has the form
+    released:model:metric.
 
     Raises:
-        UsageError: if the results do not have translations of this model, or do not have a score of
-            them in this definition of BLEU.
+        UsageError: if the results do not have translations of this model, or if its translations
+            were not scored in this definition of BLEU.
     """
     known = []
     for record in read_released_records(results):

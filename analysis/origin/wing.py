@@ -1,4 +1,6 @@
-"""Registers the wing `origin`: which runs a number of a table comes from."""
+"""Registers the wing (optional package) `origin`, which shows the runs that a number of a table
+comes from.
+"""
 
 from aiayn.wings import Wing
 

@@ -1,1 +1,1 @@
-"""Packs finished runs with their tables, small enough to be shipped."""
+"""Packs finished runs with their tables into a folder that is small enough to be shipped."""

@@ -1,8 +1,9 @@
 """Exports an averaged checkpoint for programs without fairseq, as safetensors and JSON.
 
-An export is a new folder, which is never partly written. It contains the tensors, the vocabularies
-as JSON lists in order of id, the subword models that split text into pieces, and `config.json`.
-This file is an `ExportRecord` with everything that a program must know to use the tensors.
+An export is a new folder, which is never partly written. The folder contains the tensors, the
+vocabularies as JSON lists in order of id, the subword models that split text into pieces, and
+`config.json`. `config.json` is an `ExportRecord` with everything that a program must know to use
+the tensors.
 """
 
 import json
@@ -29,12 +30,13 @@ from aiayn.train.checkpoints import tensors_sha256
 
 
 def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
-    """Write a finished run's averaged checkpoint to a new folder, and return its record.
+    """Export a finished run's averaged checkpoint to a new folder, and return the record of the
+    export.
 
     Raises:
         RecordError: if no training record of the run can be read.
-        UsageError: if the folder exists, or if the model is not our transformer.
-        CheckpointError: if the checkpoint is absent or torn, or was trained on a different
+        UsageError: if the new folder already exists, or if the model is not our transformer.
+        CheckpointError: if the checkpoint is absent or truncated, or was trained on a different
             data-bin.
         SpaceError: if the disk is full. Partial files are removed.
     """
@@ -93,8 +95,8 @@ def export_model(finished: FinishedRun, into: Path) -> ExportRecord:
 def _facts(
     finished: FinishedRun, model: Any, task: Any, tensors: dict[str, torch.Tensor]
 ) -> dict[str, Any]:
-    """Return the fields of the record that describe the run, its languages, its symbols, and the
-    steps from text to subwords.
+    """Return the fields of the export's record that describe the run, its languages, its special
+    symbols, and the steps from text to subwords.
     """
     # The special symbols have the same ids in both dictionaries.
     dictionary = task.target_dictionary
@@ -126,7 +128,9 @@ def _facts(
 
 
 def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
-    """Write each side's symbols in order of id. A joint dictionary is written once."""
+    """Write the vocabularies of source and target as lists of symbols in order of id. A joint
+    dictionary is written once.
+    """
     symbols_by_side = {
         "source": task.source_dictionary.symbols,
         "target": task.target_dictionary.symbols,
@@ -143,8 +147,8 @@ def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
 
 
 def _copy_subword_models(finished: FinishedRun, folder: Path) -> dict[str, str]:
-    """Copy the subword models. A corpus that is published already segmented does not have subword
-    models.
+    """Copy the models that split text into subwords. A corpus that is published already segmented
+    does not have such models.
     """
     path_by_language = finished.segmented.model_path_by_language if finished.segmented else {}
     file_by_language = {}

@@ -2,10 +2,10 @@
 logs, translations, tables and figures.
 
 A pack is laid out like `results/<scale>/`, with `runs/<run>/` for logs and attempts. Records, logs
-and translations are in one archive (`aiayn/packed.py`), in which texts are compressed by xz. The
-same runs give the same bytes, because the time of packing, host names and the folders of this
-machine are not written. The trainings of a table may have run on several machines, so a run of an
-earlier pack stays in the pack if the results here lack it.
+and translations are in one archive (`aiayn/packed.py`), in which texts are compressed by xz.
+Packing the same runs again gives the same bytes, because the time of packing, host names and the
+folders of this machine are not written. The trainings of a table may have run on several machines,
+so a run of an earlier pack stays in the pack if the results folder lacks it.
 """
 
 import re
@@ -79,12 +79,12 @@ NOTICE_NAME = "NOTICE"  # shipped with a model: the origin of its text, and the 
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of packing: what the folder contains, and what was left out.
+    """The result of packing: what the folder of the pack contains, and what was left out.
 
-    `num_asked` trainings were requested. `missing` has the states of the trainings that were not
-    packed. Of the `num_runs` packed runs, `num_kept` come from the earlier pack, because the
-    results lack them. `left_out` lists trainings and models that only the earlier pack has, with
-    the reasons.
+    `num_asked` is the number of trainings that the config requests. `missing` has the states of the
+    trainings that were not packed. Of the `num_runs` packed runs, `num_kept` come from the earlier
+    pack, because the results folder lacks them. `left_out` lists trainings and models that only the
+    earlier pack has, with the reasons.
     """
 
     folder: Path
@@ -107,14 +107,14 @@ def pack_scale(
 ) -> Packed:
     """Pack the finished runs of a scale into `<output_folder>/<scale>/`.
 
-    Runs of an earlier pack that the results lack are kept if they have the config's spec and the
-    same data. The models in the earlier pack are kept, too, if their runs are packed.
+    Runs of an earlier pack that the results folder lacks are kept if they have the config's spec
+    and the same data. The models in the earlier pack are kept if their runs are packed.
 
     Raises:
         RecordError: if no run is finished, if a log or a list of attempts is missing, if scores
             were computed from different translations, if a model's corpus lacks a NOTICE, or if the
             folder would be larger than `max_bytes`. The old pack is then unchanged.
-        StateError: if a folder of that name exists and is not a pack.
+        StateError: if a folder with the name of the pack exists and is not a pack.
     """
     target = output_folder / scale.scale
     # The folder is replaced as a whole, so a folder that is not a pack must not be touched.
@@ -163,8 +163,8 @@ def pack_scale(
 
 
 def _replace_folder(target: Path, new: Path, before: Path) -> None:
-    """Move the folder `new` to `target`, and the folder that was there to `before`. If this fails,
-    the old folder is back at `target`.
+    """Move the folder `target` to `before`, and the folder `new` to `target`. If this fails, the
+    old folder is moved back to `target`.
     """
     try:
         if target.exists():
@@ -189,8 +189,8 @@ def _archive(folder: Path) -> None:
 
 
 def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, TrainRecord]:
-    """Return the trainings of an earlier pack that the results lack, if they have the same spec and
-    data.
+    """Return the trainings of an earlier pack that the results folder lacks, if they have the same
+    spec and data as the config.
     """
     scale = results.experiment.scale.scale
     runs_folder = earlier_folder / scale / PACK_RUNS_NAME
@@ -211,8 +211,8 @@ def _missing(results: ScaleResults) -> list[TrainingKey]:
 def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
     """Return whether an earlier pack used the data-bin of the results.
 
-    Return True if the results do not record a data-bin, and False if the pack does not record a
-    data-bin.
+    Return False if the pack has no record of its data-bin, and else True if the results folder has
+    no such record.
     """
     path = corpus_record(earlier_folder, results.experiment.scale.scale, "binarize", corpus)
     if not exists(path):
@@ -238,7 +238,7 @@ def _summary(
 
 
 def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[str]:
-    """Yield the trainings and models that are in the earlier pack and not in the new pack, each
+    """Yield the trainings and models that are in the earlier pack but not in the new pack, each
     with the reason.
     """
     for path in glob(earlier, "train/*/*/seed*.json"):
@@ -258,7 +258,7 @@ def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[st
 class _Packer:
     """Writes the records, logs and translations of a scale to `<folder>/<scale>/`.
 
-    Runs in `kept` are taken from the earlier pack.
+    The runs of the trainings in `kept` are copied from the earlier pack.
     """
 
     results: ScaleResults
@@ -269,8 +269,8 @@ class _Packer:
     num_translations: int = 0
 
     def __post_init__(self) -> None:
-        """Set the scale's name, its runs folder, and the patterns that remove the names of this
-        machine.
+        """Set the scale's name, its runs folder, and the patterns that remove host names and
+        folders of this machine.
         """
         self.scale = self.results.experiment.scale.scale
         self.runs_folder = Path(self.results.experiment.scale.runs_folder)
@@ -327,10 +327,11 @@ class _Packer:
         return self.earlier_folder if key in self.kept else self.results_folder
 
     def _copy(self, inside: Path, record_type: type[Record], *folders: Path, run: str = "") -> bool:
-        """Copy a record from the first folder that contains it, without the names of this machine.
+        """Copy a record from the first of `folders` that contains it, without host names and
+        folders of this machine.
 
-        Return whether the record was copied. If `run` is given, only a record that this run wrote
-        is copied.
+        Return whether the record was copied. If `run` is given, the record is copied only if this
+        run wrote it.
         """
         paths = [folder / inside for folder in folders if exists(folder / inside)]
         if not paths:
@@ -413,8 +414,8 @@ class _Packer:
         return text
 
     def _neutral_event(self, event: Event) -> Event:
-        """Return an event without the names of this machine. The last lines of the log are left
-        out, too, because the log is packed whole.
+        """Return an event of a run without host names and folders of this machine. The event also
+        loses its copy of the last log lines, because the pack contains the whole log.
         """
         if isinstance(event, Started):
             return msgspec.structs.replace(event, host="", job="")
@@ -422,10 +423,10 @@ class _Packer:
 
 
 def _read_unpacked(path: Path) -> bytes:
-    """Return the whole content of a file, packed or not.
+    """Return the whole content of a file, which may be compressed or in an archive.
 
     Raises:
-        RecordError: if a packed file is torn.
+        RecordError: if a compressed file is truncated.
     """
     try:
         with open_unpacked(path) as content:
@@ -438,11 +439,11 @@ def _read_unpacked(path: Path) -> bytes:
 
 
 def _replacements(folders: Iterable[Path]) -> list[tuple[re.Pattern[str], str]]:
-    """Return the patterns that remove the names of this machine from a text, each with its
+    """Return the patterns that remove the folders of this machine from a text, each with its
     replacement.
 
-    The mirror, the working folder and the checkout are removed. `folders` and the home folder keep
-    a short name.
+    The address of the mirror and the paths of the working folder and of the checkout are removed.
+    `folders` and the home folder are replaced by a short name.
     """
     # Later entries replace earlier entries: the working folder is removed even if it is the home
     # folder.

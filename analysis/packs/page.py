@@ -1,8 +1,9 @@
 """Writes the page `report.html` into the folder of a pack (runs in a form for shipping):
 `python -m analysis.packs.page FOLDER`.
 
-The page is one file that can be downloaded and opened. It is made only from the files of the pack.
-It does not link to other files, and it does not contain a time or a commit.
+The page is one file that can be downloaded and opened. The page is made only from the files of the
+pack. It does not link to other files, and it does not contain the time or the commit at which it
+was made.
 """
 
 import sys
@@ -18,7 +19,8 @@ from paper_tables.scale_results import gather_from_records
 
 
 def write_page_of_pack(pack_folder: Path, page_path: Path) -> None:
-    """Write the page of a pack. The name of the pack's folder is the name of its scale.
+    """Write the results page of a pack. The name of the pack's folder must be the name of its
+    scale.
 
     Raises:
         RecordError: if a record of the pack is malformed.

@@ -1,7 +1,7 @@
 """Makes the README of a pack, a folder of measured runs: the runs with date, hardware and commit,
 and their tables.
 
-The README depends only on the records, not on the time or on the checkout.
+The README depends only on the records in the pack, not on the time or on the checkout.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,14 +48,18 @@ Laid out like `results/<scale>/`; texts are packed by xz, and neither hosts nor 
 
 
 def write_tables_of_pack(recorded: RecordedResults, folder: Path) -> None:
-    """Write the TSVs, the tables and the README, which are made only from the files of a pack."""
+    """Write the TSV files, the tables and the README into the folder of a pack, only from the files
+    of the pack.
+    """
     tables_made = make_recorded_tables(recorded, make_frame(recorded.results), folder)
     tables = [table for table in tables_made if table.name not in ONLY_ON_THE_PAGE]
     write_text(render_readme(recorded, tables), folder / PACK_README_NAME)
 
 
 def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:
-    """Return the README of a scale. `tables` are in tables/ in the same folder."""
+    """Return the text of the README of a pack. The files of `tables` are in tables/ in the folder
+    of the README.
+    """
     scale = recorded.results.experiment.scale.scale
     shown = [table for table in tables if table.name in SHOWN_TABLES]
     # SHOWN_TABLES has the order of the README. `tables` are in the order of the page.
@@ -169,8 +173,8 @@ def _further(tables: Sequence[Table]) -> str:
 
 
 def _testsets(recorded: RecordedResults) -> str:
-    """Return the section on the test sets: number of lines, digest of the scored references, and
-    where they are public.
+    """Return the section of the README about the test sets: number of lines, digest of the
+    references, and where the references are public.
     """
     # Only test sets that the trainings of the sheet are evaluated on are listed.
     experiment = recorded.results.experiment
@@ -204,7 +208,7 @@ def _references(raw: RawCorpus | None, corpus: CorpusSpec, testset: str) -> tupl
 
 
 def _public_location(corpus: CorpusSpec, testset: str) -> str:
-    """Return the public location of a test set's references, or how they are made."""
+    """Return where the references of a test set are public, or how the references are made."""
     source = corpus.source
     # Only line-aligned files have a public address for each split. Other test sets are made from
     # archives.

@@ -1,4 +1,6 @@
-"""Registers the wing `packs`: finished runs as folders that can be shipped."""
+"""Registers the wing (optional package) `packs`, which packs finished runs into folders that can be
+shipped.
+"""
 
 from aiayn.wings import Wing
 

@@ -48,10 +48,10 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Print the diagnosis.
+    """Print the diagnosis of the run or folder.
 
     Raises:
-        AiaynError: if something was found, so that the exit code is 1.
+        AiaynError: if a difference was found, so that the exit code is 1.
     """
     from analysis.doctor.text import headline, render_diagnosis
 

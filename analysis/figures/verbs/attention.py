@@ -52,7 +52,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Write the weights and draw them. Print the path of each file."""
+    """Write the attention weights to a file and draw them. Print the path of each file."""
     # torch is imported only here, so that --help is fast and works without it.
     from aiayn.data.text.foreign import foreign_splitter
     from aiayn.decode.decode import Translator

@@ -26,7 +26,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Draw the curves and print the path of each picture."""
+    """Draw the curves of the runs, and print the path of each picture."""
     from analysis.figures.heavy_curves import CURVES_BY_UPDATE, curve_frame, curves_of_files
     from paper_tables.render.figure import write_figure
 

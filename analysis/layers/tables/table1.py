@@ -1,4 +1,4 @@
-"""Lays out Table 1: complexity, sequential operations and path lengths as printed, with our
+"""Lays out Table 1: complexity, sequential operations and path lengths as in the paper, next to our
 measured exponents.
 """
 
@@ -64,7 +64,7 @@ def lay_out_table1(frame: Frame) -> Table | None:
 
 
 def lay_out_layers(layers: TimedLayers) -> Table:
-    """Return Table 1 with the exponents of some timed layers."""
+    """Return Table 1 with the exponents that were measured with these timed layers."""
     cells_by_row: dict[str, dict[str, Cell]] = {}
     for printed in read_table(1):
         kind: CellKind = "label" if printed.column == "layer_type" else "formula"
@@ -85,8 +85,8 @@ def lay_out_layers(layers: TimedLayers) -> Table:
 
 
 def _exponent_cells(layer: LayerType, timings: Sequence[LayerTiming]) -> dict[str, Cell]:
-    """Return the exponents of a layer's variables in operations and in seconds, by column: `1.98 +-
-    0.06`. An interval that rounds to 0 is omitted.
+    """Return the measured exponents of a layer's variables (n, d, k, r) in operations and in
+    seconds, by column: `1.98 +- 0.06`. An interval that rounds to 0 is omitted.
     """
     variables = VARIABLES_BY_TYPE[layer]
     sizes = [[getattr(timing, variable) for variable in variables] for timing in timings]
@@ -105,12 +105,12 @@ def _exponent_cells(layer: LayerType, timings: Sequence[LayerTiming]) -> dict[st
 def fit_power_law(
     sizes: Sequence[Sequence[float]], values: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Fit a power law, c n^a d^b with a factor for each variable, to some values. Return for each
-    variable its exponent and half of the 95 % t-interval.
+    """Fit a power law such as c n^a d^b to `values`, with one exponent for each variable. Return
+    for each variable its exponent and half of the 95 % t-interval.
 
-    The fit is by least squares of the logarithms. Every variable has several sizes, which do not
-    follow from the others. The interval covers all residuals: noise, and any deviation from a power
-    law.
+    The fit is by least squares of the logarithms. Every variable must have several sizes that do
+    not follow from the other variables. The interval covers all residuals: noise, and any deviation
+    from a power law.
     """
 
     # The measured law is a power: its logarithm is a sum, linear in the exponents.

@@ -20,7 +20,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Time the layers, write the record, and print Table 1."""
+    """Time the layers of Table 1, write the record, and print the table."""
     with engine_import():
         from analysis.layers.heavy_layer_timing import read_sizes, time_layers
     from analysis.layers.records import MeasureRecord

@@ -30,7 +30,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Print where the cell comes from, or the names of all cells."""
+    """Print the runs from which the number in a cell is computed, or the names of all cells."""
     from analysis.origin.where import (
         RELEASED_PREFIX,
         find_sources,

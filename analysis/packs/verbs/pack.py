@@ -40,7 +40,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Pack the runs, and print what was packed and what is missing."""
+    """Pack the finished runs of a scale, and print what was packed and what is missing."""
     from analysis.packs.pack import pack_scale
 
     scale = read_changed_scale(args.configfile, args.config)
