@@ -1,9 +1,10 @@
-"""List the runs: state, update, loss, speed, time left, cost, job and node. With RUN: everything
-known about one run.
+"""List the runs with their state, update, loss, speed, time left, cost, job and node. With the
+argument RUN, print everything that is known about one run.
 
-States: queued (with the reason), running, stopped (it saved, and the same command resumes it),
-failed, lost (it ended without a message), cancelled, done, unknown (its queue does not answer, or
-no longer lists a job that may still run), damaged (its files cannot be read).
+A run has one of these states: queued (with the reason), running, stopped (the run saved a
+checkpoint, and the same command resumes it), failed, lost (the run ended without a message),
+cancelled, done, unknown (the queue of the run's job does not answer, or no longer lists a job that
+may still run), damaged (the run's files cannot be read).
 """
 
 from pathlib import Path
@@ -24,7 +25,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Print the state of runs."""
+    """Print the states of all runs, or all about one run."""
     # A reason may quote a log or Slurm. Control characters in it must not reach the terminal.
     if args.run is None:
         statuses = read_statuses(list_run_folders(args.runs_folder), QUEUES)

@@ -1,17 +1,19 @@
-"""Render the paper's tables with printed numbers and ours side by side, from records or from
-logs only.
+"""Render the paper's tables with the paper's numbers and our numbers side by side, from records or
+from logs only.
 
-With --configfile, the records below results/<scale>/ are read. All of them must exist. With
---so-far, the records that exist are rendered into results/<scale>/so-far/, and missing, running and
-failed runs are listed. --so-far does not change the files of snakemake and may run at the same
-time.
+With --configfile, the records of the scale's trainings in results/<scale>/ are read. All of these
+records must exist. With --so-far, tables are made from the records that exist and are written to
+results/<scale>/so-far/. Missing, running and failed runs are listed. --so-far does not change the
+files that snakemake makes, so it may be used while snakemake is running.
 
-With --from-logs, the tables are rendered from folders and their subfolders, without a config,
-checkpoints, torch or fairseq. Runs of ours (results/, or a folder of paper_tables/measured/) fill
-the tables of their scale, in <output>/<scale>/, as in the pipeline. A score counts only if its
-translations are there. Any other log of fairseq 0.9 to 0.12 is placed by its hyper-parameters: a
-training log in the format simple, tqdm or json, or the output of fairseq-generate, plain, .gz or
-.xz. A log that does not fill a cell is listed with the reason. Examples:
+With --from-logs, the tables are made from the files in these folders and their subfolders, without
+a config, checkpoints, torch or fairseq. Runs of this project (results/, or a folder of
+paper_tables/measured/) fill the tables of their scale, in <output>/<scale>/, as in the workflow. A
+score in such a folder counts only if the translations that were scored are in the folder, too. Logs
+of other projects that use fairseq 0.9 to 0.12 are recognised, too: a training log in the format
+simple, tqdm or json, or the output of fairseq-generate, plain, .gz or .xz. The hyper-parameters in
+the log decide in which row of a table its number is shown. A log that does not fill a cell of a
+table is listed with the reason. Examples:
   aiayn tables --from-logs paper_tables/measured/multi30k
   aiayn tables --from-logs runs results --output results/from-logs
 """
@@ -41,10 +43,10 @@ MAX_NOT_READ = 20  # files that the terminal lists
 
 
 def _parse_config(text: str) -> object:
-    """Parse the JSON value of a flag.
+    """Parse the text of a flag as JSON.
 
     Raises:
-        ArgumentTypeError: if it is not JSON, or nested too deeply.
+        ArgumentTypeError: if the text is not JSON, or is nested too deeply.
     """
     try:
         return json.loads(text)
@@ -73,7 +75,9 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Render everything. Print Table 2, a summary of the input, and the path of the page."""
+    """Render all tables and figures. Print Table 2, a summary of the input, and the path of the
+    page with all tables.
+    """
     if args.from_logs is not None:
         _make_from_logs(args, args.from_logs)
         return

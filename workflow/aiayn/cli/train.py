@@ -1,12 +1,12 @@
-"""Train one system on one corpus with one seed (section 5). Resume the training, or wait for it if
-it is running already.
+"""Train one system on one corpus with one seed (section 5). If this training was interrupted,
+resume it. If it is running already, wait for it.
 
-The run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log,
-attempts.jsonl. Ctrl-C saves and ends. The same command resumes. On a cluster the job continues
-without this command, and the same command attaches to it again. --dry-run works without
---binarized and --record. It then prints DIGEST in place of the 8 digits of the run's name that
-depend on the data.
-Exit code 3: the run failed or was cancelled, and no record was written.
+The folder of the run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`. It contains
+checkpoints, fairseq's JSON log and attempts.jsonl. Ctrl-C saves a checkpoint and ends the training.
+The same command resumes the training. On a cluster the job continues after this command has ended,
+and the same command waits for the job again. --dry-run works without --binarized and --record.
+Without --binarized it prints DIGEST in place of the 8 digits at the end of the run's name, because
+they depend on the data. Exit code 3: the run failed or was cancelled, and no record was written.
 """
 
 import argparse
@@ -85,12 +85,12 @@ class Flags:
 
 
 def _chosen_cluster(args: Flags) -> ClusterSpec | None:
-    """Return the cluster to train on, None for a launcher of this machine.
+    """Return the cluster to train on, or None if the launcher starts jobs on this machine.
 
     Raises:
-        UsageError: if --cluster is missing for a launcher of a cluster, or if --dry-run is given
-            for a launcher of this machine.
-        ConfigError: if the cluster's file has a mistake.
+        UsageError: if --cluster is missing for a launcher that submits jobs to a cluster, or if
+            --dry-run is given for a launcher that starts jobs on this machine.
+        ConfigError: if the file of the cluster has a mistake.
     """
     if args.launcher in CLUSTER_LAUNCHERS:
         if args.cluster is None:
@@ -110,11 +110,11 @@ def _chosen_cluster(args: Flags) -> ClusterSpec | None:
 
 
 def _check_beginning(args: Flags, begins_from: str | None) -> None:
-    """Require --begin-from if the system continues a different system's training, and refuse it
-    otherwise.
+    """Require the flag --begin-from if the system continues a different system's training. Refuse
+    this flag for any other system.
 
     Raises:
-        UsageError: if the flag is missing or superfluous.
+        UsageError: if --begin-from is missing or superfluous.
     """
     if begins_from is None and args.begin_from is not None:
         raise UsageError(
@@ -128,7 +128,9 @@ def _check_beginning(args: Flags, begins_from: str | None) -> None:
 
 
 def run(args: Flags) -> None:
-    """Drive the training to its end, or print what would be submitted."""
+    """Submit the jobs of the training and wait until it is finished. With --dry-run, print the job
+    that would be submitted.
+    """
     cluster = _chosen_cluster(args)
     data = None
     # A dry run works before the data exists. It shows the path that the workflow would use.

@@ -1,12 +1,13 @@
-"""Translate sentences from standard input, one a line, with a trained run. Prints score, tab,
-translation.
+"""Translate sentences from standard input, one sentence a line, with the model of a finished run.
+Each output line has the score, a tab and the translation.
 
-RUN is a run's name or any unique beginning of it (default: the newest finished run, or the shipped
-model if there is no run). If no run below --results has the name, the model is looked up in
-paper_tables/measured, where shipped models are ready to use. The score is beam search's:
-log-probability (nats) divided by the length penalty. Nearer to 0 is better. --plain omits it. Input
-and output are plain text, except if the corpus was published already segmented. Then the input is
-subword pieces, and the output is the corpus's tokens.
+RUN is a run's name or any unique beginning of this name (default: the newest finished run, or the
+shipped model if there is no run). If no run in the folder --results has the name, the model is
+looked up in paper_tables/measured, which contains shipped models that are ready to use. The score
+is the score of the beam search: the log-probability (nats) divided by the length penalty. A score
+nearer to 0 is better. --plain prints only the translation. Input and output are plain text, with
+one exception: if the run's corpus was published already split into subwords, the input must be
+subword pieces, and the output is tokens.
 """
 
 import json
@@ -36,7 +37,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Translate line by line at a terminal, many lines at once from a pipe."""
+    """Translate each line at once at a terminal, and many lines together from a pipe or file."""
     # Before the imports, which take seconds: a misspelt name is reported at once.
     finished = find_finished(args.results, args.run, args.average)
 
@@ -73,8 +74,8 @@ def run(args: Flags) -> None:
 
 
 def text_splitter(finished: FinishedRun, language: str) -> Callable[[str], str]:
-    """Return the function that turns a line of a language into subwords, as it was done for the
-    run's corpus.
+    """Return the function that splits a line of a language into subwords, in the same way as the
+    run's corpus was split.
     """
     from aiayn.data.text.subword import load_encoders
 
@@ -89,7 +90,7 @@ def text_splitter(finished: FinishedRun, language: str) -> Callable[[str], str]:
 
 
 def text_joiner(finished: FinishedRun) -> Callable[[str], str]:
-    """Return the function that turns subwords into a line of text."""
+    """Return the function that joins the subwords of a translation to a line of text."""
     segmented = finished.segmented
     if segmented is None:
         return remove_marks

@@ -1,10 +1,10 @@
-"""Lets a training begin at the last checkpoint of a shorter training of the same model, seed and
-data.
+"""Lets a training begin at the last checkpoint of a shorter training that has the same model, seed
+and data.
 
-The learning rate of equation (3) does not depend on the total number of updates, so a training of
-16,000 updates contains the training of 8,000. The key `begins_from` of a system's file is the
-shorter system. The record of the longer training contains the run and the update from which it
-began.
+The learning rate of the paper's equation (3) does not depend on the total number of updates. So the
+first 8,000 updates of a training of 16,000 updates are the same as a training of 8,000 updates. In
+the file of a system, the key `begins_from` is the system with the shorter training. The record of
+the longer training contains the run of the shorter training and its last update.
 """
 
 import logging
@@ -27,10 +27,11 @@ logger = logging.getLogger(__name__)
 def begun_from(
     request: TrainingRequest, earlier: TrainRecord, data: BinarizedCorpus
 ) -> TrainingRequest:
-    """Return the request with the last update of the `earlier` training as its beginning.
+    """Return the request of a training that begins at the last update of the `earlier` training.
 
     Raises:
-        ConfigError: if the earlier training has a different model, seed or data, or is not shorter.
+        ConfigError: if the `earlier` training has a different model, seed or data than the request,
+            or does not have fewer updates.
     """
     # The name contains the digest of spec, seed and data, so one comparison checks them all.
     expected = run_name(
@@ -64,11 +65,11 @@ def begun_from(
 
 
 def place_beginning(request: TrainingRequest) -> None:
-    """Copy the checkpoint from which a training begins into its folder, unless it has a checkpoint
-    of its own.
+    """Copy the checkpoint from which a training begins into the folder of its run, unless this
+    folder already has a checkpoint.
 
     Raises:
-        LaunchError: if that checkpoint no longer exists.
+        LaunchError: if the checkpoint from which the training begins no longer exists.
     """
     folder = request.folder
     # A run with a checkpoint of its own has begun before, and resumes from there.

@@ -1,10 +1,11 @@
-"""Copies the code when a job is submitted, because the job may wait for days while the checkout
-changes.
+"""Copies the code of this project when a job is submitted. The job may wait in a queue for days,
+and the checkout may change meanwhile.
 
-The copies are in `<runs folder>/code/<digest>/`. The digest is computed from the content, so all
-runs that were submitted with the same code share a copy. Copies are never changed. A copy that does
-not occur in the jobs.jsonl of a run may be deleted. A driver copies the present code when it
-submits its first job, and its later jobs run that copy.
+The copies of the code are in `<runs folder>/code/<digest>/`. The digest is computed from the
+content, so all runs that were submitted with the same code share a copy. A copy of the code is
+never changed. A copy may be deleted if no run's jobs.jsonl contains its path. A driver (the process
+that submits the jobs of a run) copies the present code when it submits its first job. Its later
+jobs run the same copy.
 """
 
 import hashlib
@@ -20,17 +21,17 @@ _DIGEST_LENGTH = 16
 
 
 def snapshot_folder(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Path:
-    """Return the folder for a copy of the present code. It may not exist yet."""
+    """Return the folder for a copy of the present code. This folder may not exist yet."""
     return _copy_folder(runs_folder, _read_sources(source_folder))
 
 
 def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Path:
-    """Copy the code, unless it is already copied, and return the folder of the copy. The folder
-    must be first in PYTHONPATH.
+    """Copy the code, unless it is already copied, and return the folder of the copy. A job must
+    have this folder first in its PYTHONPATH.
 
-    The folder is complete when this function returns, before a job is submitted with it. Files that
-    are missing or have changed are written again, for example after a driver was interrupted or a
-    scratch disk was cleaned. A file is never partly written.
+    The copy is complete when this function returns, and only afterwards a job is submitted. Files
+    of the copy that are missing or have changed are written again, for example after a driver was
+    interrupted or a scratch disk was cleaned. A file is never partly written.
     """
     content_by_name = _read_sources(source_folder)
     folder = _copy_folder(runs_folder, content_by_name)
@@ -45,8 +46,8 @@ def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Pa
 
 
 def _read_sources(source_folder: Path) -> dict[str, bytes]:
-    """Return the content of every module, by its path below the folder. It is read once, so that
-    the copy has the content of its digest.
+    """Return the content of every module, by its path below the folder. Each module is read once,
+    so that the digest is computed from the same content that is copied.
     """
     paths = (path for package in PACKAGES for path in (source_folder / package).rglob("*.py"))
     return {path.relative_to(source_folder).as_posix(): path.read_bytes() for path in sorted(paths)}

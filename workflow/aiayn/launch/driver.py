@@ -1,10 +1,11 @@
-"""Drives one training: submits jobs, waits, shows progress, resumes after a lost job, and copies
-the record of the finished run.
+"""Runs one training to its end: submits its jobs, waits for them, shows progress, submits a further
+job after a lost job, and copies the record of the finished run.
 
-It does not import torch, and uses only the protocol `Launcher`. A run is done when rank 0 has
-written `<run folder>/done.json`. All other events are in attempts.jsonl. The driver learns only
-from the launcher's queue whether a job waits or runs, never from a file. A driver that is killed
-leaves its job running. The next driver waits for that job.
+The driver is the process that does this. It does not import torch, and it uses launchers only
+through the protocol `Launcher`. A run is done when rank 0 has written `<run folder>/done.json`. The
+starts and ends of all attempts are in attempts.jsonl. The driver learns only from the launcher's
+queue whether a job waits or runs, never from a file. If a driver is killed, its job continues, and
+the next driver of the run waits for this job.
 """
 
 import contextlib
@@ -55,15 +56,15 @@ SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
 
 
 class Interruption(NotedSignal):
-    """The first INT, TERM or HUP that the driver got."""
+    """The first signal INT, TERM or HUP that the driver got."""
 
     def raise_if_any(self, state: str) -> None:
-        """End the driver if it got a signal. `state` is a sentence on what continues without the
-        driver.
+        """Raise an error that ends the driver if the driver got a signal. `state` is a sentence for
+        the message, on what continues without the driver.
 
         Raises:
-            KeyboardInterrupt: after INT.
-            RunError: after any other signal. The exit code is 3.
+            KeyboardInterrupt: after the signal INT.
+            RunError: after the signal TERM or HUP. The exit code is 3.
         """
         if self.signal_number is None:
             return
@@ -82,14 +83,14 @@ def drive(
     cluster: ClusterSpec | None = None,
     clock: Clock = MACHINE_CLOCK,
 ) -> None:
-    """Train one run to its end and copy its record to `record_path`. Launchers of a cluster's queue
-    need a `cluster`.
+    """Train one run to its end and copy its record to `record_path`. A launcher that submits jobs
+    to a cluster needs the argument `cluster`.
 
     Raises:
-        RunError: if the run failed, was stopped or cancelled, or ended three times without
-            progress. The exit code is 3, and no record is written.
-        KeyboardInterrupt: after Ctrl-C. A job of this machine has then saved a checkpoint. A remote
-            job continues.
+        RunError: if the run failed, was stopped or cancelled, or if three jobs in a row ended
+            without a new checkpoint. The exit code is 3, and no record is written.
+        KeyboardInterrupt: after Ctrl-C. A job on this machine has saved a checkpoint before this
+            error is raised. A job on a cluster continues.
     """
     folder = request.folder
     folder.path.mkdir(parents=True, exist_ok=True)
@@ -117,8 +118,8 @@ def drive(
 def _driver_lock(
     request: TrainingRequest, interruption: Interruption, clock: Clock
 ) -> Iterator[None]:
-    """Hold the driver's lock of the run in the block, so that only one driver reads the queue and
-    submits. The system frees the lock when the driver's process ends.
+    """Hold the driver's lock of the run in the block, so that only one driver of the run submits
+    jobs. The operating system frees the lock when the driver's process ends.
     """
     with request.folder.driver_lock_path.open("w") as lock:
         # A user may start a second `snakemake` for the same results. Its driver waits here. On a
@@ -134,12 +135,11 @@ def _driver_lock(
 
 
 def _set_aside(folder: RunFolder, clock: Clock) -> None:
-    """Move the files of a run into a sub-folder. `--fresh` uses this to start again without losing
-    them.
+    """Move the files of a run into a sub-folder, so that `--fresh` can start the training again
+    without losing these files.
 
     Raises:
-        LaunchError: if a job is training the run, perhaps on a machine whose locks are not seen
-        here.
+        LaunchError: if a job is training the run, perhaps on a different machine.
     """
     # The lock of a job on a different machine may not be visible here. If an attempt is open, a
     # heartbeat shows whether it is still running.
@@ -162,7 +162,7 @@ def _set_aside(folder: RunFolder, clock: Clock) -> None:
 
 
 class _Driver:
-    """The driver of one training, which holds the driver's lock of its run."""
+    """The driver of one training. It is made while the driver's lock of the run is held."""
 
     def __init__(
         self,
@@ -184,8 +184,8 @@ class _Driver:
         self._code_folder: Path | None = None
 
     def train_to_the_end(self) -> None:
-        """Submit jobs and wait for them, one at a time, until the run is done or a further job
-        would not help.
+        """Submit a job and wait until it ends, again and again, until the run is done or a further
+        job would not help.
         """
         request, folder = self._request, self._folder
         num_jobs = num_without_progress = 0
@@ -212,7 +212,9 @@ class _Driver:
                 )
 
     def _progress(self) -> str:
-        """Return the progress as text: the update of the checkpoint from which it resumes."""
+        """Return the run's progress as text: the update of the checkpoint from which the run
+        resumes.
+        """
         return f"update {self._folder.newest_update()} of {self._request.training.updates}"
 
     def _failure(self, reason: str, tail: list[str]) -> RunError:
@@ -224,16 +226,16 @@ class _Driver:
     def _require_that_a_job_may_follow(
         self, new_events: list[Event], end: JobEnd, num_without_progress: int
     ) -> None:
-        """Raise an error if no job may follow the job that just ended before the run was done.
-        `new_events` are the events that this job appended.
+        """Raise an error if no further job may be submitted after a job ended before the run was
+        done. `new_events` are the events that the ended job appended to attempts.jsonl.
 
-        `num_without_progress` is the number of successive jobs, this job included, that ended
-        without a new checkpoint. It is 0 if this job made a checkpoint. `aiayn.runs.following`
-        decides.
+        `num_without_progress` is the number of jobs in a row, up to the ended job, that did not
+        write a new checkpoint. It is 0 if the ended job wrote a checkpoint. `aiayn.runs.following`
+        decides whether a further job may be submitted.
 
         Raises:
-            RunError: if the job failed, or was stopped or cancelled, or if the next job would most
-                likely end in the same way.
+            RunError: if the ended job failed, or was stopped or cancelled, or if the next job would
+                most likely end in the same way.
             KeyboardInterrupt: after Ctrl-C.
         """
         run = self._request.run
@@ -290,12 +292,14 @@ class _Driver:
         logger.info(f"{run}: its {end_of_job} ({reason}); resuming from {where}")
 
     def _supervise_job(self, *, num_earlier_jobs: int) -> JobEnd:
-        """Wait until the job that trains this run has ended or the run is done. Submit a job if
-        none is alive.
+        """Wait until the job that trains this run has ended or the run is done. Submit a job if the
+        run has no waiting or running job.
 
         Raises:
-            LaunchError: if this machine does not have the queue, or the queue refuses the job.
-            RunError, KeyboardInterrupt: on a signal, at once, if the job is remote and continues.
+            LaunchError: if this machine does not have the commands of the queue, or if the queue
+                refuses the job.
+            RunError, KeyboardInterrupt: at once after a signal, if the job runs on a cluster, where
+                it continues.
         """
         job: str | None = None
         jobs = self._ask_queue()
@@ -324,10 +328,10 @@ class _Driver:
 
     def _ask_queue(self) -> list[QueuedJob]:
         """Return the jobs with this run's name, as soon as the queue answers. Return an empty list
-        if the run is done meanwhile.
+        if the run becomes done while the queue does not answer.
 
         Raises:
-            LaunchError: if this machine does not have the queue.
+            LaunchError: if this machine does not have the commands of the queue.
         """
         while True:
             try:
@@ -350,8 +354,8 @@ class _Driver:
                 self._pause(self._launcher.poll_seconds)
 
     def _attach(self, queued: QueuedJob) -> str:
-        """Log that this driver waits for a job that was submitted before, and record the job if
-        needed. Return its number, '' if it is not known.
+        """Log that this driver waits for a job that an earlier driver submitted, and record the job
+        if the earlier driver did not. Return the number of the job, or '' if it is not known.
         """
         logger.info(
             f"{self._request.run}: attached to {self._launcher.title} job {queued.job}, which was"
@@ -364,7 +368,7 @@ class _Driver:
         return queued.job
 
     def _record_job(self, job: str, *, commit: str = "", code_folder: str = "") -> None:
-        """Record a job that was submitted for the run, or found in the queue."""
+        """Record in jobs.jsonl a job that this driver submitted or found in the queue."""
         self._folder.append_job(
             SubmittedJob(
                 time=utc_now(),
@@ -379,11 +383,11 @@ class _Driver:
         )
 
     def _submit(self, num_earlier_jobs: int) -> str:
-        """Submit a job and return its number, or '' if the run is done meanwhile. A refusal that
-        may pass is tried again.
+        """Submit a job and return its number, or '' if the run becomes done before the job is
+        submitted. If the queue refuses the job for a temporary reason, submit it again.
 
-        If a submission gets no answer, the job may be in the queue all the same. That job is then
-        used.
+        If the queue does not answer a submission, it may have taken the job all the same. If the
+        job is in the queue, it is used.
         """
         request, folder, launcher = self._request, self._folder, self._launcher
         if launcher.has_code_copies:
@@ -423,8 +427,8 @@ class _Driver:
         return job
 
     def _wait(self, job: str) -> JobEnd:
-        """Wait until no job of this run is alive, and return how it ended. A queue that does not
-        answer, or does not list the job, does not prove that the job has ended.
+        """Wait until no job of this run waits or runs, and return how the last job ended. A job may
+        still be running if its queue does not answer or does not list the job.
         """
         while True:
             self._pause(self._launcher.poll_seconds)
@@ -463,8 +467,8 @@ class _Driver:
         """Wait until the file system shows the last files that the job wrote: the end of its
         attempt and, if the run is done, the record.
 
-        The wait is limited, because rank 0 may have been killed before it could write them. The
-        next job then records the end.
+        The wait is limited, because rank 0 may have been killed before it could write these files.
+        If it was killed, the next job records the end of the attempt.
         """
         begin = self._clock.now()
         while not self._folder.is_done():
@@ -477,13 +481,14 @@ class _Driver:
             self._pause(STEP_SECONDS)
 
     def _is_alive_outside_queue(self, queued: list[QueuedJob], *, may_begin: bool = False) -> bool:
-        """Return whether a job trains the run although it is not among the jobs in `queued`.
+        """Return whether a job trains the run although this job is not in `queued`, the jobs that
+        the queue lists.
 
-        There are three causes: Slurm's controller was killed while the job was new and has lost it,
-        the node is unreachable, or a different launcher started the job. First rank 0's heartbeat
-        is watched for HEARTBEAT_TIMEOUT_SECONDS. Then `aiayn.runs.status` decides, as for `aiayn
-        status`. The heartbeat is not watched if no attempt is open and no lock is held, unless a
-        job `may_begin`.
+        A queue may not list a running job for three reasons: Slurm's controller was killed and has
+        lost a new job, the node is unreachable, or a different launcher started the job. First rank
+        0's heartbeat is watched for HEARTBEAT_TIMEOUT_SECONDS. Then `aiayn.runs.status` decides, as
+        for `aiayn status`. The heartbeat is not watched if no attempt is open and no lock is held,
+        unless `may_begin` says that a job may just be starting.
         """
         folder = self._folder
         if folder.is_done():
@@ -508,7 +513,9 @@ class _Driver:
         return state == "running" and not folder.is_done()
 
     def _log_state(self, queued: QueuedJob) -> None:
-        """Log each new state of the job, with progress while it runs."""
+        """Log the state of the job when it has changed, and the progress of the training while the
+        job runs.
+        """
         if queued.state == "running" and not queued.reason:
             if queued.node:
                 self._log_change(f"job {queued.job} runs on {queued.node}")
@@ -520,7 +527,7 @@ class _Driver:
         self._log_change(f"job {queued.job} {queued.words}{advice}")
 
     def _log_progress(self) -> None:
-        """Log update, loss and time left, unless such a line was logged a short time ago."""
+        """Log update, loss and time left, unless the progress was logged a short time ago."""
         now = self._clock.now()
         if now < self._progress_logged_at + PROGRESS_SECONDS:
             return
@@ -542,8 +549,9 @@ class _Driver:
             self._logged = (change, self._clock.now())
 
     def _pause(self, seconds: float) -> None:
-        """Wait. If the driver gets a signal and the job can continue without it, the driver ends at
-        once. Otherwise the signal is passed on to the job, which saves a checkpoint.
+        """Wait for `seconds`. If the driver gets a signal and the job can continue without the
+        driver, the driver ends at once. Otherwise the driver passes the signal on to the job, which
+        saves a checkpoint.
         """
         self._clock.pause(seconds, self._end_if_interrupted)
 

@@ -1,5 +1,5 @@
-"""Defines the job that submitit pickles: its environment, its files, and what each rank's process
-runs.
+"""Defines the job that submitit pickles: its environment variables, its files, and the function
+that the process of each rank runs.
 
 submitit imports this module from the copy of the code that was made when the job was submitted.
 torch is imported only inside the job, so that the driver starts fast.
@@ -34,10 +34,11 @@ SURROUNDINGS = {"slurm": "aiayn.launch.slurm.job"}
 
 
 class TrainingJob:
-    """A training as submitit pickles it. Calling it trains, in the job's process.
+    """A training as a callable object, which submitit pickles and calls in each process of the job.
 
-    `visible_gpus` is the driver's choice of GPUs (CUDA_VISIBLE_DEVICES). submitit's local jobs
-    number GPUs from 0 and would lose the choice. A cluster sets its own.
+    `visible_gpus` is the value of CUDA_VISIBLE_DEVICES in the driver (the process that submits the
+    job). submitit would overwrite this value in a local job, because it numbers GPUs from 0. On a
+    cluster the value is not used, because the cluster chooses the GPUs.
     """
 
     def __init__(self, request: TrainingRequest) -> None:
@@ -47,7 +48,7 @@ class TrainingJob:
         self.visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
 
     def __call__(self) -> None:
-        """Train. The engine is imported only here."""
+        """Train in this process. torch and fairseq are imported only here."""
         # First of all, because a signal may come during the imports, which take seconds.
         with StopFlag().installed() as stop:
             self._train(stop)
@@ -56,8 +57,8 @@ class TrainingJob:
             signal.raise_signal(stop.signal_number)
 
     def load_work(self) -> Callable[..., None]:
-        """Import and return the function that each rank runs, of the request, the rank and the stop
-        flag.
+        """Import and return the function that each rank runs. Its arguments are the request, the
+        rank and the stop flag.
         """
         from aiayn.train.train import train_rank
 
@@ -121,8 +122,9 @@ class TrialJob(TrainingJob):
     def load_work(self) -> Callable[..., None]:
         """Import and return the function that each rank runs.
 
-        Each training of a trial is a fork, so this process itself must not initialise CUDA. The
-        variable lets torch count GPUs without CUDA.
+        Each short training is a fork of this process, so this process itself must not initialise
+        CUDA. The environment variable PYTORCH_NVML_BASED_CUDA_CHECK lets torch count GPUs without
+        CUDA.
         """
         os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         from aiayn.train.trial import try_node
@@ -131,11 +133,12 @@ class TrialJob(TrainingJob):
 
 
 def choose_gpu_variables() -> None:
-    """Let torch's allocator on a GPU grow its blocks, and let NCCL print why it fails, unless the
-    user chose otherwise. Call this before torch is imported.
+    """Set environment variables so that torch's GPU allocator grows its blocks of memory and NCCL
+    prints the reason of a failure. Variables that the user has set are kept. Call this function
+    before torch is imported.
 
-    The allocator cannot grow blocks on a MIG slice: it fails with `NVML_SUCCESS == r INTERNAL
-    ASSERT FAILED` (pytorch issue 197312).
+    torch's allocator cannot grow its blocks on a MIG slice (a part of a GPU): it fails with
+    `NVML_SUCCESS == r INTERNAL ASSERT FAILED` (pytorch issue 197312).
     """
     is_chosen = any(name in os.environ for name in GPU_ALLOCATOR_NAMES)
     if not is_chosen and not any(gpu.uuid.startswith("MIG-") for gpu in list_gpus()):
@@ -144,11 +147,12 @@ def choose_gpu_variables() -> None:
 
 
 def require_own_code(code_folder: str | None) -> None:
-    """Require that this code was imported from `code_folder`, the copy that was made when the job
-    was submitted. None means that the folder is not known.
+    """Require that this code was imported from `code_folder`, the copy of the code that was made
+    when the job was submitted. If `code_folder` is None, nothing is checked.
 
     Raises:
-        LaunchError: with both folders.
+        LaunchError: if this code was imported from a different folder. The message contains both
+            folders.
     """
     imported_path = Path(aiayn.__file__).resolve()
     if code_folder is not None and not imported_path.is_relative_to(Path(code_folder).resolve()):
@@ -168,16 +172,18 @@ def _is_in_driver() -> bool:
 
 
 def job_variables(request: TrainingRequest, *, is_on_cpu: bool) -> dict[str, str]:
-    """Return the environment variables of a job."""
+    """Return the environment variables that a job must have before it starts."""
     variables = {"AIAYN_COMMIT": request.commit, "OMP_NUM_THREADS": str(request.threads_per_rank)}
     return variables | ALLOCATOR_ENVIRONMENT if is_on_cpu else variables
 
 
 def recover_submission(folder: RunFolder, job: str) -> None:
-    """Rename the pickled training of a job, so that submitit finds it by the job's number.
+    """Rename the file with the pickled training of a job, so that submitit finds the file by the
+    job's number.
 
-    The submission was interrupted before it returned the number. The job's training is the newest
-    pickle without a number. The job waits a minute for the renamed file, then fails.
+    Call this function if the submission was interrupted before it returned the job's number. The
+    file of the job is the newest pickle without a number in its name. A job waits for the renamed
+    file for a minute, then fails.
     """
     # The name under which submitit, in the job, looks for its training.
     named_path = folder.job_files_path / f"{job}_submitted.pkl"
@@ -190,7 +196,7 @@ def recover_submission(folder: RunFolder, job: str) -> None:
 
 
 def clean_submissions(folder: RunFolder) -> None:
-    """Remove the files of failed submissions. A driver may submit again and again for days."""
+    """Remove the files of failed submissions, because a driver may repeat a submission for days."""
     for path in _unnumbered_pickles(folder):
         path.unlink()
     for path in folder.job_files_path.glob(".submission_file_*.sh"):

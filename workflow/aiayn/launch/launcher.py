@@ -1,9 +1,10 @@
-"""Defines the protocol by which a driver starts and watches jobs, and lists the launchers. A
-launcher is imported when it is used.
+"""Defines the protocol `Launcher`, by which a driver (the process that submits the jobs of a
+training) starts and watches jobs, and lists all launchers. A launcher's module is imported when the
+launcher is used.
 
-To add an executor, write a package next to `launch/slurm` with three files (the launcher, the
-queue, and the functions that run inside a job). Then add a line to each of LAUNCHERS, _QUEUES and
-`aiayn.launch.job.SURROUNDINGS`. CONTRIBUTING.md has the steps.
+To add a launcher for a different batch system, write a package next to `launch/slurm` with three
+files (the launcher, the queue, and the functions that run inside a job). Then add a line to each of
+LAUNCHERS, _QUEUES and `aiayn.launch.job.SURROUNDINGS`. CONTRIBUTING.md has the steps.
 """
 
 from pathlib import Path
@@ -29,11 +30,10 @@ CLUSTER_LAUNCHERS = tuple(_QUEUES)
 
 
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job ended. `ending` is `unknown` if its launcher does not know it, or no longer knows
-    it.
+    """How a job ended. `ending` is `unknown` if the launcher cannot tell how the job ended.
 
-    `words` describe the end as the launcher reports it. `failure` is a reason that would also end
-    the next job. `advice` says what to change if this job lacked something.
+    `words` describe the end of the job as the launcher reports it. `failure` is a reason that would
+    also end the next job. `advice` says what to change if the job lacked something, such as memory.
     """
 
     job: str
@@ -44,7 +44,7 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmissionError(LaunchError):
-    """A submission failed. `is_passing` says that the same job may be accepted later."""
+    """The submission of a job failed. `is_passing` says that the same job may be accepted later."""
 
     def __init__(self, message: str, *, is_passing: bool) -> None:
         super().__init__(message)
@@ -52,12 +52,12 @@ class SubmissionError(LaunchError):
 
 
 class Launcher(JobQueue, Protocol):
-    """Starts and watches the jobs of one training. The methods with a body are enough for a
-    launcher that starts processes.
+    """Starts and watches the jobs of one training. A launcher that starts processes can inherit the
+    methods that have a body here.
 
-    Jobs of a launcher that `is_remote` run on other machines: they continue without their driver,
-    the queue may lose them while they run, and their files appear late. `has_code_copies` says
-    whether a job runs a copy of the code. A driver asks for its job's state every `poll_seconds`.
+    If a launcher `is_remote`, its jobs run on other machines: a job continues when its driver ends,
+    its queue may lose it while it runs, and its files appear late. `has_code_copies` says whether a
+    job runs a copy of the code. A driver asks for the state of its job every `poll_seconds`.
     """
 
     name: str
@@ -66,30 +66,30 @@ class Launcher(JobQueue, Protocol):
     poll_seconds: float
 
     def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
-        """Submit a job that runs the code in a folder and return its number.
+        """Submit a job that runs the code in `code_folder`, and return the number of the job.
 
         Raises:
-            SubmissionError: if the submission failed but the job may be in the queue all the same.
-                Look with `find` before submitting again.
-            LaunchError: if it cannot be submitted.
+            SubmissionError: if the submission failed, but the queue may have taken the job all the
+                same. Call `find` before submitting again.
+            LaunchError: if the job cannot be submitted.
         """
         ...
 
     def preview(self, request: TrainingRequest, code_folder: Path) -> str:
-        """Return what `submit` would submit, as text. This does not write files and does not need a
-        queue.
+        """Return the text of the job that `submit` would submit. This method does not write files
+        and does not need a queue.
         """
         return ""
 
     def tend(self, queued: QueuedJob) -> str:
-        """Do what a waiting job needs before it can start, such as releasing it. Return what was
-        done, for the log, or '' if nothing was done.
+        """Do what a waiting job needs before it can start, for example release a held job. Return a
+        sentence for the log on what was done, or '' if nothing was done.
         """
         return ""
 
     def outcome(self, job: str, queued: QueuedJob | None) -> JobEnd:
-        """Return how a job ended. `queued` is the job as `find` shows it, or None if `find` no
-        longer shows it.
+        """Return how a job ended. `queued` is the job as `find` returns it, or None if `find` no
+        longer returns this job.
         """
         return JobEnd(job=job)
 
@@ -101,7 +101,7 @@ class Launcher(JobQueue, Protocol):
 
 
 def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | None) -> Launcher:
-    """Make the launcher with this name, for the jobs of one training."""
+    """Make the launcher with the name `name`, for the jobs of one training."""
     # Imported by its name, so that a command loads only the launcher that it uses, and submitit
     # only if needed.
     launcher: Launcher = load(LAUNCHERS[name])(request, cluster)

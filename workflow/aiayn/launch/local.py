@@ -1,7 +1,7 @@
-"""Starts jobs on this machine, by submitit.
+"""Starts jobs on this machine through submitit.
 
-`local` starts processes, which continue if their driver is killed. `debug` runs in the driver's own
-process.
+The launcher `local` starts processes, which continue if their driver (the process that started the
+job) is killed. The launcher `debug` runs the job in the driver's own process.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ _NO_LIMIT_MINUTES = 60 * 24 * 365
 
 
 class LocalLauncher(Launcher):
-    """Runs jobs as processes of this machine. A job is found by submitit's object or, after a new
-    driver has started, by rank 0's lock.
+    """Runs jobs as processes of this machine. The driver that started a job finds it by submitit's
+    object, and a later driver finds it by rank 0's lock.
     """
 
     name = title = "local"
@@ -42,18 +42,21 @@ class LocalLauncher(Launcher):
         self._lock_by_gpu: dict[Gpu, IO[str]] = {}  # of the job's GPUs
 
     def is_here(self) -> bool:
-        """Return True: processes can be started anywhere."""
+        """Return True, because every machine can start processes."""
         return True
 
     def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
-        """Start a job that imports our code from `code_folder`, and return submitit's number.
+        """Start a job that imports our code from `code_folder`, and return submitit's number of the
+        job.
 
-        If this machine has GPUs, each rank gets a GPU that no other run uses. Only the driver gets
-        the terminal's Ctrl-C. It sends TERM to the job, so that the job can save.
+        If this machine has GPUs, each rank gets a GPU that no other run uses. Ctrl-C in the
+        terminal reaches only the driver. The driver then sends TERM to the job, so that the job can
+        save a checkpoint.
 
         Raises:
-            SubmissionError: if no GPU is free.
-            LaunchError: if there are too few GPUs, or a process could not be started.
+            SubmissionError: if too few GPUs are free now.
+            LaunchError: if the machine has fewer GPUs than ranks, or if a process could not be
+                started.
         """
         # A training on the CPU must not reserve a GPU.
         gpus = [] if request.training.device == "cpu" else list_gpus()
@@ -90,8 +93,8 @@ class LocalLauncher(Launcher):
         return str(self._job.job_id)
 
     def find(self, name: str | None = None) -> list[QueuedJob]:
-        """Return the job of this driver, running or ended, or the job of an earlier driver if it
-        trains the run.
+        """Return the job that this driver started, running or ended. If this driver has not started
+        a job, return the job of an earlier driver that still trains the run.
         """
         run = self._folder.run
         # submitit's debug job runs when it is asked whether it is done.
@@ -116,10 +119,11 @@ class LocalLauncher(Launcher):
         self._lock_by_gpu = {}
 
     def cancel(self, name: str) -> None:
-        """Send TERM to the job's controller, which passes it to every rank.
+        """Send the signal TERM to submitit's controller process of the job, which passes the signal
+        on to every rank.
 
         Raises:
-            LaunchError: if it is the job of an earlier driver.
+            LaunchError: if an earlier driver started the job.
         """
         if self._job is None:
             raise LaunchError(f"its job continues; to end it: `{self.cancel_command(name=name)}`")
@@ -130,12 +134,12 @@ class LocalLauncher(Launcher):
             process.send_signal(signal.SIGTERM)
 
     def cancel_command(self, *, name: str = "", jobs: tuple[str, ...] = ()) -> str:
-        """Return the command that ends a run's jobs."""
+        """Return the command that a user can type to end the jobs of a run."""
         return f"aiayn cancel {name or self._folder.run}"
 
 
 class DebugLauncher(LocalLauncher):
-    """A job in the driver's own process, without a copy of the code."""
+    """Runs a job in the driver's own process, without a copy of the code."""
 
     name = title = "debug"
     has_code_copies = False
@@ -143,10 +147,10 @@ class DebugLauncher(LocalLauncher):
     poll_seconds = 0.0
 
     def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
-        """Prepare the job. Asking for its state runs it.
+        """Prepare the job. The job runs when the driver asks for its state.
 
         Raises:
-            LaunchError: if it would need several processes.
+            LaunchError: if the job would need several processes.
         """
         if request.num_ranks > 1:
             raise LaunchError(
@@ -158,8 +162,8 @@ class DebugLauncher(LocalLauncher):
 
 @contextlib.contextmanager
 def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
-    """Let processes that are started in the block inherit these environment variables, and ignore
-    INT.
+    """Let processes that are started in the block inherit these environment variables and ignore
+    the signal INT.
     """
     # submitit has no argument for the environment: its process inherits ours.
     own_value_by_name = {name: os.environ.pop(name, None) for name in variables}

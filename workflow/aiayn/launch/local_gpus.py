@@ -1,6 +1,7 @@
-"""Gives each local run GPUs of its own: its driver holds a locked file for each GPU.
+"""Gives each run on this machine GPUs of its own: the driver of the run (the process that starts
+its jobs) holds a lock on one file for each GPU.
 
-The system frees the locks when the driver ends, also if it is killed.
+The operating system frees the locks when the driver ends, also if the driver is killed.
 """
 
 import fcntl
@@ -16,18 +17,19 @@ from aiayn.machine import Gpu
 
 
 def locks_folder() -> Path:
-    """Return the folder of this user's locks on this machine."""
+    """Return the folder with the lock files of this user's GPUs on this machine."""
     # In the folder for temporary files, because the locks are for one machine only. A home folder
     # may be shared by several machines.
     return Path(tempfile.gettempdir()) / f"aiayn-gpus-{os.getuid()}"
 
 
 def lock_gpus(gpus: Sequence[Gpu], num_gpus: int, run: str) -> dict[Gpu, IO[str]]:
-    """Lock GPUs for a run, and return them with their locked files. Closing a file frees its GPU.
+    """Lock GPUs for a run, and return the GPUs and their locked files. Closing a file frees its
+    GPU.
 
     Raises:
-        LaunchError: if the machine has fewer GPUs.
-        SubmissionError: if too few of them are free now.
+        LaunchError: if the machine has fewer than `num_gpus` GPUs.
+        SubmissionError: if fewer than `num_gpus` GPUs are free now.
     """
     if num_gpus > len(gpus):
         raise LaunchError(
