@@ -1,10 +1,11 @@
-"""Trains with fairseq: flags, task, optimiser, loop, ranks, checkpoints, average. May import
-`aiayn.model` and below.
+"""Trains a model with fairseq: flags, task, optimiser, training loop, ranks (processes),
+checkpoints and their average. This package may import `aiayn.model` and the packages below it.
 
-Importing this package imports neither torch nor fairseq: its modules import them. By itself,
-fairseq imports all its tasks and models, with scikit-learn and scipy, which takes half the time of
-a short command. `_LeanFairseq` skips the modules that no translation model here needs. It has no
-effect if fairseq was imported before, as by `fairseq-train --user-dir`.
+Importing this package imports neither torch nor fairseq. Only its modules import them. fairseq
+normally imports all its tasks and models, and with them scikit-learn and scipy, which takes half
+the time of a short command. The import hook `_LeanFairseq` skips the modules of fairseq that no
+translation model here needs. The hook has no effect if fairseq was imported before this package, as
+by `fairseq-train --user-dir`.
 """
 
 import importlib
@@ -33,7 +34,9 @@ WANTED_MODULES = {
 
 
 class _LeanFairseq(MetaPathFinder):
-    """An import hook. When fairseq is first imported, only the modules in WANTED_MODULES load."""
+    """An import hook: when fairseq is first imported, it loads only the modules in
+    WANTED_MODULES.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -19,12 +19,13 @@ from aiayn.train.checkpoints import (
 
 
 def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Return the mean of each tensor, summed in float64. `models` are read one at a time.
+    """Return the mean of each tensor over several models, summed in float64. The models are read
+    one at a time.
 
-    Tied matrices stay tied: tensors that share a storage in the first model share a mean.
+    Tied matrices stay tied: tensors that share their memory in the first model share one mean.
 
     Raises:
-        CheckpointError: if the models do not have the same tensors.
+        CheckpointError: if the models differ in the names or shapes of their tensors.
     """
     sums: dict[str, torch.Tensor] = {}
     first_name_by_name: dict[str, str] = {}
@@ -56,7 +57,7 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
 
 
 def first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
-    """Return, for each tensor, the first name of its storage. Tied matrices get the same name."""
+    """Return, by name of a tensor, the first name under which the model has the same matrix."""
     # The shape is part of the key, because a smaller view may begin at the same address.
     first_name_by_storage: dict[tuple[int, torch.Size], str] = {}
     return {
@@ -66,12 +67,12 @@ def first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
 
 
 def average_checkpoints(train: TrainRecord, *, last: int, record_path: Path) -> CheckpointRecord:
-    """Average the last `last` models of a training, write the checkpoint next to the record, and
-    return the record.
+    """Average the last `last` model checkpoints of a training, write the averaged checkpoint next
+    to the record of the average, and return this record.
 
     Raises:
-        CheckpointError: if the training kept fewer models, or a model is absent, torn, or not the
-            model of the record.
+        CheckpointError: if the training kept fewer checkpoints, or a checkpoint is absent, damaged,
+            or not the one in the record of the training.
     """
     if not 1 <= last <= len(train.models):
         saved_updates = [model.update for model in train.models]

@@ -1,11 +1,13 @@
 """Writes, reads and prunes a training's checkpoints: the last n models and two full checkpoints.
 
-A checkpoint is never partly written. `model_00001500.pt` contains only the model (a quarter of a GB
-for base), and averages are computed from such files. `full_00001500.pt` also contains the optimiser
-and the position in the data, so that a training can resume from it. The number in a name is the
-update.
+A checkpoint file is always complete, because it is written under a different name and then renamed.
+`model_00001500.pt` contains only the model (a quarter of a GB for base). Averages are computed from
+such model-only checkpoints. A full checkpoint such as `full_00001500.pt` also contains the
+optimiser and the position in the data, so that a training can resume from it. The number in a
+file's name is the number of updates.
 
-The training waits only while its state is copied. A thread then writes the copy to the disk.
+The training waits only while its state is copied in memory. A thread then writes the copy to the
+disk.
 """
 
 import contextlib
@@ -65,22 +67,25 @@ _BUFFERS = (
 
 
 class _IgnoredObject:
-    """Replaces objects in a checkpoint that are never used."""
+    """Stands for objects in an old checkpoint that are never used."""
 
 
 class CheckpointKeeper:
-    """Writes and prunes the checkpoints of one training. Every rank calls it, and rank 0 writes.
+    """Writes and prunes the checkpoints of one training. Every rank (process) calls the methods,
+    but only rank 0 writes.
 
-    `updates` is the training's length. With `save_interval_updates` s, the models of the updates
-    `updates`, `updates` - s, `updates` - 2 s and so on are kept: evenly spaced, with the last
-    model. With None, a model is kept at the end of each epoch.
+    `updates` is the number of updates of the whole training. `save_interval_updates` is the
+    distance s between saved models: the models after `updates`, `updates` - s, `updates` - 2 s and
+    so on are saved. If `save_interval_updates` is None, a model is saved at the end of each epoch.
 
-    The last `num_models` models are averaged. An earlier checkpoint only serves to resume from, so
-    it is left out if the checkpoint before it is less than `resume_seconds` old. Several ranks do
-    not have a common clock, so they need 0.
+    The last `num_models` models are kept for averaging. An earlier checkpoint only serves to resume
+    from, so it is skipped if the previous checkpoint is less than `resume_seconds` old. With
+    several ranks, `resume_seconds` must be 0, because ranks with different clocks could decide
+    differently.
 
-    `before_write` raises an error if rank 0 may not write any more. At most one checkpoint is being
-    written at any time. The next `save`, and the end of `closed_at_end`, wait until it is written.
+    The callback `before_write` raises an error if rank 0 may not write any more. Only one
+    checkpoint is written at a time. The next call of `save` and the end of `closed_at_end` wait
+    until the checkpoint is on the disk.
     """
 
     def __init__(
@@ -107,7 +112,9 @@ class CheckpointKeeper:
         self._writing.set_result(None)
 
     def is_due(self, num_updates: int) -> bool:
-        """Return whether to save after this update, apart from ends of epochs."""
+        """Return whether to save a checkpoint after this update. Saving at ends of epochs is
+        separate.
+        """
         interval = self.save_interval_updates
         if interval is None or not self._is_model_due(num_updates):
             return False
@@ -121,11 +128,11 @@ class CheckpointKeeper:
         return interval is not None and (self.updates - num_updates) % interval == 0
 
     def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
-        """Copy the state. A thread then writes the model-only checkpoint, if it is due, and the
-        full checkpoint.
+        """Copy the state of the training. A thread then writes the full checkpoint and, if a model
+        is due at this update, the model-only checkpoint.
 
         Raises:
-            SpaceError, OSError: if the previous write failed, as in `save_whole`.
+            SpaceError, OSError: if the previous checkpoint could not be written.
             BusyRunError: if a different process has taken over the run.
         """
         # A collective where the optimiser's state is sharded, so every rank must reach it.
@@ -155,8 +162,9 @@ class CheckpointKeeper:
     def _write(
         self, state: dict[str, Any], num_updates: int, dictionaries: dict[str, str] | None
     ) -> None:
-        """Write the model and the full checkpoint, each completely or not at all, then remove the
-        oldest checkpoints. So a complete checkpoint remains if a step fails.
+        """Write the model-only and the full checkpoint, each completely or not at all, then remove
+        the oldest checkpoints. So a complete checkpoint remains on the disk if one of these steps
+        fails.
         """
         # The model first. If the process is killed before the full checkpoint is written, the run
         # resumes earlier and writes this model again.
@@ -174,17 +182,17 @@ class CheckpointKeeper:
             path.unlink()
 
     def wait(self) -> None:
-        """Wait until nothing is being written.
+        """Wait until the thread has written the last checkpoint.
 
         Raises:
-            SpaceError, OSError: as `save_whole`.
+            SpaceError, OSError: if the checkpoint could not be written.
         """
         self._writing.result()
 
     @contextlib.contextmanager
     def closed_at_end(self) -> Iterator[None]:
-        """Wait for the last write at the end of the block. If the block raises an error, an error
-        of the write is only logged.
+        """At the end of the `with` block, wait until the last checkpoint is written. If the block
+        itself raises an error, an error of the writing is only logged.
         """
         try:
             yield
@@ -204,12 +212,12 @@ class CheckpointKeeper:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether every byte of a checkpoint is as it was written. torch's files are zip
-    archives with a checksum for each entry.
+    """Return whether a checkpoint file is undamaged. torch's checkpoint files are zip archives with
+    a checksum for each entry.
 
-    The checksums do not cover the archive's tables, so torch loads the file once. An entry that is
-    compressed or a folder counts as damaged, because torch would read other bytes than zipfile
-    checks.
+    The checksums do not cover the table of contents of the archive, so torch loads the file once,
+    too. A file with an entry that is compressed or a folder counts as damaged: for such an entry,
+    Python's `zipfile` checks other bytes than torch reads.
     """
     try:
         torch.load(path, map_location="cpu", mmap=True, weights_only=True)
@@ -226,10 +234,11 @@ def is_whole(path: Path) -> bool:
 
 
 def save_whole(state: dict[str, Any], path: Path) -> None:
-    """Write a checkpoint to a partial file, flush it to the disk, then rename it.
+    """Write a checkpoint to a temporary file, flush this file to the disk, then rename it to
+    `path`.
 
     Raises:
-        SpaceError: if the disk is full. The partial file is removed.
+        SpaceError: if the disk is full. The temporary file is removed.
         OSError: if the checkpoint cannot be written for any other reason.
     """
     try:
@@ -253,14 +262,16 @@ def save_whole(state: dict[str, Any], path: Path) -> None:
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Remove the partial files of killed writes."""
+    """Remove the temporary files that remain if a process is killed while it writes
+    a checkpoint.
+    """
     for path in folder.glob(".*.partial"):
         path.unlink(missing_ok=True)
 
 
 def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
-    """Return the newest whole full checkpoint, and the torn checkpoints that are newer. The torn
-    checkpoints are renamed to `*.torn`.
+    """Return the newest undamaged full checkpoint, and the damaged (torn) full checkpoints that are
+    newer. The damaged checkpoints are renamed to `*.torn`.
     """
     torn: list[Path] = []
     for path in reversed(list_checkpoints(folder, "full")):
@@ -274,15 +285,15 @@ def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
 
 
 def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
-    """Map a checkpoint's tensors into memory without reading all of them. With `is_checked`, verify
-    all bytes first.
+    """Map a checkpoint's tensors into memory without reading all of them. With `is_checked`, first
+    verify the checksums of all bytes.
 
-    Files of torch before 1.6 (2020) cannot be mapped and are read whole. Only tensors, plain values
-    and the few classes of `compat.install` are unpickled, so a file from an unknown source cannot
-    run code.
+    Checkpoints written by torch before 1.6 (2020) cannot be mapped into memory and are read
+    completely. Only tensors, plain values and the few classes of `compat.install` are unpickled, so
+    a checkpoint from an unknown source cannot run code.
 
     Raises:
-        CheckpointError: if the file is absent or torn.
+        CheckpointError: if the file is absent, damaged or not a checkpoint.
     """
     if not path.exists():
         raise CheckpointError(
@@ -342,8 +353,8 @@ def _why_not_loaded(path: Path, error: Exception) -> str:
 def model_only_state(
     cfg: Any, tensors: dict[str, torch.Tensor], num_updates: int, dictionaries: dict[str, str]
 ) -> dict[str, Any]:
-    """Return the parts of a checkpoint that fairseq's own commands need to load a model, without
-    the state for further training.
+    """Return the content of a model-only checkpoint: what fairseq's own commands need to load a
+    model, without the state that is needed to train further.
 
     `dictionaries` is the result of `dictionary_sha256s`.
     """
@@ -367,7 +378,7 @@ def model_only_state(
 
 def dictionary_sha256s(task: Any) -> dict[str, str]:
     """Return the SHA-256 of the source dictionary and of the target dictionary of a fairseq task.
-    It covers their symbols in order of index.
+    The hash covers the symbols of a dictionary in order of index.
     """
     dictionaries = {"source": task.source_dictionary, "target": task.target_dictionary}
     return {
@@ -378,7 +389,7 @@ def dictionary_sha256s(task: Any) -> dict[str, str]:
 
 def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
     """Return the SHA-256 of a model's tensors: their names, shapes, types and bytes, in order of
-    name. It does not depend on the file that contains them.
+    name. The hash does not depend on the file that contains the tensors.
     """
     digest = hashlib.sha256()
     for name in sorted(tensors):
@@ -391,8 +402,9 @@ def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
 
 
 def checkpoint_problem(path: Path, sha256: str) -> str:
-    """Return what is wrong with a checkpoint, '' if it is as it was written. `sha256` is the
-    recorded digest of its tensors. If `sha256` is '', only the checksums in the file are verified.
+    """Return what is wrong with a checkpoint, or '' if it is undamaged. `sha256` is the recorded
+    SHA-256 of its tensors. If `sha256` is '', only the checksums in the checkpoint file are
+    verified.
     """
     if not is_whole(path):
         return "torn: its bytes are not as written"
@@ -403,11 +415,10 @@ def checkpoint_problem(path: Path, sha256: str) -> str:
 
 
 def require_recorded(path: Path, record: CheckpointRecord | TrainRecord) -> None:
-    """Require that every byte of a checkpoint is as written, and that its tensors have the digest
-    in its record.
+    """Require that a checkpoint is undamaged, and that its tensors have the SHA-256 in its record.
 
     Raises:
-        CheckpointError: with the command that makes the checkpoint again.
+        CheckpointError: if not. The message contains the command that makes the checkpoint again.
     """
     # Opened first, because a missing file has an error message of its own.
     load_checkpoint(path)
@@ -416,8 +427,8 @@ def require_recorded(path: Path, record: CheckpointRecord | TrainRecord) -> None
 
 
 def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
-    """Count the trained parameters of a model. Tied matrices count once, and fairseq's buffers are
-    not counted.
+    """Count the trained parameters of a model. Tied matrices count once. Buffers, which are not
+    trained, do not count.
     """
     # Tied matrices have one storage, and so one entry.
     size_by_storage: dict[int, int] = {}
@@ -428,20 +439,22 @@ def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
 
 
 class StateCopier:
-    """Copies a training's state. Its tensors are copied to the CPU, into buffers that the next copy
-    uses again.
+    """Copies the state of a training, so that it can be saved while the training continues. Tensors
+    are copied into buffers in the CPU's memory, which the next copy uses again.
 
-    New memory would take longer than the copy itself, because every 4 KB of it cause a page fault.
-    The buffers for a GPU's tensors are pinned, without which a GPU cannot copy in the background.
+    Allocating new memory would take longer than the copy itself, because every 4 KB of new memory
+    cause a page fault. The buffers for a GPU's tensors are in pinned memory, because a GPU can copy
+    in the background only into pinned memory.
     """
 
     def __init__(self) -> None:
         self._buffers: list[torch.Tensor] = []
 
     def copy(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy that shares nothing with `state` and is valid until the next call.
+        """Return a copy of the state that shares no memory with `state`. The next call overwrites
+        it.
 
-        Tensors that share a storage (tied matrices) share it in the copy, too.
+        Tensors that share their memory in `state` (tied matrices) also share memory in the copy.
         """
         tensors = list(_tensors_of(state))
         storages = {
@@ -481,7 +494,7 @@ class StateCopier:
 
 
 def _tensors_of(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in dictionaries, lists and tuples, however deep."""
+    """Yield all tensors in nested dictionaries, lists and tuples."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, dict | list | tuple):

@@ -1,23 +1,25 @@
-"""Every patch of fairseq-fixed 0.12.3.1, with its reason. Each process that uses fairseq loads it,
-because `plugin` imports it.
+"""Contains every patch of fairseq-fixed 0.12.3.1, with its reason. Each process that uses fairseq
+loads this module, because the module `plugin` imports it.
 
 1. `install`: torch 2.6 and later load checkpoints with `weights_only=True`. fairseq's checkpoints
    contain a few harmless classes of argparse and numpy besides tensors. The patch declares these
-   classes safe, so that torch's check stays on.
-2. `install_batching`: fairseq cuts batches in a compiled function, which an installation without a
-   compiler lacks. That function also drops the last batch unless its number of sentences is a
-   multiple of 8. The longest sentences would then never be trained on, validated on or decoded.
-3. `install_ranks`: fairseq sums the gradients of several ranks with two copies for each parameter.
-   After each update it also sums the ranks' logs and waits for the sum. `train/gradients.py` and
-   `train/trainer.py` avoid the copies and most of the waits.
-4. `install_loaders`: on a GPU, processes of torch make fairseq's batches. A signal that goes to all
-   processes of a job would end them before the training could save.
-5. `training_config`: in every command, hydra warns six times about how fairseq calls it. The
-   warnings are suppressed.
+   classes safe, so that torch's check of all other classes stays on.
+2. `install_batching`: fairseq cuts a data set into batches in a compiled function, which an
+   installation without a compiler lacks. The compiled function also drops the last batch unless its
+   number of sentences is a multiple of 8. The last batch has the longest sentences, which would
+   then never be trained on, validated on or decoded.
+3. `install_ranks`: fairseq sums the gradients of several ranks (processes) with two copies for each
+   parameter. After each update, fairseq also sums the ranks' logs and waits for the sum.
+   `train/gradients.py` avoids the copies, and `train/trainer.py` avoids most of the waits.
+4. `install_loaders`: in a training on a GPU, torch's data loader processes make the batches. A
+   signal that goes to all processes of a job would end the data loaders before the training could
+   save a checkpoint.
+5. `training_config`: in every command, the library hydra warns six times about how fairseq calls
+   it. The patch suppresses these warnings.
 6. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves an empty file),
    does not fsync, and writes the optimiser's state into each checkpoint. `train/checkpoints.py`
-   replaces its saving. fairseq also cannot stop at a signal, so our wrapper checks after each
-   update whether a signal came.
+   replaces fairseq's function that saves. fairseq also cannot stop at a signal, so our wrapper of
+   its training loop checks after each update whether a signal came.
 """
 
 import argparse
@@ -41,7 +43,7 @@ SaveFunction = Callable[[Any, Any, float | None], None]
 
 
 def install() -> None:
-    """Let `torch.load(weights_only=True)` read fairseq's checkpoints. It is safe to call twice."""
+    """Let `torch.load(weights_only=True)` read fairseq's checkpoints. A second call is harmless."""
     # fairseq up to 0.10 saves its arguments as a Namespace, and some numbers are numpy's. The
     # pickle of such a number refers to a function of numpy and to the class of its dtype.
     harmless: list[Any] = [argparse.Namespace, np.dtype, np.ndarray]
@@ -51,7 +53,7 @@ def install() -> None:
 
 
 def install_batching() -> None:
-    """Let fairseq cut its batches by `batch_by_size` below, compiled or not.
+    """Let fairseq cut data sets into batches by `batch_by_size` of this module.
 
     It is safe to call this function twice.
     """
@@ -70,25 +72,26 @@ def batch_by_size(
     required_batch_size_multiple: int = 1,
     fixed_shapes: Any = None,
 ) -> list[np.ndarray]:
-    """Cut sentences into batches, in order, as fairseq's function of this name does, but keep the
-    last batch.
+    """Cut a list of sentences into batches, in order. fairseq has a function with the same name and
+    result, except that this function keeps the last batch.
 
     The size of a batch is its number of sentences times the length of its longest sentence. A batch
-    takes as many sentences as `max_tokens` and `max_sentences` allow. The number is rounded down to
-    a multiple of `required_batch_size_multiple`, unless it is smaller than that.
+    takes as many sentences as `max_tokens` and `max_sentences` allow. This number of sentences is
+    rounded down to a multiple of `required_batch_size_multiple`, unless it is smaller than
+    `required_batch_size_multiple`.
 
     Args:
-        indices: the sentences.
+        indices: the indices of the sentences.
         num_tokens_fn: number of tokens of a sentence, called only if `num_tokens_vec` is missing.
-        num_tokens_vec: number of tokens of each of `indices`.
-        max_tokens: limit of padded tokens in a batch; None, 0 or less for none.
-        max_sentences: limit of sentences in a batch; None, 0 or less for none.
-        required_batch_size_multiple: what a batch's size is rounded down to.
-        fixed_shapes: must be None. fairseq sets it for `--num-batch-buckets` and on TPUs, which are
-            not supported here.
+        num_tokens_vec: number of tokens of each sentence, in the order of `indices`.
+        max_tokens: limit of tokens in a batch, with padding. None, 0 or less is no limit.
+        max_sentences: limit of sentences in a batch. None, 0 or less is no limit.
+        required_batch_size_multiple: the number of sentences is rounded down to a multiple of this.
+        fixed_shapes: must be None. fairseq sets this argument for `--num-batch-buckets` and on
+            TPUs, which are not supported here.
 
     Raises:
-        ConfigError: for `fixed_shapes`, and if a sentence has more than `max_tokens`.
+        ConfigError: if `fixed_shapes` is set, or if a sentence has more than `max_tokens` tokens.
     """
     if fixed_shapes is not None:
         raise ConfigError(
@@ -117,7 +120,7 @@ def batch_by_size(
 def _batch_ends(
     num_tokens: list[int], max_tokens: float, max_sentences: int, multiple: int
 ) -> Iterator[int]:
-    """Yield where each batch ends."""
+    """Yield the index of the sentence after the last sentence of each batch."""
     if (longest := max(num_tokens, default=0)) > max_tokens:
         raise ConfigError(
             f"a sentence of {longest} tokens, expected at most the {max_tokens:.0f} of a batch"
@@ -144,7 +147,7 @@ def _rounded_down(size: int, multiple: int) -> int:
 
 
 def install_ranks() -> None:
-    """Let fairseq train several ranks by `FlatGradients` and `AiaynTrainer`.
+    """Let fairseq use `FlatGradients` and `AiaynTrainer` to train on several ranks (processes).
 
     It is safe to call this function twice.
     """
@@ -162,13 +165,14 @@ def install_ranks() -> None:
 def install_loaders() -> None:
     """Make the processes that prepare batches ignore signals that ask the training to stop.
 
-    The thread that starts these processes blocks the signals, and the processes inherit the block.
-    `end_loaders` ends the remaining processes.
+    The thread that starts these data loader processes blocks the signals, and the processes inherit
+    the blocked signals. `end_loaders` ends the data loaders that are left at the end of the
+    training.
     """
     from fairseq.data import iterators
 
     class Consumer(iterators.BackgroundConsumer):  # type: ignore[misc]
-        """fairseq's thread, which starts the processes and takes their batches."""
+        """fairseq's thread that starts the data loader processes and takes their batches."""
 
         def run(self) -> None:
             # In this thread only. The processes that it starts inherit the mask.
@@ -179,8 +183,8 @@ def install_loaders() -> None:
 
 
 def end_loaders() -> None:
-    """Kill the processes that make batches. They ignore TERM, and Python would wait for them at its
-    own end.
+    """Kill the processes that make batches. These processes ignore the signal TERM, and Python
+    would wait for them when it exits.
     """
     # Before the kill, because torch's handler would raise an error at each killed process.
     ignore_ended_loaders()
@@ -189,14 +193,15 @@ def end_loaders() -> None:
 
 
 def ignore_ended_loaders() -> None:
-    """Remove torch's handler of SIGCHLD. When a process that makes batches ends, the handler raises
-    an error at whatever this process is doing, such as recording the end of an attempt.
+    """Remove torch's handler of the signal SIGCHLD. When a process that makes batches ends, the
+    handler raises an error in the code that the main process is just running, for example while it
+    records the end of an attempt.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def training_config(flags: list[str]) -> Any:
-    """Return fairseq's config of the flags of `fairseq-train`."""
+    """Convert flags of `fairseq-train` into fairseq's config object."""
     import fairseq.options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
@@ -216,12 +221,13 @@ def install_saving(
     stop_is_requested: Callable[[], bool],
     stop: type[BaseException],
 ) -> None:
-    """Let fairseq's training loop save by `save`, and stop on request.
+    """Let fairseq's training loop save checkpoints by the function `save`, and stop on request.
 
-    `save(trainer, epoch_itr, valid_loss)` replaces fairseq's function. After each update, a
-    checkpoint is also saved if `is_due(num_updates)` is True. If `stop_is_requested()` is True, a
-    checkpoint is saved and `stop` is raised. The answer must be the same on all ranks. A checkpoint
-    contains the number of tokens of all ranks, so the ranks share their logs before it.
+    `save(trainer, epoch_itr, valid_loss)` replaces fairseq's function that saves a checkpoint.
+    After each update, a checkpoint is also saved if `is_due(num_updates)` is True. If
+    `stop_is_requested()` is True, a checkpoint is saved and the exception `stop` is raised. Both
+    functions must return the same value on all ranks (processes). A checkpoint contains the number
+    of tokens of all ranks, so the ranks sum their logs before each checkpoint.
     """
     import fairseq.checkpoint_utils
     import fairseq_cli.train

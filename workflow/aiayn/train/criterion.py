@@ -1,4 +1,4 @@
-"""Registers our criterion: fairseq's label smoothing, with the loss computed within the model
+"""Registers our criterion with fairseq: the label-smoothed loss, which the model itself computes
 (`model/fused_loss.py`).
 """
 
@@ -15,7 +15,7 @@ from omegaconf import II
 
 @dataclass
 class AiaynLabelSmoothingConfig(FairseqDataclass):  # type: ignore[misc]
-    """The label smoothing epsilon (eps_ls of section 5.4)."""
+    """The setting of the criterion: the label smoothing epsilon (eps_ls of section 5.4)."""
 
     label_smoothing: float = field(default=0.0, metadata={"help": "eps_ls"})
     # omegaconf replaces this text by the value of fairseq's flag --sentence-avg.
@@ -25,7 +25,7 @@ class AiaynLabelSmoothingConfig(FairseqDataclass):  # type: ignore[misc]
 @register_criterion("aiayn_label_smoothing", dataclass=AiaynLabelSmoothingConfig)
 class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
     """Computes two sums over target tokens, in nats: the smoothed loss and the negative
-    log-probability. In the log they have the names and units of fairseq's own loss.
+    log-probability. In the log, the two values have the names and units of fairseq's own loss.
     """
 
     def forward(
@@ -58,10 +58,10 @@ class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[m
     def _for_the_log(self, value: torch.Tensor) -> torch.Tensor:
         """Copy a value from the GPU to the host's memory without waiting for the GPU.
 
-        The optimiser waits for the norm of the gradient, which the GPU computes after this value.
-        So the copy is complete before the log reads it. With several ranks the value stays on the
-        GPU, where the ranks' values are summed. In a validation it also stays there, because
-        nothing would wait for the copy.
+        The optimiser waits for the norm of the gradient, which the GPU computes after the copy. So
+        the copy is complete before the log reads the value. With several ranks (processes), the
+        value stays on the GPU, where the values of all ranks are summed. In a validation, the value
+        also stays on the GPU, because nothing would wait for the copy.
         """
         is_alone = not torch.distributed.is_initialized() or torch.distributed.get_world_size() == 1
         return (

@@ -1,5 +1,5 @@
-"""Chooses the device of a training. Requires the GPUs that its job requested, and a device that
-supports its precision.
+"""Chooses the device of a training: CPU or GPU. Checks that the job has the GPUs that it requested,
+and that the device supports the precision of the training.
 """
 
 import platform
@@ -23,7 +23,7 @@ def available_device(device: str) -> str:
 
 
 def resolve_device(device: str) -> str:
-    """Resolve `auto` to `cuda` or `cpu`.
+    """Resolve the setting `device` (`auto`, `cuda` or `cpu`) to `cuda` or `cpu`.
 
     Raises:
         LaunchError: for `cuda` on a machine without a GPU.
@@ -45,8 +45,8 @@ def prepare_device(device: str) -> None:
 
 
 def missing_kernels(index: int = 0) -> str:
-    """Return the error message for a GPU for which torch does not have kernels, or '' if torch has
-    them. The message contains the build of torch that has them.
+    """Return an error message if the installed torch does not have kernels for this GPU, otherwise
+    ''. The message says which build of torch has kernels for the GPU.
     """
     capability = torch.cuda.get_device_capability(index)
     if has_kernels(capability, torch.cuda.get_arch_list()):
@@ -55,7 +55,7 @@ def missing_kernels(index: int = 0) -> str:
 
 
 def evaluated_on(device: str, model: Any) -> Any:
-    """Return a model on a device, in evaluation mode.
+    """Move a model to a device, switch it to evaluation mode, and return it.
 
     Raises:
         LaunchError: if torch does not have kernels for the GPU.
@@ -68,11 +68,11 @@ def evaluated_on(device: str, model: Any) -> Any:
 
 
 def require_promised_gpus(request: TrainingRequest) -> None:
-    """Require that torch sees the GPUs that the job requested. Otherwise, with `device: auto`, the
-    training would run on CPUs for weeks.
+    """Require that torch sees the GPUs that the job requested. Without this check, a training with
+    `device: auto` would run on CPUs for weeks.
 
     Raises:
-        LaunchError: with the host, its number of GPUs and torch's error.
+        LaunchError: if torch sees fewer GPUs than the job requested.
     """
     if not request.gpus_per_node or request.training.device == "cpu":
         return
@@ -100,11 +100,11 @@ def require_promised_gpus(request: TrainingRequest) -> None:
 
 
 def require_precision(request: TrainingRequest, local_rank: int, device: str) -> None:
-    """Require that this rank's device supports the precision. Otherwise torch would compute in fp32
-    or emulate the precision slowly.
+    """Require that the device of this rank (process) supports the precision of the training.
+    Without this check, torch would compute in fp32 or emulate the precision slowly.
 
     Raises:
-        ConfigError: with the system and the device.
+        ConfigError: if the device does not support the precision.
     """
     training = request.training
     # Every device has fp32.

@@ -1,6 +1,8 @@
-"""Translates the paper's symbols to fairseq's flags. This module does not import torch or fairseq.
+"""Translates the settings of a training, which have the paper's symbols, to flags of fairseq. This
+module does not import torch or fairseq.
 
-`aiayn train` passes these flags to fairseq unchanged. `fairseq-train` takes the same flags.
+`aiayn train` passes these flags to fairseq unchanged. fairseq's command `fairseq-train` takes the
+same flags.
 """
 
 from collections.abc import Mapping
@@ -21,11 +23,12 @@ NUM_VALIDATIONS = 20
 
 
 def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 1) -> None:
-    """Raise an error if a training cannot be done exactly as specified, or not on this number of
-    ranks.
+    """Raise an error if fairseq cannot do a training exactly as specified, or not on this number of
+    ranks (processes).
 
     Raises:
-        ConfigError: with the system, the value and the supported values.
+        ConfigError: if two settings contradict each other, or if an update's batches cannot be
+            divided among the ranks.
     """
     if training.patience_epochs is not None and training.save_interval_updates is not None:
         raise ConfigError(
@@ -55,13 +58,13 @@ def train_flags(
     device: str,
     num_ranks: int = 1,
 ) -> list[str]:
-    """Return the command line of fairseq-train, without its name.
+    """Return the arguments of the command fairseq-train for a training.
 
-    The data-bin is joint if both languages share a dictionary. `device` is `cpu` or `cuda`, already
-    resolved.
+    `is_joint` says whether both languages of the data-bin share a dictionary. `device` must be
+    `cpu` or `cuda`, not `auto`.
 
     Raises:
-        ConfigError: as `refuse_untrainable`.
+        ConfigError: for the same reasons as in `refuse_untrainable`.
     """
     refuse_untrainable("this system", training, num_ranks=num_ranks)
     # The order of the flags does not matter to fairseq. The folder is its only positional argument.
@@ -89,7 +92,7 @@ def train_flags(
 
 
 def _flags_of(value_by_name: Mapping[str, object]) -> list[str]:
-    """Return flags with values, in the order of the dictionary."""
+    """Convert a dictionary of names and values into command line flags, in the same order."""
     flags = []
     for name, value in value_by_name.items():
         flags += [f"--{name}", str(value)]
@@ -109,7 +112,7 @@ def model_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 
 def transformer_values(training: TrainingSpec, *, is_joint: bool) -> dict[str, Any]:
-    """Return the values of our model's `TransformerConfig` that differ between systems."""
+    """Return the fields of `TransformerConfig` that the settings of a training determine."""
     # Section 3.4 ties both embeddings and the output. With two dictionaries the source has other
     # symbols, so only the decoder's two matrices are tied.
     shared = "none"
@@ -186,7 +189,7 @@ def _lstm_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 def _fconv_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     """Return the flags of fairseq's convolutions (ConvS2S, Gehring et al. 2017), with kernel 3. The
-    source embeddings are never tied, because fairseq has no flag for it.
+    source embeddings are never tied to the output, because fairseq does not have a flag for this.
     """
     flags = ["--arch", "fconv", *_output_flags(training)]
     # fairseq evaluates this text as a Python list of (channels, kernel width), one for each layer.
@@ -216,8 +219,8 @@ def _tying_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 
 def _optimiser_flags(training: TrainingSpec) -> list[str]:
-    """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing). fairseq's own
-    models use fairseq's Adam and loss.
+    """Return the flags of the optimiser and the learning rate (section 5.3) and of label smoothing
+    (section 5.4). fairseq's own models are trained with fairseq's Adam and loss.
     """
     values: dict[str, object]
     if training.architecture == "transformer":
@@ -260,12 +263,13 @@ def _optimiser_flags(training: TrainingSpec) -> list[str]:
 
 
 def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list[str]:
-    """Return the flags with which an update has `batches_per_update` batches, on any number of
-    ranks.
+    """Return the flags of batches and data loading. They give an update `batches_per_update`
+    batches on any number of ranks (processes).
 
     If there are more ranks than batches, several ranks share each batch
-    (`AiaynTranslationTask.get_batch_iterator`). For a GPU, other processes make the batches ahead
-    of time and move them to pinned memory. The batches are the same.
+    (`AiaynTranslationTask.get_batch_iterator`). In a training on a GPU, separate data loader
+    processes make the batches ahead of time and move them to pinned memory. The batches are the
+    same as without data loaders.
     """
     # An update is always `batches_per_update` batches of the paper's size, however many ranks there
     # are: with fewer ranks each accumulates several, with more ranks several share one.
@@ -291,8 +295,8 @@ def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list
 
 
 def _saving_flags(training: TrainingSpec) -> list[str]:
-    """Return the flags for validation. `train/checkpoints.py` decides which checkpoints are saved,
-    and at which updates.
+    """Return the flags for how often fairseq validates and when it stops early.
+    `train/checkpoints.py` decides at which updates checkpoints are saved.
     """
     is_by_epoch = training.save_interval_updates is None
     # fairseq always saves and validates every so many epochs. A number of epochs that no training
@@ -307,7 +311,7 @@ def _saving_flags(training: TrainingSpec) -> list[str]:
 
 
 def log_interval(training: TrainingSpec) -> int:
-    """Return the number of updates for each line of statistics: about a hundred lines a run, and at
-    least a line for every hundred updates.
+    """Return how many updates apart fairseq writes a line of statistics to the log: about a hundred
+    lines in a run, and at least one line for every hundred updates.
     """
     return max(1, min(100, training.updates // 100))

@@ -1,8 +1,8 @@
-"""Registers the paper's model (`model/transformer.py`) with fairseq as `aiayn_transformer`, with
-fairseq's base classes.
+"""Registers the paper's model (`model/transformer.py`) with fairseq as the architecture
+`aiayn_transformer`, by subclasses that also have fairseq's base classes.
 
-The parameters have the names and values of the plain model. This module adds the interface that
-fairseq's training expects: flags, dictionaries and argument names.
+The parameters have the same names and values as in the plain model. This module adds the interface
+that fairseq's training expects: flags, dictionaries and argument names.
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,9 @@ class AiaynTransformerConfig(TransformerConfig, FairseqDataclass):  # type: igno
 
 
 class AiaynEncoder(Encoder, FairseqEncoder):  # type: ignore[misc]
-    """The encoder, with the dictionary and the call signature that fairseq expects."""
+    """The Transformer's encoder, with the dictionary and the call signature that
+    fairseq expects.
+    """
 
     def __init__(self, dictionary: Dictionary, *parts: Any) -> None:
         # fairseq's base first: each of the two calls initialises nn.Module, which forgets the
@@ -45,14 +47,16 @@ class AiaynEncoder(Encoder, FairseqEncoder):  # type: ignore[misc]
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, *, needs_weights: bool = False
     ) -> EncoderOutput:
-        """Return the encoder's output. `src_lengths` is not used, because the padding shows the
-        lengths.
+        """Return the encoder's output. `src_lengths` is not used, because the padding already shows
+        the lengths of the source sentences.
         """
         return Encoder.forward(self, src_tokens, needs_weights=needs_weights)
 
 
 class AiaynDecoder(Decoder, FairseqDecoder):  # type: ignore[misc]
-    """The decoder, with the dictionary and the call signature that fairseq expects."""
+    """The Transformer's decoder, with the dictionary and the call signature that
+    fairseq expects.
+    """
 
     def __init__(self, dictionary: Dictionary, *parts: Any) -> None:
         # In this order for the same reason as in AiaynEncoder.
@@ -68,8 +72,8 @@ class AiaynDecoder(Decoder, FairseqDecoder):  # type: ignore[misc]
         needs_weights: bool = False,
         **unused: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return logits or features, and a dictionary with the attention `weights`. fairseq expects
-        alignments under `attn`, which are always None here.
+        """Return logits or features, and a dictionary with the attention weights under `weights`.
+        fairseq expects word alignments under the key `attn`, which are always None here.
         """
         output, weights = Decoder.forward(
             self,
@@ -83,7 +87,7 @@ class AiaynDecoder(Decoder, FairseqDecoder):  # type: ignore[misc]
 
 @register_model("aiayn_transformer", dataclass=AiaynTransformerConfig)
 class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore[misc]
-    """The model for the dictionaries of a task, with the call signature that fairseq expects."""
+    """The Transformer, with the constructor and the call signature that fairseq expects."""
 
     def __init__(self, encoder: AiaynEncoder, decoder: AiaynDecoder) -> None:
         # It also sets `encoder` and `decoder`, so Transformer's method need not be called.
@@ -91,7 +95,9 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
 
     @classmethod
     def build_model(cls, cfg: AiaynTransformerConfig, task: Any) -> "AiaynTransformer":
-        """Make the model for a task's dictionaries, initialised from torch's generator."""
+        """Make the model for the vocabulary sizes of a fairseq task, with random weights from
+        torch.
+        """
         # The plain model does not know dictionaries, so they are passed on by `partial`.
         source, target = task.source_dictionary, task.target_dictionary
         return cls.build(
@@ -114,7 +120,7 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         num_tokens: int | None = None,
         **options: Any,
     ) -> tuple[Any, Any]:
-        """Return the decoder's output. With `target_BT`, return the model's `smoothed_loss`."""
+        """Return the decoder's output, or the result of `smoothed_loss` if `target_BT` is given."""
         # The loss goes through `forward`, too, as a wrapper for several ranks expects it.
         if target_BT is None:
             output: tuple[Tensor, Any] = self.decoder(
@@ -126,8 +132,8 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         )
 
     def train(self, mode: bool = True) -> "AiaynTransformer":
-        """Switch to training mode, unless the model is in it: fairseq calls this twice in an
-        update.
+        """Switch the model to training mode, unless it is already in training mode. fairseq calls
+        this method twice in each update.
         """
         # nn.Module would visit each of its modules again.
         if mode and self.training:
@@ -136,14 +142,16 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         return switched
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Do nothing. fairseq's method would visit every module, and no module needs the update."""
+        """Do nothing. fairseq's method would visit every module, but no module needs the update
+        number.
+        """
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Raise an error in fairseq's commands that translate. They call this function after
-        loading a model.
+        """Raise an error in fairseq's commands that translate. These commands call this method
+        after they have loaded a model.
 
         Raises:
-            UsageError: always, with the commands to use instead.
+            UsageError: at every call. The message says which commands to use.
         """
         raise UsageError(
             "fairseq-generate and fairseq-interactive do not translate with aiayn_transformer; use"

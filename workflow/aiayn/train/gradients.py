@@ -1,13 +1,13 @@
 """Sums the gradients of all ranks in one flat buffer, in place of fairseq's `legacy_ddp`.
 
-fairseq copies each gradient into its buffer and back: two kernels for each of base's 253
-parameters. Here one operation for lists of tensors fills the buffer, and afterwards the gradients
-are views of it. The sums are equal to fairseq's to the bit: the order of the parameters, the
+fairseq copies each gradient into its buffer and back: two kernels for each of the 253 parameters of
+base. Here one operation for lists of tensors fills the buffer, and after the sum the gradients are
+views of the buffer. The sums are bitwise equal to fairseq's sums: the order of the parameters, the
 division before the sum and the size of the buffer are the same.
 
-If `sample_size` is set, the last element of the buffer is the number of target tokens of this
-rank's gradients. It is summed over the ranks with the gradients, and the sums of the gradients are
-divided by the total on the device.
+If `sample_size` is set, the last element of the buffer is the number of target tokens of this rank
+(process). The same operation sums the gradients and this number over the ranks, and the GPU then
+divides the gradients by the total number of target tokens.
 """
 
 from typing import Any
@@ -19,8 +19,8 @@ from torch import Tensor
 
 
 class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
-    """Wraps a model for several ranks. `all_reduce_grads` sums the gradients after the backward
-    pass.
+    """Wraps a model for several ranks (processes). `all_reduce_grads` sums the gradients of all
+    ranks after the backward pass.
     """
 
     def __init__(self, module: torch.nn.Module, process_group: Any, buffer_size: int = 0) -> None:
@@ -35,8 +35,8 @@ class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
     def all_reduce_grads(self) -> None:
         """Replace each parameter's gradient by the mean of all ranks' gradients.
 
-        With `sample_size`, replace it by the sum of all ranks' gradients, divided by the number of
-        target tokens of all ranks.
+        If `sample_size` is set, the gradient is replaced by the sum of all ranks' gradients,
+        divided by the number of target tokens of all ranks.
         """
         parameters = self._parameters_summed
         # A batch that is not the update's last: its gradients stay on this rank and add up.
