@@ -256,7 +256,7 @@ def question_of_folder(
             definitions.
         UsageError: if the folder has records of several scales, or none of `scale`.
     """
-    # A folder of records is `results/<scale>/`.
+    # The records of a scale are in `results/<scale>/`. They are read from the folder above it.
     scale_folders = [path.resolve() for path in list_folder(folder).scale_folders]
     above_by_scale = {path.name: path.parent for path in scale_folders}
     if not above_by_scale:

@@ -166,7 +166,8 @@ def _style() -> dict[str, Any]:
 
 def round_ticks(low: float, high: float) -> list[float]:
     """Return at most 6 round numbers between two positive numbers, for a logarithmic axis."""
-    # One decade more on either side. Ticks outside of the range are left out below.
+    # From the power of ten at or below `low` to that at or above `high`. Ticks outside of the range
+    # are left out below.
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     # The density of the ticks is reduced until at most 6 are left: all of 1 to 9, then 1, 2 and 5,
     # and so on.

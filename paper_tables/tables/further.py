@@ -117,7 +117,7 @@ def lay_out_runs(frame: Frame) -> Table:
             label_field("commit", "commit", lambda run: run.commit),
             label_field("run", "run", lambda run: run.status.run),
         ]
-    # A column is added if any run has something to say in it.
+    # Each of these two columns is added only if it has text in at least one row.
     if any(run.status.reason for run in runs):
         fields.append(label_field("reason", "why not finished", lambda run: run.status.reason))
     if any(run.train and run.train.remarks for run in runs):

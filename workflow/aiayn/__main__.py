@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         _discard_output()
         return exit_code or EXIT_UNREAD
-    # The flush failed: standard output is a file on a full disk.
+    # The flush failed, for example because standard output is a file on a full disk.
     except OSError as error:
         _discard_output()
         if exit_code == 0:

@@ -100,7 +100,7 @@ def cpu_flops_per_second_per_core() -> float:
     It counts the CPU seconds of this process, so other processes and more threads do not change the
     result.
     """
-    import numpy as np  # takes longer to import than most commands that need nothing else of it
+    import numpy as np  # imported here, because its import takes longer than most commands
 
     # A matrix of ones: a product of random numbers takes as long, but needs a generator.
     matrix = np.ones((_MATRIX_SIZE, _MATRIX_SIZE), dtype=np.float32)

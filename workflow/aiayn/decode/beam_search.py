@@ -110,7 +110,8 @@ class BatchSearch:
         num_sentences = len(lengths)
         device = source_BS.device
         self.beam_size = decoding.beam_size
-        # With a beam of 1 both rules are greedy.
+        # With a beam of 1 tensor2tensor decodes greedily, without its beam search. fairseq's rule
+        # with this beam does the same.
         self.is_by_fairseq = decoding.stop == "fairseq" or self.beam_size == 1
         self.may_be_empty = decoding.stop == "tensor2tensor"
         # One of the model's positions is needed for the end of sentence.
@@ -286,8 +287,9 @@ class BatchSearch:
         """Replace a sentence's best ended hypothesis if a hypothesis that ends in this step is
         better.
 
-        The best hypothesis of a sentence that is already done does not change, because its later
-        hypotheses exceed its maximal length or have a lower score.
+        The best hypothesis of a done sentence does not change while the sentence is still in the
+        batch. By fairseq's rule, later endings are not counted. By tensor2tensor's rule, they have
+        lower scores. After the maximal length, all candidates have minus infinity.
         """
         finished = self.finished
         ended_B, candidate_B = candidates.log_probability_BC.masked_fill(

@@ -80,8 +80,8 @@ class FairseqSteps:
 class _Linear:
     """A linear layer: a product with a weight matrix, plus a bias.
 
-    On a CPU, large weight matrices are packed into oneDNN's layout once. On AMD's processors,
-    products by oneDNN take half the time of products by MKL, which torch uses otherwise
+    On a CPU, large weight matrices are packed into oneDNN's layout once. On an AMD processor,
+    products by oneDNN take less than half the time of products by MKL, which torch uses otherwise
     (tests/benchmarks/RESULTS.md). torch's operators for oneDNN are not public. If torch lacks these
     operators, or if their product differs, torch's usual product is used.
     """
@@ -378,7 +378,7 @@ def as_plain_transformer(model: Any) -> Transformer | None:
     """Convert fairseq's transformer into a model of this project with the same tensors. Return None
     if the two would differ.
 
-    The sizes are read from the tensors. fairseq's options are not interpreted. Instead, the
+    The sizes are read from tensors and modules. fairseq's options are not interpreted. Instead, the
     conversion counts as right if both models have the same parameters and the same output for a
     sentence.
     """

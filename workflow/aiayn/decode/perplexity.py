@@ -68,7 +68,8 @@ def perplexity(
     def length(index: int) -> int:
         return max(len(examples[index]["source"]), len(examples[index]["target"]))
 
-    # Sentences of similar length share a batch, which keeps padding low. Sums have no order.
+    # Sentences of similar length share a batch, which keeps padding low. The results are sums over
+    # all sentences, so the order does not matter.
     order = sorted(range(len(examples)), key=length)
     for batch in batch_by_size(order, length, max_tokens=TOKENS_PER_BATCH):
         sample = dataset.collater([examples[index] for index in batch])

@@ -147,8 +147,8 @@ def _history(training: Training) -> list[Fact]:
         # has reached this update already.
         is_own = bool(updates) and (folder == home or (updates or 0) <= reached)
         text = ""
-        # Old logs do not mention checkpoints. But a training that begins at a later epoch has a
-        # history.
+        # Some logs do not say which checkpoint was loaded. A start that does not begin at epoch 1
+        # must have loaded one.
         if updates is None and section.first_epoch not in (None, 1):
             text = "not stated"
         elif (updates or 0) > reached:

@@ -172,8 +172,8 @@ def _compare_seeds(trainings: Sequence[Training]) -> None:
         return None if seed is None or target is None else (target.name, training.version, seed)
 
     def losses_of(training: Training) -> object:
-        # One equal loss may be chance. If all losses are equal, one log is a copy with an edited
-        # seed.
+        # One equal loss may be chance. If several losses are all equal, one log is a copy of the
+        # other, perhaps with an edited seed.
         losses = tuple(line.losses for line in training.validations)
         return losses if len(losses) > 1 else None
 

@@ -66,7 +66,7 @@ def chosen_kernels(
     """Return the names of torch's kernels that masked and causal attention use in training, such as
     `masked: efficient, causal: flash`.
     """
-    # torch chooses by shapes and types only, so zeros of a short sentence will do.
+    # torch chooses by shapes and types, not by values, so zeros will do.
     q_BHQD, k_BHKD = torch.zeros(
         2, 1, num_heads, 8, d_k, dtype=dtype, device=device, requires_grad=True
     )
@@ -182,7 +182,8 @@ class MultiHeadAttention(nn.Module):
         if is_open:
             read_BHQE, weights_BHQK = self._attend_openly(q_BHQD, k_BHKD, v_BHKE, mask)
         else:
-            # The kernel takes only a constant as its scale, so the learned number goes elsewhere.
+            # The kernel takes only a constant as its scale, so the learned number divides the
+            # queries.
             if self.score == "temperature":
                 q_BHQD = q_BHQD / self.temperature
             read_BHQE = functional.scaled_dot_product_attention(
@@ -238,8 +239,8 @@ class MultiHeadAttention(nn.Module):
                 scores_BHQK = scores_BHQK / self.temperature
         if mask is not None:
             scores_BHQK = scores_BHQK + mask
-        # The softmax is computed in fp32. In bf16 the weights would have three digits, and would
-        # not add up to 1. The weights are returned as they are before dropout.
+        # The softmax is computed in fp32, as in fairseq's attention, then rounded to the values'
+        # type. The weights are returned as they are before dropout.
         weights_BHQK = scores_BHQK.float().softmax(dim=-1).to(v_BHKE.dtype)
         dropped_BHQK = functional.dropout(weights_BHQK, self.p_drop, self.training)
         return dropped_BHQK @ v_BHKE, weights_BHQK

@@ -3,7 +3,7 @@
 The logits of 25,000 tokens over 37,000 symbols need 3.7 GB, and an ordinary loss makes several
 copies of them. This loss computes the logits of a chunk of tokens, turns the logits into gradients
 at once, and reuses their memory for the next chunk. torch's own `linear_cross_entropy` also works
-in chunks, but does not support label smoothing.
+in chunks, but not with label smoothing.
 
 Shapes: B sentences, T target tokens, N tokens without padding, C tokens of a chunk, M = d_model, V
 symbols.
@@ -78,7 +78,8 @@ class _FusedLoss(torch.autograd.Function):
             if torch.amp.is_autocast_available(device)
             else nullcontext()
         ):
-            # Autocast is switched off here. It would cast the sums, which need fp32.
+            # Autocast is switched off, because the types are chosen here: `dtype` for products, and
+            # fp32 or float64 for sums.
             loss, nll, gradients = _chunked_loss(
                 features_NM.to(dtype),
                 weight_VM.to(dtype),

@@ -21,8 +21,8 @@ def initialise(model: nn.Module, kind: str) -> None:
     `tensor2tensor` (v1.0.4, `transformer_base`): Glorot uniform with biases 0. For Glorot's limit,
     W^Q, W^K and W^V of self-attention count as a single matrix. In cross-attention, only W^K and
     W^V count as a single matrix. `torch_nn`: the initialisation of
-    torch.nn.TransformerEncoderLayer. `xavier`: Glorot uniform on every matrix, including
-    embeddings, with the biases of torch.nn.Linear.
+    torch.nn.TransformerEncoderLayer. `xavier`: Glorot uniform on every matrix of a layer, with the
+    biases of torch.nn.Linear.
     """
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
@@ -33,7 +33,7 @@ def initialise(model: nn.Module, kind: str) -> None:
                 _initialise_attention(
                     module, is_cross=name.endswith("encoder_attn"), is_torch_nn=kind == "torch_nn"
                 )
-            # Bahdanau et al. begin at 0. With this product, no gradient would then reach q and k.
+            # Bahdanau et al. begin at 0. In the first update no gradient would then reach q and k.
             if module.score == "additive":
                 nn.init.normal_(module.additive, std=module.d_k**-0.5)
         # For `torch_nn`, nn.Linear's own initialisation stays. The output layer is initialised with

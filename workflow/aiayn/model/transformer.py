@@ -245,7 +245,7 @@ class Transformer(nn.Module):
             )
         else:
             output.weight = target_embedding.weight
-        # A pair of embeddings for the stacks. If they are shared, both stacks hold one module.
+        # If the embeddings are shared, both stacks contain the same module.
         model = cls(
             make_encoder(cfg, source_embedding, padding_index),
             make_decoder(cfg, target_embedding, padding_index, output),

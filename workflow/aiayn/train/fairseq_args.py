@@ -241,7 +241,7 @@ def _optimiser_flags(training: TrainingSpec) -> list[str]:
         }
     values |= {"label-smoothing": training.eps_ls, "clip-norm": training.clip_norm}
     if training.schedule == "equation_3":
-        # The schedule ignores --lr, but fairseq requires it, and would stop at a rate of 0.
+        # The schedule ignores --lr, for which fairseq's default is 0.25.
         values |= {
             "lr-scheduler": "equation_3",
             "schedule-d-model": training.d_model,

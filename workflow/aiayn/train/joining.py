@@ -30,7 +30,7 @@ def join_batches(
     return {
         "id": _concatenate([sample["id"] for sample in samples]),
         "nsentences": sum(sample["nsentences"] for sample in samples),
-        # Sums, not lengths: fairseq divides the gradient by this number of tokens.
+        # fairseq divides the gradient by this number, so it covers the tokens of all batches.
         "ntokens": sum(sample["ntokens"] for sample in samples),
         "target": join([sample["target"] for sample in samples]),
         "net_input": {

@@ -42,8 +42,8 @@ class EagerAdam(torch.optim.Adam):
 
 @register_optimizer("aiayn_adam", dataclass=AiaynAdamConfig)
 class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
-    """torch.optim.Adam, but epsilon is added after the bias correction, as in Kingma and Ba's
-    algorithm 1.
+    """torch.optim.Adam, which adds epsilon after the bias correction, as Kingma and Ba's algorithm
+    1.
 
     tensor2tensor and fairseq add epsilon before the correction, which is equal to epsilon / sqrt(1
     - beta_2^t) after it. At 1e-9 the difference disappears in fp32.
@@ -116,8 +116,8 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
     """The learning rate schedule of section 5.3. Update n uses the rate of step n.
 
     fairseq's inverse_sqrt computes the rate from the number of updates that are already done. This
-    number is one too small, so its first update has rate 0. In the log of this schedule, `lr` is
-    therefore the rate of the next update.
+    number is one too small, so its first update has rate 0. With both schedules, fairseq logs `lr`
+    after it has set the rate of the next update, so `lr` in a log is the rate of that update.
     """
 
     def __init__(self, cfg: Equation3Config, optimizer: Any) -> None:

@@ -72,7 +72,7 @@ def make_record(
     wall_seconds, gpu_seconds = sum_seconds(events, until=until)
     # The record has the driver's command. The command line of this process is submitit's.
     provenance = gather_provenance(command=request.command)
-    # Only a GPU has several kernels of attention to choose from.
+    # Only on a GPU does the choice of the attention kernel depend on the hardware.
     kernels = ""
     if started.device == "cuda":
         kernels = _describe_kernels(request.training, state.get("num_updates_by_groups", {}))

@@ -2,9 +2,9 @@
 
 Each training is a separate process with all steps of a real training, from the rendezvous to the
 checkpoint. First, all ranks train. Second, they train again, are stopped by TERM and resume, which
-must give the same tensors. Third, all ranks and then a single rank train without dropout. The
-tensors of these two trainings must also be the same. `aiayn preflight --train` submits this trial
-as a job, and the GPU tests run it.
+must give the same tensors, except for rounding. Third, all ranks and then a single rank train
+without dropout. These two trainings must also have the same tensors, except for rounding. `aiayn
+preflight --train` submits this trial as a job, and the GPU tests run it.
 """
 
 import multiprocessing

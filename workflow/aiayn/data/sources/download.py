@@ -338,7 +338,7 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
             # server is noticed.
             while block := response.raw.read1(_BLOCK_BYTES, decode_content=False):
                 position += len(block)
-                # Stops a server that never ends before it fills the disk.
+                # A server that sends without end must not fill the disk.
                 if position > (most_bytes if expected_bytes is None else expected_bytes):
                     raise FetchError(f"{url}: sends more than {expected_bytes or most_bytes} bytes")
                 partial.write(block)
