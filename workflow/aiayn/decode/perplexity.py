@@ -3,8 +3,8 @@
 The decoder reads the reference translation as its input (teacher forcing). A post-norm model that
 has not started to learn from its source spreads its cross-attention evenly over the source tokens.
 Two numbers show such even attention. The first number is the entropy of each head's attention
-weights divided by log S, which is 1 for equal weights. The second number is the loss in bits per
-subword if all attention weights are made equal.
+weights divided by log S, which is 1 for equal weights. The second number is by how many bits per
+subword the model becomes worse if all attention weights are made equal.
 
 Shapes: B sentences, S source and T target tokens, H heads, P = H d_v, M = d_model, V pieces.
 """
