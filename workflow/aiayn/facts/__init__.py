@@ -1,3 +1,3 @@
-"""Turns a fairseq log, or a record of ours, into facts: quantities with their value, file and
-line.
+"""Turns a fairseq log, or a record of this project, into facts. A fact is a quantity with its
+value, and the file and line that state it.
 """

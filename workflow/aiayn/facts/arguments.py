@@ -1,12 +1,15 @@
-"""Parses the arguments that a program of fairseq prints at its start. No code is evaluated.
+"""Parses the arguments that a program of fairseq prints at its start. Parsing does not execute code
+from the log.
 
-Two forms are read: `Namespace(adam_eps=1e-09, arch='transformer', ...)` up to 0.10, and the config
-`{'_name': None, 'common': {'seed': 1, ...}, 'model': Namespace(...), ...}` after it. A config also
-has groups that its program does not use. They are left out. For example, fairseq-train prints
-`beam`. fairseq-generate prints a model group that has nothing to do with the checkpoint (fairseq
-0.12 prints `wav2vec2` there). The `_name` of a group is read as an argument with the name of the
-group: `lr_scheduler` is the `_name` in the group `lr_scheduler`. Below the model's `encoder`,
-`decoder` and `quant_noise`, `embed_dim` becomes `encoder_embed_dim`.
+fairseq prints its arguments in two forms: up to fairseq 0.10 as `Namespace(adam_eps=1e-09,
+arch='transformer', ...)`, and later as a config `{'_name': None, 'common': {'seed': 1, ...},
+'model': Namespace(...), ...}` with groups of arguments. A config also has groups that the program
+does not use, and these groups are left out. For example, fairseq-train prints the argument `beam`,
+and fairseq-generate prints a group of model arguments that are not the arguments of the checkpoint
+(fairseq 0.12 prints `wav2vec2` there). A group may have an entry `_name`, which is read as an
+argument with the name of the group: the argument `lr_scheduler` is the `_name` in the group
+`lr_scheduler`. In the subgroups `encoder`, `decoder` and `quant_noise` of the model, the name of
+the subgroup is put before each argument: `embed_dim` becomes `encoder_embed_dim`.
 """
 
 import ast
@@ -71,9 +74,10 @@ _NO_PYTHON = re.compile(rf"({_STRING})|<[^<>]*>|\?\?\?")
 
 
 class Arguments(NamedTuple):
-    """The arguments of a start line.
+    """The arguments in a start line, the line in which a program of fairseq prints its arguments.
 
-    `pairs` has a key twice if two groups state it with different values.
+    In `pairs`, the list of arguments with their values, an argument occurs twice if two groups of a
+    config state different values for it.
     """
 
     program: str
@@ -81,7 +85,7 @@ class Arguments(NamedTuple):
     pairs: tuple[tuple[str, Value], ...]
 
     def by_key(self) -> dict[str, Value]:
-        """Return the first value of each key."""
+        """Return the first value of each argument."""
         values: dict[str, Value] = {}
         for key, value in self.pairs:
             values.setdefault(key, value)
@@ -89,19 +93,20 @@ class Arguments(NamedTuple):
 
 
 def is_open(text: str) -> bool:
-    """Return whether more brackets open than close. If so, the arguments go on in the next line, or
-    were cut.
+    """Return whether a text opens more brackets than it closes. Then the printed arguments continue
+    in the next line of the log, or the log was cut.
     """
     num_opened = text.count("(") + text.count("{") + text.count("[")
     return num_opened > text.count(")") + text.count("}") + text.count("]")
 
 
 def parse_arguments(text: str) -> Arguments:
-    """Return the program and its arguments. The program is '' if it is neither fairseq-train nor
-    fairseq-generate.
+    """Parse printed arguments. Return the program that printed them and the arguments. The program
+    is '' if it is neither fairseq-train nor fairseq-generate.
 
     Raises:
-        ValueError: if the text is not a whole Namespace or config.
+        ValueError: if the text is not a complete Namespace or config, the two forms in which
+            fairseq prints arguments.
     """
     # A string is matched first and kept, so that a `<` inside a path is not changed.
     python = _NO_PYTHON.sub(lambda found: found[1] or repr(found[0]), text.strip())
@@ -136,7 +141,7 @@ def parse_arguments(text: str) -> Arguments:
 
 
 def _flatten(tree: ast.expr, group: str = "", inner: str = "") -> Iterator[tuple[str, str, Value]]:
-    """Yield group, key and value of a config with its groups, or of a Namespace."""
+    """Yield group, name and value of each argument of a config or a Namespace."""
     for key, value in _items(tree):
         # A Namespace within a config is the group `model` of older architectures.
         if _is_group(value):
@@ -166,8 +171,9 @@ def _is_group(value: ast.expr) -> bool:
 
 
 def _value(tree: ast.expr) -> Value:
-    """Convert a printed value. A list with one element becomes this element. A value that is
-    neither a number nor a string stays text, such as `PosixPath('x')` or `torch.float32`.
+    """Return the value of an argument from the syntax tree of its printed form. A list with one
+    element becomes this element. A value that is neither a number nor a string stays text, such as
+    `PosixPath('x')` or `torch.float32`.
     """
     if isinstance(tree, ast.List | ast.Tuple) and len(tree.elts) == 1:
         return _value(tree.elts[0])
@@ -193,7 +199,9 @@ def _value(tree: ast.expr) -> Value:
 
 
 def _program_of(values: dict[str, Value]) -> str:
-    """Return `train`, `generate`, or '' for any other program."""
+    """Return which program of fairseq printed these arguments: `train`, `generate`, or '' for any
+    other program.
+    """
     if values.get("path") not in (None, ""):
         # fairseq-interactive has the arguments of generate and a buffer. fairseq-validate has no
         # beam.

@@ -1,8 +1,8 @@
-"""Derives facts about a training that follow from several other facts.
+"""Derives facts about a training that follow from several lines of its logs.
 
-Each derived fact has the file and line of the statement that it depends on most. A contradiction
-between two statements is also a derived fact. For example, `bleu_error` is the difference between a
-printed BLEU and the BLEU of the precisions next to it.
+A *start* of a training is one run of fairseq-train. A training that was interrupted has several
+starts. A derived fact has the file and line number of the line that it depends on most. A
+contradiction between two lines of a log, a *conflict*, is also a derived fact.
 """
 
 import functools
@@ -47,7 +47,7 @@ _YEAR = re.compile(r"wmt[_-]?(?:20)?(\d\d)(?!\d)", re.IGNORECASE)
 
 
 def facts_of_training(training: Training) -> list[Fact]:
-    """Return all facts of a training: its arguments, the facts that it printed, and the derived
+    """Return all facts of a training: its arguments, the facts stated in its logs, and the derived
     facts.
     """
     facts = [fact for section in training.sections for fact in section.facts]
@@ -68,15 +68,15 @@ def facts_of_training(training: Training) -> list[Fact]:
 
 
 def facts_of_section(section: Section) -> Iterator[Fact]:
-    """Yield the derived facts that a start of a training and a generation have in common."""
+    """Yield the derived facts that apply to runs of fairseq-train and of fairseq-generate alike."""
     yield from _code_of_user(section)
     yield from _conflicts(section)
     yield from _folders(section)
 
 
 def _code_of_user(section: Section) -> Iterator[Fact]:
-    """Yield the name of the folder of each `--user-dir`. The code in this folder may change
-    fairseq.
+    """Yield the name of each folder that was given to fairseq's option `--user-dir`. The code in
+    such a folder may change fairseq.
     """
     for fact in section.facts:
         # The line that the log prints about the folder is read as well, because the argument in a
@@ -88,7 +88,9 @@ def _code_of_user(section: Section) -> Iterator[Fact]:
 
 
 def _conflicts(section: Section) -> Iterator[Fact]:
-    """Yield each line that contradicts the arguments or an earlier line about the same quantity."""
+    """Yield a conflict for each line of a log that contradicts the arguments or an earlier line
+    about the same quantity.
+    """
     # A quantity without an argument is compared with the first line that states it.
     arguments = section.arguments
     expected: dict[str, Value] = {
@@ -117,7 +119,9 @@ def _conflicts(section: Section) -> Iterator[Fact]:
 
 
 def _folders(section: Section) -> Iterator[Fact]:
-    """Yield a conflict if text was loaded from a folder outside the argument `data`."""
+    """Yield a conflict if fairseq loaded text from a folder other than the folders in its argument
+    `data`.
+    """
     folders = [
         normal_path(folder) for folder in models_of(str(section.arguments.get("data") or ""))
     ]
@@ -132,8 +136,10 @@ def _folders(section: Section) -> Iterator[Fact]:
 
 
 def _history(training: Training) -> list[Fact]:
-    """Return a fact `history`: `whole` if each start began from nothing or from a checkpoint of
-    this training, otherwise a text about each start that did not. Also return the seed.
+    """Return facts about where the weights of a training come from. The fact `history` has the
+    value `whole` if each start of the training began with random weights or from a checkpoint of
+    this training. Otherwise there is a fact `history` for each start that did not, with the reason
+    as its value. Also return the seed.
     """
     last, home = training.last, posixpath.basename(training.last.save_folder)
     faults: list[Fact] = []
@@ -189,8 +195,8 @@ def _history(training: Training) -> list[Fact]:
 
 
 def _checkpoints(training: Training) -> Iterator[Fact]:
-    """Yield a conflict for each saved checkpoint with a folder, name or score that contradicts the
-    training's log.
+    """Yield a conflict for each saved checkpoint if its folder, name or score contradicts other
+    lines of the training's log.
     """
     validation_by_update = {validation.update: validation for validation in training.validations}
     for section in training.sections:
@@ -229,8 +235,9 @@ def _is_in(path: str, home: str) -> bool:
 
 
 def _end(training: Training) -> Iterator[Fact]:
-    """Yield the last update, the number of missing validations, the losses of the last validation,
-    and contradictions between them.
+    """Yield facts about the end of a training and its validations: the last update, the number of
+    missing validations, the negative log-likelihood and BLEU of the validation at the last update,
+    whether the loss was label-smoothed, and how much the batches of validations differ.
     """
     last, line, final = training.last, training.last.last_line, training.final_validation
     if training.last.last_update:
@@ -263,7 +270,9 @@ def _end(training: Training) -> Iterator[Fact]:
 
 
 def _missing_validations(training: Training) -> list[int]:
-    """Return the updates at which a validation was due and is not in the log."""
+    """Return the update numbers at which fairseq should have validated, but the log has no
+    validation.
+    """
     arguments = training.last.arguments
     if arguments.get("disable_validation") is True or not training.validations:
         return []
@@ -282,8 +291,8 @@ def _missing_validations(training: Training) -> list[int]:
 
 
 def _corpus(section: Section) -> Iterator[Fact]:
-    """Yield the language pair, the numbers of training and dev pairs, and the number of
-    dictionaries.
+    """Yield facts about the corpus of a training: the language pair, the numbers of sentence pairs
+    in the training and dev sets, and the number of dictionaries.
     """
     if section.language_pair:
         yield section.fact("language_pair", section.language_pair)
@@ -317,8 +326,8 @@ def _corpus(section: Section) -> Iterator[Fact]:
 
 
 def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
-    """Yield the year of WMT, if a path contains it or if the number of pairs is a published
-    number.
+    """Yield the year of the WMT corpus, if a path in the log contains the year, or if the number of
+    training pairs is that of WMT17.
     """
     # The name of a folder often contains the year of its text, such as wmt17_en_de.
     texts = [str(section.arguments.get("data") or ""), *map(str, section.values("data_path"))]
@@ -330,8 +339,8 @@ def _year(section: Section, number: int, newest: Fact) -> Iterator[Fact]:
 
 
 def _batches(training: Training) -> Iterator[Fact]:
-    """Yield the mean number of target tokens of an update, and the share of the corpus that an
-    epoch read.
+    """Yield facts about the batches of a training: the mean number of target tokens in an update,
+    how much this number differs between epochs, and the share of the corpus that an epoch read.
     """
     last, ends = training.last, [epoch for epoch in training.epochs if epoch.target_tokens]
     if not ends:
@@ -357,8 +366,9 @@ def _batches(training: Training) -> Iterator[Fact]:
 
 
 def _samples(section: Section) -> Iterator[Fact]:
-    """Yield facts from the sampled lines within epochs: whether all epochs have the same length,
-    whether batches keep their size, and the share of updates with a gradient of 0.
+    """Yield facts from the kept statistics within epochs (not all lines are kept): whether all
+    epochs have the same length, whether batches keep their size, and the share of updates with a
+    gradient norm of 0.
     """
     lengths: list[float] = []
     sizes: list[float] = []
@@ -394,7 +404,7 @@ def _samples(section: Section) -> Iterator[Fact]:
 
 
 def _rates(section: Section) -> Iterator[Fact]:
-    """Yield the share of the printed learning rates that differ from the schedule in the
+    """Yield the share of the learning rates in a log that differ from the schedule in the
     arguments.
     """
     symbols = section.symbols
@@ -416,7 +426,7 @@ def _rates(section: Section) -> Iterator[Fact]:
 
 
 def _rate(peak: float, warmup: int, first: float, update: int) -> float:
-    """Return the rate of inverse_sqrt at an update."""
+    """Return the learning rate of fairseq's schedule inverse_sqrt at an update."""
     if update < warmup:
         return first + (peak - first) * update / warmup
     return peak * math.sqrt(max(warmup, 1) / update)
@@ -429,7 +439,7 @@ def _base() -> TrainingSpec:
 
 def counted_parameters(section: Section) -> int | None:
     """Return the number of parameters of fairseq's transformer, computed from the arguments and the
-    sizes of the dictionaries. Return None if these sizes are not known.
+    sizes of the dictionaries. Return None if sizes of the model or the dictionaries are not known.
     """
     symbols = section.symbols
     sizes: dict[str, Any] = {name: whole(symbols.get(name)) for name in SIZES}
@@ -452,8 +462,8 @@ def counted_parameters(section: Section) -> int | None:
 
 
 def _twice(section: Section) -> int:
-    """Return the number of parameters that fairseq 0.12.2 counts twice. Its encoder layers contain
-    attention and feed-forward a second time, for a faster kernel.
+    """Return the number of parameters that fairseq 0.12.2 counts twice. The encoder layers of this
+    version contain the weights of attention and feed-forward a second time, for a faster kernel.
     """
     symbols = section.symbols
     sizes = [whole(symbols.get(name)) or 0 for name in ("d_model", "d_ff", "num_layers")]
@@ -464,7 +474,7 @@ def _twice(section: Section) -> int:
 
 
 def _parameters_once(section: Section, printed: int, counted: int | None) -> int:
-    """Return the number of the model's parameters, each counted once."""
+    """Return the number of the model's parameters, without what fairseq 0.12.2 counts twice."""
     # Only fairseq 0.12.2, which prints a config, counts the second copy.
     if counted and section.form == "config":
         once = printed - _twice(section)
@@ -474,8 +484,9 @@ def _parameters_once(section: Section, printed: int, counted: int | None) -> int
 
 
 def _model_of_start(section: Section) -> Iterator[Fact]:
-    """Yield the printed number of parameters, its ratio to the number computed from the arguments,
-    the number of frozen parameters, and printed matrices and layers that do not fit the arguments.
+    """Yield facts about the model that a training printed: the number of parameters, its ratio to
+    the number computed from the arguments, the number of frozen parameters, and the matrices and
+    layers that do not fit the arguments.
     """
     line = section.line_of("num_parameters")
     printed, counted = section.whole("num_parameters"), counted_parameters(section)
@@ -510,7 +521,9 @@ def _model_of_start(section: Section) -> Iterator[Fact]:
 
 
 def _clock_seconds(section: Section) -> float:
-    """Return the seconds from the first time of a section to the last, 0 without times."""
+    """Return the seconds between the first and the last clock time in a section (one start) of a
+    log, 0 if its lines have no clock times.
+    """
     if not section.first_time or not section.last_time:
         return 0.0
     begin, end = map(datetime.fromisoformat, (section.first_time, section.last_time))
@@ -518,8 +531,8 @@ def _clock_seconds(section: Section) -> float:
 
 
 def _costs(section: Section) -> Iterator[Fact]:
-    """Yield whether the total seconds that fairseq printed differ from the clock times of the
-    lines.
+    """Yield whether the duration that fairseq prints at its end contradicts the clock times of the
+    log's lines.
     """
     done, clock = section.find("done_seconds"), _clock_seconds(section)
     if done is None or not clock:
@@ -532,11 +545,11 @@ def _costs(section: Section) -> Iterator[Fact]:
 
 
 def _speed(training: Training) -> Iterator[Fact]:
-    """Yield the seconds of all starts, the number of kinds of GPU, and the target tokens a second
-    of all GPUs.
+    """Yield facts about the speed of a training: the seconds of all its starts, the number of
+    different GPU models, and the target tokens a second of all GPUs together.
 
-    The speed is the median of the last start's epochs, which include validation and saving, or of
-    its lines if no epoch has ended.
+    The tokens a second are the median over the epochs of the last start, which include validation
+    and saving, or the median over its lines of statistics if no epoch has ended.
     """
     last = training.last
     seconds = [_wall_seconds(section) for section in training.sections]
@@ -554,9 +567,9 @@ def _speed(training: Training) -> Iterator[Fact]:
 
 
 def _wall_seconds(section: Section) -> float:
-    """Return the seconds of a start: the number that is printed at its end, or else the time
-    between its first and last line, or else the largest printed `wall`. Return 0 if they are
-    unknown.
+    """Return the duration in seconds of a start (one run of fairseq-train): the number that fairseq
+    prints at the end, or else the time between the first and last line, or else the largest `wall`
+    in the statistics. Return 0 if the log has none of the three.
     """
     # `wall` counts from the start of the training, and is 0 in some versions after a resume.
     walls = [line.value_by_name.get("wall", 0.0) for line in section.epochs.values()]

@@ -1,5 +1,5 @@
-"""Recognises logs of other programs, which are not read: other trainers, MLPerf, and fairseq before
-0.6.
+"""Recognises logs that this project does not read: logs of other training programs, of MLPerf, and
+of fairseq before 0.6.
 """
 
 import re
@@ -30,7 +30,9 @@ _PATTERNS = [(re.compile(pattern.encode()), text) for pattern, text in _FORMS]
 
 
 def find_foreign_form(number: int, line: bytes) -> Refusal | None:
-    """Return why a log is not read, if this line is typical of a different program's log."""
+    """Return the reason why a log is not read, if the line is typical of the log of a different
+    program.
+    """
     for pattern, text in _PATTERNS:
         if pattern.search(line):
             return Refusal(line=number, text=text, next_step=_NOT_READ)

@@ -1,5 +1,6 @@
-"""Derives facts about a generation (a run of fairseq-generate): the settings of its search, what
-its BLEU counts, and which checkpoints of which training its model is the average of.
+"""Derives facts about a generation (a run of fairseq-generate): the settings of its beam search,
+whether its BLEU counts words or subwords, and which checkpoints of which training were averaged for
+its model.
 """
 
 import math
@@ -31,7 +32,9 @@ _AVERAGE_IN_NAME = re.compile(
 
 
 def facts_of_generation(generation: Generation) -> list[Fact]:
-    """Return all facts of a generation, without the facts of its training."""
+    """Return all facts of a generation (a run of fairseq-generate), without the facts of its
+    training.
+    """
     section, facts = generation.section, list(generation.section.facts)
     for derive in (facts_of_section, _search, _score):
         facts += derive(section)
@@ -41,9 +44,9 @@ def facts_of_generation(generation: Generation) -> list[Fact]:
 def metric_of(section: Section) -> str:
     """Return how the BLEU in an output of fairseq-generate was computed.
 
-    `bleu_as_given` is fairseq's arithmetic on the tokens of the data. `bleu_sacre_13a` is
-    sacreBLEU's arithmetic on detokenised text. `bleu_sacre_on_tokens` is sacreBLEU's arithmetic on
-    text that may still be tokens.
+    The BLEU `bleu_as_given` is computed by fairseq on the tokens of the data. `bleu_sacre_13a` is
+    computed by sacreBLEU on detokenised text, `bleu_sacre_on_tokens` by sacreBLEU on text that may
+    still be tokens.
     """
     arguments, name = section.arguments, section.value("bleu_name") or "BLEU4"
     if name == "BLEU4":
@@ -80,16 +83,16 @@ def _search(section: Section) -> Iterator[Fact]:
 
 
 def _length_limit(arguments: dict[str, Value], num_tokens: int) -> float:
-    """Return the maximum number of output tokens for a source of `num_tokens` tokens. Longer
-    generations are cut. The paper's limit is input + 50.
+    """Return the maximum number of tokens in a translation of a source sentence of `num_tokens`
+    tokens. Longer translations are cut. The paper's limit is the input length + 50.
     """
     by_input, fixed = real(arguments.get("max_len_a")), real(arguments.get("max_len_b"))
     return (by_input or 0.0) * num_tokens + (200.0 if fixed is None else fixed)
 
 
 def _score(section: Section) -> Iterator[Fact]:
-    """Yield facts about a printed BLEU: the error of its arithmetic, the unit that it counts, and
-    the number of sentences.
+    """Yield facts about the BLEU in a log: how far it is from the BLEU that its own precisions
+    give, the unit that it counts (such as words), and the number of sentences.
     """
     bleu = section.find("bleu")
     if bleu is None:
@@ -104,9 +107,9 @@ def _score(section: Section) -> Iterator[Fact]:
 
 
 def bleu_error(section: Section) -> float | None:
-    """Return the distance of a printed BLEU from the range that its precisions, brevity penalty and
-    lengths allow. They allow a range because they are printed with few digits. Return None if the
-    line does not state them.
+    """Return the distance of the BLEU in a log from the range that the precisions, brevity penalty
+    and lengths in the same line allow. They allow a range because the log has few digits of them.
+    Return None if the line does not state precisions and brevity penalty.
     """
     names = ("bleu", "brevity_penalty", "hypothesis_tokens", "reference_tokens", "length_ratio")
     bleu, penalty, hypothesis, reference, ratio = map(section.real, names)
@@ -131,7 +134,9 @@ def bleu_error(section: Section) -> float | None:
 
 
 def _unit(section: Section) -> str:
-    """Return what BLEU counts: words, pieces, plain text, or not stated."""
+    """Return the unit of the text whose n-grams BLEU counts: words, pieces (subwords), plain text,
+    or not stated.
+    """
     arguments = section.arguments
     name = str(section.value("bleu_name"))
     # Marks of subwords in the output mean that --remove-bpe was not given.
@@ -147,8 +152,9 @@ def _unit(section: Section) -> str:
 
 
 def _origin(generation: Generation) -> Iterator[Fact]:
-    """Yield facts about the training that made the checkpoint: its name, the averaged checkpoints,
-    the order in time, and whether language pair and dictionaries are the same.
+    """Yield facts about the training that made the checkpoint of a generation (a run of
+    fairseq-generate): the name of the training, the averaged checkpoints, the order in time, and
+    whether training and generation have the same language pair and dictionaries.
     """
     section, training = generation.section, generation.training
     if training is None:
@@ -175,11 +181,11 @@ def _types_by_language(section: Section) -> dict[Value, Value]:
 
 
 def _order_of_time(generation: Generation, training: Training) -> Iterator[Fact]:
-    """Yield whether a generation began after the end of its training.
+    """Yield whether a generation (a run of fairseq-generate) began after the end of its training.
 
-    This matters if the name of the checkpoint does not contain its update, as with
-    `checkpoint_best.pt`. The clocks of two hosts may differ, so the order is unknown if the logs
-    state several hosts.
+    The order in time matters only if the name of the checkpoint file does not contain the update,
+    as with `checkpoint_best.pt`. The clocks of two hosts may differ, so the order is unknown if the
+    logs state several hosts.
     """
     section, last = generation.section, training.last
     name = posixpath.basename(generation.model_path)
@@ -197,11 +203,11 @@ def _order_of_time(generation: Generation, training: Training) -> Iterator[Fact]
 
 
 def average_of(generation: Generation, training: Training) -> tuple[str, str]:
-    """Return which checkpoints a model is the average of, such as `last5`, and the source of this
-    fact: `log`, `name` (the name of the file) or `nothing`.
+    """Return which checkpoints were averaged for a model, such as `last5` for the last five, and
+    where this is known from: `log`, `name` (the name of the checkpoint file) or `nothing`.
 
-    If these are not the last checkpoints of the training, they are described in words, such as `5
-    checkpoints up to checkpoint9.pt`.
+    If the averaged checkpoints are not the last checkpoints of the training, the result describes
+    them in words, such as `5 checkpoints up to checkpoint9.pt`.
     """
     path = generation.model_path
     # Several averagings with equal inputs are copies of one log.
@@ -235,8 +241,8 @@ def _describe(paths: Sequence[str], training: Training) -> str:
 
 
 def _other_place(paths: Sequence[str], training: Training) -> str:
-    """Return ` of FOLDER` for the first checkpoint outside the folder that its training saved into,
-    '' if all are inside.
+    """Return ` of FOLDER` with the folder of the first of several checkpoints that is not in the
+    folder that its training saved into, or '' if all checkpoints are in this folder.
     """
     save_folders = {save_folder for _, save_folder in training.places}
     for path in paths:
@@ -249,8 +255,8 @@ def _other_place(paths: Sequence[str], training: Training) -> str:
 
 
 def _are_last(names: Sequence[str], training: Training) -> bool:
-    """Return whether the checkpoints are the last checkpoints that a training saved, each of them
-    once.
+    """Return whether a list of checkpoint names consists of the last checkpoints that a training
+    saved, without repetition.
     """
     matches = [_CHECKPOINT.fullmatch(name) for name in names]
     numbers = [(int(match[1]), int(match[2] or 0)) for match in matches if match]
@@ -265,8 +271,8 @@ def _are_last(names: Sequence[str], training: Training) -> bool:
 
 
 def _saved(training: Training) -> list[tuple[int, int]]:
-    """Return epoch and update (0 for the end of an epoch) of the checkpoints that the log lists as
-    saved.
+    """Return epoch and update of each checkpoint that the training's log lists as saved. The update
+    is 0 for a checkpoint at the end of an epoch.
     """
     paths = [str(fact.value) for fact in training.facts if fact.quantity == "saved_path"]
     matches = [_CHECKPOINT.fullmatch(posixpath.basename(normal_path(path))) for path in paths]
@@ -274,11 +280,11 @@ def _saved(training: Training) -> list[tuple[int, int]]:
 
 
 def _saved_epochs(training: Training) -> list[int]:
-    """Return the epochs with a saved checkpoint.
+    """Return the epochs at whose end the training saved a checkpoint.
 
-    fairseq saves such a checkpoint only if the epoch is complete. But it also prints statistics at
-    the end of a last epoch that --max-update cuts short. If the log lacks lines about checkpoints,
-    a last epoch that is shorter than the others counts as not saved.
+    fairseq saves a checkpoint for an epoch only if the epoch is complete. But fairseq also prints
+    statistics at the end of a last epoch that --max-update cuts short. If the log has no lines
+    about checkpoints, a last epoch that is shorter than the other epochs counts as not saved.
     """
     printed = sorted({epoch for epoch, update in _saved(training) if not update})
     if printed:
@@ -297,7 +303,7 @@ def _saved_epochs(training: Training) -> list[int]:
 
 
 def _saved_updates(training: Training) -> list[int]:
-    """Return the updates within an epoch at which a checkpoint was saved."""
+    """Return the update numbers within epochs at which the training saved a checkpoint."""
     printed = sorted({update for _, update in _saved(training) if update})
     if printed:
         return printed

@@ -1,9 +1,11 @@
-"""Joins the sections of a folder's files into trainings, averagings and generations.
+"""Joins the sections of a folder's log files into trainings, averagings and generations.
 
-Each of them may be spread over several files. A training may be requeued with a new file each time,
-its log may be copied by `tee`, and averaging and generation may have separate files. Sections are
-joined by save folder and update. A relative save folder is taken relative to the folder of the log,
-because most save folders are called `checkpoints`.
+A section is the part of a log from one start of a program: fairseq-train, the averaging of
+checkpoints, or fairseq-generate (a generation). The sections of a training may be in several files.
+A training may be requeued with a new file each time, its log may be copied by `tee`, and averaging
+and generation may have separate files. Sections are joined to trainings by their save folder and
+update numbers. A relative save folder is compared within the folder of the log, because most save
+folders are called `checkpoints`.
 """
 
 import posixpath
@@ -21,7 +23,9 @@ _Step = TypeVar("_Step", Training, Section)
 
 
 def join_logs(files: Iterable[LogFile]) -> JoinedLogs:
-    """Return the trainings, averagings and generations of files, with all of their facts."""
+    """Return the trainings, averagings and generations (runs of fairseq-generate) in log files,
+    with all of their facts.
+    """
     # Upper folders come first, so that the file in a subfolder counts as the copy.
     file_by_path = {file.path: file for file in sorted(files, key=_depth_and_name)}
     sections_by_program: dict[str, list[Section]] = {"train": [], "average": [], "generate": []}
@@ -55,8 +59,8 @@ def _depth_and_name(file: LogFile) -> tuple[int, str]:
 
 
 def _without_copies(sections: list[Section]) -> list[Section]:
-    """Return the sections without duplicates, which `tee` or --log-file write to a second file. Of
-    equal sections, the longest is kept.
+    """Return the sections of logs without duplicates, which arise if `tee` or fairseq's --log-file
+    writes a log to a second file. The longest of several equal sections is kept.
     """
     distinct: list[Section] = []
     for section in sorted(sections, key=_incompleteness):
@@ -80,7 +84,7 @@ def _without_copies(sections: list[Section]) -> list[Section]:
 
 
 def _incompleteness(section: Section) -> tuple[bool, bool, int]:
-    """Return a sort key that puts complete sections first, and long sections before short
+    """Return a sort key that puts complete sections of logs first, and long sections before short
     sections.
     """
     is_cut = section.cut_line is not None
@@ -89,8 +93,8 @@ def _incompleteness(section: Section) -> tuple[bool, bool, int]:
 
 
 def _is_same_start(section: Section, other: Section) -> bool:
-    """Return whether two files contain the same start: arguments, time and first update are
-    equal.
+    """Return whether two sections of logs show the same run of fairseq-train: arguments, start time
+    and first update are equal, and the files differ.
     """
     return (
         section.arguments == other.arguments
@@ -101,8 +105,8 @@ def _is_same_start(section: Section, other: Section) -> bool:
 
 
 def _is_copy(section: Section, other: Section) -> bool:
-    """Return whether two sections of the same start are copies: the statistics that both contain
-    are equal.
+    """Return whether two sections of logs about the same run of fairseq-train are copies: the
+    validations that both contain are equal.
     """
     # A copy may be cut, so only what both have is compared.
     common = section.validations.keys() & other.validations.keys()
@@ -115,7 +119,9 @@ def _is_copy(section: Section, other: Section) -> bool:
 
 
 def _grouped(starts: Sequence[Section]) -> list[list[Section]]:
-    """Group the starts by training, each group in the order of its updates."""
+    """Group the starts (runs of fairseq-train) by training. The starts in a group are in the order
+    of their updates.
+    """
     groups: list[list[Section]] = []
     # A start can only continue what was saved before, so starts are tried by their first update.
     for start in sorted(starts, key=_begin_update):
@@ -133,8 +139,8 @@ def _begin_update(section: Section) -> int:
 
 
 def _save_alike(first: Section, second: Section) -> bool:
-    """Return whether two sections save into the same folder. A relative path is relative to the
-    log's folder.
+    """Return whether two runs of fairseq-train save checkpoints into the same folder. If the path
+    is relative, their logs must be in the same folder.
     """
     folder = first.save_folder
     if folder != second.save_folder:
@@ -145,11 +151,11 @@ def _save_alike(first: Section, second: Section) -> bool:
 
 
 def _continues(start: Section, before: Section) -> bool:
-    """Return whether a start is a further start of the training of an earlier section.
+    """Return whether a start (one run of fairseq-train) continues the training of an earlier start.
 
-    Such a start resumes from a checkpoint in the same save folder, at an update that the earlier
-    section had reached. A start without a checkpoint is a further start if it repeats an earlier
-    start that did not end.
+    A start continues an earlier start if it resumes from a checkpoint in the same save folder, at
+    an update that the earlier start had reached. A start without a checkpoint counts as a
+    continuation if it has the same arguments and repeats an earlier start that did not end.
     """
     # Without arguments only the file shows what belongs together.
     if not start.arguments or not before.arguments:
@@ -169,7 +175,9 @@ def _continues(start: Section, before: Section) -> bool:
 
 
 def _contradict(start: Section, before: Section) -> bool:
-    """Return whether two sections have different validation losses for the same weights."""
+    """Return whether two starts of fairseq-train have different validation losses for the same
+    weights.
+    """
     resumed = _begin_update(start)
     for key in start.validations.keys() & before.validations.keys():
         first, second = start.validations[key], before.validations[key]
@@ -179,8 +187,8 @@ def _contradict(start: Section, before: Section) -> bool:
 
 
 def _joined(sections: list[Section]) -> Training:
-    """Join the starts of a training. Statistics of updates that a later start made again are left
-    out.
+    """Join the starts (runs of fairseq-train) of a training. If a later start repeated updates, the
+    statistics of these updates are taken from the later start only.
     """
     validations: dict[tuple[str, int], Statistics] = {}
     epochs: dict[int, Statistics] = {}
@@ -211,7 +219,9 @@ def _joined(sections: list[Section]) -> Training:
 
 
 def _generation_of(section: Section, logs: JoinedLogs) -> Generation:
-    """Return a generation with its training, averagings and facts."""
+    """Return a generation (a run of fairseq-generate) with its training, the averagings of its
+    checkpoints, and its facts.
+    """
     # The printed path counts. --path is a second source, which `conflict` compares.
     model_path = section.value("model_path") or section.arguments.get("path") or ""
     model_path = normal_path(model_path) if model_path else ""
@@ -231,7 +241,9 @@ def _generation_of(section: Section, logs: JoinedLogs) -> Generation:
 def _training_of(
     section: Section, model_path: str, trainings: Sequence[Training]
 ) -> Training | None:
-    """Return the training that made a generation's checkpoint, or None if this is unclear."""
+    """Return the training that made the checkpoint of a generation (a run of fairseq-generate), or
+    None if this is unclear.
+    """
     model_folder = posixpath.dirname(models_of(model_path)[0]) or "."
     candidates = []
     for training in trainings:
@@ -248,8 +260,8 @@ def _training_of(
 def _averagings_of(
     section: Section, model_path: str, averagings: Sequence[Section]
 ) -> list[Section]:
-    """Return the averagings that wrote a generation's checkpoint. If several did, return the
-    nearest.
+    """Return the averagings that wrote the checkpoint of a generation (a run of fairseq-generate).
+    If several averagings wrote a file of this name, return the nearest in the logs.
     """
     candidates = []
     for averaging in averagings:
@@ -265,12 +277,13 @@ def _averagings_of(
 def _nearest(
     section: Section, candidates: Sequence[tuple[_Step, list[Section], set[str]]]
 ) -> list[_Step]:
-    """Return the candidates (trainings or averagings) that are nearest to a section. A job prints
-    its steps in their order, so the nearest is the last candidate above the section in the same
-    file. Without such a candidate, all candidates in the folder of the section's log are returned,
-    or else all candidates.
+    """Return the candidates (trainings or averagings) that are nearest to a section of a log. A job
+    prints its steps in their order, so the nearest is the last candidate above the section in the
+    same file. If the file has no candidate above the section, return all candidates with a log in
+    the same folder, or else all candidates.
 
-    Each candidate comes with its sections and the folders of its logs.
+    The argument `candidates` has for each training or averaging its sections and the folders of its
+    logs.
     """
     above = []
     beside = []
@@ -283,16 +296,17 @@ def _nearest(
 
 
 def _is_below(section: Section, others: Iterable[Section]) -> bool:
-    """Return whether a section is in the same file as one of the others, and below it."""
+    """Return whether a section of a log is below one of several other sections in the same file."""
     return any(other.path == section.path and other.line < section.line for other in others)
 
 
 def _has_saved_into(training: Training, model_folder: str, path: str) -> bool:
-    """Return whether the checkpoints of a training are in the folder of a generation's checkpoint.
+    """Return whether a training saved its checkpoints into the folder `model_folder`, from which a
+    run of fairseq-generate loaded its checkpoint.
 
-    Paths in a log are relative to the folder in which its command started, so one path may be the
-    end of the other. A relative save folder matches only if one of the two logs is in the folder of
-    the other log, or in a folder below it.
+    Paths in a log may be relative to the folder in which the command was started, so the two paths
+    of the same folder may be equal only in their last parts. A relative save folder matches only if
+    one of the two logs is in the folder of the other log, or in a folder below it.
     """
     for folder, save_folder in training.places:
         is_absolute = save_folder.startswith("/") and model_folder.startswith("/")
@@ -307,7 +321,7 @@ def _folder_of(section: Section) -> str:
 
 
 def _are_around(first: str, second: str) -> bool:
-    """Return whether two folders are equal or one contains the other."""
+    """Return whether two folders are equal, or one contains the other."""
     return (
         "" in (first, second)
         or f"{first}/".startswith(f"{second}/")
@@ -316,8 +330,8 @@ def _are_around(first: str, second: str) -> bool:
 
 
 def _repeats(generation: Generation, earlier: Sequence[Generation]) -> str:
-    """Return the name of an earlier generation with the same content, as in a copied log. Return ''
-    if there is no such generation.
+    """Return the name of an earlier generation (a run of fairseq-generate) with the same content,
+    as in a copied log. Return '' if no earlier generation has the same content.
     """
     section = generation.section
     if section.value("bleu") is None or not generation.model_path:
@@ -332,9 +346,10 @@ def _repeats(generation: Generation, earlier: Sequence[Generation]) -> str:
 
 
 def _with_files_of_results(sections: list[Section]) -> list[Section]:
-    """Join generate-test.txt, which --results-path wrote, to the log that has its arguments.
+    """Join each results file of fairseq-generate (generate-test.txt in the folder --results-path)
+    to the log of the same run, which has the arguments.
 
-    fairseq 0.12 prints the score in the file only.
+    With --results-path, fairseq 0.12 writes the BLEU to the results file and not to the log.
     """
     joined = []
     for section in sections:
@@ -352,8 +367,9 @@ def _with_files_of_results(sections: list[Section]) -> list[Section]:
 
 
 def _has_results(log: Section, section: Section) -> bool:
-    """Return whether a section is the results file of a log: it is in the folder of --results-path,
-    and it has the same score as the log, if the log has a score.
+    """Return whether `section` comes from the results file of the run of fairseq-generate in `log`:
+    the file is in the folder of --results-path, and it has the same score as the log, if the log
+    has a score.
     """
     results = log.arguments.get("results_path")
     if not results or log.path == section.path:

@@ -1,8 +1,9 @@
-"""Finds the possible logs below a folder. All other files are listed or counted, so that no file is
-omitted silently.
+"""Finds the files below a folder that may be logs. All other files are listed or counted, so that
+no file is omitted silently.
 
-A file with the suffix of a log, also rotated or packed, is read. Any other file is read if it
-begins like a fairseq log. Links to folders are followed unless the folder is read anyway.
+A file with the suffix of a log, also rotated or compressed, counts as a possible log. A file with a
+different suffix counts as a possible log if it begins like a fairseq log. A link to a folder is
+followed, unless the search finds this folder also without the link.
 """
 
 import os
@@ -58,9 +59,9 @@ MAX_KINDS = 12  # suffixes that the count of other files lists
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The content of a folder: paths of possible logs, the `results/<scale>/` folders, and files
-    that are not read, with the reason. The last entry of `unread` counts the files that are not
-    logs.
+    """The content of a folder: the paths of possible logs, the folders `results/<scale>/` of this
+    project, and the files that are not read, with the reason. In the list `unread`, the last entry
+    counts the files that are not logs.
     """
 
     log_paths: list[str]
@@ -69,11 +70,12 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def list_folder(folder: Path) -> Listing:
-    """Return the content of a folder in order of name. Hidden files and folders are counted, not
-    read.
+    """Return the possible logs and the other files below a folder, sorted by path. Hidden files and
+    folders are counted, not read.
 
-    In the folder of one of our runs, which contains attempts.jsonl, only train.log is listed. In
-    `results/<scale>/`, texts written by the stages are not listed.
+    In the folder of a run of this project, which contains attempts.jsonl, only train.log is listed.
+    In the folder `results/<scale>/`, text files that the stages of the workflow wrote are not
+    listed.
 
     Raises:
         RecordError: if the folder does not exist or cannot be read.
@@ -86,7 +88,7 @@ def list_folder(folder: Path) -> Listing:
 
 
 class _Walk:
-    """Walks through a folder and collects the files."""
+    """Walks through a folder and collects possible logs and other files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -140,8 +142,8 @@ class _Walk:
         self._skip(path, text, "make it readable")
 
     def _is_followed(self, path: Path) -> bool:
-        """Return whether the walk enters a folder. A link is followed unless it leads to a folder
-        that is read anyway.
+        """Return whether the walk through the folders enters a folder. A link to a folder is
+        followed, unless the walk reads this folder also without the link.
         """
         if not path.is_symlink():
             return True
@@ -160,8 +162,9 @@ class _Walk:
         return True
 
     def _run_of_ours(self, folder: Path, files: list[str]) -> None:
-        """Add the log of a run of this project. Other logs in its folder are not read: the launcher
-        writes one for each attempt.
+        """Add the log train.log of a run of this project. Other logs in the run's folder are not
+        read, because the launcher writes a separate log for each attempt, and train.log covers all
+        attempts.
         """
         # The log may be packed, so names are compared without .gz and .xz.
         logs = [name for name in files if unpacked_name(name) == LOG_NAME]
@@ -171,7 +174,9 @@ class _Walk:
             self._skip(folder, text, "copy the run's folder again")
 
     def _file(self, path: Path, *, is_ours: bool) -> None:
-        """Add a file to the logs, to the list of unread files, or to the count of other files."""
+        """Add a file to the possible logs, to the list of unread files, or to the count of other
+        files.
+        """
         suffix = path.suffix.lower()
         name = _ROTATED.sub(r"\1", unpacked_name(path.name.lower()))
         try:
@@ -200,8 +205,8 @@ class _Walk:
             self._num_by_kind[suffix] += 1
 
     def _others(self) -> Iterator[LogFile]:
-        """Yield one entry for all files that are not logs, if there are such files. A folder may
-        have thousands of them, so they are counted by suffix.
+        """Yield a single entry that counts all files that are not logs, if there are any. A folder
+        may have thousands of other files, so they are counted by suffix.
         """
         common = +self._num_by_kind
         if common:
@@ -213,8 +218,8 @@ class _Walk:
 
 
 def _begins_like_a_log(path: Path) -> bool:
-    """Return whether the beginning of a file contains a line of fairseq. Return True for a file
-    that cannot be read, so that its reader reports the error.
+    """Return whether the beginning of a file contains a line that fairseq printed. Return True for
+    a file that cannot be read, so that the reader of logs reports the error.
     """
     try:
         with open_unpacked(path) as content:
@@ -224,8 +229,8 @@ def _begins_like_a_log(path: Path) -> bool:
 
 
 def reason_not_read(file: LogFile) -> str:
-    """Return why a file does not contain a log: it cannot be read, or is of a different kind.
-    Return '' if it does.
+    """Return the reason why a file does not contain a log: the file cannot be read, or has a
+    different kind of content. Return '' if the file contains a log.
     """
     refusal = file.refusal
     if refusal is not None:
@@ -239,8 +244,8 @@ def reason_not_read(file: LogFile) -> str:
 
 
 def not_read(files: Iterable[LogFile]) -> list[str]:
-    """Return a sentence for each file or folder that could not be read. Files that were only
-    counted do not get a sentence.
+    """Return a sentence for each file or folder that could not be read, with the reason. Files that
+    were only counted do not get a sentence.
     """
     refused = [file for file in files if file.refusal is not None]
     refused = [file for file in refused if not file.path.endswith(OTHER_FILES)]

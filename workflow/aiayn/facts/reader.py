@@ -1,11 +1,11 @@
-"""Reads a log into sections, line by line. The log is from fairseq 0.6 to 0.12, its fork, or this
-project.
+"""Reads the log of a training, an averaging or a generation into sections, line by line. The log
+may be from fairseq 0.6 to 0.12, from the fork of fairseq, or from this project.
 
-The kind of a file is decided by its lines, never by its name. A start line prints a program's
-arguments and begins a section. Every other line is a line of statistics, a sentence of a
-generation, a part of the printed model, or a message. Messages are looked up in templates.csv.
-Lines of statistics are checked while they are read, and only a summary is kept, so that memory does
-not grow with the file.
+Whether a file is a log is decided by its lines, never by its name. A start line, in which a program
+prints its arguments, begins a section. Every other line of a log is a line of statistics, a
+sentence of a generation (output of fairseq-generate), a part of the printed model, or a message.
+Messages are compared with the templates in templates.csv. Lines of statistics are checked while
+they are read, and only a summary is kept, so that memory does not grow with the file.
 """
 
 import ast
@@ -80,10 +80,10 @@ TEMPLATES = read_templates()
 
 
 def read_log(path: Path, name: str = "") -> LogFile:
-    """Read a file. `name` is the file's name in the facts.
+    """Read a log file. The argument `name` is the path of the file that its facts will state.
 
-    If the file is not a fairseq log, the result has no sections, and its `refusal` says what kind
-    of log the file is.
+    If the file is not a fairseq log, the result has no sections, and its field `refusal` states
+    which program's log the file is, if this is known.
     """
     text = LogText(path)
     reader = _Reader(name or path.name)
@@ -108,7 +108,7 @@ def read_log(path: Path, name: str = "") -> LogFile:
 
 
 class _Reader:
-    """Assigns each line of a log to its section."""
+    """Assigns each line of a log to a section (the lines that one start of a program printed)."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -195,8 +195,8 @@ class _Reader:
         section.num_marked += _PIECE.search(line, match.end()) is not None
 
     def _section_of_score(self, section: Section, number: int, score: dict[str, Value]) -> Section:
-        """Return the section of a score. If the current section already has a different score, this
-        is a new section without arguments.
+        """Return the section that a line with a BLEU score is part of. If the current section
+        already has a different score, return a new section without arguments.
         """
         # sacreBLEU may print its signature behind the name.
         score["bleu_name"] = str(score["bleu_name"]).partition("|")[0]
@@ -254,8 +254,8 @@ class _Reader:
         level: bytes,
         is_tagged: bool,
     ) -> None:
-        """Add the facts of a message to its section if a template matches. Otherwise add the
-        message as an unknown line.
+        """Add the facts in a message of a log to its section if a template of templates.csv matches
+        the message. If no template matches, add the message as an unknown line.
         """
         text = message.decode("utf-8", errors="replace").strip()
         match = match_template(text, TEMPLATES)
@@ -288,8 +288,8 @@ class _Reader:
             self._section = None
 
     def _read_module(self, number: int, line: bytes) -> None:
-        """Add a fact for each class of modules of the printed model, and for each size of its
-        matrices.
+        """Add facts from a line of the printed model: about the class of a module, or the size of a
+        matrix.
         """
         section = self._section
         if line.startswith(b")"):
@@ -322,8 +322,8 @@ class _Reader:
     # Starts
 
     def _read_pending(self, number: int, line: bytes) -> None:
-        """Add a line to arguments that a terminal wrapped, unless the line is a new line of the
-        log.
+        """Append a line to unfinished arguments, which a terminal wrapped over several lines,
+        unless the line begins a new entry of the log.
         """
         # A line of the log ends arguments that were never closed.
         is_next = b"num_updates" in line or _HEAD.match(line) is not None
@@ -397,8 +397,8 @@ class _Reader:
         return section
 
     def _of_program(self, program: Program, number: int) -> Section:
-        """Return the section of a line. If there is no section of this program, begin a new section
-        without arguments.
+        """Return the section for a line that a program printed. If the current section is of a
+        different program, begin a new section without arguments.
         """
         section = self._section
         if section is None or section.program != program:
@@ -406,8 +406,8 @@ class _Reader:
         return section
 
     def finish(self, num_lines: int, cut_piece: bytes) -> None:
-        """End the last section. `cut_piece` is the last line if it does not end with a line
-        feed.
+        """End the last section of a log. The argument `cut_piece` is the last line of the log if
+        this line does not end with a line feed.
         """
         # A log that was pasted often lacks only the last line feed.
         if cut_piece and _ENDS_WHOLE.search(cut_piece):
@@ -431,7 +431,9 @@ class _Reader:
 
 
 def _language_pair(section: Section) -> str:
-    """Return the language pair from the arguments, or else from the order of the dictionaries."""
+    """Return the language pair from the arguments, or else from the order in which the log lists
+    the dictionaries.
+    """
     arguments = [section.arguments.get(key) for key in ("source_lang", "target_lang")]
     languages = list(dict.fromkeys(section.values("language")))
     # fairseq prints the dictionary of the source first, then the dictionary of the target.
@@ -441,8 +443,8 @@ def _language_pair(section: Section) -> str:
 
 
 def _averaged_paths(section: Section) -> list[str]:
-    """Return the paths of the checkpoints that were averaged. The list is empty if the log's line
-    is torn.
+    """Return the paths of the checkpoints that were averaged. The list is empty if the line of the
+    log with these paths is incomplete.
     """
     try:
         # fairseq's script prints a Python list. `literal_eval` does not execute code.
@@ -457,8 +459,8 @@ def _has_any(section: Section) -> bool:
 
 
 def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) -> None:
-    """Record an unknown line as a fact. If it is not serious, only the first such line is
-    recorded.
+    """Record an unknown line of a log as a fact. If unknown lines of this kind are not serious,
+    only the first is recorded.
     """
     text = line[:200].decode("utf-8", errors="replace").strip()
     if is_serious:
@@ -468,8 +470,8 @@ def _unknown(section: Section, number: int, line: bytes, *, is_serious: bool) ->
 
 
 def _keep_time(section: Section, number: int, line: bytes) -> None:
-    """Keep the time of a line, if the line has a time. If its date is before the date of an earlier
-    line, add a conflict.
+    """Keep the clock time of a line of the log, if the line has a time. If the date is before the
+    date of an earlier line, add a conflict.
     """
     head = _HEAD.match(line)
     time = (head[1] or head[4]) if head else None
@@ -484,8 +486,8 @@ def _keep_time(section: Section, number: int, line: bytes) -> None:
 
 
 def _count_inner(section: Section, number: int, update: int) -> bool:
-    """Count a line within an epoch, and keep its update number. Return False if the number cannot
-    be an update.
+    """Count a line of statistics within an epoch, and keep its update number. Return False if the
+    number cannot be an update number.
     """
     if not 0 < update < MAX_UPDATES:
         section.mention("broken_lines", "a torn line of statistics", number, 1)
@@ -500,8 +502,8 @@ def _count_inner(section: Section, number: int, update: int) -> bool:
 
 
 def _keep_inner(section: Section, statistics: Statistics) -> None:
-    """Count a line of statistics within an epoch. Keep all numbers of every `sample_step`-th
-    line.
+    """Count a line of statistics within an epoch. Of every `sample_step` lines, keep the numbers of
+    a single line.
     """
     if not _count_inner(section, statistics.line, statistics.update):
         return
@@ -517,10 +519,11 @@ def _keep_inner(section: Section, statistics: Statistics) -> None:
 
 
 def _check_perplexity(section: Section, statistics: Statistics) -> None:
-    """Add a conflict if the perplexity is not 2^loss, within the precision of the printed digits.
+    """Add a conflict if the perplexity in a line of statistics is not 2^loss, within the precision
+    of the digits in the log.
 
-    fairseq computes the perplexity from nll_loss, if present, and prints it with two decimals (up
-    to version 0.12).
+    fairseq computes the perplexity from nll_loss, if present, and prints the perplexity with two
+    decimals (up to version 0.12).
     """
     values = statistics.value_by_name
     bits = values.get("nll_loss", values.get("loss"))
@@ -535,8 +538,8 @@ def _check_perplexity(section: Section, statistics: Statistics) -> None:
 
 
 def _keep_statistics(section: Section, statistics: Statistics) -> None:
-    """Keep a validation or the end of an epoch. Add a conflict if an earlier line has other
-    numbers.
+    """Keep the statistics of a validation or of the end of an epoch. Add a conflict if an earlier
+    line has different numbers for the same validation or epoch.
     """
     # Old versions print some lines without `num_updates`. Such a line belongs to the newest update.
     update = statistics.update or section.last_update

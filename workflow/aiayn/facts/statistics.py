@@ -6,9 +6,10 @@ r"""Parses a line of fairseq's statistics, for all versions and all values of `-
 | its end | `epoch 001 \| loss 3.6 \| ... \| num_updates 487 \| ...` | `{"epoch": 1, "train_loss": ...}` |
 | validation | `epoch 001 \| valid on 'valid' subset \| loss 2.0 \| ...` | `{"epoch": 1, "valid_loss": ...}` |
 
-Up to fairseq 0.9, `epoch` follows a bar `|`. Later versions print a time, a level and a tag before
-it. Before 0.7, validations in the format `simple` printed `valid_loss`, and JSON lines at the end
-of an epoch did not have the prefix `train_`. tqdm has a progress bar in place of `100 / 487`.
+Up to fairseq 0.9, a line of statistics begins with a bar `|`. Later versions print a time, a level
+and a tag at the beginning of the line. Before fairseq 0.7, validations in the format `simple`
+printed `valid_loss`, and JSON lines at the end of an epoch did not have the prefix `train_`. The
+format `tqdm` has a progress bar in place of `100 / 487`.
 """  # noqa: E501
 
 import json
@@ -32,13 +33,14 @@ _TIME = re.compile(rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)")
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of one line, by fairseq's names without the prefix of the subset: `valid_loss` is
-    `loss` here.
+    """The numbers of one line of statistics in a log, by fairseq's names without the prefix of the
+    data set: fairseq's `valid_loss` is called `loss` here.
 
-    fairseq prints losses in base 2, for each target subword. `wpb` are the target tokens of an
-    update without padding, `bsz` its pairs, `wps` the tokens a second. `update` is the number of
-    optimiser steps, 0 if the line does not state it. `progress` is the number of epochs that are
-    done according to a line within an epoch, such as 1.25.
+    fairseq prints losses in bits (base 2) for each target subword. Its `wpb` is the number of
+    target tokens in an update without padding, `bsz` the number of sentence pairs in an update, and
+    `wps` the tokens a second. The field `update` is the number of optimiser steps so far, 0 if the
+    line does not state it. The field `progress` is the number of epochs done so far, such as 1.25,
+    for a line within an epoch.
     """
 
     kind: Kind
@@ -51,30 +53,32 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def loss_bits(self) -> float | None:
-        """The loss of the training, with label smoothing, in bits per token."""
+        """The training loss, with label smoothing, in bits per token."""
         return self.value_by_name.get("loss")
 
     @property
     def nll_bits(self) -> float | None:
-        """The negative log-likelihood in bits per token. The perplexity is 2 to this power."""
+        """The negative log-likelihood in bits per token. The perplexity is 2 to the power of the
+        negative log-likelihood.
+        """
         return self.value_by_name.get("nll_loss")
 
     @property
     def target_tokens(self) -> float:
-        """The target tokens of an update, 0 if the line does not state them."""
+        """The number of target tokens in an update, 0 if the line of a log does not state it."""
         return self.value_by_name.get("wpb", 0.0)
 
     @property
     def losses(self) -> tuple[int, float | None, float | None]:
-        """The numbers that are equal if the same line is printed twice: update, loss and
+        """The numbers by which two copies of a line of statistics are recognised: update, loss and
         nll_loss.
         """
         return self.update, self.loss_bits, self.nll_bits
 
 
 def parse_statistics(line: bytes) -> Statistics | None:
-    """Return the statistics of a line, or None if the line is torn or does not contain
-    statistics.
+    """Return the statistics in a line of a log, or None if the line is incomplete or does not
+    contain statistics.
     """
     brace = line.find(b'{"epoch"')
     if brace >= 0:
@@ -186,8 +190,8 @@ _JSON_HEAD = re.compile(rb"^(?:.{0,60}(?:\|\s|\] - )|)\{\"epoch\"")
 
 
 def is_whole(line: bytes) -> bool:
-    """Return whether a line consists of one line of statistics and nothing else, except its head
-    (time, level and logger).
+    """Return whether a line consists of a single entry of statistics and nothing else, except the
+    head of the line (time, level and logger).
     """
     if b'{"epoch"' in line:
         return _JSON_HEAD.match(line) is not None

@@ -1,13 +1,14 @@
-"""Turns fairseq's arguments into the paper's symbols: the inverse of `aiayn.train.fairseq_args`.
+"""Turns fairseq's arguments into the paper's symbols. The inverse is `aiayn.train.fairseq_args`,
+which turns the paper's symbols into fairseq's arguments.
 
-A symbol that the arguments do not determine is omitted, never guessed.
-tests/logs/test_log_symbols.py sends every shipped system through both tables and back, so they
-cannot diverge. Two symbols exist only for logs, because fairseq has two settings where the paper
-has one: `tokens_per_update` is max_tokens x update_freq x GPUs (positions, including padding), and
-`peak_learning_rate` is the maximum of the schedule, which is d_model^-0.5 * warmup_steps^-0.5 in
-equation (3).
+A symbol of the paper that fairseq's arguments do not determine is omitted, never guessed. The test
+tests/logs/test_log_symbols.py converts every shipped system to fairseq's arguments and back, so the
+two conversions cannot diverge. Two symbols exist only for logs, because fairseq has two settings
+where the paper has one: `tokens_per_update` is max_tokens x update_freq x GPUs (positions,
+including padding), and `peak_learning_rate` is the maximum of the learning rate's schedule, which
+is d_model^-0.5 * warmup_steps^-0.5 in equation (3).
 
-known_good.csv says which values are allowed.
+The file known_good.csv lists the allowed values of the symbols.
 """
 
 import ast
@@ -55,11 +56,12 @@ _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
 
 
 class _SymbolRule(msgspec.Struct, frozen=True):
-    """How fairseq sets a symbol.
+    """How fairseq's arguments and flags set a symbol of the paper.
 
-    `keys` lists arguments with the value of the symbol. The first argument that the log has is
-    used. `keys` is '' if the symbol is computed from several arguments. `flags` are the flags that
-    set the symbol to the value {0}, for the advice in messages.
+    The string `keys` lists fairseq's arguments that have the value of the symbol. The first of
+    these arguments that the log contains is used. The string `keys` is '' if the symbol is computed
+    from several arguments. The string `flags` has fairseq's flags that set the symbol to the value
+    {0}, for the advice in error messages.
     """
 
     symbol: str
@@ -73,8 +75,8 @@ SYMBOL_RULES = {
 
 
 def symbols_of_spec(training: TrainingSpec) -> Symbols:
-    """Return the symbols that a log of a system's training must have, under the names of
-    `symbols_of_arguments`.
+    """Return the values of the paper's symbols that the log of a system's training must have, with
+    the symbols' names in `symbols_of_arguments`.
     """
     symbols: Symbols = {
         name: value for name in SYMBOL_RULES if (value := getattr(training, name, None)) is not None
@@ -95,9 +97,10 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
 
 
 def symbols_of_start(section: Section) -> dict[str, Argument]:
-    """Return the symbols of one start of a training. The number of GPUs is the printed number.
-    `updates` is left out, because the actual number of updates is compared, and not the planned
-    number.
+    """Return the paper's symbols for one start of a training (one run of fairseq-train). The number
+    of GPUs is the number in the log's own lines, not in the arguments. The symbol `updates` is left
+    out, because the actual number of updates is compared, and not the planned number in the
+    arguments.
     """
     arguments = dict(section.arguments)
     # The printed number counts the processes that really run. The argument is the requested number.
@@ -110,7 +113,7 @@ def symbols_of_start(section: Section) -> dict[str, Argument]:
 
 
 def symbols_of_arguments(arguments: Mapping[str, Argument]) -> Symbols:
-    """Return the paper's symbols of a training's arguments."""
+    """Return the values of the paper's symbols that follow from fairseq's arguments."""
     symbols: Symbols = {}
     for symbol, rule in SYMBOL_RULES.items():
         # fairseq's name and ours for one symbol. A log states only one of the two.
@@ -134,8 +137,8 @@ def symbols_of_arguments(arguments: Mapping[str, Argument]) -> Symbols:
 
 
 def _common_value(arguments: Mapping[str, Argument], key: str) -> Argument:
-    """Return the value of an argument. If the argument is about the encoder and the decoder has a
-    different value, return both values as text.
+    """Return the value of one of fairseq's arguments. If it is an argument of the encoder and the
+    decoder has a different value, return both values as text.
     """
     value, decoder = arguments.get(key), arguments.get(key.replace("encoder_", "decoder_"))
     if value == decoder or decoder is None:
@@ -144,8 +147,8 @@ def _common_value(arguments: Mapping[str, Argument], key: str) -> Argument:
 
 
 def _positions(name: str) -> Symbols:
-    """Return whether positions are learned or sinusoidal (Table 3, row E), and which sinusoids they
-    are (section 3.5 or tensor2tensor's).
+    """Return the symbol for the positional encoding: learned or sinusoidal (Table 3, row E), and
+    which sinusoids (section 3.5 or tensor2tensor's).
     """
     return (
         {"positions": "learned"}
@@ -155,7 +158,7 @@ def _positions(name: str) -> Symbols:
 
 
 def _fixed_by_fairseq(symbols: Symbols) -> Symbols:
-    """Return the symbols that have a fixed value in fairseq's own models."""
+    """Return the values of the paper's symbols that are not arguments of fairseq's own models."""
     fixed = dict(_FAIRSEQ_ONLY) if symbols["architecture"] == "transformer" else {}
     # fairseq fixes d_k to d_model / num_heads.
     d_model, num_heads = symbols.get("d_model"), symbols.get("num_heads")

@@ -1,10 +1,11 @@
-"""Matches a line that a program prints against the line templates of fairseq's sources.
+"""Compares a line of a log with templates of the lines that fairseq's source code prints.
 
 templates.csv has one template a line: `num. model params: {num_parameters:int} (num. trained:
-{num_trained:int})`. A template matches a whole message, which is a line without its time, level and
-logger. Its fields are typed, and a field without a name is not kept. The named fields of a line
-that matches a `read` template become facts. A line that matches a `harmless` template does not
-affect any number. A line that no template matches is unknown.
+{num_trained:int})`. A template matches a whole message, which is a line of a log without its time,
+level and logger. The fields of a template (in braces) have types, and the value of a field without
+a name is not kept. If a template of the kind `read` matches a line, the values of its named fields
+become facts. A line that matches a template of the kind `harmless` does not affect any number. A
+line that no template matches is called unknown.
 """
 
 import csv
@@ -27,8 +28,8 @@ _FIELD = re.compile(r"\{(\w*):(\w+)\}")
 
 
 class Template(NamedTuple):
-    """A template: its pattern, the types of its named fields, and its kind (`read` or
-    `harmless`).
+    """A template for a line of a log: its regular expression, the types of its named fields, and
+    its kind (`read` or `harmless`).
     """
 
     pattern: re.Pattern[str]
@@ -37,8 +38,8 @@ class Template(NamedTuple):
 
 
 def match_template(message: str, templates: list[Template]) -> tuple[str, dict[str, Value]] | None:
-    """Return the kind and the named fields of the first template that matches the whole message,
-    or None if no template matches.
+    """Return the kind of the first template that matches the whole message, and the values of its
+    named fields, or None if no template matches.
     """
     for template in templates:
         if match := template.pattern.fullmatch(message):
@@ -50,10 +51,10 @@ def match_template(message: str, templates: list[Template]) -> tuple[str, dict[s
 
 
 def compile_template(text: str, kind: str) -> Template:
-    """Return a template with its pattern.
+    """Return the template that a text with fields in braces describes.
 
     Raises:
-        ValueError: if a field has a type that is not known.
+        ValueError: if a field of the template has an unknown type.
     """
     pattern = ""
     type_by_name: dict[str, str] = {}
@@ -75,8 +76,8 @@ def compile_template(text: str, kind: str) -> Template:
 
 
 def _literal(text: str) -> str:
-    """Return the pattern of literal text. A space matches any number of spaces, because fairseq
-    aligns columns.
+    """Return a regular expression for the literal text between the fields of a template. A space
+    matches any number of spaces, because fairseq aligns columns.
     """
     # Braces are doubled in the table, as in Python's own templates.
     plain = text.replace("{{", "{").replace("}}", "}")
@@ -92,6 +93,6 @@ def _convert(text: str, type_name: str) -> Value:
 
 
 def read_templates(path: Path = TEMPLATES_PATH) -> list[Template]:
-    """Return the templates of a table, in its order."""
+    """Return the templates in a CSV table, in the order of its rows."""
     with path.open(encoding="utf-8", newline="") as lines:
         return [compile_template(row["template"], row["kind"]) for row in csv.DictReader(lines)]

@@ -1,10 +1,11 @@
-"""Reads the lines of a log file, in memory that does not grow with the file. gzip and xz are
-unpacked.
+"""Reads the lines of a log file, in memory that does not grow with the file. Files compressed by
+gzip or xz are decompressed.
 
-If a file cannot be read to its end, the result has a fault with the line number and a next step.
-Only LF ends a line. tqdm rewrites its line after carriage returns: each piece between them is read
-as a separate line with the same number. CRLF is one line end. Colours and cursor movements are
-removed, and so are the prefixes of launchers, containers and pastes (`prefixes.py`).
+If a log cannot be read to its end, the result has a fault with the line number and a next step for
+the user. Only LF ends a line. The progress bar tqdm rewrites its line after each carriage return
+(CR): the text between two CRs is read as a separate line with the same line number. CRLF counts as
+one line end. Terminal codes for colours and cursor movements are removed, and so are the prefixes
+that launchers, containers and pastes add to lines (`prefixes.py`).
 """
 
 import codecs
@@ -24,12 +25,12 @@ ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class LogText:
-    """The lines of one file, read once.
+    """The lines of one log file, which can be read once.
 
-    A last line without LF may be incomplete. It is not yielded. `cut_piece` has its last piece.
-    `fault` says where and why reading ended: binary data, UTF-16, a line longer than
-    MAX_LINE_BYTES, a packed file that is cut or damaged, or a file that cannot be opened. Bytes
-    outside of UTF-8 are read unchanged.
+    A last line without LF may be incomplete, so it is not yielded. The text after the last CR of
+    this line is kept in `cut_piece`. The field `fault` says where and why reading of the file ended
+    early: binary data, UTF-16, a line longer than MAX_LINE_BYTES, a compressed file that is cut or
+    damaged, or a file that cannot be opened. Bytes that are not UTF-8 are read unchanged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,8 +40,9 @@ class LogText:
         self.fault: Refusal | None = None
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield line number and content of each piece of a line, without prefixes, line ends and
-        the lines of other ranks.
+        """Yield the lines of a log with their line numbers, without prefixes and line ends. A line
+        with CRs is yielded in pieces. Lines of ranks (training processes) other than rank 0 are
+        left out.
         """
         try:
             with open_unpacked(self.path) as stream:
@@ -78,7 +80,7 @@ class LogText:
 
 
 def _fault_of(number: int, line: bytes) -> Refusal | None:
-    """Return the reason why reading stops at a line, or None if it goes on."""
+    """Return the reason why reading of a log stops at a line, or None if it goes on."""
     take_out = "take it out of the folder"
     # Windows PowerShell writes UTF-16 for `command > file.log`.
     if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -1,8 +1,10 @@
-"""Defines the trainings and generations of a folder, and what they are compared with.
+"""Defines the trainings and generations (runs of fairseq-generate) in a folder of logs, and the
+systems of the paper that they are compared with.
 
-`join.py` joins the sections of logs into trainings and generations, and adds the facts that follow
-from several lines. A generation is a run of fairseq-generate. `aiayn.known_good` adds the row of
-the paper, the problems, and which numbers the tables use.
+The module `join.py` joins the sections of logs (each is one run of a program) into trainings and
+generations, and adds the facts that follow from several lines. The package `aiayn.known_good` then
+adds to each training the row of the paper's table, the problems (wrong settings), and which numbers
+the tables use.
 """
 
 from collections.abc import Mapping
@@ -19,11 +21,11 @@ TargetValue = Value | tuple[Value, ...]
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What a training is compared with: a system of a scale and language pair, with the expected
+    """The system that a training is compared with: its scale, its language pair, and the expected
     value of each quantity.
 
-    `average_by_role` maps a role (`dev` or `test`) to the expected average of checkpoints, such as
-    `last5`.
+    The dict `average_by_role` has the expected average of checkpoints, such as `last5`, for the dev
+    set (`dev`) and the test set (`test`).
     """
 
     scale: str
@@ -35,12 +37,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name in messages, such as `base, en-de`, with the scale if it is not the paper's."""
+        """The name of the system in messages, such as `base, en-de`, followed by the scale if it is
+        not the paper's scale.
+        """
         scale = "" if self.scale == PAPER_SCALE else f", {self.scale}"
         return f"{self.system}, {self.language_pair}{scale}"
 
     def values_of_role(self, role: str) -> Mapping[str, TargetValue]:
-        """Return the values for a generation of a test set of this role."""
+        """Return the expected values for a generation that translated the dev set, the test set, or
+        a further test set, depending on `role`.
+        """
         # Values are compared by the name of their quantity, so the role is removed from the names.
         values = dict(self.values)
         values["num_sentences"] = values.get(f"{role}_sentences", ANY)
@@ -52,11 +58,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A difference between a log and its target: a quantity, its value, the expected value, and the
-    file and line.
+    """A difference between a log and the system that it is compared with: a quantity, its value,
+    the expected value, and the file and line.
 
-    `keeps_out` lists the numbers that the tables do not use because of this problem. It is empty if
-    the problem is only a note. `is_stated` is False if no line states the quantity.
+    The tuple `keeps_out` lists the numbers of the log that the tables do not use because of this
+    problem. It is empty if the problem is only a note. The field `is_stated` is False if no line of
+    the log states the quantity.
     """
 
     quantity: str
@@ -70,12 +77,14 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The location as `file:line`, or '' if no line states the quantity."""
+        """The location of the problem in the log as `file:line`, or '' if no line states the
+        quantity.
+        """
         return f"{self.path}:{self.line}" if self.line else self.path
 
     @property
     def label(self) -> str:
-        """The quantity and its value, in a few words."""
+        """The quantity that has the problem and its value, in a few words."""
         return f"{self.quantity} {show(self.value) if self.is_stated else 'not stated'}"
 
     @property
@@ -87,21 +96,23 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Training(msgspec.Struct, kw_only=True):
-    """A training with all of its starts, in the order of their updates, and its generations.
+    """A training with all of its starts (runs of fairseq-train), in the order of their updates, and
+    its generations (runs of fairseq-generate).
 
-    `name` is the file in which the training begins, with the line number if the training is not the
-    first section of the file. `facts` has the facts of all starts and the derived facts.
-    `validations` (on the dev set) and `epochs` cover only the history of the final weights: if a
-    start resumed from a checkpoint, later values of the previous start are left out.
-    `final_validation` is the validation at the training's last update, if there was one. `places`
-    are pairs of a folder with a log, or a copy of it, and the save folder.
+    The list `facts` has the facts of all starts and the derived facts. The validations on the dev
+    set (`validations`) and the statistics of epochs (`epochs`) cover only the history of the final
+    weights: if a start resumed from a checkpoint, the values that the previous start printed for
+    later updates are left out. Each pair in `places` consists of a folder with a log of the
+    training, or with a copy of the log, and the folder into which the training saved checkpoints.
 
-    `aiayn.known_good` sets the other fields. If `has_row`, `target` is the training's row,
-    otherwise the nearest row. `version` is the commit of this project for our runs, otherwise
-    fairseq's version if the log states it. `gpu` is the kind of GPU, if the log states exactly one.
-    `gpu_seconds` is the sum over all starts, None if the log does not cover all starts. `stated`
-    contains all numbers by metric, `value_by_metric` the numbers that the tables use. `filled`
-    contains the kinds of numbers that the tables use: `train`, `ppl`, `cost`.
+    The fields from `target` on are set by the package `aiayn.known_good`. The field `target` is the
+    system whose table row the training fills (then `has_row` is true), or else the nearest system.
+    The training's `version` is the commit of this project for a run of this project, otherwise
+    fairseq's version if the log states it. The field `gpu` is the GPU model, if the log states
+    exactly one. The GPU time `gpu_seconds` is the sum over all starts, None if the log does not
+    cover all starts. The dict `stated` has all numbers of the training by metric, and
+    `value_by_metric` only the numbers that the tables use. The set `filled` has the kinds of
+    numbers that the tables use: `train`, `ppl`, `cost`.
     """
 
     sections: list[Section]
@@ -123,45 +134,51 @@ class Training(msgspec.Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The file of its log, with the line if needed."""
+        """The log file in which the training begins, with the line number if the training does not
+        begin in line 1.
+        """
         return self.first.name
 
     @property
     def first(self) -> Section:
-        """The section that the training began with."""
+        """The section of the log with the first start of the training."""
         return self.sections[0]
 
     @property
     def last(self) -> Section:
-        """The section that the training ended with."""
+        """The section of the log with the last start of the training."""
         return self.sections[-1]
 
     @property
     def seed(self) -> int | None:
-        """The seed of the last start."""
+        """The seed of the training's last start (run of fairseq-train)."""
         return whole(self.last.arguments.get("seed"))
 
     @property
     def final_validation(self) -> Statistics | None:
-        """The validation at the training's last update, if there was one."""
+        """The validation at the training's last update, None if the last validation was earlier."""
         # An earlier validation measured other weights than the saved weights.
         newest = self.validations[-1] if self.validations else None
         return newest if newest and newest.update == self.last.last_update else None
 
     @property
     def row(self) -> Target | None:
-        """The table row of the training, or None."""
+        """The system whose table row this training fills, or None."""
         return self.target if self.has_row else None
 
 
 class Generation(msgspec.Struct, kw_only=True):
-    """A generation, its training if known, and the averagings that made its checkpoint.
+    """A generation (a run of fairseq-generate), its training if known, and the averagings that made
+    its checkpoint.
 
-    `model_path` is the normalised path of the checkpoint, '' if the log does not state it. `role`
-    is `dev`, `test`, or the subset's own name. `metric` is the definition of its BLEU.
+    The path of the translated model's checkpoint, `model_path`, is normalised, and is '' if the log
+    does not state it. The field `role` says which text was translated: `dev`, `test`, or fairseq's
+    name for a further test set. The field `metric` is the definition of BLEU by which the
+    translations were scored.
 
-    `aiayn.known_good` sets the other fields. `problems` includes the problems of its training. A
-    generation without a training does not have a row. `value` is the BLEU if the tables use it,
+    The fields from `target` on are set by the package `aiayn.known_good`. The problems of a
+    generation (`problems`) include the problems of its training. A generation without a known
+    training does not fill a row of a table. The field `value` is the BLEU if the tables use it,
     otherwise None.
     """
 
@@ -178,18 +195,21 @@ class Generation(msgspec.Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The file of its log, with the line if needed."""
+        """The log file of the generation, with the line number if the generation does not begin in
+        line 1.
+        """
         return self.section.name
 
     @property
     def bleu(self) -> float | None:
-        """The printed BLEU in percent."""
+        """The BLEU in the log of the generation, in percent."""
         return self.section.real("bleu")
 
 
 class JoinedLogs(msgspec.Struct, kw_only=True):
-    """The content of a folder: files by their path below it, trainings with their generations,
-    generations without a training, and averagings.
+    """The content of a folder of logs: the files by their path below the folder, trainings with
+    their generations (runs of fairseq-generate), generations without a known training, and
+    averagings of checkpoints.
     """
 
     file_by_path: dict[str, LogFile]
@@ -199,8 +219,8 @@ class JoinedLogs(msgspec.Struct, kw_only=True):
 
     @property
     def generations(self) -> list[Generation]:
-        """All generations: first the generations of the trainings, in the order of the trainings,
-        then the others.
+        """All generations in the folder: first the generations with a training, in the order of the
+        trainings, then the generations without a training.
         """
         listed = [entry for training in self.trainings for entry in training.generations]
         return [*listed, *self.others]

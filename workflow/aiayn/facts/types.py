@@ -1,7 +1,8 @@
-"""Defines what a log says: facts, the sections of a file, and the reasons why a file is not read.
+"""Defines the content of a log: facts, the sections of a file (each is one run of a program), and
+the reasons why a file is not read.
 
-The perplexity of Table 3 is 2 to the `nll_bits` of a validation. Lines are counted from 1, and only
-line feeds end a line.
+The perplexity in Table 3 is 2 to the power of a validation's negative log-likelihood in bits
+(`nll_bits`). Lines of a log are counted from 1, and only line feeds end a line.
 """
 
 import posixpath
@@ -22,10 +23,11 @@ OUR_TASK = "aiayn_translation"
 
 
 class Fact(NamedTuple):
-    """A quantity, its value, and the file and line that state it.
+    """A fact: a quantity, its value, and the file and line that state the value.
 
-    Arguments are called `train.KEY` and `generate.KEY`. A quantity that a line prints has the name
-    of its field in templates.csv. A derived quantity gets its name in `derived.py`.
+    The quantity of an argument KEY of fairseq is called `train.KEY` or `generate.KEY`. A quantity
+    that a line of a log states has the name of its field in templates.csv. A derived quantity gets
+    its name in the module `derived.py`.
     """
 
     quantity: str
@@ -35,8 +37,8 @@ class Fact(NamedTuple):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a file, or the rest of it, is not read. `line` is 0 if the file could not be opened or
-    read at all.
+    """The reason why a file, or the rest of a file, is not read. The line number `line` is 0 if the
+    file could not be opened or read at all.
     """
 
     line: int
@@ -45,19 +47,21 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Section(msgspec.Struct, kw_only=True):
-    """The lines from one start of a program to the next: its arguments, the facts that it prints,
-    and a summary of the lines that repeat.
+    """The part of a log from one start of a program to the next start: the program's arguments, the
+    facts that it prints, and a summary of the lines of statistics.
 
-    `form` is the style of the arguments: `print` (up to 0.9), `namespace` (0.10) or `config` (after
-    0.10, up to 0.12 and the fork). `arguments` has the first value of each key. Keys of
-    `validations` are (subset, update), keys of `epochs` are their numbers. Every `sample_step`-th
-    line within an epoch is one of `samples`. `mentioned` has the values of facts about lines that
-    may repeat without end. Only the first few of them become facts. `symbols` are the training's
-    arguments in the paper's symbols. `dev_subset` is the first of `--valid-subset`, from which the
-    perplexity is taken. `save_folder` is the value of `--save-dir`. `language_pair` comes from the
-    arguments, or else from the dictionaries in their order, such as `en-de`. `averaged_paths` are
-    the checkpoints that were averaged. `first_time` and `last_time` are ISO times without zone, ''
-    without.
+    The field `form` is the style in which fairseq prints the arguments: `print` (up to fairseq
+    0.9), `namespace` (0.10) or `config` (after 0.10, up to 0.12 and the fork). The dict `arguments`
+    has the first value of each argument. The keys of `validations` are pairs of data set and update
+    number, the keys of `epochs` are epoch numbers. The list `samples` has every `sample_step`-th
+    line of statistics within an epoch. The dict `mentioned` has the values of facts about unknown,
+    incomplete or contradicting lines, and limits their number. The dict `symbols` has the
+    training's arguments as the paper's symbols. The dev set, whose perplexity is used, is
+    `dev_subset`, the first data set in fairseq's `--valid-subset`. The folder `save_folder` is the
+    value of `--save-dir`. The language pair, such as `en-de`, comes from the arguments, or else
+    from the order of the dictionaries in the log. The list `averaged_paths` has the checkpoints
+    that were averaged. The clock times `first_time` and `last_time` are in ISO format without time
+    zone, '' if the log has no times.
     """
 
     path: str
@@ -91,8 +95,8 @@ class Section(msgspec.Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name of the section: its file, and the line at which it begins unless this is line
-        1.
+        """The name of the section: its log file, with the line number at which the section begins,
+        unless this is line 1.
         """
         return self.path if self.line == 1 else f"{self.path}:{self.line}"
 
@@ -103,8 +107,9 @@ class Section(msgspec.Struct, kw_only=True):
 
     @property
     def reach(self) -> int:
-        """The last update that the section may have reached: the last printed or saved update plus
-        one log interval, because updates after the last line are not printed.
+        """The last update that the training may have reached in this section of the log: the last
+        printed or saved update plus one log interval, because updates after the last line are not
+        printed.
         """
         # A checkpoint may be saved after the last line of statistics.
         saved = [whole(update) or 0 for update in self.values("saved_updates")]
@@ -112,45 +117,57 @@ class Section(msgspec.Struct, kw_only=True):
         return max([self.last_update, *saved]) + interval
 
     def find(self, quantity: str) -> Fact | None:
-        """Return the newest fact about a quantity, None if no line states it."""
+        """Return the last fact in the section about a quantity, or None if no line states the
+        quantity.
+        """
         for fact in reversed(self.facts):
             if fact.quantity == quantity:
                 return fact
         return None
 
     def value(self, quantity: str) -> Value:
-        """Return the newest value of a quantity, None if no line states it."""
+        """Return the last value in the section of a quantity, or None if no line states the
+        quantity.
+        """
         fact = self.find(quantity)
         return None if fact is None else fact.value
 
     def whole(self, quantity: str) -> int | None:
-        """Return the newest value of a quantity that is a whole number, None for any other."""
+        """Return the last value in the section of a quantity if this value is a whole number,
+        otherwise None.
+        """
         return whole(self.value(quantity))
 
     def real(self, quantity: str) -> float | None:
-        """Return the newest value of a quantity that is a number, None for any other."""
+        """Return the last value in the section of a quantity if this value is a number, otherwise
+        None.
+        """
         return real(self.value(quantity))
 
     def values(self, quantity: str) -> list[Value]:
-        """Return all values of a quantity, in the order of their lines."""
+        """Return all values of a quantity in the section, in the order of their lines."""
         return [fact.value for fact in self.facts if fact.quantity == quantity]
 
     def fact(self, quantity: str, value: Value, line: int = 0) -> Fact:
-        """Return a fact at `line`, or at the section's first line if `line` is 0."""
+        """Return a new fact about a line of the section. The line is the section's first line if
+        `line` is 0.
+        """
         return Fact(quantity, value, self.path, line or self.line)
 
     def state(self, quantity: str, value: Value, line: int = 0) -> None:
-        """Add a fact."""
+        """Add a fact to the section."""
         self.facts.append(self.fact(quantity, value, line))
 
     def line_of(self, quantity: str) -> int:
-        """Return the line of the newest fact about a quantity, 0 if no line states it."""
+        """Return the line number of the last fact in the section about a quantity, 0 if no line
+        states the quantity.
+        """
         fact = self.find(quantity)
         return 0 if fact is None else fact.line
 
     def mention(self, quantity: str, value: Value, line: int, most: int = MAX_MENTIONED) -> None:
-        """Add a fact about a line, unless the section already has `most` facts of this quantity, or
-        a fact with the same value.
+        """Add a fact about a line, unless the section already has a fact with the same quantity and
+        value, or the maximum number `most` of facts about this quantity.
         """
         values = self.mentioned.setdefault(quantity, [])
         if len(values) < most and value not in values:
@@ -159,7 +176,9 @@ class Section(msgspec.Struct, kw_only=True):
 
 
 class LogFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of one file. `refusal` says why the file was not read, or not completely."""
+    """The content of one log file. The field `refusal` says why the file was not read, or not
+    completely.
+    """
 
     path: str
     num_lines: int
@@ -168,7 +187,7 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def perplexity_of(nll_bits: float | None) -> float | None:
-    """Return the perplexity of a loss in bits a subword, or None for a loss that is absent,
+    """Return the perplexity for a loss in bits per subword, or None for a loss that is absent,
     negative or too large.
     """
     if nll_bits is None or not 0 <= nll_bits < MAX_BITS:
@@ -177,8 +196,8 @@ def perplexity_of(nll_bits: float | None) -> float | None:
 
 
 def normal_path(path: Value) -> str:
-    """Return a path with forward slashes and without a leading `./`. Paths on Windows are
-    converted.
+    """Return a path with forward slashes and without a leading `./`. Backslashes of Windows paths
+    are converted.
     """
     # A backslash is part of a name on Linux, unless the path has no slash at all.
     text = str(path)
@@ -186,8 +205,8 @@ def normal_path(path: Value) -> str:
 
 
 def models_of(model_path: str) -> list[str]:
-    """Return the checkpoints of `--path`. Several are separated by colons, but the colon in `C:` is
-    part of a path on Windows.
+    """Return the paths of checkpoints in the value of fairseq's option `--path`. Paths are
+    separated by colons, but the colon in `C:` is part of a Windows path.
     """
     # Not after the drive letter of the first path, and not after a drive letter that follows a
     # colon, as in `C:\a.pt:D:\b.pt`.
@@ -195,8 +214,8 @@ def models_of(model_path: str) -> list[str]:
 
 
 def is_same_place(first: str, second: str) -> bool:
-    """Return whether two paths are equal or one is the end of the other, such as `run/a.pt` and
-    `/home/run/a.pt`.
+    """Return whether two paths are equal, or one path is the end of the other path, such as
+    `run/a.pt` and `/home/run/a.pt`.
     """
     # `.`, the folder of the log, is not the end of any path.
     if "." in (first, second):
@@ -205,13 +224,13 @@ def is_same_place(first: str, second: str) -> bool:
 
 
 def whole(value: Value) -> int | None:
-    """Return a value that is a whole number, None for any other."""
+    """Return the value of a fact if it is a whole number, otherwise None."""
     # A bool is an int in Python, but a switch is not a number.
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def real(value: Value) -> float | None:
-    """Return a value that is a number, None for any other."""
+    """Return the value of a fact as a float if it is a number, otherwise None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value)
