@@ -408,8 +408,8 @@ def _marked_once(cells: pd.DataFrame) -> pd.DataFrame:
         if not has_mark.any():
             continue
         row = cells.position
-        # A row without the mark on some number of ours is mixed. There each marked number keeps its
-        # mark, because one mark would seem to hold for the whole row.
+        # In a row where some number of ours lacks the mark, each marked number keeps its mark. A
+        # single mark would seem to hold for the whole row.
         is_unlike = ~has_mark & (cells.kind == "ours") & (cells.text + cells.spread != "")
         first = cells.column.where(has_mark).groupby(row).transform("first")
         is_repeated = has_mark & (cells.column != first) & ~is_unlike.groupby(row).transform("any")

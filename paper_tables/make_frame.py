@@ -63,7 +63,8 @@ NOT_RUN = "This system is not run at scale {scale}"
 NOT_BLEU = "The rule has a margin in BLEU, so it applies to BLEU only"
 COMMIT_DIGITS = 12
 SECONDS_PER_HOUR = 3600.0
-# Not scores. A missing value is a gap here. A missing BLEU definition of a scored system is a dash.
+# These metrics are not scores of translations. A score that a scored system lacks is shown as a
+# dash, because its definition does not exist for the system. This is not so for these metrics.
 MODEL_METRICS = (PERPLEXITY_METRIC, BITS_METRIC)
 TRAINING_METRICS = (
     "num_parameters",
@@ -209,10 +210,11 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
                 if run.seed in values:
                     with_value.append((run, values[run.seed]))
                 else:
-                    # A finished training lacks a quantity that does not exist for it.
+                    # If a finished training lacks a cost, the cost does not exist for it.
                     is_known = metric in TRAINING_METRICS and run.train is not None
                     missing_words.append("" if is_known else run.word)
-            # An empty word is shown as a dash: the quantity does not exist for this cell.
+            # The cell was scored, but not in this definition. Without values and without words of
+            # missing runs, the number is shown as a dash: it does not exist.
             if (
                 cell in scored_cells
                 and not values
@@ -416,8 +418,9 @@ def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> list[Line]:
         if cell.table == "2":
             numbers = numbers_by_row.setdefault(cell.row, {})
             numbers[f"{cell.column}_ours"] = (number,)
-            # Next to a BLEU in the paper's definition is the same in sacreBLEU. Next to the
-            # estimate of the cost are the operations that the model needed.
+            # Next to a BLEU in the paper's definition is sacreBLEU's score of the same
+            # translations. Next to the estimate of the cost are the operations that the model
+            # needed.
             if number is not None and is_bleu(cell.metric):
                 numbers[f"{cell.column}_ours_sacre"] = (frame.number(key, SACRE_METRIC),)
             elif number is not None:

@@ -90,7 +90,7 @@ def values_of(runs: Iterable[PublicSeed], quantity: Quantity) -> list[float]:
     return [value for run in runs if (value := getattr(run, quantity)) != ""]
 
 
-# Two tables and every verdict read this file, which does not change while a command runs.
+# Each verdict without an sd of ours reads this file, which does not change while a command runs.
 @functools.cache
 def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]:
     """Return the lines of public_seeds.csv, in their order.
@@ -137,7 +137,8 @@ def seed_noise(source: str) -> SeedNoise:
 
 def _is_whole(run: PublicSeed) -> bool:
     """Return whether a run of AlgoPerf had its full length and learned."""
-    # A run that stopped at the target has fewer updates. A run that diverged has a BLEU of 0.
+    # A run that stopped at the target has fewer updates, and some settings were trained for longer.
+    # A run that diverged has a BLEU of 0.
     return (
         run.updates == FULL_UPDATES and run.bleu_test != "" and run.bleu_test > LOWEST_LEARNED_BLEU
     )

@@ -17,8 +17,8 @@ from aiayn.scoring.definitions import METRICS
 Metric = Annotated[str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)})$")]
 # `other`: a definition that only printed words describe.
 Definition = Annotated[str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)}|other)$")]
-# These definitions count the same words of the same tokens. They differ by at most 0.01
-# (tests/oracle), and where a hypothesis is empty. `bleu_as_given` is one of them if the given
+# These definitions count the same words of the same tokens. Their values differ by at most 0.01
+# (tests/oracle), or by more if hypotheses are empty. `bleu_as_given` is one of them if the given
 # tokens are cased and tokenised by Moses.
 _COUNTED_ALIKE = frozenset({"bleu_tok_moses", "bleu_fairseq", "bleu_as_given"})
 Testset = Literal[

@@ -298,8 +298,8 @@ def describe(line: str, folder: Path, seconds: float) -> str:
     """
     text = f"  {line.strip()[:50]} ({seconds:.0f} s)"
     sizes = [path.stat().st_size / 1e6 for path in folder.rglob("*") if path.is_file()]
-    # `Downloading torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl (530.7 MB)`. The file of the
-    # newest download is the largest. The speed is the mean over all files so far.
+    # `Downloading torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl (530.7 MB)`. The largest file
+    # is taken for the newest download. The speed is the mean over all files so far.
     if (size := re.search(r"\(([\d.]+) MB\)", line)) and sum(sizes) > 1:
         seconds_left = (float(size[1]) - max(sizes)) * seconds / sum(sizes)
         text += f": {max(sizes):.0f} of {size[1]} MB, {max(0, seconds_left):.0f} s left"

@@ -59,7 +59,7 @@ from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd, holm_adjusted, pool_sd, tail
 from analysis.conclusions.answers import Estimate, Relation, estimate_difference
 
-# The limits down to VALIDATION_SHARE are from decision 0009.
+# The limits down to SHARES are from decision 0009.
 MARGIN_BITS = 0.10  # one head instead of eight costs log2(5.29 / 4.92) = 0.105 bits as printed
 MAX_REACH_BITS = 0.06
 STARTED_BITS = 4.5  # bits a subword on dev, from probes with the vocabulary of scale multi30k
@@ -67,7 +67,7 @@ LATE_SHARE = 0.30  # of the updates
 SHARES = (0.6, 0.8, 1.0)  # of the updates, at which an effect is looked at
 VALIDATION_SHARE = 0.05  # a run has 20 validations: an older validation is too far from the share
 SLOPE_FROM = 0.6  # of a run's updates: the slope is taken over the last 40 % (decision 0012)
-NUM_LAST_VALIDATIONS = 3
+NUM_LAST_VALIDATIONS = 3  # the primary quantity of decision 0013 is their mean
 MIN_CONTROL_SEEDS = 2  # with one seed, the luck of this seed would shift every contrast
 NUM_NAMED_SDS = 3
 
@@ -135,7 +135,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         """Return the bits per subword at the last validation before a share of the updates. Return
         None if no validation is shortly before it.
         """
-        # An older validation than this would show the effect at a different time.
+        # A validation before `first` would show the effect at a different time.
         last = round(share * self.updates)
         first = last - VALIDATION_SHARE * self.updates
         updates = [update for update in self.bits_by_update if first < update <= last]
@@ -240,7 +240,7 @@ def measure_spread(runs_by_system: Mapping[str, Sequence[SeedRun]]) -> Spread:
             late.append(system)
         if system not in (*unstarted, *late):
             punctual[system] = everything[system]
-        # An sd needs two seeds. `pool_sd` leaves out such systems itself.
+        # An sd needs two seeds. `pool_sd` itself leaves out systems with a single seed.
         if len(runs) > 1:
             sds.append((system, statistics.stdev(everything[system])))
     sds.sort(key=lambda named: -named[1])
@@ -395,9 +395,9 @@ def _call(
     """Return the call of a contrast (its answer by decision 0009), and its p-value."""
     if estimate is None:
         return Call.FEW_CONTROLS, None
+    # Without a relation the paper concludes nothing from the row, so there is no call.
     if relation is None:
         return Call.NOT_ASKED, None
-    # Without a relation the paper concludes nothing from the row, so there is no call.
     distance = abs(estimate.difference)
     if relation == "equivalent":
         error, degrees_of_freedom = estimate.standard_error, estimate.degrees_of_freedom

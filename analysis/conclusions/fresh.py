@@ -225,7 +225,8 @@ def compare_family(family: FreshFamily, runs_by_system: RunsBySystem) -> list[Co
     values = {}
     for system, system_runs in started.items():
         values[system] = [run.value for run in system_runs]
-    # Base has a variance of its own, because it has six seeds and is in almost every contrast.
+    # Decision 0013: base has a variance of its own. Its six seeds are enough for this, the two or
+    # three seeds of any other system are not.
     own_pooled = pool_sd({REFERENCE_SYSTEM: values[REFERENCE_SYSTEM]}, with_bartlett=False)
     other_values = {system: bits for system, bits in values.items() if system != REFERENCE_SYSTEM}
     pooled = pool_sd(other_values, with_bartlett=False)
@@ -369,7 +370,7 @@ def updates_until(bits_by_update: Mapping[int, float], target_bits: float) -> fl
     before: tuple[int, float] | None = None
     for update, bits in sorted(bits_by_update.items()):
         if bits <= target_bits:
-            # Equal validations would divide by zero below.
+            # The first validation has no earlier validation to interpolate from.
             if before is None or before[1] == bits:
                 return float(update)
             share = (before[1] - target_bits) / (before[1] - bits)

@@ -1,13 +1,13 @@
-"""Reads the results of probes: short trial trainings at half or twice the learning rate.
+"""Reads the results of probes: short trial trainings at other learning rates.
 
 Equation (3) of the paper fixes the learning rate. A probe is a training with the same schedule, but
-half or twice its peak rate. A probe is a separate system: `rate_half_<system>` or
-`rate_twice_<system>`. A probe at equation (3)'s rate is a training of the system itself.
-`paper_tables/measured/rates/<scale>.csv` has a line for each probe, and the folder next to this
-file has the logs. Probes use separate seeds and do not appear in the tables of results. The
-learning-rate schedule does not depend on the total number of updates, so a probe may be shorter
-than the trainings of the tables. All learning rates are compared after the probes' number of
-updates.
+a different peak rate, such as half or twice the peak of equation (3). A probe is a separate system:
+`rate_half_<system>`, `rate_twice_<system>`, `rate_fourfold_<system>` and so on. A probe at equation
+(3)'s rate is a training of the system itself. `paper_tables/measured/rates/<scale>.csv` has a line
+for each probe, and the folder next to this file has the logs. Probes use separate seeds and do not
+appear in the tables of results. The learning-rate schedule does not depend on the total number of
+updates, so a probe may be shorter than the trainings of the tables. All learning rates are compared
+after the probes' number of updates.
 """
 
 import statistics
@@ -38,8 +38,8 @@ class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RateProbes(msgspec.Struct, frozen=True):
-    """Bits a subword on dev by system and by the factor on equation (3)'s peak learning rate (0.5,
-    1, 2). Each value is the mean over short trainings (probes) of `updates` updates.
+    """Bits a subword on dev by system and by the factor on equation (3)'s peak learning rate, such
+    as 0.5, 1 or 2. Each value is the mean over short trainings (probes) of `updates` updates.
     """
 
     updates: int

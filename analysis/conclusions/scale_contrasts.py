@@ -58,8 +58,8 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     `control` are None if the system is not run at this scale. `ours` is None unless the system and
     its control both have a value. `by_testset` has our difference, without a call, on further test
     sets and, in BLEU, with a different length penalty alpha. `answered` is None if the contrast is
-    not primary, if a run did not start to learn, or if the control has a single seed. `is_moving`
-    says whether our difference still changes at the end of training.
+    not primary or not measured, if a run did not start to learn, or if the control has a single
+    seed. `is_moving` says whether our difference still changes at the end of training.
     """
 
     conclusion: PublishedConclusion | None

@@ -110,7 +110,6 @@ def find_sources(name: str, frame: Frame) -> list[CellSources]:
     # Only cells without a printed number need all tables to be laid out.
     found = numbers_by_cell(cells_of_tables(lay_out_tables(frame)))
     if name not in found:
-        # The error lists up to three similar names of both kinds.
         hint = did_you_mean(name, [*printed, *found], "see `aiayn where --list`", most=3)
         raise UsageError(
             f"cell {name!r}: expected table:row:column, as table2:base:bleu_en_de; {hint}"

@@ -144,7 +144,7 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
     # With advice the jobs are a warning, and `_warnings` prints them.
     if plan.jobs is not None and not plan.jobs.advice:
         jobs = plan.jobs.words
-    # The disk is listed by folder, because users put these folders on different disks.
+    # The disk is listed by folder, because these folders may be on different disks.
     bytes_by_name = {
         "runs": plan.runs_bytes,
         "averages": plan.averages_bytes,

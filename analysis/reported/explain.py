@@ -234,8 +234,8 @@ def candidate_joins(
     joins_by_testset: dict[str, list[CellJoin]] = {}
     for join in read_cells(folder):
         if join.language_pair == language_pair and join.metric.startswith("bleu"):
-            # The file cells.csv also joins perplexities and numbers of parameters. Only BLEU has a
-            # question here.
+            # cells.csv also lists perplexities and numbers of parameters, which are not explained
+            # here.
             joins_by_testset.setdefault(PAPER_TESTSET_BY_ROLE[join.role], []).append(join)
     testsets = sorted(joins_by_testset)
     # The filtered set is accepted under its own name, though the paper scores the full set.

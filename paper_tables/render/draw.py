@@ -46,7 +46,8 @@ def draw_figures(
     if not has_figures():
         logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
         return None
-    # This import loads Altair, which may be missing. So does each `make` below.
+    # Imported after the check above, because the import loads Altair, which may be missing. Each
+    # `make` below loads it, too.
     from paper_tables.render.figure import Drawable, write_figures
 
     figures: list[Drawable] = []

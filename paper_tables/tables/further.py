@@ -54,7 +54,7 @@ def lay_out_baselines(frame: Frame) -> Table:
             for score in scores:
                 name = column_by_score.get((pair, score.metric), "")
                 base = bases.get(name)
-                # Other definitions are in scores.tsv only.
+                # Other definitions are only in the record of the baselines.
                 if name:
                     marks = base.marks if base else ()
                     cells[name] = Cell(rounded(score.value, score.metric), "ours", marks)

@@ -308,7 +308,7 @@ def _call_cell(contrast: PrintedContrast) -> Cell | None:
     """Return the cell with the call, the answer by decision 0009's rule.
 
     If the call is "too close", the cell also says whether the paper's difference is smaller than
-    half of our 95 % interval. So small a difference cannot be found with these seeds.
+    half of our 95 % interval. Less than half of such experiments would find so small a difference.
     """
     ours = contrast.ours
     if ours is None:

@@ -516,8 +516,8 @@ def horizon_rows(frame: Frame) -> list[CsvRow]:
     return lines
 
 
-# Rates: each probe is a single training at half or at twice the peak of equation (3). Probes and
-# the seeds of the tables are compared after the number of updates that probes have.
+# Rates: each probe of a row is a single training at half or at twice the peak of equation (3).
+# Probes and the seeds of the tables are compared after the number of updates that probes have.
 
 
 class RateEffects(NamedTuple):
@@ -531,7 +531,7 @@ class RateEffects(NamedTuple):
     @property
     def by_times_peak(self) -> dict[float, float]:
         """The row minus base, at each ratio at which both were trained."""
-        # Both were tried at the same rates, except where a probe is missing.
+        # Base was also tried at higher rates (decision 0013), and a probe of a row may be missing.
         common = sorted(self.row.keys() & self.base.keys())
         return {times: self.row[times] - self.base[times] for times in common}
 

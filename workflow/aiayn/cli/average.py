@@ -47,7 +47,7 @@ def average_run(train_path: Path, runs_folder: Path, last: int, record_path: Pat
             "name the folder that holds the run with --runs-folder"
         )
     record = average_checkpoints(train, last=last, record_path=record_path)
-    # `average_checkpoints` gets the content of the record. Only here the path of its file is known,
-    # and the provenance lists it as the input.
+    # `average_checkpoints` gets the content of the training's record, not its path. The provenance
+    # lists the path as the input.
     provenance = gather_provenance([train_path], stage="average")
     write_record(msgspec.structs.replace(record, provenance=provenance), record_path)

@@ -54,7 +54,6 @@ def translate_word_by_word(sources: Sequence[str], dictionary: Mapping[str, str]
 
 def _count_words(lines: Sequence[str], index_by_word: Mapping[str, int]) -> scipy.sparse.csr_array:
     """Return how often each line contains each known word, shape (num_lines, num_words)."""
-    # Rows of a sparse matrix in its own format: no list of lists is kept.
     # scipy's CSR format: the words of line i are word_indices[row_starts[i]:row_starts[i + 1]].
     row_starts, word_indices = [0], []
     for line in lines:

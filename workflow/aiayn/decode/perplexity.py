@@ -79,8 +79,8 @@ def perplexity(
             for name in ("src_tokens", "src_lengths", "prev_output_tokens")
         )
         visible_BS = source_BS.ne(task.source_dictionary.pad())
-        # A source with a single token has a single weight, and its entropy would be divided by log
-        # 1 = 0. So its target tokens are not counted.
+        # The entropy of a source's weights is divided by the logarithm of its length, which is 0
+        # for a single token. So the mean entropy leaves out the targets of such a source.
         counted_BT = target_BT.ne(task.target_dictionary.pad()) & (
             visible_BS.sum(dim=1, keepdim=True) > 1
         )

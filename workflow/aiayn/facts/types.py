@@ -15,7 +15,8 @@ from aiayn.facts.statistics import Statistics
 
 Value = bool | int | float | str | None
 Program = Literal["train", "generate", "average"]
-# Bits a subword. A uniform guess costs about 15, but a training that diverged prints thousands.
+# From this loss on, in bits a subword, no perplexity is computed. A uniform guess costs about 15
+# bits. A training that diverged may print thousands, and 2.0**1024 raises an OverflowError.
 MAX_BITS = 100.0
 MAX_MENTIONED = 20  # unknown, torn or contradicting lines of a section
 DEFAULT_INTERVAL = 1000  # of lines of statistics, in updates: fairseq up to 0.9

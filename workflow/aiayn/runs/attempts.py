@@ -32,8 +32,9 @@ WATCHDOG_REASON = (
     " or the network hangs, or the disk of the checkpoints: look at the ranks' logs in the run's"
     " folder `submitit`"
 )
-# `stopped`: the job got a signal and saved a checkpoint. `cancelled`: the user ended the job before
-# it could save. `lost`: the job was killed.
+# `stopped`: a signal ended the training, normally after it had saved a checkpoint. `cancelled`: the
+# queue ended the job at the user's request, before rank 0 recorded an end. `lost`: a process was
+# killed, or its machine went down.
 AttemptOutcome = Literal["done", "failed", "stopped", "cancelled", "lost"]
 
 

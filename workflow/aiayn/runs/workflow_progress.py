@@ -126,7 +126,7 @@ class WorkflowProgress:
         tail = read_log_tail(folder.log_path) if folder else None
         updates = read_max_update(folder.log_path) if folder else None
         if tail is None or tail.update is None or not updates:
-            # -1 is less than tenth 0, so the first statistics are news.
+            # -1 differs from every tenth, so the first statistics are news.
             return f"{job.label}: starts, {format_duration(now - job.began)}", -1
         line = f"{job.label}: {tail.update} of {updates}, loss {tail.loss_bits:.1f} bits"
         return (

@@ -167,7 +167,7 @@ def _words(
     procedure: Procedure, text: Text, treatment: Treatment, *, is_reference: bool
 ) -> list[list[str]]:
     # The order is that of T2T's script: tokenizer, hyphens, then multi-bleu.perl, which lowers the
-    # case. The two later programs read bytes (see `tokenize_moses`).
+    # case if it is called with -lc. The two later programs read bytes (see `tokenize_moses`).
     tokenized = text.lines if procedure.tok == "none" else text.tokenized(treatment)
     lines = [line.encode("utf-8") for line in tokenized]
     if procedure.split == "at-at":
@@ -211,13 +211,13 @@ def _procedure_signature(
 def _score_and_signature(
     metric: str, hypotheses: Text, references: Text, testset: str, references_sha256: str
 ) -> tuple[Score, str]:
-    # All other metrics are sacreBLEU's own, with sacreBLEU's own tokenizer on the raw lines.
     if metric in PROCEDURE_BY_METRIC:
         procedure = PROCEDURE_BY_METRIC[metric]
         bleu = procedure_bleu(procedure, hypotheses, references)
         return bleu, _procedure_signature(
             procedure, references.language, testset, references_sha256
         )
+    # All other metrics are sacreBLEU's own, with sacreBLEU's own tokenizer on the raw lines.
     scorer = SACREBLEU_BY_METRIC[metric]()
     score = scorer.corpus_score(hypotheses.lines, [references.lines])
     signature = scorer.get_signature()  # complete only after a score

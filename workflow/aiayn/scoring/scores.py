@@ -1,8 +1,8 @@
 """Turns the records of score and perplexity into a table with a line for each number, scores.tsv.
 
 A perplexity record also gives bits per subword (its log2), bits per word and, for a model with
-cross-attention, the lowest entropy of any head and the bits lost without that attention. A BLEU
-also gives its brevity penalty.
+heads of cross-attention, the lowest entropy of any head and the bits that the model loses if all
+weights of cross-attention are made equal. A BLEU also gives its brevity penalty.
 
 A number is read together with the record of its training. While a system is trained again, its old
 score may still be on the disk. Such a score is not used for the new training.
@@ -195,7 +195,7 @@ def _lines(
     evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path: Path
 ) -> list[_Line]:
     """Return a line with the columns SCORE_COLUMNS for each number of a record."""
-    # An evaluation may add a length penalty to the name of its test set. The record has the set.
+    # An evaluation may add a length penalty to the name of its test set. The record does not.
     expected, _ = split_alpha(evaluation.testset)
     if record.testset != expected:
         raise RecordError(
@@ -213,7 +213,7 @@ def _lines(
 
     if isinstance(record, PerplexityRecord):
         # The perplexity is exp of the loss in nats, so its log2 is the loss in bits. Bits per word
-        # do not depend on the subword vocabulary.
+        # can be compared between models with different subword vocabularies.
         bits = math.log2(record.value)
         entropies = record.cross_attention_entropy
         word_bits = bits * record.num_tokens / record.num_words if record.num_words else None

@@ -61,7 +61,7 @@ def paired_differences(
     Raises:
         ScoreError: if no seed is common.
     """
-    # Seeds that only one side has tell nothing about the difference.
+    # A seed that only one side has cannot be paired.
     common = sorted(value_by_seed.keys() & reference_by_seed.keys())
     if not common:
         seeds = f"seeds {sorted(value_by_seed)} and {sorted(reference_by_seed)}"

@@ -29,8 +29,8 @@ seeds make a wide interval.
 Each verdict is tested at alpha, so a table of k verdicts is wrong somewhere more often. In the
 worst case every true difference equals the margin. If the cells were independent, at least 1 wrong
 REPRODUCED would then occur with probability 1 - (1 - alpha)^k. The shared standard deviation makes
-this probability smaller, and it is at most k alpha. Holm's step-down correction (1979) keeps the
-probability below alpha for the whole table, under any dependence.
+this probability smaller, and it is at most k alpha. With Holm's step-down correction (1979) the
+probability is at most alpha for the whole table, under any dependence.
 """
 
 import bisect
@@ -46,7 +46,7 @@ MARGIN_BLEU = 0.5  # a smaller difference counts as equivalent
 ALPHA = 0.05  # for each of the two one-sided tests, and for the two-sided interval
 MIN_SEEDS = 3
 MAX_SEEDS_ADVISED = 1000
-ROUNDING = 1e-9  # two sds that differ by less are equal
+ROUNDING = 1e-9  # two sds that differ by less than this fraction are equal
 
 
 class Outcome(enum.StrEnum):
@@ -98,9 +98,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     `pooled`, or None if no rule was applied. `largest_equivalent_difference` is the largest
     difference that these seeds could have called equivalent (None: no difference).
     `num_seeds_to_decide` is the total number of seeds that would decide if mean and sd did not
-    change (None: no number would). `prediction_interval` is the 95 % interval of a further run of
-    ours, in BLEU, and `prediction_half_width` is half its width. Both are None without an sd or if
-    the numbers are not comparable.
+    change (None: MAX_SEEDS_ADVISED would not). `prediction_interval` is the 95 % interval of a
+    further run of ours, in BLEU, and `prediction_half_width` is half its width. Both are None
+    without an sd or if the numbers are not comparable.
     """
 
     outcome: Outcome
@@ -153,7 +153,7 @@ def pool_sd(
     degrees_of_freedom = sum(len(values) - 1 for values in groups)
     # Weighted by degrees of freedom: a system with many seeds knows its spread better.
     squares = math.fsum((len(values) - 1) * sd**2 for values, sd in zip(groups, sds, strict=True))
-    # Bartlett's statistic takes the logarithm of each sd, so no sd may be 0.
+    # Bartlett's statistic takes the logarithm of each variance, so no sd may be 0.
     can_test = with_bartlett and len(groups) > 1 and min(sds) > 0
     return PooledSd(
         sd=math.sqrt(squares / degrees_of_freedom),

@@ -355,7 +355,8 @@ def _log_added(path: Path) -> Iterator[None]:
     root.addHandler(handler)
     # fairseq logs its statistics at INFO. The progress of a run is read from them.
     root.setLevel(logging.INFO)
-    # The driver sets a higher level, and with the launcher `debug` it trains in its own process.
+    # `aiayn` shows only fairseq's warnings, and with the launcher `debug` the training runs in the
+    # process of `aiayn train`.
     logging.getLogger("fairseq").setLevel(logging.INFO)
     try:
         yield

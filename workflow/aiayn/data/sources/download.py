@@ -70,7 +70,8 @@ class FoundFile(msgspec.Struct, frozen=True):
     """A verified file.
 
     Its `url` is the address it was downloaded from, '' if the file was already on the disk. The
-    field `checked_by` is the algorithm (such as sha256) of the published checksum.
+    field `checked_by` is the algorithm (such as sha256) of the published checksum, or `size` if no
+    checksum is published.
     """
 
     path: Path

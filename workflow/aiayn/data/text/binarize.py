@@ -273,9 +273,9 @@ def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
 
     fairseq's special symbols, such as `</s>`, are left out.
     """
-    # The order of ties decides all indices. fairseq left it to chance until 2019.
     # fairseq adds its special symbols itself when it reads the file.
     ordinary = [entry for entry in count_by_symbol.items() if entry[0] not in SPECIAL_SYMBOLS]
+    # The order of ties decides all later indices. fairseq left this order to chance until 2019.
     return [
         f"{symbol} {count}"
         for symbol, count in sorted(ordinary, key=lambda entry: (-entry[1], entry[0]))
@@ -353,7 +353,7 @@ def data_bin_digest(sha256_by_file: Mapping[str, str]) -> str:
     """Return a single SHA-256 for a data-bin, over the names and digests of its files from
     `data_bin_files`.
 
-    In a shell: `LC_ALL=C; sha256sum *.bin dict.*.txt *.idx | sort -k2 | sha256sum`.
+    In a shell: `sha256sum *.bin dict.*.txt *.idx | LC_ALL=C sort -k2 | sha256sum`.
     """
     listing = "".join(f"{sha256}  {name}\n" for name, sha256 in sha256_by_file.items())
     return hashlib.sha256(listing.encode()).hexdigest()
@@ -371,7 +371,7 @@ def require_recorded_split(record: BinarizedCorpus, testset: str) -> str:
             message contains the file.
     """
     split = record.split_of(testset)
-    # Nothing is left for the loop below: an old record does not list files.
+    # An old record does not list files, so `require_files` below would check nothing.
     if not record.sha256_by_file:
         require_recorded_data_bin(record)
     names = (name for name in record.sha256_by_file if name.startswith((f"{split}.", "dict.")))

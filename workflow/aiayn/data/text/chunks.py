@@ -25,7 +25,8 @@ from aiayn.progress import progress_bar
 
 LINES_PER_CHUNK = 10_000  # some 1.5 MB a side
 LINES_PER_PROCESS = 250_000  # for fewer lines, starting a process takes longer than the work
-# So many chunks are in memory at a time. After them the processes wait for each other.
+# The results of this number of chunks per process are in memory at a time. Then the processes wait
+# for each other.
 _CHUNKS_PER_PROCESS = 8
 
 Result = TypeVar("Result")

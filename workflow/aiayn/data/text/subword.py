@@ -138,7 +138,8 @@ class CodesEncoder(LineEncoder):
                 f"{codes_path}: not codes of subword-nmt: expected {expected}; rerun `aiayn"
                 " segment`, or give the file of the model"
             )
-        # Only version 0.1 of the format has a symbol for the end of a word. It lacks a header.
+        # Only version 0.1 of the format has a separate symbol, `</w>`, for the end of a word. It
+        # lacks a header. Version 0.2 appends `</w>` to the last symbol of the word.
         is_first_version = not has_header and any("</w>" in merge[:2] for merge in merges)
         header = [] if is_first_version else [CODES_HEADER]
         pairs = [f"{first} {second}" for first, second, *_ in merges]
