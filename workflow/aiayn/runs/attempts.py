@@ -1,9 +1,10 @@
-"""Reads and writes `attempts.jsonl`, the log of a run's attempts, and sums their seconds.
+"""Reads and writes `attempts.jsonl`, the log of a run's attempts, and sums the seconds of the
+attempts.
 
-An attempt is one start of the training by a job. Each line is an event: an attempt has started, or
-has ended. If a start has no end, the next attempt records the end with the outcome `lost`, at the
-time of the run's last log line. If a crash cut the last line, readers ignore it and the next writer
-removes it.
+An attempt is one start of the training by a job. Each line of `attempts.jsonl` is an event: an
+attempt has started, or an attempt has ended. If the end of an attempt is missing, the next attempt
+writes this end with the outcome `lost`, at the time of the run's last log line. If a crash cut the
+last line, readers ignore this line and the next writer removes it.
 """
 
 import datetime
@@ -44,7 +45,7 @@ _Value = TypeVar("_Value")
 class _Event(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="event"
 ):
-    """What happened to an attempt at `time` (UTC)."""
+    """The start or end of an attempt, at `time` (UTC)."""
 
     attempt: int
     time: str
@@ -63,8 +64,8 @@ class Started(_Event, frozen=True, kw_only=True, tag="started"):
 
 
 class Ended(_Event, frozen=True, kw_only=True, tag="ended"):
-    """An attempt ended. `update` is the update of the newest complete checkpoint, from which the
-    next attempt resumes.
+    """An attempt ended. `update` is the number of updates in the newest complete checkpoint, from
+    which the next attempt resumes.
     """
 
     update: int
@@ -79,10 +80,10 @@ Event = Started | Ended
 
 
 def read_events(run_folder: Path) -> list[Event]:
-    """Return all events in order. The list is empty if the run never began.
+    """Return all events of `attempts.jsonl` in order. The list is empty if the run never began.
 
     Raises:
-        RecordError: if a line is not an event. A torn last line is ignored.
+        RecordError: if a line is not an event. An incomplete last line is ignored.
     """
     return read_json_lines(run_folder / ATTEMPTS_NAME, Event, "an event")
 
@@ -90,10 +91,10 @@ def read_events(run_folder: Path) -> list[Event]:
 def attempt_seconds(
     events: Sequence[Event], *, until: str | None = None
 ) -> list[tuple[Started, float]]:
-    """Return each attempt with its seconds. An attempt that is still open counts until `until`
-    (UTC), or 0 seconds if `until` is None.
+    """Return the start event of each attempt, and how many seconds the attempt took. An attempt
+    that has not ended counts until `until` (UTC), or 0 seconds if `until` is None.
 
-    The seconds are negative if a clock was set back during the attempt.
+    The number of seconds is negative if the machine's clock was set back during the attempt.
     """
     attempts = []
     # In pairs of neighbours: a recorded end follows its start directly.
@@ -108,7 +109,9 @@ def attempt_seconds(
 
 
 def sum_seconds(events: Sequence[Event], *, until: str | None = None) -> tuple[float, float]:
-    """Return the wall seconds and the GPU-seconds of all attempts. Negative seconds count as 0."""
+    """Return the sum of the wall seconds and the sum of the GPU-seconds of all attempts. Attempts
+    with a negative number of seconds count as 0.
+    """
     wall_seconds = 0.0
     gpu_seconds = 0.0
     for started, seconds in attempt_seconds(events, until=until):
@@ -126,12 +129,12 @@ def seconds_between(begin: str, end: str) -> float:
 
 
 def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_Value]:
-    """Return the value of each line, checked against a type. The result is empty if the file is
-    absent.
+    """Return the JSON value of each line of a file, checked against a type. The result is empty if
+    the file is absent.
 
     Raises:
-        RecordError: if a line does not contain such a value. The message contains file and line,
-            and calls the value `noun`. A torn last line is ignored.
+        RecordError: if a line is not JSON of this type. The message contains the file and the line,
+            and calls the expected value `noun`. An incomplete last line is ignored.
     """
     if not exists(path):
         return []
@@ -149,8 +152,9 @@ def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_V
 
 
 def append_json_line(path: Path, value: object) -> None:
-    """Append a value as a line, and flush it to the disk. If a crash cut the line before it, that
-    line is removed. Only one process may write at a time.
+    """Append a value as one line of JSON, and flush the line to the disk. If a crash has cut the
+    last line of the file, this incomplete line is removed first. Only one process may write to the
+    file at a time.
     """
     with path.open("a+b") as lines:
         lines.seek(0)

@@ -1,4 +1,6 @@
-"""Cancels a run: its job saves at once and ends, and no job starts it again by itself."""
+"""Cancels a run: the run's job saves a checkpoint at once and ends, and the run is not started
+again by itself.
+"""
 
 import contextlib
 import os
@@ -23,13 +25,14 @@ DEFAULT_TIMEOUT_SECONDS = 180.0  # a queue may wait 30 s after TERM, then kills
 def cancel_run(
     run_folder: Path, queues: Queues, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
 ) -> str:
-    """End a run, wait until its processes have ended, and return what was saved and how to resume.
+    """End a run, wait until its processes have ended, and return a sentence on the saved update and
+    on how to resume the run.
 
     Raises:
-        StateError: if the run neither trains nor waits, if its state is unknown, or if a signal
-            cannot reach it from here.
-        LaunchError: if the queue does not take the request.
-        RunError: if it has not ended in time.
+        StateError: if the run neither trains nor waits for its turn, if its state is unknown, or if
+            this machine cannot send a signal to its processes.
+        LaunchError: if the queue refuses to cancel the job.
+        RunError: if the run has not ended after `timeout_seconds`.
     """
     (status,) = read_statuses([run_folder], queues)
     return _Cancellation(
@@ -38,7 +41,7 @@ def cancel_run(
 
 
 class _Cancellation:
-    """Ends one run, according to its state when the user asked for the end."""
+    """Ends one run. The steps depend on the run's state when the user called `aiayn cancel`."""
 
     def __init__(
         self, folder: RunFolder, status: RunStatus, queue: JobQueue | None, timeout_seconds: float
@@ -50,7 +53,9 @@ class _Cancellation:
         self._timeout_seconds = timeout_seconds
 
     def cancel(self) -> str:
-        """Cancel the run in the way that its state requires, and return what was saved."""
+        """Cancel the run in the way that its state requires, and return a sentence on the saved
+        update.
+        """
         status, queue = self._status, self._queue
         # Ending a run that another machine may be training is left to a person.
         if status.state == "unknown":
@@ -93,7 +98,9 @@ class _Cancellation:
         return f"{self._run}: {saved_words}; {resuming}"
 
     def _how_to_end(self) -> str:
-        """Return where a run is running, and the commands that end it there."""
+        """Return a text with the machine on which the run is running, and the commands that end the
+        run on that machine.
+        """
         host = self._status.host or "an unknown machine"
         process = self._folder.rank_zero_process()
         return (
@@ -102,18 +109,20 @@ class _Cancellation:
         )
 
     def _alive_jobs(self, queue: JobQueue) -> list[QueuedJob] | None:
-        """Return the alive jobs with the run's name, or None if the queue does not answer."""
+        """Return the waiting and running jobs with the run's name, or None if the queue does not
+        answer.
+        """
         try:
             return [job for job in queue.find(self._run) if job.is_alive]
         except QueueError:
             return None
 
     def _has_own_jobs(self, queue: JobQueue) -> bool:
-        """Return whether the queue shows an alive job of this run.
+        """Return whether the queue lists a waiting or running job of this run.
 
         Raises:
             StateError: if the queue does not answer, or if a different copy of the project has a
-                job of the same name.
+                job with the same name.
         """
         alive = self._alive_jobs(queue)
         if alive is None:
@@ -138,8 +147,8 @@ class _Cancellation:
         return not is_held(self._folder.lock_path)
 
     def _terminate(self, *, is_job_cancelled: bool) -> None:
-        """Send TERM to rank 0 on this machine, and wait until it has ended. Rank 0 then saves, and
-        all ranks stop with it.
+        """Send the signal TERM to rank 0 on this machine, and wait until rank 0 has ended. At the
+        signal rank 0 saves a checkpoint, and all ranks stop together.
         """
         is_unlocked = self._is_unlocked()
         # The job is cancelled, and rank 0 has ended since the caller looked at its lock.
@@ -178,7 +187,7 @@ class _Cancellation:
 
 
 def _comes_true(condition: Callable[[], bool], seconds: float, poll_seconds: float) -> bool:
-    """Return whether a condition becomes true within `seconds`."""
+    """Return whether a condition becomes true within `seconds` seconds."""
     # Monotonic, because the clock of a machine may be set while a job ends.
     deadline = time.monotonic() + seconds
     while not condition():

@@ -1,4 +1,6 @@
-"""Defines the clock that waiting code uses. Tests pass a clock that skips each wait."""
+"""Defines the clock that is used by code that waits. Tests replace it by a clock that skips each
+wait.
+"""
 
 import time
 from collections.abc import Callable
@@ -7,15 +9,15 @@ STEP_SECONDS = 0.5  # between two checks of a pause
 
 
 class Clock:
-    """The machine's own time."""
+    """The clock of this machine."""
 
     def now(self) -> float:
         """Return the seconds of a monotonic clock, which is never set back."""
         return time.monotonic()
 
     def pause(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
-        """Wait. `check` is called before, every STEP_SECONDS, and after. It may raise an error to
-        end the pause.
+        """Wait for `seconds`. `check` is called before the wait, every STEP_SECONDS during the
+        wait, and after it. It may raise an error to end the wait.
         """
         # In short steps: `time.sleep` continues after a signal handler has returned (PEP 475), and
         # `check` sees what the handler noted.

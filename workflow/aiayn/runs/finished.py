@@ -1,5 +1,5 @@
-"""Finds a finished run by its name, in a results folder or among the shipped models, with all files
-that translating needs.
+"""Finds a finished run by its name, in a results folder or among the models that come with this
+project, and finds all files of the run that are needed to translate.
 """
 
 import logging
@@ -36,11 +36,12 @@ logger = logging.getLogger(__name__)
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
     """The averaged checkpoint, data-bin, subword models and search settings of a finished run.
 
-    `segmented` is None if the corpus is published already segmented. `training` comes from the
-    run's record, so a later edit of the system's file does not change it. `training` is None if the
-    record was written by a different run or a different version. For a shipped model, the
-    checkpoint is the file with its tensors, `data` contains only folder, corpus and languages, and
-    `decoding` comes from the model's record.
+    `segmented` is None if the corpus is published already split into subwords. `training` has the
+    settings in the run's record, so a later edit of the system's file does not change `training`.
+    It is None if the record of the training was written by a different run or by a different
+    version of the project. For a model that comes with this project, `checkpoint` is the file with
+    the model's tensors, `data` contains only folder, corpus and languages, and `decoding` has the
+    settings in the model's record.
     """
 
     scale: str
@@ -52,14 +53,16 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_finished(results_folder: Path, run: str | None, average: str | None) -> FinishedRun:
-    """Find a finished run: the run with a name that begins with `run`, or the newest run.
+    """Find a finished run: the run with a name that begins with `run`, or the newest run if `run`
+    is None.
 
-    If `average` is not given, the average of most checkpoints is used. If `run` is not given and
-    there are no finished runs, the only shipped model is used, with a log message. If no run in the
-    results has the name, the shipped models are searched.
+    If `average` is None, the average of the largest number of checkpoints is used. If `run` is None
+    and there are no finished runs, the only model that comes with this project is used, and a log
+    message says so. If no run in the results folder has the name, the models that come with this
+    project are searched.
 
     Raises:
-        RecordError: if no run or several runs match. The message lists the candidates.
+        RecordError: if no run or several runs match `run`. The message lists the candidates.
         CheckpointError: if a shipped model lacks a file.
     """
     # By time, so that the last key of `trained` is the newest run.
@@ -112,7 +115,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
 
 
 def _read_shipped(folder: Path, average: str | None) -> FinishedRun:
-    """Return the model of a folder that `aiayn pack --model` wrote."""
+    """Return the model in a folder that `aiayn pack --model` wrote."""
     record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
     if average not in (None, record.average):
         raise RecordError(

@@ -1,4 +1,4 @@
-"""Decides whether a further job may follow a job that ended before its run was done."""
+"""Decides whether a further job may be submitted after a job ended before its run was done."""
 
 from typing import Literal
 
@@ -16,14 +16,15 @@ Following = Literal["job", "failed", "interrupted", "cancelled", "stopped", "no 
 class EndedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job that ended before its run was done.
 
-    `ending` is how the queue says that the job ended. `outcome` is the outcome of its newest
-    attempt, which rank 0 records. It is None if rank 0 never began, or was killed before it could
-    record the outcome. `signal` is the name of the recorded signal, '' if there was none.
-    `has_error` means that the launcher or a rank has an error that the next job would repeat.
-    `lacked_something` means that the queue says what to change in the request, such as the memory.
-    `is_remote` means that the job ran under a queue, not on this machine. `is_driver_interrupted`
-    means that the driver of the run got a signal. `num_without_progress` is the number of
-    successive jobs, up to this job, that did not write a new checkpoint.
+    `ending` is how the job ended according to its queue. `outcome` is the outcome that rank 0
+    recorded for the newest attempt of the job. `outcome` is None if rank 0 never began, or was
+    killed before it could record the outcome. `signal` is the name of the signal that stopped the
+    job, or '' if no signal was recorded. `has_error` means that the launcher or a rank reported an
+    error that would also end the next job. `lacked_something` means that the job ended because it
+    needed more than it requested, for example memory. `is_remote` means that the job ran on a
+    cluster, not on this machine. `is_driver_interrupted` means that the driver of the run (the
+    process that submits its jobs) got a signal. `num_without_progress` is the number of jobs in a
+    row, up to this job, that did not write a new checkpoint.
     """
 
     ending: Ending | Literal["unknown"] = "unknown"
@@ -37,12 +38,12 @@ class EndedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def what_follows(job: EndedJob) -> Following:
-    """Return `job` if a further job may follow, otherwise the reason why it may not.
+    """Return `job` if a further job may be submitted, otherwise the reason against a further job.
 
-    After preemption, the time limit or the loss of a node, a further job follows, whether or not
-    the last job could save a checkpoint. If a job saved on TERM and its queue no longer lists it,
-    the job was most likely cancelled. The same holds for a job of this machine that saved on any
-    signal.
+    After preemption, the time limit or the loss of a node, a further job may be submitted, even if
+    the last job could not save a checkpoint. If a job saved a checkpoint after the signal TERM and
+    its queue no longer lists it, the job was most likely cancelled. A job on this machine that
+    saved a checkpoint after any signal was most likely cancelled, too.
     """
     if job.has_error or job.outcome == "failed":
         return "failed"

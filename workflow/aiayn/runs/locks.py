@@ -1,8 +1,8 @@
-"""Takes and inspects locks on files. Inspecting a lock does not take it, so a process that takes
-the lock at the same moment succeeds.
+"""Takes locks on files, and checks whether a file is locked. The check does not take the lock, so
+it does not disturb a process that takes the lock at the same moment.
 
-The locks are POSIX record locks (`fcntl`), which NFS shares between machines. The system frees them
-when their process ends.
+The locks are POSIX record locks (`fcntl`), which NFS shares between machines. The operating system
+frees a lock when the process that holds it ends.
 """
 
 import errno
@@ -24,10 +24,11 @@ _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
 
 def is_held(path: Path) -> bool | None:
-    """Return whether a different process holds a lock, or None on a file system without locks. A
-    missing file is not held.
+    """Return whether a different process holds the lock of a file, or None on a file system that
+    does not support locks. If the file is missing, return False.
 
-    The holder itself must not call this: closing the file would release its lock (POSIX).
+    The process that holds the lock must not call this function: closing the file would release the
+    lock (POSIX).
     """
     try:
         lock = path.open("rb")
@@ -48,13 +49,14 @@ def is_held(path: Path) -> bool | None:
 
 
 def take_lock(lock: IO[str], otherwise: str) -> bool | None:
-    """Take a lock and return True. Return False if a different process holds it.
+    """Take the lock of an open file and return True. Return False if a different process holds the
+    lock.
 
-    On a file system without locks, log a warning and return None. `otherwise` is what the missing
-    lock cannot prevent.
+    On a file system that does not support locks, log a warning and return None. `otherwise`
+    completes the warning: it is the problem that is not prevented without a lock.
 
     Raises:
-        OSError: if the lock fails for a different reason, such as a broken disk.
+        OSError: if the lock cannot be taken for a different reason, such as a broken disk.
     """
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -69,12 +71,14 @@ def take_lock(lock: IO[str], otherwise: str) -> bool | None:
 
 
 class LockFile:
-    """A lock for file systems without locks: the newest of the files `<lock>.<number>` is valid.
+    """A lock for file systems that do not support locks. The file `<lock>.<number>` with the
+    highest number is the lock.
 
-    A process takes the lock by creating the next file exclusively, so that one of several succeeds.
-    The file contains the host of the process, and `released` instead after the process has ended
-    normally. If it contains a host, the heartbeat shows whether the process is alive. The newest
-    file is never removed, because two processes could then create the same number.
+    A process takes the lock by creating the file with the next number exclusively. So only one of
+    several processes succeeds. The lock file contains the name of the host of the process. After
+    the process has ended normally, the lock file contains `released`. If the lock file contains a
+    host, the heartbeat shows whether the process is alive. The newest lock file is never removed,
+    because two processes could then create files with the same number.
     """
 
     def __init__(self, lock_path: Path) -> None:
@@ -83,8 +87,8 @@ class LockFile:
         self._number = max(numbers, default=0)
 
     def holder(self) -> str:
-        """Return the host in the newest file. Return '' if its process has released it, or if there
-        are no files.
+        """Return the name of the host in the newest lock file. Return '' if the process on this
+        host has released the lock, or if there are no lock files.
         """
         try:
             text = self._path(self._number).read_text(encoding="utf-8")
@@ -94,7 +98,9 @@ class LockFile:
         return "" if text == _RELEASED else text or "an unknown host"
 
     def take(self) -> bool:
-        """Create the next file. Return False if a different process was faster."""
+        """Take the lock by creating the next lock file. Return False if a different process was
+        faster.
+        """
         number = self._number + 1
         try:
             # Exclusive creation is atomic on file systems without locks, too.
@@ -113,14 +119,16 @@ class LockFile:
         return True
 
     def release(self) -> None:
-        """Mark the file as released, so that the next process need not look for a heartbeat."""
+        """Mark the lock file as released, so that no process need look for a heartbeat."""
         self._path(self._number).write_text(_RELEASED, encoding="utf-8")
 
     def _path(self, number: int) -> Path:
         return self._lock_path.with_name(f"{self._lock_path.name}.{number}")
 
     def _paths(self) -> list[Path]:
-        """List all lock files, from the folder itself: a network file system may cache names."""
+        """Return all lock files in the folder. The folder is listed, because a network file system
+        may cache whether a name exists.
+        """
         prefix = f"{self._lock_path.name}."
         names = [name for name in os.listdir(self._lock_path.parent) if name.startswith(prefix)]
         return [

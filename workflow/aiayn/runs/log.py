@@ -1,5 +1,5 @@
-"""Reads fairseq's log of a training: the total number of updates from the settings at its
-beginning, the progress from its end, and all validations.
+"""Reads fairseq's log of a training: the total number of updates from the settings at the beginning
+of the log, the progress from its end, and the losses of all validations.
 """
 
 import contextlib
@@ -25,12 +25,13 @@ _ATTEMPT_BEGINS = "| INFO | fairseq_cli.train | {'_name': None"
 
 
 class LogTail(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of the newest attempt, from the end of a log.
+    """The progress of a run's newest attempt, from the end of its log.
 
-    `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and the speeds are from the
-    newest statistics. They are None before the first statistics of this attempt. The speeds are
-    means since the statistics before, and include a validation in this time. `modified` is when the
-    log last grew (UTC).
+    `update`, `loss_bits` (the loss that fairseq logs: label-smoothed, base 2) and the speeds are
+    from the newest line of statistics in the log. These values are None before the first line of
+    statistics of the attempt. A speed is a mean since the previous line of statistics, and includes
+    the time of a validation between these lines. `modified` is the time when the log last grew
+    (UTC).
     """
 
     modified: str
@@ -40,8 +41,8 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     updates_per_second: float | None = None
 
     def seconds_left(self, updates: int) -> float | None:
-        """Return the expected time for the rest of `updates` at the newest speed, or None if the
-        speed is unknown.
+        """Return the expected seconds until the training reaches `updates` at its newest speed, or
+        None if the speed is unknown.
         """
         if self.update is None or not self.updates_per_second:
             return None
@@ -49,8 +50,8 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_max_update(path: Path) -> int | None:
-    """Return the number of updates in fairseq's settings, or None if the log does not have them
-    yet.
+    """Return the total number of updates from the settings that fairseq logs, or None if the log
+    does not contain the settings yet.
     """
     try:
         with path.open("rb") as log:
@@ -65,7 +66,7 @@ def last_lines(path: Path, num_lines: int) -> list[str]:
     """Return the last non-empty lines of a file, including an incomplete last line. The result is
     empty if the file is absent.
 
-    Only the end of the file is read.
+    Only the end of the file is read, because logs are large.
     """
     blocks: list[bytes] = []
     try:
@@ -87,7 +88,7 @@ def last_lines(path: Path, num_lines: int) -> list[str]:
 
 
 def read_log_tail(path: Path) -> LogTail | None:
-    """Return the progress at the log's end, or None without a log."""
+    """Return the progress that the end of a log shows, or None if there is no log."""
     try:
         modified = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
     except FileNotFoundError:
@@ -117,21 +118,22 @@ def _newest_statistics(lines: list[str]) -> dict[str, Any]:
 
 
 def read_validations(log_path: Path) -> dict[int, float]:
-    """Return the loss on the dev set, in bits per subword, by update in rising order. The log may
-    be compressed. Without a log the result is empty.
+    """Return the losses on the dev set, in bits per subword, by update in rising order. The log may
+    be compressed. If the log does not exist, the result is empty.
 
-    fairseq measures it some twenty times in a training, without dropout or label smoothing. If a
-    resumed training repeated updates, the later measurement counts. Torn lines and values that are
-    not finite (a diverged training) are skipped. A torn packed log is read up to the tear.
+    fairseq measures the loss on the dev set some twenty times in a training, without dropout or
+    label smoothing. If a resumed training repeated updates, the later measurement counts.
+    Incomplete lines and values that are not finite (a diverged training) are skipped. If the end of
+    a compressed log is missing, the lines before it are read.
     """
     return _read_bits(log_path, b"| valid | ", "valid_num_updates", "valid_nll_loss")
 
 
 def read_training_bits(log_path: Path) -> dict[int, float]:
-    """Return the loss on training batches, in bits per subword, by update, as `read_validations`.
+    """Return the losses on training batches, in bits per subword, by update in rising order.
 
-    Each value is the mean over the updates since the value before it, with dropout and without
-    label smoothing.
+    Each loss is the mean over the updates since the loss before it, with dropout and without label
+    smoothing.
     """
     return _read_bits(log_path, b"| train_inner | ", "num_updates", "nll_loss")
 

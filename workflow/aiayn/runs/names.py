@@ -1,4 +1,4 @@
-"""Parses run names, and finds a run by a unique prefix of its name."""
+"""Parses the names of runs, and finds a run by a unique prefix of its name."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,9 @@ _ENDS_IN_SEED = re.compile(r"-seed\d+$")
 
 
 def training_of(run: str) -> TrainingKey | None:
-    """Parse the training from the name of a run. Return None if the name has a different form."""
+    """Return the training (corpus, system and seed) in the name of a run. Return None if the name
+    does not have the form of a run's name.
+    """
     match = _RUN_NAME.fullmatch(run)
     if match is None:
         return None
@@ -21,8 +23,8 @@ def training_of(run: str) -> TrainingKey | None:
 
 
 def meant_runs(run: str, names: Iterable[str]) -> list[str]:
-    """Return the run names that are equal to `run`, or begin with it. If `run` ends in a seed, the
-    seed must be equal: `-seed1` does not match a run of seed 10.
+    """Return the names of runs that are equal to `run`, or begin with `run`. If `run` ends in a
+    seed, the seed must be equal: `-seed1` does not match a run with seed 10.
     """
     sorted_names = sorted(names)
     # A name that ends in its seed is complete except for the digest, which follows a `-`.
@@ -34,13 +36,15 @@ def meant_runs(run: str, names: Iterable[str]) -> list[str]:
 
 
 def match_run(run: str, names: Iterable[str], *, location: str, unknown: str) -> str:
-    """Return the only run name that is equal to `run` or begins with it (see `meant_runs`).
+    """Return the only name in `names` that is equal to `run` or begins with `run` (see
+    `meant_runs`).
 
-    Error messages contain the folder `location`. `unknown` is the message if no run has the name.
+    Error messages contain `location`, the folder of the runs. `unknown` is the message if no run
+    has the name `run`.
 
     Raises:
-        RecordError: if no run or several runs match, or if two runs have the same name. The message
-            lists the candidates.
+        RecordError: if no run or several runs match `run`, or if two runs have the same name. The
+            message lists the candidates.
     """
     sorted_names = sorted(names)
     meant = meant_runs(run, sorted_names)

@@ -1,6 +1,7 @@
-"""Defines the jobs of a queue, and the protocol by which runs list and cancel them.
+"""Defines the jobs of a queue (such as Slurm's), and the protocol `JobQueue`, by which `aiayn.runs`
+lists and cancels jobs.
 
-The queues themselves are in `aiayn.launch`.
+The classes of queues that implement this protocol are in `aiayn.launch`.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ Ending = Literal["completed", "failed", "cancelled", "out of memory", "other"]
 
 
 class QueueError(LaunchError):
-    """A queue did not answer, for a `reason`."""
+    """A queue did not answer, for the reason `reason`."""
 
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)
@@ -27,14 +28,14 @@ class QueueError(LaunchError):
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as its queue shows it: it waits, runs or has ended. An ended job is shown for some
-    minutes.
+    """A job that its queue lists: the job waits, runs or has ended. A queue lists an ended job for
+    some minutes.
 
-    `reason` says why the job waits, or what keeps it from running normally. `ending` says how it
-    ended. `words` is its state in the words of the queue. A job that `is_stuck` waits until a
-    person releases it. `advice` says what the user can do for a job that may wait for ever. `node`
-    is empty while it waits. `time_left` is as the queue prints it. `script` is the path of the
-    submitted file.
+    `reason` says why the job waits, or why it does not run normally. `ending` says how the job
+    ended. `words` is the state of the job in the words of the queue. If a job `is_stuck`, it waits
+    until a person releases it. `advice` says what the user can do about a job that may wait for
+    ever. `node` is empty while the job waits. `time_left` is the text that the queue prints.
+    `script` is the path of the file that was submitted.
     """
 
     job: str
@@ -50,11 +51,11 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     script: str = ""
 
     def trains_in(self, run_folder: Path) -> bool:
-        """Return whether the job trains the run in this folder. A different copy of the project may
-        have a run of the same name.
+        """Return whether the job trains the run in the folder `run_folder`. A different copy of the
+        project may have a run with the same name.
 
-        The two runs are distinguished by the path of the job's script, which submitit writes below
-        the run's folder.
+        Two runs with the same name are distinguished by the path of the job's script, because
+        submitit writes the script below the folder of the run.
         """
         # Slurm may print either form if a part of the path is a link.
         folders = (run_folder.absolute() / JOB_FILES_NAME, run_folder.resolve() / JOB_FILES_NAME)
@@ -65,13 +66,13 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the job runs, waits, or is held."""
+        """Whether the job has not ended: it runs, waits, or is held."""
         return self.state != "ended"
 
 
 class JobQueue(Protocol):
-    """The methods that `aiayn.runs` needs of a queue. Messages use `title`, the name of the queue,
-    and `queue_command`, the command that lists its jobs.
+    """The methods that a queue must have. Messages contain `title`, the name of the queue, and
+    `queue_command`, the command that lists the jobs of the queue.
     """
 
     title: str
@@ -82,16 +83,16 @@ class JobQueue(Protocol):
         ...
 
     def find(self, name: str | None = None) -> list[QueuedJob]:
-        """Return this user's jobs with a name, or all jobs, oldest first. Ended jobs are included
-        as long as the queue lists them.
+        """Return this user's jobs with the name `name`, or all jobs of this user, oldest first. A
+        job that has ended is included as long as the queue lists it.
 
         Raises:
-            QueueError: if the queue does not answer. Whether a job is alive is then unknown.
+            QueueError: if the queue does not answer, so that the states of the jobs are unknown.
         """
         ...
 
     def cancel(self, name: str) -> None:
-        """End this user's jobs with a name. It is not an error if there are none.
+        """End this user's jobs with the name `name`. It is not an error if no job has the name.
 
         Raises:
             QueueError: if the queue's command is missing or fails.
@@ -99,7 +100,7 @@ class JobQueue(Protocol):
         ...
 
     def cancel_command(self, *, name: str = "", jobs: tuple[str, ...] = ()) -> str:
-        """Return the command that cancels the jobs of a name, or jobs by their numbers."""
+        """Return the command that cancels the jobs with a name or with these numbers."""
         ...
 
 

@@ -1,16 +1,17 @@
-"""Defines the folder of a run: attempts, jobs, errors of ranks, log, heartbeat and record, each in
-its own file.
+"""Reads and writes the files in the folder of a run: attempts, jobs, errors of ranks, log,
+heartbeat and record. Each is a file of its own.
 
-`attempts.jsonl` is written by rank 0 (and by a driver that closes what rank 0 left open),
-`jobs.jsonl` by the driver that holds the driver's lock. Both are append-only. The rules do not
-declare these files as outputs, because Snakemake deletes the outputs of a failed rule. `rank0.lock`
-is held by rank 0 while it is running, contains its process number and is touched every
+Rank 0 writes `attempts.jsonl`, and the driver (the process that submits the run's jobs) adds the
+end of an attempt if rank 0 could not. The driver that holds the driver's lock writes `jobs.jsonl`.
+Lines are only appended to these two files. The rules do not declare these files as outputs, because
+Snakemake deletes the outputs of a failed rule. Rank 0 holds the lock on the file `rank0.lock` while
+it is running, writes its process number into this file, and touches the file every
 HEARTBEAT_SECONDS. `done.json` is the record of the finished training.
 
-When a rank's process ends, the others only see a closed connection. So a rank records its error
-before it ends, in `rank5.error`. A rank without such a file was killed, or ended because a
-different rank had ended. A job that fails before our code runs, for example in an import by
-submitit, leaves only its output.
+When the process of a rank ends, the other ranks see only a closed connection. So each rank records
+its error before it ends, for example rank 5 in `rank5.error`. If a rank has ended without writing
+this file, it was killed, or it ended because a different rank had ended. If a job fails before our
+code runs, for example in an import by submitit, only the output of the job shows the error.
 """
 
 import datetime
@@ -61,11 +62,12 @@ _ERROR_PATTERN = "rank*.error"
 
 
 class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job as it was submitted at `time` (UTC) by a driver on `host`, to resume from `update`.
+    """A job that a driver on `host` submitted at `time` (UTC), to resume the training from
+    `update`.
 
-    `code_folder` contains the copy of the code that the job runs. It is '' for the launcher debug.
-    Both `code_folder` and `commit` are '' if the driver was killed before it recorded the job. The
-    next driver then found the job in the queue.
+    `code_folder` contains the copy of the code that the job runs. `code_folder` is '' for the
+    launcher `debug`, which does not copy the code. Both `code_folder` and `commit` are '' if the
+    driver was killed before it recorded the job, and the next driver found the job in the queue.
     """
 
     time: str
@@ -79,8 +81,8 @@ class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class RunFolder:
-    """The folder of a run, which has the run's name. Nothing is cached, because other processes
-    write there.
+    """The folder of a run. The name of the folder is the run's name. Nothing is cached, because
+    other processes write into the folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -99,8 +101,8 @@ class RunFolder:
     def is_done(self) -> bool:
         """Return whether the record of the finished training exists.
 
-        The folder is listed: a network file system may cache for a minute that a path is absent,
-        but it asks its server when a folder is opened.
+        This method lists the folder, because a network file system may cache for a minute that a
+        path is absent, but asks its server when a folder is opened.
         """
         try:
             return DONE_NAME in os.listdir(self.path)
@@ -108,36 +110,40 @@ class RunFolder:
             return False
 
     def newest_update(self) -> int:
-        """Return the update of the newest full checkpoint, 0 without a checkpoint.
+        """Return the update of the newest full checkpoint, or 0 if there is no checkpoint.
 
-        The next attempt resumes there.
+        The next attempt resumes from this update.
         """
         # Names sort by update. A file that is still being written has a different suffix.
         paths = list_checkpoints(self.checkpoints_path, "full")
         return update_of(paths[-1]) if paths else 0
 
     def full_path(self, update: int) -> Path:
-        """Return the path of the full checkpoint of an update. A training can resume from it."""
+        """Return the path of the full checkpoint (with optimiser) of an update. A training can
+        resume from a full checkpoint.
+        """
         return checkpoint_path(self.checkpoints_path, "full", update)
 
     # Attempts.
 
     def events(self) -> list[Event]:
-        """Return all events in order, as `read_events` does."""
+        """Return the starts and ends of all attempts in order, as `read_events` does."""
         return read_events(self.path)
 
     def append_event(self, event: Event) -> None:
-        """Append one event and flush it to the disk, as `append_json_line` does."""
+        """Append one start or end of an attempt and flush it to the disk, as `append_json_line`
+        does.
+        """
         append_json_line(self.path / ATTEMPTS_NAME, event)
 
     def open_attempt(self) -> Started | None:
-        """Return the newest start event if the attempt has not ended."""
+        """Return the start event of the newest attempt, or None if this attempt has ended."""
         # Events are in order, so only the last one can be an open start.
         last = next(reversed(self.events()), None)
         return last if isinstance(last, Started) else None
 
     def has_attempt(self, job: str) -> bool:
-        """Return whether rank 0 of a job has begun an attempt."""
+        """Return whether rank 0 of the job `job` has begun an attempt."""
         return any(isinstance(event, Started) and event.job == job for event in self.events())
 
     def end_attempt(
@@ -148,11 +154,11 @@ class RunFolder:
         reason: str,
         time: str | None = None,
     ) -> None:
-        """End the open attempt at `time` (UTC), by default now. `update` is by default the update
-        of the newest checkpoint.
+        """Record that the attempt that is open ended at `time` (UTC, by default now). `update` is
+        by default the update of the newest checkpoint.
 
         Raises:
-            RecordError: if no attempt is open.
+            RecordError: if all recorded attempts have ended.
         """
         started = self.open_attempt()
         if started is None:
@@ -173,9 +179,11 @@ class RunFolder:
         )
 
     def close_lost_attempt(self, *, update: int) -> None:
-        """Close an attempt that has no end event: outcome `lost`, at the time of the last log line.
+        """Record the missing end of an attempt, with the outcome `lost` and the time of the last
+        log line.
 
-        If NCCL's watchdog aborted a rank, the reason says so.
+        If NCCL's watchdog (a timeout for communication between GPUs) aborted a rank, the recorded
+        reason says so.
         """
         started = self.open_attempt()
         if started is None:
@@ -207,20 +215,21 @@ class RunFolder:
     # Jobs.
 
     def jobs(self) -> list[SubmittedJob]:
-        """Return all jobs in order. The list is empty if no job was submitted.
+        """Return all jobs of the run in order. The list is empty if no job was submitted.
 
         Raises:
-            RecordError: if a complete line is not a job. The message contains the line.
+            RecordError: if a complete line of jobs.jsonl is not a job. The message contains the
+                line.
         """
         return read_json_lines(self.path / JOBS_NAME, SubmittedJob, "a job")
 
     def append_job(self, job: SubmittedJob) -> None:
-        """Append one job and flush it to the disk, as `append_json_line` does."""
+        """Append one job to jobs.jsonl and flush it to the disk, as `append_json_line` does."""
         append_json_line(self.path / JOBS_NAME, job)
 
     def output_path(self, job: str) -> Path:
-        """Return the path of the output of a job's batch script and of its rank 0. The file may not
-        exist.
+        """Return the path of the file with the output of a job's batch script and of its rank 0.
+        This file may not exist.
 
         The path is computed without listing the folder, which is slow on a shared file system.
         """
@@ -233,7 +242,7 @@ class RunFolder:
     # Errors of ranks.
 
     def record_rank_error(self, index: int, error: BaseException) -> None:
-        """Record a rank's error, with its traceback."""
+        """Write a rank's error, with its traceback, to the file for errors of this rank."""
         text = describe_rank_error(index, error)
         trace = "".join(traceback.format_exception(error))
         (self.path / f"rank{index}.error").write_text(
@@ -257,9 +266,11 @@ class RunFolder:
     # Rank 0's heartbeat.
 
     def heartbeat_ns(self) -> int | None:
-        """Return the time of rank 0's last heartbeat, in ns, or None if its lock file is absent.
+        """Return the time of rank 0's last heartbeat in ns, or None if the lock file of rank 0 is
+        absent.
 
-        The time is the modification time of the lock file, on the file system's clock.
+        The time of a heartbeat is the modification time of the lock file, by the file system's
+        clock.
         """
         try:
             # Opening the file refreshes the cache of a network file system.
@@ -271,10 +282,10 @@ class RunFolder:
     def is_heartbeat_advancing(
         self, seconds: float, clock: Clock = MACHINE_CLOCK, check: Callable[[], None] = lambda: None
     ) -> bool:
-        """Return whether rank 0 touches its lock within `seconds`, measured by this machine's clock
-        only.
+        """Return whether rank 0 touches its lock file within `seconds`, measured only by this
+        machine's clock.
 
-        `check` is called while waiting, and may raise an error to end the wait.
+        `check` is called again and again during the wait, and may raise an error to end the wait.
         """
         # Only a change of the time counts. The time itself is from the clock of the file server,
         # which may differ from the clock of this machine.
@@ -287,10 +298,11 @@ class RunFolder:
         return False
 
     def is_being_trained(self) -> bool:
-        """Return whether rank 0 is running. It then holds its lock or, on a file system without
-        locks, touches the lock file.
+        """Return whether rank 0 is running. A running rank 0 holds its lock or, on a file system
+        that does not support locks, touches its lock file.
 
-        On such a file system, the answer False takes HEARTBEAT_WAIT_SECONDS.
+        On a file system that does not support locks, it takes HEARTBEAT_WAIT_SECONDS to return
+        False.
         """
         is_locked = is_held(self.lock_path)
         return (
@@ -298,8 +310,8 @@ class RunFolder:
         )
 
     def rank_zero_process(self) -> int | None:
-        """Return the process number that rank 0 wrote into its lock. The number is valid only on
-        the machine of rank 0, while rank 0 is running.
+        """Return the process number that rank 0 wrote into its lock file. This number is valid only
+        on the machine of rank 0, while rank 0 is running.
         """
         try:
             text = self.lock_path.read_text(encoding="utf-8")
@@ -312,7 +324,7 @@ class RunFolder:
 def job_without_attempt(
     events: Sequence[Event], jobs: Sequence[SubmittedJob]
 ) -> SubmittedJob | None:
-    """Return the newest job if it was submitted after the newest attempt."""
+    """Return the newest job if it was submitted after the newest attempt began, otherwise None."""
     if not jobs:
         return None
     newest = next((event for event in reversed(events) if isinstance(event, Started)), None)
@@ -321,12 +333,14 @@ def job_without_attempt(
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error in one line: the message of our own errors, and type and message of any
-    other.
+    """Return an error in one line. For an error that this project defines the line is the message,
+    and for any other error the type and the message.
     """
     return str(error) if isinstance(error, AiaynError) else f"{type(error).__name__}: {error}"
 
 
 def describe_rank_error(index: int, error: BaseException) -> str:
-    """Return a rank's error with its host, because a disk may be full on one host only."""
+    """Return a rank's error in one line, with the rank's host. A disk, for example, may be full on
+    one host only.
+    """
     return f"rank {index} on {platform.node()}: {describe_error(error)}"

@@ -1,8 +1,8 @@
-"""Determines the state of every run in a runs folder, from its files, its locks and one query of
-each queue.
+"""Determines the state of every run in a runs folder, from the run's files, its locks and one query
+of each queue of jobs.
 
-It reads only the ends of logs. It does not write files or take locks. If a run is damaged, the
-states of the other runs are still determined.
+The functions here read only the ends of logs. They do not write files and do not take locks. If the
+files of one run are damaged, the states of the other runs are still determined.
 """
 
 import datetime
@@ -56,16 +56,17 @@ _FRESH_SECONDS = 300.0
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a run. A value that is not known is None or ''.
+    """The state of a run. A field with an unknown value is None or ''.
 
-    `reason` says why a run waits, ended or is damaged. `update` is the newest update that is known,
-    of `updates` in total. `saved_update` is the update of the newest checkpoint, from which the run
-    would resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). The tokens per
-    second are from the newest statistics while the run trains, and an average over the run once it
-    is done. `gpu_hours` and `wall_hours` are sums over attempts, and `events` are the starts and
-    ends of the attempts. `log_path` is the training's log, plain or packed. `output_path` is the
-    output of a job that has not begun an attempt: its prologue or an import may have failed, which
-    the log does not show.
+    `reason` says why the run waits, ended or is damaged. `update` is the newest update that the
+    files show, out of `updates` in total. `saved_update` is the update of the newest checkpoint,
+    from which the run would resume. `loss_bits` is the loss that fairseq logs (label-smoothed, base
+    2). `target_tokens_per_second` is from the newest statistics in the log while the run trains,
+    and is an average over the whole run once the run is done. `gpu_hours` and `wall_hours` are sums
+    over attempts, and `events` are the starts and ends of the attempts. `log_path` is the path of
+    the training's log, which may be compressed. `output_path` is the path of the output of a job
+    that has not begun an attempt. In such a job the cluster's prologue or an import may have
+    failed, which the log does not show.
     """
 
     run: str
@@ -100,7 +101,7 @@ def list_run_folders(runs_folder: Path) -> list[Path]:
     """Return the folders of all runs, sorted by name.
 
     Raises:
-        RecordError: if the folder does not exist.
+        RecordError: if `runs_folder` does not exist.
     """
     if not runs_folder.is_dir():
         begin = "`make demo`" if IS_CHECKOUT else "the workflow that `aiayn init FOLDER` writes"
@@ -115,18 +116,18 @@ def list_run_folders(runs_folder: Path) -> list[Path]:
 
 
 def find_run_folder(runs_folder: Path, run: str) -> Path:
-    """Return the folder of the run with a name that is `run` or begins with it.
+    """Return the folder of the run with the name `run`, or with a name that begins with `run`.
 
     Raises:
-        RecordError: if no run or several runs match.
+        RecordError: if no run or several runs match the name `run`.
     """
     names = [folder.name for folder in list_run_folders(runs_folder)]
     return runs_folder / match_run(run, names, location=str(runs_folder), unknown="is no run")
 
 
 def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
-    """Return the state of each run. A queue is read at most once, and only if it has the newest job
-    of a run.
+    """Return the state of each run. A queue of jobs is queried at most once, and only if the newest
+    job of a run was submitted to this queue.
     """
     jobs_by_launcher: dict[str, list[QueuedJob] | None] = {}
     statuses = []
@@ -164,7 +165,8 @@ def _status_of(
     """Return the state of a run.
 
     Raises:
-        RecordError: if a file of the run is damaged, or the folder has no files of a run.
+        RecordError: if a file of the run is damaged, or if the folder does not contain files of a
+            run.
     """
     events = folder.events()
     log = read_log_tail(folder.log_path)
@@ -217,8 +219,8 @@ def _status_of(
 
 
 def _place(evidence: "Evidence", state: State) -> dict[str, Any]:
-    """Return job and host: from the queue if the queue has an alive job of the run, otherwise from
-    the run's files.
+    """Return the run's job and host. They come from the queue if the queue lists a waiting or
+    running job of the run, otherwise from the run's files.
     """
     # If the run is running, a job that waits in the queue is not the job that runs it.
     alive = [
@@ -276,17 +278,18 @@ def _progress(
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a run that is not done: its own files, its locks, and the queue that has its
-    newest job.
+    """The facts from which the state of a run that is not done is determined: from its files, its
+    locks, and the queue to which its newest job was submitted.
 
-    `queue_command` is the command that lists that queue, '' if no queue has the job. `queued` are
-    the jobs with the run's name, oldest first, or None if the queue did not answer. `has_rank` says
-    whether a process holds rank 0's lock, and `has_driver` whether a process holds the driver's
-    lock. `host` and `now` are this machine and its time. `last_activity` is when rank 0 last
-    touched its lock or wrote to its log (UTC, by the file system's clock). `has_locks` is False on
-    a file system without locks, where no lock seems to be held. `rank_error` is the error of a rank
-    of the newest job. `is_beating` says whether rank 0 touched its lock while the driver watched,
-    or None if nobody watched.
+    `queue_command` is the command that lists the queue, or '' if the newest job was not submitted
+    to a queue. `queued` are the queue's jobs with the run's name, oldest first, or None if the
+    queue did not answer. `has_rank` says whether a process holds rank 0's lock, and `has_driver`
+    whether a process holds the driver's lock. `host` is this machine, and `now` is its time.
+    `last_activity` is the time when rank 0 last touched its lock file or wrote to its log (UTC, by
+    the file system's clock). `has_locks` is False on a file system that does not support locks,
+    where no lock seems to be held. `rank_error` is the error of a rank of the newest job.
+    `is_beating` says whether rank 0 touched its lock file while the driver (the process that
+    submits jobs) watched this file. `is_beating` is None if no driver watched.
     """
 
     events: list[Event]
@@ -304,32 +307,34 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_training(self) -> bool:
-        """Whether rank 0 is running. The heartbeat decides if it was watched, otherwise the lock.
+        """Whether rank 0 is running, according to its heartbeat if a driver watched the heartbeat,
+        otherwise according to its lock.
 
-        The lock alone may be wrong: on NFS 3 the lock of a crashed machine stays until that machine
-        has booted again.
+        The lock alone may be wrong: on NFS 3 the lock of a crashed machine stays held until the
+        machine has booted again.
         """
         return self.has_rank if self.is_beating is None else self.is_beating
 
     @property
     def newer_job(self) -> SubmittedJob | None:
-        """The newest job, if it was submitted after the newest attempt."""
+        """The newest job if it was submitted after the newest attempt began, otherwise None."""
         return job_without_attempt(self.events, self.jobs)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the newest event is the end of an attempt. Its processes may run for a moment
-        longer.
+        """Whether the newest attempt has ended and no job was submitted after it. The processes of
+        the attempt may run for a moment longer.
         """
         return bool(self.events) and isinstance(self.events[-1], Ended) and self.newer_job is None
 
     @property
     def unseen(self) -> str:
-        """Why an attempt on a different machine may still be running: its last activity is recent,
-        and its heartbeat was not watched since. '' if it cannot be running.
+        """The reason why the newest attempt may still be running unseen on a different machine: its
+        last activity is recent, and no driver watched its heartbeat. The reason is '' if the
+        attempt cannot be running unseen.
 
-        The lock of the attempt cannot be seen from here if the file system does not support locks
-        or does not share them between machines.
+        This machine cannot see the lock of the attempt if the file system does not support locks or
+        does not share locks between machines.
         """
         last = self.events[-1] if self.events else None
         if (
@@ -357,7 +362,7 @@ def gather_evidence(
     *,
     has_driver: bool,
 ) -> Evidence:
-    """Return what is known of a run that is not done, from its files, its locks and its queue."""
+    """Collect the facts on a run that is not done, from its files, its locks and its queue."""
     # None on a file system without locks. Then only the heartbeat and the events show whether rank
     # 0 is running.
     has_rank = is_held(folder.lock_path)
@@ -386,14 +391,14 @@ def gather_evidence(
 
 
 def judge_state(evidence: Evidence) -> tuple[State, str]:
-    """Return the state of a run that is not done, and the reason.
+    """Return the state of a run that is not done, and the reason for this state.
 
-    The queue of its launcher (if the launcher has a queue) comes first, then rank 0's heartbeat or
-    its lock, then the events.
+    The queue of jobs (if the run's launcher has a queue) is considered first, then rank 0's
+    heartbeat or lock, then the recorded starts and ends of attempts.
 
-    If a queue does not answer, its jobs have not necessarily ended. Ended jobs are shown for a
-    while. If Slurm's controller is killed, it forgets the jobs of its last seconds, and these jobs
-    continue.
+    If a queue does not answer, its jobs have not necessarily ended. A queue lists an ended job for
+    a while. If Slurm's controller is killed, it forgets the jobs that were submitted in its last
+    seconds, although these jobs continue.
     """
     queue_command = evidence.queue_command
     job = evidence.jobs[-1].job if evidence.jobs else ""
@@ -468,7 +473,9 @@ def judge_state(evidence: Evidence) -> tuple[State, str]:
 
 
 def _judge_alive(evidence: Evidence, shown: QueuedJob) -> tuple[State, str]:
-    """Return the state of a run from its job in the queue. A running job comes before others."""
+    """Return the state of a run that has a waiting or running job in the queue, and the reason for
+    this state. `shown` is this job.
+    """
     if shown.state == "running":
         return "running", shown.reason
     reason = shown.reason + (", waits for a person" if shown.is_stuck else "")

@@ -1,4 +1,4 @@
-"""Renders the states of runs for a terminal: one line a run, or all of one run."""
+"""Renders the states of runs for a terminal: one line for each run, or everything about one run."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ _LEGEND = (
 
 
 def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
-    """Return the table of all runs, and why they wait, ended or are damaged."""
+    """Return the table of all runs, followed by the reasons why runs wait, ended or are damaged."""
     if not statuses:
         return f"{runs_folder}: no runs yet\n"
     # groupby below joins neighbours only, so runs of one corpus must be adjacent.
@@ -59,7 +59,7 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
 
 
 def render_status(status: RunStatus) -> str:
-    """Return all that is known of one run."""
+    """Return a text with everything that is known about one run."""
     title = f"{status.run}: {status.state}" + (f", {status.reason}" if status.reason else "")
     num_attempts = f"{status.num_attempts} attempt{'' if status.num_attempts == 1 else 's'}"
     driver = (
@@ -99,7 +99,7 @@ def render_status(status: RunStatus) -> str:
 
 
 def _describe_event(event: Event) -> str:
-    """Return what happened to a run as one line."""
+    """Return one line on the start or the end of an attempt."""
     if isinstance(event, Started):
         return (
             f"attempt {event.attempt} began {event.time} on {event.host}, job {event.job}, at"
@@ -110,7 +110,7 @@ def _describe_event(event: Event) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Return a length of time by its two largest units: `4m10s`, `2h05m`, `3d07h`."""
+    """Return a number of seconds as text with two units: `4m10s`, `2h05m`, `3d07h`."""
     if seconds is None:
         return UNKNOWN
     whole = round(seconds)
@@ -133,8 +133,8 @@ def _count(value: int | None) -> str:
 
 
 def _order(status: RunStatus) -> tuple[str, str, int]:
-    """Return the sort key of a run. Seed 10 comes after seed 9. Names of a different form come
-    last.
+    """Return the sort key of a run. Seed 10 comes after seed 9. A folder that does not have the
+    form of a run's name comes last.
     """
     # `~` sorts after all letters and digits.
     return training_of(status.run) or ("~", status.run, 0)
@@ -146,7 +146,9 @@ def _corpus(status: RunStatus) -> str:
 
 
 def _short_name(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
-    """Return a run's name without its digest. The digest is kept if two runs differ only in it."""
+    """Return a run's name without the digest at its end. The digest is kept if two runs differ only
+    in their digests.
+    """
     short = status.run.rpartition("-")[0] if training_of(status.run) else status.run
     # A training has a second run, with a different digest, if its spec was edited in between.
     num_alike = sum(other.run.startswith(f"{short}-") for other in statuses)
@@ -170,14 +172,16 @@ def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
 
 
 def _short_count(value: int | None) -> str:
-    """Return a number of updates in at most five characters: thousands as `k` from 100,000 on."""
+    """Return a number of updates in at most five characters. From 100,000 on, the number is in
+    thousands, such as `100k`.
+    """
     if value is None:
         return UNKNOWN
     return str(value) if value < 100_000 else f"{value // 1000}k"
 
 
 def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
-    """Return why runs wait or have ended. Runs with the same reason share a line."""
+    """Return lines on why runs wait or have ended. Runs with the same reason share a line."""
     runs_by_reason: dict[str, list[str]] = {}
     for status in statuses:
         if status.reason:

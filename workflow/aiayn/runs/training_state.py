@@ -1,7 +1,9 @@
-"""Determines the state of each training of a scale, from its record or from the state of its run.
+"""Determines the state of each training of a scale, from the record of the training or from the
+state of its run.
 
-A training is a corpus, a system and a seed. If a training has a record, it is finished. For all
-other trainings `aiayn.runs.status` determines the state, so `aiayn status` and the tables agree.
+A training is identified by its corpus, system and seed. A training that has a record is finished.
+For a training without a record `aiayn.runs.status` determines the state, so `aiayn status` and the
+tables agree.
 """
 
 from collections.abc import Mapping
@@ -17,7 +19,9 @@ from aiayn.spec.system import TrainingSpec
 
 
 def recorded_status(train: TrainRecord, training: TrainingSpec) -> RunStatus:
-    """Return the state of a training that has a record: finished, or outdated."""
+    """Return the state of a training that has a record: finished, or outdated if the settings have
+    changed since.
+    """
     status = RunStatus(
         state="finished", run=train.run, update=train.updates, updates=training.updates
     )
@@ -30,10 +34,10 @@ def recorded_status(train: TrainRecord, training: TrainingSpec) -> RunStatus:
 def unrecorded_statuses(
     training_by_key: Mapping[TrainingKey, TrainingSpec], runs_folder: Path, queues: Queues
 ) -> dict[TrainingKey, RunStatus]:
-    """Return the state of each training without a record, which is the state of the training's
-    newest run.
+    """Return the state of each training without a record. It is the state of the newest run of the
+    training.
 
-    All runs are read together, so each queue is queried only once.
+    The states of all runs are read together, so each queue of jobs is queried only once.
     """
     key_by_folder = {}
     for key in training_by_key:
@@ -68,5 +72,7 @@ def unrecorded_statuses(
 
 
 def _age_key(status: RunStatus) -> tuple[bool, str]:
-    """Return the sort key of the runs of one training. A run that is alive counts as the newest."""
+    """Return the sort key of the runs of one training. A run that trains or waits for its turn
+    counts as the newest.
+    """
     return status.is_alive, status.events[-1].time if status.events else ""

@@ -1,9 +1,9 @@
-"""Shows the progress of a workflow: its running jobs, the updates of each training, and the time
-left.
+"""Shows the progress of a snakemake workflow: its running jobs, the updates of each training, and
+the time left.
 
-Only the process of snakemake prints, for all jobs: a line after 30 seconds, and then a line when
-there is news. News is a further tenth of a training's updates, or a further half minute of any
-other job. The gaps between the lines grow with the time since the start.
+Only the process of snakemake prints progress, for all of its jobs: one line after 30 seconds, and
+then a line whenever a training has made a further tenth of its updates, or any other job has run
+for a further half minute. The shortest time between two lines grows with the time since the start.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _BAR = re.compile(r"(\d+%)\|.*\[[^<]*<([\d:]+)")
 
 
 class _RunningJob(msgspec.Struct, kw_only=True):
-    """A job of snakemake that has begun."""
+    """A job of snakemake that has begun and not ended."""
 
     rule: str
     wildcards: dict[str, str]
@@ -44,7 +44,7 @@ class _RunningJob(msgspec.Struct, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What the job works on: `demo_en_de big, seed 1`."""
+        """The corpus, system and seed on which the job works: `demo_en_de big, seed 1`."""
         texts = [
             f"seed {text}" if name == "seed" else text for name, text in self.wildcards.items()
         ]
@@ -53,10 +53,11 @@ class _RunningJob(msgspec.Struct, kw_only=True):
 
 
 class WorkflowProgress:
-    """Reads snakemake's log records, decides which of them a terminal shows, and shows progress.
+    """Reads snakemake's log messages, decides which of these messages the terminal shows, and shows
+    progress.
 
-    `runs_folder` contains the runs of the trainings. Before `start`, and always with `shows_all`,
-    the terminal shows every record, as snakemake does.
+    `runs_folder` contains the runs of the trainings. Before `start` is called, and always with
+    `shows_all`, the terminal shows every log message, as snakemake does.
     """
 
     def __init__(self, runs_folder: Path, *, stream: TextIO = sys.stderr) -> None:
@@ -71,11 +72,11 @@ class WorkflowProgress:
         self._ended = threading.Event()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Note which jobs a record says have begun or ended, and return whether the terminal shows
-        it.
+        """Note which jobs have begun or ended according to a log message of snakemake, and return
+        whether the terminal shows this message.
 
-        The terminal shows warnings and errors, and how many steps are done at each tenth of them.
-        Snakemake's handler has this object among its filters, and calls this method.
+        The terminal shows warnings and errors, and the number of finished jobs after each tenth of
+        all jobs. This object is a filter of snakemake's log handler, which calls this method.
         """
         # Every record is read, also the records that the terminal does not show.
         self._note(vars(record))
@@ -84,15 +85,15 @@ class WorkflowProgress:
         return not self._is_interrupted and (self._shows_all or _is_for_terminal(record))
 
     def start(self, *, shows_all: bool) -> None:
-        """Begin to show progress. It is shown until `stop`. With `shows_all` the whole log of
-        Snakemake is shown, too.
+        """Begin to show progress, until `stop` is called. With `shows_all` the terminal also shows
+        the whole log of snakemake.
         """
         self._shows_all = shows_all
         # A daemon, so that an error elsewhere does not leave snakemake waiting for this thread.
         threading.Thread(target=self._show_until_the_end, daemon=True).start()
 
     def stop(self) -> None:
-        """End the progress. After Ctrl-C, say what was saved."""
+        """Stop showing progress. After Ctrl-C, print which update of each training was saved."""
         self._ended.set()
         if self._is_interrupted:
             for job in self._job_by_number.values():
@@ -102,9 +103,10 @@ class WorkflowProgress:
             self._write("interrupted; the same command resumes it\n")
 
     def look(self, now: float) -> tuple[list[str], list[int]]:
-        """Return a line for each running job, and a number for each: the tenths of its updates that
-        a training has made, or the half minutes that any other job has run. Progress is news if a
-        number has changed.
+        """Return a line of text for each running job, and a number for each running job. For a
+        training the number is how many tenths of its updates are done. For any other job it is how
+        many half minutes the job has run. The progress is printed again only if a number has
+        changed.
         """
         lines, tenths = [], []
         # A copy, because the thread that logs adds and removes jobs meanwhile.
@@ -135,8 +137,8 @@ class WorkflowProgress:
         )
 
     def is_due(self, now: float, tenths: list[int]) -> bool:
-        """Return whether a line is due: the numbers of `look` have changed, and the last line is
-        old enough.
+        """Return whether the progress must be printed again: the numbers that `look` returns have
+        changed, and progress was not printed a short time ago.
         """
         # The gap grows with the time since the start: 30 seconds in the first five minutes, ten
         # minutes after the first 100 minutes.
@@ -190,7 +192,7 @@ class WorkflowProgress:
             self._stream.flush()
 
     def _run_folder(self, job: _RunningJob) -> RunFolder | None:
-        """Return the newest run of a training's corpus, system and seed."""
+        """Return the newest run with the corpus, system and seed of a training job."""
         # A training has several runs if its spec has changed. The newest is the run of this job.
         name = "{corpus}-{system}-seed{seed}-*".format(**job.wildcards)
         paths = sorted(self._runs_folder.glob(name), key=lambda path: path.stat().st_mtime)

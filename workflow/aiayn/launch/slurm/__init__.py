@@ -1,4 +1,6 @@
-"""Everything about Slurm: its launcher, its queue, and what its jobs need inside.
+"""Everything about Slurm: the launcher that submits jobs to Slurm, its queue, and the functions
+that run inside a Slurm job.
 
-This package may import the modules of `aiayn.launch` outside of packages, and the layers below.
+This package may import the modules directly in `aiayn.launch`, and the packages below
+`aiayn.launch` in docs/architecture.md.
 """

@@ -1,5 +1,5 @@
-"""The functions that run inside a Slurm job: find its node's address, hide GPUs that it did not
-request, and requeue it at its time limit or after a preemption.
+"""The functions that run inside a Slurm job: find the address of its node, hide GPUs that the job
+did not request, and requeue the job at its time limit or after a preemption.
 """
 
 import logging
@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 
 
 def prepare(request: TrainingRequest, environment: Any) -> None:
-    """Set the environment variables of a rank, before a large package is imported. `environment` is
-    submitit's.
+    """Set the environment variables of a rank. Call this function before torch is imported.
+    `environment` is submitit's `JobEnvironment`.
     """
     # A requeued job has the same number and files. If a killed rank left a part of its result,
     # submitit would fail when it writes the result again.
@@ -30,11 +30,11 @@ def prepare(request: TrainingRequest, environment: Any) -> None:
 
 def own_address(environment: Any) -> str | None:
     """Return this node's address on the network that the job's nodes share, or None if the job has
-    one node.
+    only one node.
 
     Raises:
-        LaunchError: if no network leads to a second node, or if the name of that node leads to this
-            node.
+        LaunchError: if no network leads to a second node of the job, or if the name of the second
+            node leads to this node.
     """
     # The route to any other node shows which network the nodes share.
     first, *other_hosts = environment.hostnames
@@ -45,16 +45,16 @@ def own_address(environment: Any) -> str | None:
 
 
 def num_restarts() -> int:
-    """Return how often Slurm has started this job again."""
+    """Return how many times Slurm has requeued this job and started it again."""
     return int(os.environ.get("SLURM_RESTART_COUNT", "0"))
 
 
 def is_to_continue(job: str, number: signal.Signals) -> bool:
-    """Return whether this job, which has saved at a signal, is to be continued without its driver.
+    """Return whether this job must requeue itself after it got a signal and saved a checkpoint.
 
-    USR2 comes shortly before the time limit. TERM comes from a user, or from Slurm if it preempts
-    the job with a grace time. Slurm does not requeue a preempted job that ends by itself in this
-    time.
+    Slurm sends the signal USR2 shortly before the time limit. The signal TERM comes from a user, or
+    from Slurm if it preempts the job with a grace time. Slurm does not requeue a preempted job that
+    ends by itself in the grace time.
     """
     # USR2 is the time limit. INT and HUP come from a user who wants the run to end.
     if number != signal.SIGTERM:
@@ -70,10 +70,12 @@ def is_to_continue(job: str, number: signal.Signals) -> bool:
 
 
 def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:
-    """Requeue this job after it has saved. Its driver may have ended.
+    """Requeue this job after it has saved a checkpoint. This works without the driver (the process
+    that submitted the job), which may have ended.
 
-    If `max_num_jobs` is reached, the job ends instead. If Slurm refuses to requeue it, the job
-    ends, too. The driver then submits the next job, now or when it is started again.
+    The job is not requeued if it is the last of `max_num_jobs` jobs, or if Slurm refuses to requeue
+    it. If Slurm refuses, the driver submits the next job, at once or when the driver is started
+    again.
     """
     if request.max_num_jobs is not None and job_number >= request.max_num_jobs:
         logger.warning(

@@ -1,7 +1,8 @@
-"""Submits the jobs of a training to Slurm by submitit, with the settings of a cluster's file, and
-reports how they ended.
+"""Submits the jobs of a training to Slurm through submitit, with the settings in the file of a
+cluster, and reports how the jobs ended.
 
-Accounting (sacct) is never read: it lags, and may be unavailable for hours.
+Slurm's accounting (sacct) is never read, because its data are late and may be unavailable for
+hours.
 """
 
 import contextlib
@@ -49,7 +50,7 @@ _SLURMS_OWN_NAMES = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT"})
 
 
 class SlurmLauncher(SlurmQueue):
-    """The Slurm jobs of one training, on the nodes that a cluster's file describes."""
+    """Submits the Slurm jobs of one training, to the nodes that the file of a cluster describes."""
 
     name = "slurm"
     is_remote = True
@@ -71,11 +72,11 @@ class SlurmLauncher(SlurmQueue):
         *,
         job_type: type[TrainingJob] | None = None,
     ) -> str:
-        """Submit a job, by default a training, and return its number.
+        """Submit a job and return its number. The job is a training if `job_type` is not given.
 
         Raises:
-            SubmissionError: if sbatch fails or does not get an answer. The job may be in the queue
-                all the same, so look there before you submit again.
+            SubmissionError: if sbatch fails or does not get an answer. Slurm may have taken the job
+                all the same, so look into the queue before you submit again.
         """
         cluster = self._cluster
         folder = code_folder or Path()
@@ -102,11 +103,11 @@ class SlurmLauncher(SlurmQueue):
             ) from error
 
     def preview(self, request: TrainingRequest, code_folder: Path) -> str:
-        """Return the file that sbatch would get."""
+        """Return the text of the file that sbatch would get."""
         return sbatch_text(request, self._cluster, code_folder)
 
     def tend(self, queued: QueuedJob) -> str:
-        """Release a job that Slurm itself holds, a few times."""
+        """Release a job that Slurm itself holds, at most MAX_RELEASES times."""
         if not is_held_by_slurm(queued) or self._num_releases >= MAX_RELEASES:
             return ""
         # Counted even if the release fails, so that the number of tries is limited.
@@ -119,8 +120,8 @@ class SlurmLauncher(SlurmQueue):
         return f"Slurm could not launch job {queued.job} and holds it: released, {releases}"
 
     def outcome(self, job: str, queued: QueuedJob | None) -> JobEnd:
-        """Return how a job ended. If a line of the prologue failed, the failure is the note that it
-        left.
+        """Return how a job ended. If a line of the cluster's prologue failed, `failure` is the
+        message that this line left in a file.
         """
         failure = prologue_failure(self._request.folder.job_files_path, job)
         # The queue no longer lists the job, so its end is not known.
@@ -144,7 +145,9 @@ class SlurmLauncher(SlurmQueue):
         )
 
     def limit_reached(self, num_jobs: int) -> str:
-        """Return the cluster's maximum if it is reached."""
+        """Return a sentence on the cluster's `max_num_jobs` if `num_jobs` has reached it, otherwise
+        ''.
+        """
         if num_jobs < self._cluster.max_num_jobs:
             return ""
         minutes, name = self._cluster.time_limit_minutes, self._cluster.name
@@ -152,8 +155,8 @@ class SlurmLauncher(SlurmQueue):
 
 
 def sbatch_text(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
-    """Return the exact text of the file that would be submitted. This does not write a file and
-    does not need Slurm.
+    """Return the exact text of the file that sbatch would get for this request. This function does
+    not write a file and does not need Slurm.
     """
     executor = _make_executor(request, cluster, code_folder)
     # submitit has no public function that returns this text.
@@ -164,8 +167,8 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
     from submitit import SlurmExecutor
 
     class Executor(SlurmExecutor):  # type: ignore[misc]
-        """An executor that does not look for srun, so that printing the file works without Slurm.
-        Without Slurm, sbatch fails by itself.
+        """A submitit executor that does not look for srun, so that a machine without Slurm can
+        print the file for sbatch. A submission on such a machine fails, because sbatch is missing.
         """
 
         @classmethod
@@ -214,7 +217,9 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
 
 
 def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
-    """Return the options that submitit has no argument for, and the cluster's own lines."""
+    """Return the options of sbatch for which submitit does not have an argument, and the options
+    that the file of the cluster adds.
+    """
     options: dict[str, Any] = {
         # A requeued job keeps its number and its logs. The reason of its first end must not be
         # overwritten.
@@ -234,8 +239,8 @@ def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
 
 
 def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> list[str]:
-    """Return the shell lines before Python: the cluster's prologue, then our variables, so that the
-    prologue cannot change them.
+    """Return the shell lines that run before Python: first the cluster's prologue, then our
+    environment variables, so that the prologue cannot change these variables.
     """
     variables = job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {
         "PYTHONSAFEPATH": "1"
@@ -248,9 +253,11 @@ def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pa
 
 @contextlib.contextmanager
 def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
-    """Hide environment variables from sbatch that would override a cluster's file.
+    """Hide environment variables from sbatch that would override the settings in the file of the
+    cluster.
 
-    Variables that describe the job of this process are hidden, too.
+    If this process itself runs in a Slurm job, the variables that describe this job are hidden,
+    too.
     """
     # SBATCH_PARTITION, for example, is the user's default if the cluster's file has no partition.
     kept_names = _SLURMS_OWN_NAMES | {

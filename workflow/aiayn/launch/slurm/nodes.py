@@ -1,5 +1,5 @@
-"""Compares a cluster's file with Slurm: the number of CPUs of its nodes, and which key of the file
-a refusal by sbatch is about.
+"""Compares the file of a cluster with Slurm: finds the number of CPUs of the nodes, and finds the
+key of the file that caused a refusal by sbatch.
 """
 
 import re
@@ -50,9 +50,9 @@ _REFUSALS = (
 
 
 def with_node_cpus(cluster: ClusterSpec) -> ClusterSpec:
-    """Return the cluster with `cpus_per_rank: node` as a number: the CPUs of its partition's
-    smallest node, divided by the ranks of a node. If sinfo does not answer, the value stays
-    `node`.
+    """Return the cluster after replacing `cpus_per_rank: node` by a number: the CPUs of the
+    partition's smallest node, divided by the ranks of a node. If sinfo does not answer, the value
+    `node` is kept.
     """
     if cluster.cpus_per_rank != "node":
         return cluster
@@ -77,8 +77,8 @@ def with_node_cpus(cluster: ClusterSpec) -> ClusterSpec:
 
 
 def explain_refusal(reason: str, cluster: ClusterSpec, config_folder: Path = CONFIG_FOLDER) -> str:
-    """Return the lines of a cluster's file that a message of sbatch is about, with their values and
-    advice. Return '' for any other message.
+    """Return the keys in the file of a cluster that may have caused an error message of sbatch,
+    with their values and advice. Return '' if the message is not about a key.
     """
     matches = [line for line in _REFUSALS if re.search(line[0], reason, re.IGNORECASE)]
     if not matches:

@@ -1,10 +1,12 @@
-"""Turns the prologue of a cluster's file into bash. If a line fails, the job ends and leaves a note
-for the driver.
+"""Turns the prologue (shell lines in the file of a cluster, which a job runs first) into bash. If a
+line of the prologue fails, the job ends and leaves a file with a message for the driver, the
+process that submitted the job.
 
-`eval` runs each line in the job's own shell. So exports and definitions stay, and a syntax error is
-reported for its line. A line fails by bash's exit code. `a; b` fails if `b` fails.
-`export A=$(command)` succeeds even if the command fails. A line that ends the shell itself, such as
-`exit` or `${SCRATCH:?}`, does not leave a note. Its message is only in the log.
+`eval` runs each line of the prologue in the job's own shell. So exports and definitions stay, and a
+syntax error is reported for its own line. A line of the prologue fails if bash's exit code is not
+0. So the line `a; b` fails if `b` fails, and the line `export A=$(command)` succeeds even if the
+command fails. A line that ends the shell itself, such as `exit` or `${SCRATCH:?}`, does not leave a
+file for the driver. Its message is only in the job's log.
 """
 
 import shlex
@@ -24,7 +26,7 @@ the cluster's file, or add '|| true' if it may fail: $4" | tee "$2" >&2
 
 
 def prologue_lines(cluster: ClusterSpec, notes_folder: Path) -> list[str]:
-    """Return the bash lines that run a cluster's prologue in a job, [] for an empty prologue."""
+    """Return the bash lines that run a cluster's prologue in a job, or [] for an empty prologue."""
     if not cluster.prologue:
         return []
     name = shlex.quote(cluster.name)
@@ -39,6 +41,8 @@ def prologue_lines(cluster: ClusterSpec, notes_folder: Path) -> list[str]:
 
 
 def prologue_failure(notes_folder: Path, job: str) -> str:
-    """Return the note of the line of the prologue that ended a job, or '' if no line did."""
+    """Return the message about the line of the prologue that ended a job, or '' if no line of the
+    prologue failed.
+    """
     path = notes_folder / f"{job}{_NOTE_SUFFIX}"
     return path.read_text(encoding="utf-8", errors="replace").strip() if path.exists() else ""

@@ -1,8 +1,8 @@
-"""Lists this user's jobs in Slurm's queue in plain words, says why they wait, and cancels them.
+"""Lists this user's jobs in Slurm's queue, explains why a job waits, and cancels jobs.
 
-Only the queue decides whether a job is alive. Accounting (sacct) does not: it lags, and may be
-unavailable for hours. If the queue does not answer, the state of its jobs is unknown. The queue is
-then never treated as empty.
+Only the queue (squeue) decides whether a job waits or runs. Slurm's accounting (sacct) is not used,
+because its data are late and may be unavailable for hours. If the queue does not answer, the states
+of its jobs are unknown. A queue that does not answer is never treated as empty.
 """
 
 import os
@@ -75,7 +75,7 @@ _ADVICE_BY_REASON = {
 
 
 class SlurmError(QueueError):
-    """One of Slurm's commands failed for a `reason`, or did not answer."""
+    """A command of Slurm failed for the reason `reason`, or did not answer."""
 
     def __init__(self, command: Sequence[str], reason: str, *, has_answered: bool) -> None:
         message = f"`{' '.join(command)}` failed: {reason}; repeat it when `squeue --me` answers"
@@ -84,7 +84,7 @@ class SlurmError(QueueError):
 
 
 class SlurmQueue:
-    """The user's jobs in Slurm's queue."""
+    """Finds and cancels this user's jobs in Slurm's queue."""
 
     title = "Slurm"
     queue_command = "squeue"
@@ -94,11 +94,11 @@ class SlurmQueue:
         return shutil.which("squeue") is not None
 
     def find(self, name: str | None = None) -> list[QueuedJob]:
-        """Return the jobs with a name, or all jobs, oldest first. Ended jobs are included as long
-        as squeue shows them (MinJobAge).
+        """Return this user's jobs with the name `name`, or all jobs of this user, oldest first. A
+        job that has ended is included as long as squeue lists it (Slurm's setting MinJobAge).
 
         Raises:
-            SlurmError: if squeue fails, or its answer is cut.
+            SlurmError: if squeue fails, or if its output is not complete.
         """
         command = ["squeue", "--me", "--noheader", "--states=all", f"--format={_FORMAT}"]
         command += [f"--name={name}"] if name is not None else []
@@ -120,7 +120,8 @@ class SlurmQueue:
         ]
 
     def cancel(self, name: str) -> None:
-        """End this user's jobs of a name, waiting or running. It is not an error if there are none.
+        """End this user's waiting and running jobs with a name. It is not an error if no job has
+        the name.
 
         Raises:
             SlurmError: if scancel is missing or fails.
@@ -128,14 +129,16 @@ class SlurmQueue:
         run_slurm(["scancel", f"--user={os.geteuid()}", f"--name={name}"])
 
     def cancel_command(self, *, name: str = "", jobs: tuple[str, ...] = ()) -> str:
-        """Return the command that cancels the jobs of a name, or jobs by their numbers."""
+        """Return the scancel command that cancels the jobs with a name or with these numbers."""
         return f"scancel --name={name}" if name else f"scancel {' '.join(jobs)}"
 
 
 def _job_of(
     job: str, state: str, node: str, time_left: str, name: str, reason: str, script: str
 ) -> QueuedJob:
-    """Convert a job as squeue shows it into a `QueuedJob`, the form of all queues."""
+    """Convert the fields that squeue prints for a job into a `QueuedJob`, the type that all queues
+    return.
+    """
     # Only the first word is the state. In `CANCELLED by 1000`, the user 1000 cancelled the job.
     ending = _ENDING_BY_STATE.get(state.partition(" ")[0])
     if reason == "None":
@@ -162,8 +165,8 @@ def _job_of(
 
 
 def is_held_by_slurm(queued: QueuedJob) -> bool:
-    """Return whether Slurm itself holds a job because it could not launch the job, for example
-    after its controller lost its state.
+    """Return whether Slurm itself holds a job because Slurm could not launch it, for example after
+    Slurm's controller lost its state.
     """
     return (
         queued.words.startswith("PENDING")
@@ -173,10 +176,11 @@ def is_held_by_slurm(queued: QueuedJob) -> bool:
 
 
 def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command of Slurm with `text` as its input, and return its output.
+    """Run a command of Slurm with `text` as its standard input, and return the output of the
+    command.
 
-    The user's variables that filter the output of squeue are removed, because they could hide a
-    job.
+    The user's environment variables that filter the output of squeue are removed, because they
+    could hide a job.
 
     Raises:
         SlurmError: if the command is missing, does not end, or fails.
@@ -211,11 +215,10 @@ def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedPro
 
 
 def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
-    """Return what the user can do for a job that may wait for ever, or '' if the job will start by
-    itself.
+    """Return advice on a job that may wait for ever, or '' if the job will start by itself.
 
-    `alive` are all jobs of this user that have not ended, of any runs folder. Because of the
-    dependency `singleton`, Slurm runs only one of the jobs with the same name at a time.
+    `alive` are all jobs of this user that have not ended, of every runs folder. Our jobs have
+    Slurm's dependency `singleton`, so Slurm runs jobs with the same name one at a time.
     """
     if queued.is_stuck:
         return f"it waits for you: `scontrol release {queued.job}`"
