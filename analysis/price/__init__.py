@@ -1,1 +1,3 @@
-"""Predicts what a config costs, checks what it needs, and lays out what trainings cost."""
+"""Predicts what the trainings of a config cost, checks what they need, and lays out what finished
+trainings did cost.
+"""

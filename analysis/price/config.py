@@ -1,5 +1,5 @@
-"""Reads the flags that the verbs `plan` and `preflight` share, and plans the config that they
-select, on the machine that they select.
+"""Reads the flags that the verbs `plan` and `preflight` share, and plans the trainings of the
+config that the flags select, on the machine that the flags select.
 """
 
 from pathlib import Path
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class ConfigFlags:
-    """The flags that `plan` and `preflight` share: a config, and where its trainings run."""
+    """The flags that the verbs `plan` and `preflight` share: a config, and where its trainings
+    run.
+    """
 
     configfile: Path = flag(
         "the scale's config file (default: the paper's)",
@@ -34,7 +36,7 @@ class ConfigFlags:
 
 
 class PlannedConfig(NamedTuple):
-    """A config, where its trainings run, and their plan."""
+    """A config, where its trainings run, and the plan of these trainings."""
 
     experiment: Experiment
     cluster: ClusterSpec
@@ -49,7 +51,8 @@ def plan_config(
     gpu: str | None = None,
     num_gpus: int | None = None,
 ) -> PlannedConfig:
-    """Return the plan of the config that the flags select, or of one `system` of its scale.
+    """Return the plan of the config that the flags select, or the plan of only one `system` of the
+    config's scale.
 
     Raises:
         ConfigError: if a file of the config is wrong, or if the machine does not support a
@@ -82,7 +85,9 @@ def plan_config(
 
 
 def choose_launcher(args: ConfigFlags, scale: ScaleSpec) -> Literal["local", "slurm"]:
-    """Return the launcher of --launcher, or the default that its help describes."""
+    """Return the launcher that --launcher selects, or the default launcher that the help of this
+    flag describes.
+    """
     if args.launcher is not None:
         return args.launcher
     # A user who selects a cluster wants to train there, even at a small scale. `--config` has items

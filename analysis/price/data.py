@@ -1,4 +1,4 @@
-"""Predicts the size of a corpus before it is downloaded: bytes on disk, and entries of its
+"""Predicts the size of a corpus before the download: bytes on disk, and entries of the
 vocabulary.
 """
 
@@ -21,12 +21,12 @@ UNKNOWN_VOCABULARY_SIZE = 10_000
 
 
 class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of a corpus. If the number of pairs is not published, `num_pairs` is None and the
-    bytes of text and data-bin are 0.
+    """The predicted size of a corpus. If the number of sentence pairs is not published, `num_pairs`
+    is None and the bytes of text and data-bin are 0.
 
     `vocabulary_size` is the size of each of the two vocabularies, or of the joint vocabulary.
-    `vocabulary_source` says in words where it comes from. The keys of `bytes_by_archive` are file
-    names, so that an archive that two corpora share can be counted once.
+    `vocabulary_source` says in words where this size comes from. The keys of `bytes_by_archive` are
+    file names, so that an archive that two corpora share can be counted once.
     """
 
     corpus: str
@@ -40,7 +40,7 @@ class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_corpus(corpus: CorpusSpec) -> PlannedCorpus:
-    """Return the size of a corpus, from its file."""
+    """Return the predicted size of a corpus, from its config file."""
     num_pairs = _published_pairs(corpus)
     subword = corpus.subword
     bytes_by_archive: dict[str, int] = {}
@@ -68,8 +68,8 @@ def plan_corpus(corpus: CorpusSpec) -> PlannedCorpus:
 
 
 def _published_pairs(corpus: CorpusSpec) -> int | None:
-    """Return the number of training pairs, or None if the corpus's file does not allow an
-    estimate.
+    """Return the number of training sentence pairs, or None if the corpus's config file does not
+    allow an estimate.
     """
     source = corpus.source
     if isinstance(source, ShippedSource):

@@ -1,5 +1,5 @@
-"""Predicts the hours of trainings: the result of a formula, scaled by the measured times of
-trainings that have finished on the same kind of device.
+"""Predicts the hours of trainings by a formula, scaled by the measured times of trainings that have
+finished on the same kind of device.
 """
 
 import math
@@ -26,11 +26,11 @@ def read_ratios(
     hardware: HardwareSpec,
     vocabulary_size_by_corpus: Mapping[str, int],
 ) -> Ratios:
-    """Return the ratios of all finished trainings of these corpora on the machine's kind of device.
-    The number of devices may differ.
+    """Return the ratios of measured to predicted time for all finished trainings of these corpora
+    on the machine's kind of device. The number of devices may differ.
 
     Raises:
-        RecordError: if a training's record is unreadable.
+        RecordError: if the record of a training is unreadable.
     """
     ratios: dict[Precision, dict[str, float]] = {}
     # A record has the number of GPUs of all nodes together. Nodes are assumed to be the cluster's.
@@ -76,7 +76,7 @@ def predict_scaled(
     training: TrainingSpec, vocabulary_size: int, machine: Machine, system: str, ratios: Ratios
 ) -> Speed:
     """Predict how long a training takes. If trainings in the same precision have finished on the
-    same kind of device, the formula is multiplied by the median ratio of their measured to
+    same kind of device, the formula's time is multiplied by the median ratio of their measured to
     predicted times.
 
     Raises:

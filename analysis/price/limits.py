@@ -1,5 +1,5 @@
-"""Finds trainings that cannot run on a machine, or that need more Slurm jobs than their cluster's
-file allows.
+"""Finds trainings that cannot run on a machine, or that need more Slurm jobs than the config file
+of the cluster allows.
 """
 
 import math
@@ -14,8 +14,8 @@ from aiayn.train.fairseq_args import refuse_untrainable
 
 
 class SlurmJobs(msgspec.Struct, frozen=True):
-    """The number of Slurm jobs that a training needs, also in words. `advice` is '' if the
-    cluster's file allows so many jobs.
+    """The number of Slurm jobs that a training needs, also in words. `advice` says what to change,
+    and is '' if the cluster's config file allows so many jobs.
     """
 
     number: int
@@ -24,8 +24,8 @@ class SlurmJobs(msgspec.Struct, frozen=True):
 
 
 def why_unsupported(system: SystemSpec, machine: Machine) -> str:
-    """Return why `aiayn train` would not train a system on this machine, as `REASON; NEXT STEP`.
-    Return '' if it would.
+    """Return why `aiayn train` would refuse to train a system on this machine, as `REASON; NEXT
+    STEP`. Return '' if the system can be trained.
     """
     training = system.training
     # The first test is without ranks. Its errors are in the system's own settings, on any machine.
@@ -51,14 +51,15 @@ def why_unsupported(system: SystemSpec, machine: Machine) -> str:
 
 
 def cluster_file(cluster: ClusterSpec) -> str:
-    """Return the path of the file that describes a cluster, for messages."""
+    """Return the path of the config file of a cluster, for messages."""
     return f"workflow/config/clusters/{cluster.name}.yaml"
 
 
 def count_jobs(cluster: ClusterSpec, system: str, hours: float) -> SlurmJobs:
-    """Return the jobs that train a system for `hours` of training, one job after the other.
+    """Return how many Slurm jobs, one after the other, are needed to train a system for this number
+    of hours.
 
-    The time to start a job and to save a checkpoint is not counted.
+    The time to start each job and to save its checkpoint is not counted.
     """
     # A job saves and ends when Slurm sends its signal, `signal_seconds` before the time limit.
     minutes = cluster.time_limit_minutes - cluster.signal_seconds / 60

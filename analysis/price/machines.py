@@ -22,13 +22,14 @@ def choose_machine(
     num_gpus: int | None,
     precisions: Set[Precision] = frozenset(),
 ) -> Machine:
-    """Return the devices of one training: from the cluster's file on Slurm, from this machine with
-    the local launcher.
+    """Return the machine of one training: the GPUs in the cluster's config file on Slurm, or this
+    computer with the local launcher.
 
-    `gpu` replaces the kind of GPU, `num_gpus` the number. Without `gpu`, the kind on Slurm is the
-    cluster's `gpu_type`. If the file has none, the paper's GPU is used, or the first GPU that
-    supports the `precisions` of the trainings. On this machine it is the first GPU, or a CPU core
-    if there is none. The local launcher uses one device by default.
+    `gpu` replaces the kind of GPU, `num_gpus` the number of GPUs. Without `gpu`, the kind of GPU on
+    Slurm is the cluster's `gpu_type`. If the cluster's file has no `gpu_type`, the paper's GPU is
+    used, or the first GPU that supports the `precisions` of the trainings. With the local launcher
+    the device is this computer's first GPU, or a CPU core if it has no GPU. The local launcher uses
+    one device by default.
 
     Raises:
         UsageError: if a number of GPUs is given for a machine without GPUs.
@@ -56,8 +57,8 @@ def choose_machine(
 
 
 def default_gpu(hardware: HardwareSpec, precisions: Set[Precision]) -> str:
-    """Return the GPU to plan for if the user does not choose one: the paper's GPU, if it supports
-    the precisions.
+    """Return the kind of GPU to plan for if the user does not choose a GPU: the paper's GPU, if it
+    supports the precisions of the trainings.
     """
     # P100 has fp32 only, so a config in bf16 is planned for a newer card. hardware.yaml lists the
     # oldest cards first. If no card has all precisions, the last one stays, and the plan reports

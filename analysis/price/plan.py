@@ -1,8 +1,8 @@
 """Predicts the hours, GPU-hours, money, disk and memory of the trainings of a scale.
 
 The hours come from a formula (`aiayn.plan.prediction`). If trainings have finished on the same kind
-of device, the hours are scaled by their measured times. Planning does not download, build or train
-anything.
+of device, the hours are scaled by their measured times. To make a plan, nothing is downloaded,
+built or trained.
 """
 
 from pathlib import Path
@@ -30,8 +30,9 @@ from analysis.price.published import Anchor, hours_on_papers_gpus, nearest_ancho
 
 
 class TrainingCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of trainings. `hours` are for one training after the other, `device_hours` are
-    GPU-hours or core-hours. `dollars` is None if the price is not known.
+    """The cost of one or more trainings. `hours` are the wall-clock hours if one training runs
+    after the other, `device_hours` are GPU-hours or core-hours. `dollars` is None if the price is
+    not known.
     """
 
     hours: float
@@ -40,7 +41,7 @@ class TrainingCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cost_of(hours: float, machine: Machine) -> TrainingCost:
-    """Return the cost of hours on a machine. Only its GPUs or cores are counted."""
+    """Return the cost of using a machine for some hours. Only its GPUs or CPU cores are counted."""
     device_hours = hours * machine.num_devices
     price = machine.dollars_per_hour
     dollars = device_hours * price.value if price else None
@@ -51,8 +52,8 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
     """The prediction for the trainings of a system on a corpus, one training for each seed.
 
     `cost` is for all seeds, and None if no hours are predicted. `speed`, the bytes and
-    `counted_flops` (the operations of all updates) are for one training. `refusal` says why
-    `aiayn train` would not train the system on this machine. It is '' if it would.
+    `counted_flops` (the operations of all updates) are for one training. `refusal` says why `aiayn
+    train` would refuse to train the system on this machine. It is '' if the system can be trained.
     """
 
     corpus: str
@@ -72,25 +73,27 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hours(self) -> float | None:
-        """The hours of one training, or None if no hours are predicted."""
+        """The predicted hours of one training, or None if no hours are predicted."""
         return self.speed.hours
 
     @property
     def disk_bytes(self) -> int:
-        """The bytes that all seeds write at most: checkpoints and averages."""
+        """The largest number of bytes that the trainings of all seeds write: checkpoints and
+        averages of checkpoints.
+        """
         return len(self.seeds) * (self.run_bytes + self.averages_bytes)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole plan. The bytes of text and data-bins leave out `unsized_corpora`, because the
-    sizes of these corpora are not published.
+    """The whole plan (predicted costs) of a scale. The bytes of text and data-bins leave out
+    `unsized_corpora`, because the sizes of these corpora are not published.
 
-    `cost` is the sum over all trainings, None if the hours of one of them are unknown.
-    `jobs` are the Slurm jobs of the longest training, None without a cluster or without hours.
-    `on_papers_gpus` are the hours predicted on the paper's GPUs, for trainings with a time in the
-    paper. `anchors` are published trainings for systems with unknown hours. A plan of one system
-    contains the command line of fairseq-train for each corpus, or says in `command_refusal` why
-    fairseq cannot train it.
+    `cost` is the sum over all trainings, None if the hours of any training are unknown. `jobs` are
+    the Slurm jobs of the longest training, None if there is no cluster or no predicted hours.
+    `on_papers_gpus` are the hours predicted on the paper's GPUs, for the trainings whose time the
+    paper states. `anchors` are published trainings for systems with unknown hours. A plan of one
+    system contains the command line of fairseq-train for each corpus, or says in `command_refusal`
+    why fairseq cannot train it.
     """
 
     scale: str
@@ -112,20 +115,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def results_bytes(self) -> int:
-        """The bytes in the results folder, without the archives."""
+        """The bytes that the plan writes to the results folder, without the downloaded archives."""
         return self.averages_bytes + self.text_bytes + self.data_bin_bytes
 
 
 def precisions_of(experiment: Experiment) -> set[Precision]:
-    """Return the precisions that an experiment's systems are trained in."""
+    """Return the numeric precisions (fp32, bf16, ...) in which an experiment's systems are
+    trained.
+    """
     return {system.training.precision for system in experiment.system_by_name.values()}
 
 
 def make_plan(
     experiment: Experiment, machine: Machine, hardware: HardwareSpec, results_folder: Path
 ) -> Plan:
-    """Return the plan of a scale on a machine. If trainings have finished, the predictions are
-    scaled by their measured times.
+    """Return the plan (predicted costs) of a scale on a machine. If trainings have finished, the
+    predictions are scaled by their measured times.
 
     Raises:
         RecordError: if the record of a training is unreadable.

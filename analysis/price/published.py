@@ -1,5 +1,5 @@
 """Compares a plan with published times: the paper's own training times, and the speeds that other
-projects published. The latter are the plan's *anchors*.
+projects published. The published speeds are called the *anchors* of the plan.
 """
 
 import math
@@ -34,10 +34,10 @@ def hours_on_papers_gpus(hardware: HardwareSpec) -> dict[str, Hours | None]:
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
-    """A published training for comparison, if a plan does not have hours.
+    """A published training, shown for comparison if a plan cannot predict hours.
 
-    `hours` is the time that this scale's training of the same model would take at the published
-    speed, in tokens a second.
+    `hours` is the time that the plan's training of the same model would take at the published
+    number of tokens a second.
     """
 
     speed: PublishedSpeed
@@ -48,8 +48,8 @@ def nearest_anchors(
     model: str, training: TrainingSpec, machine: Machine, hardware: HardwareSpec
 ) -> list[Anchor]:
     """Return the published trainings of a model (`base` or `big`) in the same precision that are
-    most similar to a plan: first the same card, then the same number of GPUs, then about as many
-    tokens a GPU.
+    most similar to a plan. The most similar training has the same kind of GPU, then the same number
+    of GPUs, then about as many tokens a GPU.
     """
 
     def distance(speed: PublishedSpeed) -> tuple[bool, bool, float]:

@@ -1,4 +1,6 @@
-"""Plans one system of a scale, and adds the command line of fairseq-train for it."""
+"""Plans the trainings of one system of a scale, and adds the command line of fairseq-train for this
+system.
+"""
 
 from pathlib import Path
 

@@ -22,8 +22,8 @@ MAX_NAMED = 3  # trainings or systems in a list
 
 
 def number(value: float | None) -> str:
-    """Return a quantity with two or three digits, but with all digits before the decimal point.
-    Return a dash if it is None.
+    """Return a number as text with two or three digits, but always with all digits before the
+    decimal point. Return a dash if the number is None.
     """
     if value is None:
         return "-"
@@ -34,15 +34,15 @@ def number(value: float | None) -> str:
 
 
 def duration(hours: float) -> str:
-    """Return hours with a unit. Short times are in minutes or seconds."""
+    """Return a number of hours as text with its unit. Short times are in minutes or seconds."""
     if hours >= 1:
         return f"{number(hours)} h"
     return f"{60 * hours:.2g} min" if 60 * hours >= 1 else f"{3600 * hours:.2g} s"
 
 
 def hours_range(hours: Hours | None) -> str:
-    """Return hours from least to most, such as `4.1-7.5 h`. Return a dash if no hours are
-    predicted.
+    """Return the range of predicted hours as text, such as `4.1-7.5 h`. Return a dash if no hours
+    are predicted.
     """
     if hours is None:
         return "-"
@@ -53,7 +53,7 @@ def hours_range(hours: Hours | None) -> str:
 
 
 def gigabytes(num_bytes: float) -> str:
-    """Return bytes in GB of 10^9."""
+    """Return a number of bytes as text in GB of 10^9 bytes."""
     return number(num_bytes / 1e9)
 
 
@@ -91,7 +91,7 @@ def render_plan(plan: Plan) -> str:
 
 
 def _training_lines(plan: Plan, num_trainings: int) -> list[str]:
-    """Return the lines of the main table: a row for each system and corpus, and the sums."""
+    """Return the lines of the plan's main table: a row for each system and corpus, and the sums."""
     device = plan.machine.device
     holder = "GPU" if plan.machine.gpu else "rank"
     lines = [
@@ -115,7 +115,9 @@ def _cost_cells(cost: TrainingCost | None) -> list[str]:
 
 
 def _anchor_cells(anchors: Sequence[Anchor]) -> list[list[str]]:
-    """Return the cells of a heading and of a row for each published training."""
+    """Return the cells of the table of published trainings: a heading, and a row for each
+    training.
+    """
     rows = [
         ["GPUs", "precision", "tokens a GPU", "tokens/s", "system", "hours here", "published by"]
     ]
@@ -163,7 +165,7 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _bases(plan: Plan) -> list[tuple[str, str]]:
-    """Return what each figure of the plan is based on, with the source and how to change it."""
+    """Return what each number of the plan is based on, with the source and how to change it."""
     machine = plan.machine
     rate_by_precision: dict[str, str] = {}
     launch_bound: list[str] = []
@@ -215,7 +217,9 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Return the first names, each once, and the number of others: `base, big, h1 and 4 more`."""
+    """Return the first few different names, and the number of the other names: `base, big, h1 and 4
+    more`.
+    """
     different = list(dict.fromkeys(names))
     more = f" and {len(different) - MAX_NAMED} more" if len(different) > MAX_NAMED else ""
     return ", ".join(different[:MAX_NAMED]) + more

@@ -1,5 +1,5 @@
-"""Registers the wing (optional package) `price`: what a training costs, before it starts and
-afterwards.
+"""Registers the wing (optional package) `price`, which predicts what a training costs and shows
+what it did cost.
 """
 
 from aiayn.wings import Wing, WingTable

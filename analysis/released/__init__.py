@@ -1,1 +1,3 @@
-"""Translates with models of other people and of fairseq, and scores the translations."""
+"""Translates with models that other people or fairseq's authors trained, and scores the
+translations.
+"""

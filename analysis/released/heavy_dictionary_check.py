@@ -1,17 +1,18 @@
-"""Checks whether a dictionary is the dictionary with which a model was trained.
+"""Checks whether a dictionary (the list of symbols of a language) is the dictionary with which a
+model was trained.
 
 With a wrong dictionary, the indices of symbols do not have the meanings that they had in training.
-The most frequent case is a dictionary that was made a second time from the same text. Then symbols
-with a unique count keep their indices, but symbols with equal counts change places. (Since April
-2019, fairseq has a fixed order for symbols with equal counts.)
+Most often, a wrong dictionary was made a second time from the same text. In such a dictionary
+symbols with a unique count keep their indices, but symbols with equal counts change places. (Since
+April 2019, fairseq has a fixed order for symbols with equal counts.)
 
 With references the model's loss is compared with two other losses on the same text: the loss of a
 unigram model, and the model's own loss with a shuffled dictionary. In a second test only symbols
-with equal counts change places. If this does not raise the loss, their order was already wrong.
-Without references, two things are checked: whether the dictionary is in order of frequency, and how
-many translations are repeated.
+with equal counts change places. If this change does not raise the loss, the order of these symbols
+was already wrong. Without references, two things are checked: whether the dictionary is in order of
+frequency, and how many translations are repeated.
 
-Shapes: S source tokens, T target tokens, V symbols.
+The suffix of a tensor's name is its shape: S source tokens, T target tokens, V symbols.
 """
 
 import math
@@ -40,13 +41,13 @@ MAX_REPEATED_FRACTION = 0.1
 def check_by_loss(
     translator: Translator, sources: Sequence[Tensor], targets: Sequence[Tensor], place: str
 ) -> str:
-    """Compute the losses that test a dictionary, on at most NUM_LINES lines, and return a summary
-    in nats per token. `place` is the name of the dictionary in messages.
+    """Test a dictionary by the model's losses on at most NUM_LINES lines, and return a summary of
+    the losses in nats per token. `place` is the name of the dictionary in messages.
 
     Raises:
-        CheckpointError: if the dictionary is wrong. The model's loss is then higher than a unigram
-            model's and nearer to the loss with a shuffled dictionary, or shuffling symbols with
-            equal counts hardly raises the loss.
+        CheckpointError: if the dictionary is wrong. With a wrong dictionary, the model's loss is
+            higher than a unigram model's and nearer to the loss with a shuffled dictionary, or
+            shuffling symbols with equal counts hardly raises the loss.
     """
     # The lines are spread over the text, because its beginning may come from a single document.
     step = max(1, len(sources) // NUM_LINES)
@@ -94,8 +95,8 @@ def _unchanged(dictionary: Any) -> Tensor:
 
 
 def _shuffled(dictionary: Any, *, only_ties: bool) -> Tensor:
-    """Return a permutation of the symbols' numbers. With `only_ties`, only symbols with equal
-    counts change places. Special symbols keep their numbers.
+    """Return a random permutation of the indices of a dictionary's symbols. With `only_ties`, only
+    symbols with equal counts change places. Special symbols keep their indices.
     """
     numbers_by_group: dict[int, list[int]] = {}
     for number in range(dictionary.nspecial, len(dictionary)):
@@ -116,9 +117,9 @@ def _token_losses(
     targets: Sequence[Tensor],
     shuffled: Callable[[Any], Tensor],
 ) -> Tensor:
-    """Return the negative log-likelihood of each target token in nats, in the order of lines.
+    """Return the negative log-likelihood of each target token in nats, line after line.
 
-    `shuffled` takes a dictionary and returns the number that replaces the number of each symbol.
+    `shuffled` takes a dictionary and returns for each symbol the index that replaces its index.
     """
     task, device = translator.task, translator.device
     source_V, target_V = shuffled(task.source_dictionary), shuffled(task.target_dictionary)
@@ -142,9 +143,9 @@ def check_without_references(
     counts: Sequence[int], lines: Sequence[str], num_sources: int, place: str
 ) -> str:
     """Describe a dictionary and the translations that were made with it. The description contains a
-    warning if something is unusual.
+    warning if the dictionary is probably wrong.
 
-    `num_sources` is the number of different source lines.
+    `num_sources` is the number of different source lines in the test set.
     """
     # fairseq writes a dictionary in order of falling counts. A different order was made by hand.
     is_by_frequency = list(counts) == sorted(counts, reverse=True)

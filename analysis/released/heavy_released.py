@@ -1,10 +1,11 @@
 """Decodes the test set of a released model with that model, and compares the result with the
 published values.
 
-Archives are read in one pass. They are verified by a published digest. If no digest is published,
-they are verified by the checksums inside the archive and by the digest of the first download. Lines
-are decoded in a fixed random order, in blocks. A finished block is a file, so that a second start
-continues after it. The lines decoded so far are always a random sample of the test set.
+A downloaded archive is read in one pass and verified by its published digest. An archive without a
+published digest is verified by the checksums inside the archive and by the digest of the first
+download. The lines of the test set are decoded in a fixed random order, in blocks. The translations
+of a finished block are saved in a file, so that a second start continues with the next block. The
+lines decoded so far are always a random sample of the test set.
 """
 
 import contextlib
@@ -63,13 +64,15 @@ PEAK_FLOPS_PER_LINE = 4.0e10
 
 
 def evaluate_released(args: Any, decoding: DecodingSpec, device: str) -> None:
-    """Fetch, check, decode and score the model given by `args.released`, and print the comparison.
+    """Download the model given by `args.released`, check it, translate its test set, score the
+    translations, and print the comparison with the published score.
 
     Raises:
-        FetchError: if an archive cannot be downloaded, or is not the archive of the first download.
-        CorpusError: if an archive is cut, or does not have the expected files and numbers.
-        SpaceError: if the disk is too small.
-        CheckpointError: if the dictionaries are not the model's.
+        FetchError: if an archive cannot be downloaded, or differs from the archive of the first
+            download.
+        CorpusError: if an archive is truncated, or does not have the expected files and numbers.
+        SpaceError: if the disk has too little space for archives and model.
+        CheckpointError: if the dictionaries are not those with which the model was trained.
     """
     released = read_released(args.released)
     source, target = released.language_pair.split("-")
@@ -159,7 +162,8 @@ def say(words: str) -> None:
 
 
 def announce(released: ReleasedModel, archives: Path) -> None:
-    """Print the sizes, the free space and the time before anything is downloaded.
+    """Print the sizes of the archives, the free space and the expected time, before anything is
+    downloaded.
 
     Raises:
         SpaceError: if the disk has too little space for archives and model.
@@ -183,7 +187,7 @@ def fetch(archive: ReleasedArchive, archives: Path, folder: Path, wanted: Sequen
     """Download an archive, unpack its wanted files into a folder, and return its digest.
 
     Raises:
-        FetchError, CorpusError, SpaceError: as `evaluate_released`.
+        FetchError, CorpusError, SpaceError: for the same reasons as `evaluate_released`.
     """
     # This file records the digest and the date of the first download.
     seen_path = archives / f"{archive.name}.json"
@@ -214,10 +218,12 @@ def fetch(archive: ReleasedArchive, archives: Path, folder: Path, wanted: Sequen
 
 
 def unpack(path: Path, folder: Path, wanted: Sequence[str]) -> None:
-    """Unpack the wanted files of an archive. The folders of the archive are ignored.
+    """Unpack the wanted files of an archive into `folder`. The folders inside the archive are
+    ignored.
 
     Raises:
-        CorpusError: if the archive is cut, or lacks a file. The error lists the files that it has.
+        CorpusError: if the archive is truncated, or lacks a wanted file. The error lists the files
+            in the archive.
     """
     names = []
     with new_folder_on_success(folder) as partial_folder:
@@ -251,11 +257,11 @@ def unpack(path: Path, folder: Path, wanted: Sequence[str]) -> None:
 def check_numbers(
     released: ReleasedModel, folder: Path, num_lines: int, references: Sequence[str]
 ) -> None:
-    """Compare the numbers of symbols, lines and reference tokens with the published numbers of this
-    release.
+    """Compare the numbers of symbols, lines and reference tokens with the numbers that are
+    published for this model.
 
     Raises:
-        CorpusError: with the first number that differs.
+        CorpusError: if a number differs. The error contains the first such number.
     """
     languages = released.language_pair.split("-")
     dictionaries = [read_dictionary(folder / f"model/dict.{name}.txt") for name in languages]
@@ -282,7 +288,7 @@ def decode_blocks(
     """Return the pieces of the decoded lines by line number. They are `max_lines` lines, rounded up
     to whole blocks, or fewer after Ctrl-C.
 
-    Finished blocks are read from their files.
+    Blocks that were decoded by an earlier start are read from their files.
 
     Raises:
         StateError: if Ctrl-C came before the end of the first block.
@@ -318,7 +324,7 @@ def decode_blocks(
 
 
 def render(released: ReleasedModel, record: ReleasedRecord, decoding: DecodingSpec) -> str:
-    """Return the comparison as text."""
+    """Return the comparison of our score with the published score of a released model, as text."""
     # Only numbers of the same search are compared with ours.
     by_fairseq = decoding.length_penalty_form == "len" and decoding.stop == "fairseq"
     search = (decoding.beam_size, decoding.length_penalty_alpha) if by_fairseq else None

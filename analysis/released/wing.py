@@ -1,4 +1,6 @@
-"""Registers the wing `released`: the BLEU of models that others trained or released."""
+"""Registers the wing (optional package) `released`, which scores models that others trained or
+released.
+"""
 
 from aiayn.wings import Wing
 

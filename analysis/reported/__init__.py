@@ -1,1 +1,1 @@
-"""Explains what a reported BLEU means next to the paper's."""
+"""Explains what a BLEU that somebody reports means, compared with the paper's BLEU."""

@@ -1,13 +1,13 @@
 """Explains a BLEU score that somebody reports, without logs or records: finds the paper's number in
 the same definition of BLEU, the nearest published replications, and what to check next.
 
-No number is converted to a different definition of BLEU. The printed number keeps its own
-definition (section 6.1 for Table 2, 6.2 for Table 3). A *gap* is a published difference between the
-BLEUs of one output in two definitions. The printed number minus the gaps is a range in the
-definition of the question, and the number in question is compared with this range. This range with
-its comparison is a *reading* of the printed number. A *cause* is a published reason why a
-replication misses the paper's number. Every gap, replication and cause has its source (README.md
-next to this file, and published/README.md).
+The reported BLEU is never converted to a different definition of BLEU. The printed number (the
+paper's BLEU) keeps its own definition (section 6.1 for Table 2, 6.2 for Table 3). A *gap* is a
+published difference between the BLEUs of the same translations in two definitions. The paper's BLEU
+minus the gaps is a range in the definition of the reported BLEU, and the reported BLEU is compared
+with this range. The range and this comparison are called a *reading* of the paper's number. A
+*cause* is a published reason why a replication misses the paper's number. Every gap, replication
+and cause has its source (README.md next to this file, and published/README.md).
 """
 
 from collections.abc import Iterator, Sequence
@@ -70,7 +70,9 @@ Position = Literal["within", "below", "above", "not comparable"]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The number in question, in percent, and its conditions. `system` is a row of the paper."""
+    """The BLEU that a user asks about, in percent, and how it was measured. `system` is a row of
+    the paper's tables.
+    """
 
     bleu: float
     metric: str
@@ -80,11 +82,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number, its range in the question's definition, and where the number in question is
-    relative to this range.
+    """A number of the paper, its range in the definition of the reported BLEU, and where the
+    reported BLEU is relative to this range.
 
-    `low` and `high` are None without a published gap. In the printed number's own definition both
-    equal the printed number. `distance` is the distance to the nearer end of the range, 0 inside.
+    `low` and `high`, the ends of the range, are None if no gap is published. In the paper's own
+    definition of BLEU `low` and `high` equal the paper's number. `distance` is the distance of the
+    reported BLEU to the nearer end of the range, 0 inside the range.
     """
 
     edition: str
@@ -98,9 +101,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NearReplication(msgspec.Struct, frozen=True, kw_only=True):
-    """A published replication of the same system, test set and definition.
+    """A published replication of the same system, scored on the same test set in the same
+    definition of BLEU.
 
-    `difference` is the replication's value minus the number in question.
+    `difference` is the replication's BLEU minus the reported BLEU.
     """
 
     replication: ReferenceReplication
@@ -108,15 +112,17 @@ class NearReplication(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer.
+    """The whole answer to the question what a reported BLEU means.
 
-    The range is made from `gaps`. `other_gaps` are only shown. `amount` is the smallest and the
-    largest number of BLEU points that may be missing, or None without a range. If `direction` is
-    `raises`, the points are in excess instead. The commands of `causes` are filled in. If no cause
-    costs the amount, `is_amount_matched` is false and `causes` are the nearest causes. `is_low`
-    means below LOW_BLEU, where causes of rank `L` come first. `replications` has the nearest
-    comparable replications. `num_replications` is the number of all comparable replications,
-    `num_replications_elsewhere` the number of the others.
+    The range of the paper's number is made from `gaps`. `other_gaps` are only shown. `amount` has
+    the smallest and the largest number of BLEU points by which the reported BLEU may be too low, or
+    None if there is no range. If `direction` is `raises`, `amount` says by how much the reported
+    BLEU is too high. The commands in `causes` are filled in. If no cause costs as many points as
+    `amount`, `is_amount_matched` is false and `causes` has the causes with the nearest costs.
+    `is_low` means that the reported BLEU is below LOW_BLEU, where causes of rank `L` come first.
+    `replications` has the nearest comparable replications. `num_replications` is the number of all
+    comparable replications, `num_replications_elsewhere` the number of replications that are not
+    comparable.
     """
 
     question: Question
@@ -148,12 +154,12 @@ def explain(
 ) -> Explanation:
     """Return how published numbers explain a BLEU (in percent) of a system of the paper.
 
-    Without a `metric` the number is assumed to be in the printed number's definition. A caveat says
-    so.
+    Without a `metric` the reported BLEU is assumed to be in the definition of the paper's number. A
+    caveat in the answer says so.
 
     Raises:
-        UsageError: if a name is unknown (the error gives the nearest known name), or if the value
-            is not a BLEU in percent.
+        UsageError: if the name of a system, test set or definition is unknown (the error gives the
+            nearest known name), or if the value is not a BLEU in percent.
         TableError: if a published file is malformed.
     """
     # The two editions print different numbers for some cells, such as En-Fr big: 41.0 in the
@@ -193,7 +199,7 @@ def explain(
 
 
 def checked_bleu(bleu: float) -> float:
-    """Return a BLEU in percent.
+    """Return the given BLEU, after a check that it is in percent.
 
     Raises:
         UsageError: if the value is a fraction, negative or above 100.
@@ -213,11 +219,12 @@ def checked_bleu(bleu: float) -> float:
 def candidate_joins(
     metric: str | None, testset: str, language_pair: str, system: str, folder: Path
 ) -> list[CellJoin]:
-    """Return the printed BLEUs that a question is about, one for each edition, each joined to our
-    evaluation.
+    """Return the paper's BLEUs that a question is about: one for each version of the paper, each
+    with the definition, test set and system of our evaluation for it.
 
     Raises:
-        UsageError: if a name is unknown. The error gives the nearest known name.
+        UsageError: if the name of a system, test set or definition is unknown. The error gives the
+            nearest known name.
     """
     if metric is not None:
         check_known("--metric", metric, METRICS)
@@ -255,7 +262,9 @@ def candidate_joins(
 
 
 def check_known(flag: str, name: str, known: Sequence[str], where: str = "") -> None:
-    """Raise UsageError, with the nearest known name, if a name is not among the known names."""
+    """Raise UsageError, with the nearest known name, if the value `name` of a flag is not among the
+    known names.
+    """
     if name in known:
         return
     hint = did_you_mean(name, known, "choose a name of this list")
@@ -267,11 +276,11 @@ def _printed_testset(testset: str) -> str:
 
 
 def _find_gaps(question: Question, folder: Path) -> tuple[list[PublishedGap], list[PublishedGap]]:
-    """Return (gaps that make the range, other gaps). All gaps lead to the question's definition of
-    BLEU.
+    """Return two lists of gaps: the gaps that make the range, and the other gaps. Every gap is a
+    difference to the definition of the reported BLEU.
 
-    A gap on the full test set is also used for the filtered set and the reverse, because the
-    BLEUs on the two sets differ by less than the gaps.
+    A gap on the full newstest2014 is also used for the filtered newstest2014, and the reverse,
+    because the BLEUs on the two sets differ by less than the gaps.
     """
     gaps: list[PublishedGap] = []
     other_gaps: list[PublishedGap] = []
@@ -287,9 +296,10 @@ def _find_gaps(question: Question, folder: Path) -> tuple[list[PublishedGap], li
 def _make_reading(
     question: Question, join: CellJoin, gaps: Sequence[PublishedGap], folder: Path
 ) -> Reading:
-    """Return the reading of one printed number.
+    """Return the reading of one of the paper's numbers: its range and the comparison with the
+    reported BLEU.
 
-    The range is rounded outwards to the printed number's decimals.
+    The ends of the range are rounded outwards to as many decimals as the paper's number has.
     """
     printed = find_printed(join, read_table(join.table, folder)).value
     # Decimals are exact. As a binary fraction, 28.45 would fall on the wrong side of its rounding.
@@ -354,10 +364,11 @@ def _position(
 def _find_amount(
     question: Question, readings: Sequence[Reading]
 ) -> tuple[Literal["lowers", "raises"], tuple[Decimal, Decimal] | None]:
-    """Return the smallest and the largest number of BLEU points that may be missing, over all
-    readings.
+    """Return by how many BLEU points, at least and at most, the reported BLEU is below the ranges
+    of all readings.
 
-    If the number is above all ranges, the points are in excess instead (`raises`).
+    If the reported BLEU is above all ranges, return by how many points it is above them, with the
+    direction `raises`.
     """
     bleu, nothing = Decimal(str(question.bleu)), Decimal(0)
     # If an edition has no range, the missing amount could be larger than the other edition
@@ -383,11 +394,11 @@ def _find_causes(
     direction: str,
     amount: tuple[Decimal, Decimal] | None,
 ) -> tuple[list[PublishedCause], bool]:
-    """Return the causes that may explain the amount, and whether their costs match it up to
-    SEED_NOISE.
+    """Return the causes that may explain the missing BLEU points (`amount`), and whether their
+    costs match this amount up to SEED_NOISE.
 
-    Matching causes are in order of rank. Without a match, the causes with the nearest costs are
-    returned. For a number below LOW_BLEU, the causes of rank `L` come first.
+    Causes that match the amount are in order of rank. If no cause matches, the causes with the
+    nearest costs are returned. For a BLEU below LOW_BLEU, the causes of rank `L` come first.
     """
     low_causes, causes = [], []
     for cause in read_causes():
@@ -416,15 +427,17 @@ def _find_causes(
 
 
 def _distance(cause: PublishedCause, amount: tuple[Decimal, Decimal]) -> Decimal:
-    """Return by how many BLEU points a cause's cost misses the amount, or 0 if their ranges
-    overlap.
+    """Return by how many BLEU points the cost of a cause differs from the missing amount, or 0 if
+    the two ranges overlap.
     """
     low, high = cause.cost
     return max(low - amount[1], amount[0] - high, Decimal(0))
 
 
 def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> PublishedCause:
-    """Return the cause with its command filled in: ready to paste, except for names of files."""
+    """Return a cause with its command filled in. The command is ready to paste, except for names of
+    files.
+    """
     # Table 3 uses the last checkpoint only, Table 2 the average of the last 5 (base) or 20 (big).
     # The command for a system in both tables has the number of Table 2.
     averages = [average for average, _ in evaluations_of(question.language_pair, join.system)]
@@ -439,8 +452,8 @@ def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> 
 
 
 def _find_replications(question: Question) -> tuple[list[NearReplication], int]:
-    """Return the comparable replications, nearest number first, and how many replications of the
-    system are not comparable.
+    """Return the comparable replications, the one with the nearest BLEU first, and how many
+    replications of the system are not comparable.
     """
     near = []
     num_elsewhere = 0
@@ -488,7 +501,7 @@ def _decoded_here() -> Iterator[ReferenceReplication]:
 def _find_caveats(
     question: Question, joins: Sequence[CellJoin], gaps: Sequence[PublishedGap]
 ) -> list[str]:
-    """Return the caveats that a reader of the range must know."""
+    """Return sentences with the caveats that a reader of the range must know."""
     caveats = []
     # If the user's number has the definition of the printed number, gaps are not used, and caveats
     # about gaps are left out.
@@ -533,7 +546,9 @@ def _find_caveats(
 
 
 def render_explanation(explanation: Explanation) -> str:
-    """Return the whole answer as text. Each line has at most `WIDTH` columns and ends with LF."""
+    """Return the whole explanation of a BLEU as text. Each line has at most `WIDTH` columns and
+    ends with LF.
+    """
     question = explanation.question
     subject = f"{question.system}, {question.language_pair}, {question.testset}"
     title = titled(f"{question.bleu:g} {question.metric}: {subject}")
@@ -553,7 +568,7 @@ def render_explanation(explanation: Explanation) -> str:
 
 
 def paragraphs(texts: Sequence[str], indent: str = "") -> list[str]:
-    """Return texts as wrapped lines, one paragraph after the other."""
+    """Return texts as wrapped lines. Each text is a paragraph."""
     lines = []
     for text in texts:
         lines += wrapped(text, indent)
@@ -573,10 +588,10 @@ def _with_sources(
     *,
     num_numbers: int,
 ) -> list[str]:
-    """Return the lines of a table and of its sources. The last column has the number of a row's
-    source, such as [2], and the list below the table has the sources by number.
+    """Return the lines of a table, followed by the list of its sources. The last column has the
+    number of a row's source, such as [2], and the list below the table has the sources by number.
 
-    The first `num_numbers` columns are aligned to the right.
+    The first `num_numbers` columns of the table are aligned to the right.
     """
     # Several rows share a source, which is printed once.
     distinct = list(dict.fromkeys(sources))
@@ -596,7 +611,9 @@ def _with_sources(
 
 
 def reading_lines(explanation: Explanation) -> list[str]:
-    """Return the printed numbers in the question's definition, with the gaps and their sources."""
+    """Return lines with the ranges of the paper's numbers in the definition of the reported BLEU,
+    with the gaps and their sources.
+    """
     metric = explanation.question.metric
     rows = []
     is_own_definition = True
@@ -628,7 +645,7 @@ def reading_lines(explanation: Explanation) -> list[str]:
 
 
 def _range_words(reading: Reading, metric: str) -> str:
-    """Return the range with the printed number's decimals."""
+    """Return the range of a reading as text, with as many decimals as the paper's number."""
     if reading.low is None or reading.high is None:
         return "no published gap"
     # 28.4 has one decimal, so its range has one decimal, too.
@@ -637,7 +654,7 @@ def _range_words(reading: Reading, metric: str) -> str:
 
 
 def _joined(*texts: str) -> str:
-    """Join the texts that are not empty."""
+    """Join the texts that are not empty into one text."""
     return "; ".join(filter(None, texts))
 
 

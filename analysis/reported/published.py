@@ -1,8 +1,8 @@
-"""Turns the wing's two files of published data into typed, checked rows: what others measured for
-base and big, and why a replication misses the paper's numbers.
+"""Reads two files of published data into typed, checked rows: the BLEUs that others measured for
+base and big, and reasons why a replication misses the paper's numbers.
 
-README.md next to the files describes them. A malformed line, an unknown column or a repeated name
-is an error, as in the paper's own files.
+README.md next to the two files describes them. A malformed line, an unknown column or a repeated
+name is an error, as in the files of the paper's numbers.
 """
 
 from decimal import Decimal
@@ -33,8 +33,8 @@ DATA_FOLDER = Path(__file__).parent
 class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A BLEU that others published for base or big.
 
-    Empty `training_data` means WMT14. Any other empty field means "not stated". `metric` is the
-    definition of ours that equals the published definition, or `other`.
+    An empty `training_data` means WMT14. Any other empty field means "not stated". `metric` is our
+    name for the published definition of BLEU, or `other` if no definition of ours equals it.
     """
 
     name: Text
@@ -54,7 +54,9 @@ class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     @property
     def conditions(self) -> str:
-        """Steps, batch and hardware in words, or empty if nothing is stated."""
+        """The steps, batch and hardware of the replication in words, or empty if none of them is
+        stated.
+        """
         # The column holds `300K`, or `20 epochs` where the updates were not stated.
         steps = (
             f"{self.steps} steps"
@@ -65,8 +67,8 @@ class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     @property
     def remarks(self) -> str:
-        """Return the training data, if not WMT14, and the note. The text is empty if both are
-        empty.
+        """Return a text with the replication's training data (unless it is WMT14) and its note. The
+        text may be empty.
         """
         trained_on = f"trained on {self.training_data}" if self.training_data else ""
         return "; ".join(filter(None, (trained_on, self.note)))
@@ -76,8 +78,8 @@ class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A reason why a number is below the paper's (`lowers`) or above it (`raises`), and its cost in
     BLEU.
 
-    If `language_pair`, `systems` or `metrics` is empty, the cause applies to any. `command` is a
-    command of this project that checks for the cause, or empty.
+    If `language_pair`, `systems` or `metrics` is empty, the cause applies to any language pair,
+    system or metric. `command` is a command of this project that checks for the cause, or empty.
     """
 
     rank: Text
@@ -95,12 +97,14 @@ class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def cost(self) -> tuple[Decimal, Decimal]:
-        """The smallest and the largest published cost in BLEU. `all` means 100, every point."""
+        """The smallest and the largest published cost of the cause in BLEU. If the file says `all`,
+        the cost is 100, every point.
+        """
         high = MAX_BLEU if self.cost_high == WHOLE_SCORE else Decimal(self.cost_high)
         return Decimal(self.cost_low), high
 
     def applies_to(self, language_pair: str, system: str, metric: str) -> bool:
-        """Return whether the cause can hold for a number of this kind."""
+        """Return whether the cause may explain a BLEU of this language pair, system and metric."""
         # `metrics` lists the definitions, separated by blanks. A definition that counts alike is as
         # good as the definition itself.
         return (
@@ -111,7 +115,7 @@ class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def read_reference_replications(folder: Path = DATA_FOLDER) -> list[ReferenceReplication]:
-    """Return every published replication of base and big, in file order.
+    """Return every published replication of base and big, in the order of the file.
 
     Raises:
         TableError: the file is malformed, or a name is repeated.

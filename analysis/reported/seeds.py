@@ -1,11 +1,11 @@
-"""Compares the BLEUs of several seeds of one system with the printed number, by the project's rule.
-The values are given, or read from a folder.
+"""Compares the BLEUs of several seeds of one system with the paper's number, by the project's rule.
+The BLEUs are given, or read from a folder.
 
-There are two answers: the verdict on the mean (`aiayn.scoring.verdict`), and whether the printed
-number, itself a single run, could be a further run of this system. The sd over seeds is computed
-from the values, or given with a mean. It is never taken from our own runs. The answer also cites
-published gaps (differences between two definitions of BLEU) and the seed noise of public runs. The
-verdict does not depend on them.
+There are two answers: the verdict on the mean (`aiayn.scoring.verdict`), and whether the paper's
+number, itself from a single run, could be from a further run of this system. The sd over seeds is
+computed from the values, or given with a mean. The sd is never taken from our own runs. The answer
+also cites published gaps (differences between two definitions of BLEU) and how much public runs
+vary over seeds. The verdict does not depend on what is cited.
 """
 
 import importlib.metadata
@@ -65,9 +65,10 @@ MAX_SEEDS = 1000
 
 
 class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number of the paper, or of a replication, with its system and its conditions.
+    """A number of the paper or of a published replication, with its system and its conditions.
 
-    `source` is the table or the publication. `edition` is '' for a replication.
+    `source` is the table of the paper, or the publication of the replication. `edition` is the
+    version of the paper, '' for a replication.
     """
 
     value: str
@@ -81,10 +82,11 @@ class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgedNumber(msgspec.Struct, frozen=True):
-    """A printed number, the verdict on it, and whether it could be a further run of the system.
+    """A number of the paper, the verdict on it (is it reproduced?), and whether it could be from a
+    further run of the system.
 
-    `public_seeds_to_decide` says how many seeds would decide at the sd over seeds of public
-    trainings. It is "" if the sd is known from the values.
+    `public_seeds_to_decide` says how many seeds would decide the verdict if the sd over seeds were
+    as in public trainings. It is "" if the sd is known from the values.
     """
 
     printed: PrintedNumber
@@ -94,7 +96,7 @@ class JudgedNumber(msgspec.Struct, frozen=True):
 
 
 class GivenMean(msgspec.Struct, frozen=True):
-    """A published mean over seeds, with its sd (divisor n - 1)."""
+    """A published mean over seeds, with the sd over seeds (divisor n - 1)."""
 
     mean: float
     sd: float
@@ -102,10 +104,10 @@ class GivenMean(msgspec.Struct, frozen=True):
 
 
 class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Values in percent, one for each seed, and the conditions under which they were measured.
+    """BLEUs in percent, one for each seed, and the conditions under which they were measured.
 
-    `signatures` and `left_out` (runs without a usable value) are filled only if the values come
-    from records. A published mean has `given_mean` and an empty `values`.
+    `signatures` and `left_out` (runs without a usable value) are filled only if the BLEUs come from
+    records. If a published mean is given, it is in `given_mean`, and `values` is empty.
     """
 
     values: tuple[float, ...]
@@ -116,7 +118,7 @@ class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged(self) -> tuple[float, ...]:
-        """The values, or the given mean repeated once for each seed.
+        """The BLEU of each seed, or the given mean repeated once for each seed.
 
         The repeated values have the right mean and the right number of seeds, but their sd of 0 is
         meaningless. The given sd is used instead.
@@ -127,8 +129,8 @@ class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdicts, the limits of the rule with the source of the sd, the cited gaps (`evidence`),
-    and the seed noise of public trainings.
+    """The verdicts, the limits of the rule for verdicts with the source of the sd (`rule`), the
+    cited gaps (`evidence`), and how much public trainings vary over seeds.
     """
 
     question: SeedQuestion
@@ -147,10 +149,10 @@ def printed_numbers(
     metric: str | None = None,
     edition: str | None = None,
 ) -> list[PrintedNumber]:
-    """Return the printed numbers of a system: of a replication, of Table 2 or, if the system is not
-    in Table 2, of Table 3.
+    """Return the published numbers for a system: from a replication, from Table 2 or, if the system
+    is not in Table 2, from Table 3.
 
-    If the editions print different numbers, the result has both.
+    If the versions of the paper have different numbers, the result has all of them.
 
     Raises:
         UsageError: if a name is unknown. The error gives the nearest known name.
@@ -190,7 +192,9 @@ def printed_numbers(
 
 
 def _number_of_replication(replication: PublishedReplication) -> PrintedNumber:
-    """Return the printed number of a replication. Its scale is the one with a training of it."""
+    """Return the published number of a replication. The scale in its conditions is the scale that
+    has a training of this replication.
+    """
     # The file of replications does not state a scale. `scale` keeps its value after `break`.
     for scale in SCALES:
         rows = read_scale(CONFIG_FOLDER / f"{scale}.yaml").read_rows()
@@ -222,7 +226,8 @@ def question_of_values(
     metric: str | None,
     given_mean: GivenMean | None = None,
 ) -> SeedQuestion:
-    """Return a question. Conditions that are None are the same as the printed number's.
+    """Return a question about given BLEUs. Conditions that are None are the same as those of the
+    printed number.
 
     Raises:
         UsageError: if the mean is over fewer than two seeds, or its sd cannot be an sd of BLEU.
@@ -248,13 +253,13 @@ def question_of_values(
 def question_of_folder(
     folder: Path, printed: PrintedNumber, *, scale: str | None, metric: str | None
 ) -> SeedQuestion:
-    """Return a system's values in a folder: from our records or, if there are none, from fairseq's
-    logs.
+    """Return a question about a system's BLEUs in a folder, from our records or, if the folder has
+    no records, from fairseq's logs.
 
     Raises:
-        RecordError: if there is no value, or if values are of several configurations or
-            definitions.
-        UsageError: if the folder has records of several scales, or none of `scale`.
+        RecordError: if the folder contains no BLEU, or if its BLEUs are of several configurations
+            or definitions.
+        UsageError: if the folder has records of several scales, or no records of `scale`.
     """
     # The records of a scale are in `results/<scale>/`. They are read from the folder above it.
     scale_folders = [path.resolve() for path in list_folder(folder).scale_folders]
@@ -308,7 +313,7 @@ def question_of_folder(
 
 
 def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) -> SeedQuestion:
-    """Return a system's values in fairseq's logs, a value for each training."""
+    """Return a question about a system's BLEUs in fairseq's logs, one for each training."""
     place = f"{folder}: {printed.system}, {printed.role}"
     # The keys are (scale, version). The version is fairseq's version, or the commit for our own
     # runs. Two versions are two programs, so their values are not seeds of one system.
@@ -344,7 +349,7 @@ def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) 
 
 
 def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedAnswer:
-    """Return the verdict on the values for each printed number.
+    """Return the verdict on the seeds' BLEUs for each of the published numbers.
 
     Raises:
         UsageError: if a value is not a BLEU in percent.
@@ -407,7 +412,7 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber]) -> SeedA
 
 
 def render_seeds(answer: SeedAnswer) -> str:
-    """Return the whole answer as text. Each line ends with LF."""
+    """Return the whole answer about the seeds as text. Each line ends with LF."""
     rule = (
         "Rule: margin {margin_bleu} BLEU, two one-sided t-tests at {alpha}, at least {min_seeds}"
         " seeds, sd: {sd_from}."
@@ -430,7 +435,7 @@ def render_seeds(answer: SeedAnswer) -> str:
 
 
 def _question_lines(answer: SeedAnswer) -> list[str]:
-    """Return the values, their mean and sd, and their conditions."""
+    """Return lines with the seeds' BLEUs, their mean and sd, and their conditions."""
     question = answer.question
     conditions = answer.question.conditions
     mean = rounded(statistics.mean(question.judged), conditions.metric)
@@ -452,8 +457,8 @@ def _question_lines(answer: SeedAnswer) -> list[str]:
 
 
 def _answer_lines(judged: JudgedNumber) -> list[str]:
-    """Return the lines of a printed number: the verdict with its statistics, and whether the
-    printed number could be a further run.
+    """Return the lines about one published number: the verdict with its statistics, and whether the
+    number could be from a further run.
     """
     verdict, number = judged.verdict, judged.printed
     metric = number.conditions.metric

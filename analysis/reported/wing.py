@@ -1,5 +1,5 @@
-"""Registers the wing (optional package) `reported`: what a reported BLEU means next to the
-paper's.
+"""Registers the wing (optional package) `reported`, which explains what a reported BLEU means next
+to the paper's.
 """
 
 from aiayn.wings import Wing

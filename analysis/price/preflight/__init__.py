@@ -1,4 +1,5 @@
-"""Checks what a config needs before anything is started: mirrors, disk, Slurm, versions.
+"""Checks what the trainings of a config need before they are started: mirrors, disk, Slurm,
+versions of packages.
 
-May import `aiayn.plan` and below.
+This package may import `aiayn.plan` and the packages below it in docs/architecture.md.
 """

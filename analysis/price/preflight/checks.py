@@ -1,8 +1,9 @@
-"""Checks disks, trainings and versions before a scale is started. Each check has an outcome,
-evidence (what it found) and a next step.
+"""Checks disks, trainings and package versions before the trainings of a scale are started. Each
+check has an outcome, evidence (what the check found) and a next step.
 
 The checks do not download, write or submit anything. FAIL means that the problem would end a run.
-WARN means that it may end a run or change its numbers, or that this cannot be known here.
+WARN means that the problem may end a run or change its numbers, or that this machine cannot tell
+whether there is a problem.
 """
 
 import contextlib
@@ -39,7 +40,7 @@ EVIDENCE_WIDTH = 90
 
 
 class Check(msgspec.Struct, frozen=True):
-    """The result of one check. `next_step` is '' if nothing is wrong."""
+    """The result of one check. `next_step` says what to do, and is '' if nothing is wrong."""
 
     name: str
     outcome: Literal["OK", "WARN", "FAIL"]
@@ -48,7 +49,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Need(NamedTuple):
-    """The bytes that a plan writes into one folder."""
+    """The number of bytes that the trainings of a plan write into one folder."""
 
     name: str
     folder: Path
@@ -58,8 +59,8 @@ class Need(NamedTuple):
 def check_space(
     plan: Plan, *, runs_folder: Path, results_folder: Path, archives_folder: Path
 ) -> list[Check]:
-    """Compare the bytes that the plan still has to write with the free space of each disk. Bytes of
-    files that exist already are not needed again.
+    """Compare the bytes that the trainings of the plan still have to write with the free space of
+    each disk. Files that exist already need no more space.
     """
     archives_bytes: dict[str, int] = {}  # two corpora may share an archive
     for corpus in plan.corpora:
@@ -98,7 +99,7 @@ def check_space(
 
 
 def _check_disk(needs: Sequence[Need]) -> Check:
-    """Check the space of one disk."""
+    """Check that one disk has enough free space for the folders on it."""
     # `free` is what a user without privileges may use. Quotas are not seen.
     free_bytes = shutil.disk_usage(_existing(needs[0].folder)).free
     needed_bytes = 0
@@ -132,10 +133,10 @@ def _held_bytes(folder: Path) -> int:
 
 def check_torch_build(plan_gpu: str) -> list[Check]:
     """Check that torch has kernels for the GPUs of this machine and for the GPU of the plan, and
-    that the driver of this machine is new enough.
+    that this machine's NVIDIA driver is new enough.
 
-    The result is empty for a build of torch for CPUs, and for a version of CUDA that is not in
-    `torch_builds`.
+    The result is empty if the installed torch is a build for CPUs, or if its version of CUDA is not
+    in `torch_builds`.
     """
     build = torch_builds.installed_build()
     if build is None:
@@ -160,8 +161,8 @@ def check_torch_build(plan_gpu: str) -> list[Check]:
 
 
 def check_plan(plan: Plan) -> list[Check]:
-    """Check that the ranks can share the batches of each training, and that each training ends
-    within `max_num_jobs` Slurm jobs.
+    """Check that the ranks (processes) can share the batches of each training, and that each
+    training ends within `max_num_jobs` Slurm jobs.
     """
     faults = [row.refusal for row in plan.trainings if row.refusal]
     checks = []
@@ -180,7 +181,7 @@ def check_plan(plan: Plan) -> list[Check]:
 
 
 def installed_version(name: str) -> str | None:
-    """Return the version of an installed package, or None if it is not installed."""
+    """Return the version of an installed Python package, or None if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -221,7 +222,7 @@ def check_packages(
 
 
 def render_checks(checks: Sequence[Check]) -> str:
-    """Return the checks as text: a line for each check, with its next step below."""
+    """Return the results of the checks as text: a line for each check, with its next step below."""
     rows: list[tuple[str, str, str]] = []
     for check in checks:
         rows.append((check.outcome, check.name, check.evidence))

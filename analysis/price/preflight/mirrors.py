@@ -1,8 +1,8 @@
 """Checks that every published file of a scale exists: on this machine, on a mirror or at a public
 address.
 
-For each file, the size that the server states is compared with the published size. Nothing is
-downloaded. The servers are asked in parallel.
+For each file, the size that the server states is compared with the published size. No file is
+downloaded. Requests to the servers run in parallel.
 """
 
 import concurrent.futures
@@ -24,8 +24,8 @@ MAX_REQUESTS_AT_ONCE = 8
 
 
 class NeededFile(NamedTuple):
-    """A file that fetch needs: the local paths where it may be, and its sources in the order in
-    which they are tried, each as (URL, published number of bytes or None).
+    """A file that the verb `fetch` needs: the local paths where the file may be, and its sources in
+    the order in which they are tried, each as (URL, published number of bytes or None).
     """
 
     name: str
@@ -39,8 +39,8 @@ def check_mirrors(
     mirror: str | None,
     archives_folder: Path,
 ) -> list[Check]:
-    """Return one check for each corpus. It fails if a file is neither on this machine nor at any
-    source.
+    """Return one check for each corpus. The check fails if a file of the corpus is neither on this
+    machine nor at any source.
     """
     checks = []
     # Some servers take seconds to answer, and a scale has dozens of files.
@@ -69,8 +69,8 @@ def _check_of(name: str, answers: Sequence[tuple[str, str]]) -> Check:
 
 
 def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) -> list[NeededFile]:
-    """Return every published file of a corpus. The result is empty for text that is shipped with
-    this project.
+    """Return every published file that a corpus needs. The result is empty if the text of the
+    corpus is shipped with this project.
     """
     source = corpus.source
     needed = []
@@ -110,7 +110,7 @@ def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededF
 
 
 def _find(file: NeededFile) -> tuple[str, str]:
-    """Return (where a file was found, ''), or ('', why no source has it)."""
+    """Return (where the file was found, ''), or ('', why no source has the file)."""
     if any(path.is_file() for path in file.paths):
         return "are here", ""
     reasons: list[str] = []
@@ -133,7 +133,8 @@ def _find(file: NeededFile) -> tuple[str, str]:
 
 def _stated_bytes(url: str) -> tuple[int | None, str]:
     """Return (size, reason). `size` is the number of bytes that a server states for a file, or None
-    if it states no number. `reason` says why the file cannot be had, '' if the server has it.
+    if the server does not state it. `reason` says why the file cannot be downloaded, and is '' if
+    the server has the file.
     """
     # Without `identity` the server might compress its answer and state the compressed size.
     headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"}

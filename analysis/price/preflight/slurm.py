@@ -1,7 +1,7 @@
-"""Asks Slurm whether it would accept a training and one CPU job. The answer has Slurm's own words.
+"""Asks Slurm whether it would accept a training and one CPU job, and shows Slurm's own words.
 
-`sbatch --test-only` does not submit a job. For the training, the sbatch file of its cluster is
-tested. For the CPU job, the `default-resources` of the profile are tested.
+The question is `sbatch --test-only`, which does not submit a job. For the training, the sbatch file
+of its cluster is tested. For the CPU job, the `default-resources` of the profile are tested.
 """
 
 import re
@@ -46,8 +46,8 @@ _SPEAKER = re.compile(r"^sbatch: (error: )?(Job \d+ )?|^allocation failure: ")
 
 
 def check_slurm(cluster: ClusterSpec, training_text: str, profile: Path | None) -> list[Check]:
-    """Return two checks: of a training, from its sbatch file, and of one CPU job, from a
-    profile.
+    """Return two checks: whether Slurm accepts a training with its sbatch file, and a CPU job with
+    the resources of a Snakemake profile.
     """
     if shutil.which("sbatch") is None:
         advice = "start from a machine of the cluster that has it, or choose `--launcher local`"
@@ -65,8 +65,8 @@ def check_slurm(cluster: ClusterSpec, training_text: str, profile: Path | None) 
 
 
 def _check_cpu_job(profile: Path) -> Check:
-    """Return the check of one CPU job with the default resources of a profile. If the profile does
-    not use Slurm, the check says so.
+    """Return the check whether Slurm accepts a CPU job with the default resources of a Snakemake
+    profile. If the profile does not use Slurm, the check says so.
     """
     path = profile / "config.yaml"
     try:
@@ -89,7 +89,7 @@ def _check_cpu_job(profile: Path) -> Check:
 
 
 def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
-    """Return the options of sbatch for the default resources of a profile."""
+    """Return the options of sbatch for the default resources of a Snakemake profile."""
     # A value that only Snakemake can compute is left out, so the test may miss a limit.
     options = []
     for name, option in OPTION_BY_RESOURCE.items():
@@ -124,7 +124,7 @@ def _in_own_words(answer: str) -> str:
 
 
 def preflight_request(experiment: Experiment, cluster: ClusterSpec) -> TrainingRequest:
-    """Return the request of the config's first system, without data and code.
+    """Return a request to train the config's first system, without data and code.
 
     The sbatch file depends on the cluster, not on the data.
     """

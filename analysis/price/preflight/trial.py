@@ -1,9 +1,9 @@
 """Submits a job that tests the nodes of a cluster with a short training on made-up data (a trial),
 waits for the job, and reports the result.
 
-The job trains the first system of the config, in its real size and with its real batches, so its
-milliseconds per update can be compared with the plan. The data is random words, so nothing is
-downloaded.
+The job trains the first system of the config, in its real size and with its real batches, so the
+milliseconds per update can be compared with the plan. The training data of the trial is random
+words, so nothing is downloaded.
 """
 
 import os
@@ -48,7 +48,8 @@ RESUMED = 1e-3
 def try_training(
     experiment: Experiment, cluster: ClusterSpec, plan: Plan, *, wait_minutes: float
 ) -> list[Check]:
-    """Submit a job with all ranks of a training, wait for it, and return the checks of its result.
+    """Submit a job with all ranks (processes) of a training, wait for the job, and return the
+    checks of its result.
 
     A job that waits in the queue for longer than `wait_minutes` is cancelled.
     """
@@ -96,7 +97,8 @@ def try_training(
 
 
 def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minutes: float) -> str:
-    """Wait for a job's result. Return a sentence on where the job ran and for how long.
+    """Wait for the result of the trial's job. Return a sentence that says where the job ran and for
+    how long.
 
     Raises:
         LaunchError: if the job waited too long and was cancelled, or ended without a result.
@@ -136,8 +138,8 @@ def _wait(launcher: SlurmLauncher, request: TrainingRequest, job: str, wait_minu
 
 
 def judge(result: TrialResult, training: TrainingSpec, formula: Hours | None) -> list[Check]:
-    """Return the checks of a trial's result. `formula` has the predicted hours of the trial's
-    updates.
+    """Return the checks of a trial's result. `formula` has the predicted hours for the updates of
+    the trial.
     """
     ranks = f"{result.num_ranks} ranks"
     backend = "NCCL" if result.device == "cuda" else "gloo"
@@ -166,7 +168,9 @@ def judge(result: TrialResult, training: TrainingSpec, formula: Hours | None) ->
 
 
 def _compare(name: str, comparison: str, difference: float, bound: float) -> Check:
-    """Return the check that two trainings have the same parameters, as they should."""
+    """Return the check that two trainings of the trial ended with the same parameters of the
+    model.
+    """
     evidence = (
         f"{comparison}: parameters differ by {difference:.2g} of their length, at most {bound:g}"
         " expected"
@@ -180,7 +184,7 @@ def make_data(
     folder: Path, corpus: CorpusSpec, training: TrainingSpec, vocabulary_size: int
 ) -> BinarizedCorpus:
     """Write a data-bin of random words, large enough for all updates of a training, and return its
-    record. It has the languages and test sets of `corpus`.
+    record. The data-bin has the languages and test sets of `corpus`.
     """
     spec = msgspec.structs.replace(corpus, name="made_up", further_testsets=[])
     # Each trial has the same random words, so that two trials can be compared.

@@ -1,8 +1,9 @@
-"""Lays out the measured cost of each training, and the paper's estimate of it (Table 2).
+"""Lays out the measured cost of each system's trainings, and the cost by the paper's method of
+estimation (Table 2).
 
 The number of operations is computed from the run's spec, its tokens, and the mean lengths of its
-corpus's training sentences, so records of any version have it. A value that cannot be known is a
-dash.
+corpus's training sentences, so it is known for records of any version. If a value cannot be known,
+its cell is a dash.
 """
 
 from typing import Any
@@ -54,8 +55,8 @@ MEASURES = (
 
 
 def lay_out_costs(frame: Frame) -> Table:
-    """Return the table with a row for each system that has a finished training. Its cells are
-    values over its seeds, or a dash if the value is unknown.
+    """Return the table of costs with a row for each system that has a finished training. The cells
+    have values over the seeds of the system, or a dash if the value is unknown.
     """
     # A system has several cells (dev, test), but one cost. Its first cell stands for the training.
     key_by_system: dict[tuple[str, str], CellKey] = {}
@@ -91,7 +92,7 @@ def lay_out_costs(frame: Frame) -> Table:
 
 
 def _row_of_system(frame: Frame, key: CellKey) -> list[dict[str, Any]]:
-    """Return the row of a system, as lines of the frame of cells."""
+    """Return the row of a system in the table of costs, as lines of the frame of cells."""
     num_trained = len(frame.trained(key))
     steps = frame.numbers[key, "steps"]
     num_asked = len(frame.runs_by_system[key.corpus, key.system])
@@ -111,7 +112,9 @@ def _row_of_system(frame: Frame, key: CellKey) -> list[dict[str, Any]]:
 
 
 def _prices(frame: Frame) -> list[str]:
-    """Return one sentence for each GPU that trained: its rates and its price, with sources."""
+    """Return one sentence for each kind of GPU that was used for training: its rates and its price,
+    with sources.
+    """
     products = set()
     for run in frame.runs:
         if run.train and run.train.hardware.num_gpus:

@@ -35,7 +35,7 @@ class Flags(ConfigFlags):
 
 
 def run(args: Flags) -> None:
-    """Print the plan."""
+    """Print the plan (predicted costs) of the config."""
     from analysis.price.system_plan import add_commands
     from analysis.price.text import render_plan
 

@@ -52,11 +52,11 @@ class Flags(ConfigFlags):
 
 
 def run(args: Flags) -> None:
-    """Print all checks. The verb fails if any check fails.
+    """Print the results of all checks. The verb fails if any check fails.
 
     Raises:
         UsageError: if --profile or --train is given, but trainings do not run on Slurm.
-        AiaynError: if a check fails.
+        AiaynError: if any check fails.
     """
     from analysis.price.preflight.checks import render_checks
 
@@ -71,7 +71,9 @@ def run(args: Flags) -> None:
 
 
 def _gather_checks(args: Flags) -> list["Check"]:
-    """Return all checks, or only the check of the config if it cannot be read."""
+    """Return the results of all checks, or only the check of the config if the config cannot be
+    read.
+    """
     # These imports are here, so that `aiayn help preflight` does not wait for requests and scipy.
     from aiayn.data.sources.download import named_mirror
     from aiayn.launch.slurm.launcher import sbatch_text

@@ -91,8 +91,9 @@ def run(args: Flags) -> None:
     """Translate, write the translations to --output if it is given, and print the scores.
 
     Raises:
-        UsageError: if the flags do not say what to translate.
-        CheckpointError: if the checkpoint is torn, or if the dictionaries are not the model's.
+        UsageError: if the flags do not select a text to translate.
+        CheckpointError: if the checkpoint is truncated, or if the dictionaries are not those with
+            which the model was trained.
         ScoreError: if the numbers of translations and references differ.
     """
     from aiayn.decode.decode import Translator, load_split
@@ -176,8 +177,8 @@ def run(args: Flags) -> None:
 
 
 def search_of(args: Any) -> DecodingSpec:
-    """Return the search settings: the paper's or fairseq's, changed by the flags for single
-    settings.
+    """Return the settings of the beam search: the paper's or fairseq's, changed by the flags for
+    single settings.
     """
     # The names of the flags are the names of the fields of `DecodingSpec`.
     decoding = read_system("base", "paper").decoding
@@ -190,8 +191,8 @@ def search_of(args: Any) -> DecodingSpec:
 
 
 def number_text(translator: Any, args: Flags, references: Sequence[str]) -> tuple[Any, Any, bool]:
-    """Return the ids of the lines of --source, the ids of the references (None without references),
-    and whether Moses tokenised the lines.
+    """Return three things: the token ids of the lines of --source, the token ids of the references
+    (None without references), and whether the lines were tokenised by Moses.
     """
     from aiayn.data.text.foreign import foreign_splitter
 

@@ -66,7 +66,7 @@ class Flags:
 
 
 def run(args: Flags) -> int:
-    """Print the explanation or the verdict. Return the exit code."""
+    """Print the explanation of one BLEU, or the verdict on several seeds. Return the exit code."""
     if args.metric == "sacrebleu":  # the usual name
         args.metric = "bleu_sacre_13a"
     # A single number is compared with published numbers. These flags are about several seeds.
