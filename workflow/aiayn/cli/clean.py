@@ -1,5 +1,5 @@
 """Prepare the text of a corpus as the corpus file says: split it into Moses tokens, and drop
-sentence pairs of the training data that exceed a limit, for example of length.
+sentence pairs of the training data that have an empty side, exceed a limit or are duplicates.
 
 The record has the number of dropped sentence pairs for each reason. Test sets stay complete. The
 output does not depend on the number of processes.

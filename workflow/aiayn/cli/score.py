@@ -153,7 +153,7 @@ def print_output_scores(
 
 
 def _print_doubts(output: SystemOutput, references: Sequence[str]) -> None:
-    """Print one line for each possible mistake in the translations that were scored."""
+    """Print one line for each possible mistake in the translations."""
     doubts = find_doubts(output.lines, references)
     if output.has_several:
         doubts.append("sentences occur twice: two decodings in one file? The first one is scored")

@@ -4,9 +4,10 @@ resume it. If it is running already, wait for it.
 The folder of the run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`. It contains
 checkpoints, fairseq's JSON log and attempts.jsonl. Ctrl-C saves a checkpoint and ends the training.
 The same command resumes the training. On a cluster the job continues after this command has ended,
-and the same command waits for the job again. --dry-run works without --binarized and --record.
-Without --binarized it prints DIGEST in place of the 8 digits at the end of the run's name, because
-they depend on the data. Exit code 3: the run failed or was cancelled, and no record was written.
+and the same command waits for the job again. --dry-run does not read the data, so it works without
+--binarized and --record. It prints DIGEST in place of the 8 digits at the end of the run's name,
+because they depend on the data. Exit code 3: the run failed or was cancelled, and no record was
+written.
 """
 
 import argparse

@@ -322,7 +322,7 @@ class BatchSearch:
         is_last = step >= max(self.max_lengths)
         if not is_last and (step + 1) % self.steps_between_looks:
             return None
-        # Reading the device, which makes the host wait until the step has been computed.
+        # To read from the device, the host waits until the step has been computed.
         is_done = self.is_done_B.tolist()
         num_done = sum(is_done)
         is_worthwhile = num_done == len(is_done) or num_done >= LEAVING_FRACTION * len(is_done)

@@ -1,8 +1,8 @@
 """Determines the state of every run in a runs folder, from the run's files, its locks and one query
 of each queue of jobs.
 
-The functions here read only the ends of logs. They do not write files and do not take locks. If the
-files of one run are damaged, the states of the other runs are still determined.
+The functions here read only the beginning and the end of a log. They do not write files and do not
+take locks. If the files of one run are damaged, the states of the other runs are still determined.
 """
 
 import datetime
