@@ -296,7 +296,8 @@ def _corpus(section: Section) -> Iterator[Fact]:
     """
     if section.language_pair:
         yield section.fact("language_pair", section.language_pair)
-    # The newest line of each part counts: fairseq reads train, train1, ... as one corpus.
+    # fairseq reads train, train1, ... as one corpus. If several lines state the size of a part, the
+    # largest size counts.
     parts: dict[str, Fact] = {}
     for fact in section.facts:
         name = fact.quantity.removeprefix("pairs_").rstrip("0123456789")

@@ -117,7 +117,7 @@ def _statistics(
 ) -> Statistics | None:
     if "loss" not in values:
         return None
-    # A larger number is torn, and cannot be converted to an update.
+    # A larger number is torn. `int` cannot convert inf or nan.
     update = values.get("num_updates", 0.0)
     return Statistics(
         kind=kind,

@@ -138,7 +138,7 @@ class DecoderLayer(_Layer):
         H, T, T) over the target and (B, H, T, S) over the source.
 
         The target does not need a padding mask: padding is at the end of a target sentence, where
-        the causal mask hides it from all other tokens.
+        the causal mask hides it from the tokens of the sentence.
         """
         weights: list[Tensor | None] = []
 

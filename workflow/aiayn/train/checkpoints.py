@@ -38,8 +38,8 @@ compat.install()
 logger = logging.getLogger(__name__)
 
 DICTIONARIES_KEY = "dictionary_sha256s"
-# How much training a kill may cost, in seconds, if checkpoints would otherwise follow each other
-# faster.
+# A checkpoint that only serves to resume from is skipped if the previous checkpoint is younger than
+# this. A kill may then cost so many seconds of training.
 RESUME_SECONDS = 10.0
 # fairseq's checkpoints of the winter of 2020/21 hold their config as an object of omegaconf, which
 # is not loaded. An error shows this command to the user. It replaces the object by its values, as
@@ -144,7 +144,7 @@ class CheckpointKeeper:
         progress = {"train_iterator": epoch_itr.state_dict(), "val_loss": valid_loss}
         state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
         # A full checkpoint is written each time, to resume from. A model is kept only if it is
-        # due.
+        # due, or after the last update.
         is_kept = self._is_model_due(num_updates) or (
             self.save_interval_updates is None and epoch_itr.end_of_epoch()
         )
@@ -229,7 +229,7 @@ def is_whole(path: Path) -> bool:
             )
             return is_as_torch_writes and archive.testzip() is None
     except Exception:
-        # A flipped byte in the archive's own tables makes zipfile raise half a dozen kinds.
+        # A flipped byte in the archive's tables makes zipfile raise half a dozen kinds of errors.
         return False
 
 
