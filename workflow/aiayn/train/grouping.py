@@ -2,15 +2,16 @@
 
 On one GPU an update consists of several batches, and their gradients are added. The host launches
 about a thousand kernels for each batch. If a batch is small, the GPU computes faster than the host
-launches. Larger batches need fewer kernels. But the batches of an update have sentences of
-different lengths, so a joined batch has more padding. `choose_groups` returns the groups with the
-least predicted time.
+launches kernels. A joined batch needs fewer kernels than its parts. But the batches of an update
+have sentences of different lengths, so a joined batch has more padding. `choose_groups` joins the
+batches so that the predicted time of the update is shortest.
 
 Without dropout, joined and separate batches give the same loss and gradient, except for rounding.
-With dropout, other elements are dropped. `train/joining.py` joins the batches.
+With dropout, the two results differ, because different elements are dropped. `train/joining.py`
+joins the batches.
 
-A place is a token of a padded batch, padding included. A batch has number of sentences x (source
-length + target length) places.
+A place is a position of a padded batch: a source token, a target token, or padding. The number of
+places of a batch is its number of sentences x (source length + target length).
 """
 
 import itertools
@@ -41,7 +42,9 @@ RESERVED_BYTES = 3 << 30
 
 
 class BatchShape(NamedTuple):
-    """The size of a padded batch."""
+    """The shape of a padded batch: its number of sentences and the lengths of their
+    longest sides.
+    """
 
     num_sentences: int
     source_length: int
@@ -49,8 +52,9 @@ class BatchShape(NamedTuple):
 
 
 class GroupLimits(NamedTuple):
-    """`launch_places` is the time to launch a batch's kernels, as the number of places that take
-    the same time. `max_places` is the number of places that fit into memory.
+    """Limits for joining batches. `launch_places` is the time to launch the kernels of a batch, as
+    the number of places (tokens and padding) that the GPU computes in the same time. `max_places`
+    is the number of places that fit into the GPU's memory.
     """
 
     launch_places: float
@@ -66,7 +70,7 @@ def group_limits(
     d_ff: int,
     memory_bytes: int,
 ) -> GroupLimits:
-    """Return the limits for a model on a card with `memory_bytes`."""
+    """Return the limits for joining batches of a model on a GPU with `memory_bytes` of memory."""
     numbers_per_place = num_layers * (KEPT_PER_D_MODEL * d_model + KEPT_PER_D_FF * d_ff)
     free_bytes = (
         MEMORY_FRACTION * memory_bytes - RESERVED_BYTES - BYTES_PER_PARAMETER * num_parameters
@@ -80,7 +84,9 @@ def group_limits(
 
 
 def count_places(shapes: Sequence[BatchShape]) -> int:
-    """Return the number of places of the batch that joins batches of these shapes."""
+    """Return the number of places (tokens and padding) of a batch that joins batches of these
+    shapes.
+    """
     # The longest source and the longest target may be in different sentences.
     longest_pair = max(shape.source_length for shape in shapes) + max(
         shape.target_length for shape in shapes
@@ -89,10 +95,11 @@ def count_places(shapes: Sequence[BatchShape]) -> int:
 
 
 def choose_groups(shapes: Sequence[BatchShape], limits: GroupLimits) -> list[list[int]]:
-    """Return the groups with the least predicted time, as indices of batches.
+    """Choose which batches to join, for the shortest predicted time. Return groups of batch
+    indices.
 
-    The batches are sorted by length, and only neighbours are joined. A group of several batches
-    has at most `max_places`. A larger batch stays separate.
+    The batches are sorted by length, and only neighbours are joined. A group of several batches has
+    at most `max_places` tokens and padding. A batch that is larger by itself is not joined.
     """
     # A joined batch of neighbours has little padding, since their lengths are similar.
     order = sorted(

@@ -1,4 +1,4 @@
-"""Joins batches of fairseq into one batch with all their sentences, padded to the longest."""
+"""Joins batches of fairseq into one batch with all sentences, padded to the longest sentence."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +18,8 @@ def shape_of(sample: dict[str, Any]) -> BatchShape:
 def join_batches(
     samples: Sequence[dict[str, Any]], *, padding_index: int, is_left_padded: bool
 ) -> dict[str, Any]:
-    """Return one batch with the sentences of fairseq's batches. `is_left_padded` says on which side
-    sources are padded. Targets are padded on the right.
+    """Return one batch with the sentences of several fairseq batches. `is_left_padded` says whether
+    source sentences are padded on the left. Target sentences are padded on the right.
     """
     inputs = [sample["net_input"] for sample in samples]
 
@@ -42,14 +42,16 @@ def join_batches(
 
 
 def _concatenate(tensors: list[Tensor]) -> Tensor:
-    """Concatenate vectors, in pinned memory if the parts are."""
+    """Concatenate vectors. The result is in pinned memory if the first vector is."""
     joined = torch.cat(tensors)
     # From memory that is not pinned, the copy to the GPU would make the host wait.
     return joined.pin_memory() if tensors[0].is_pinned() else joined
 
 
 def _join_rows(tensors: list[Tensor], padding_index: int, *, is_left: bool) -> Tensor:
-    """Stack the rows of matrices, padded to the widest, in pinned memory if the parts are."""
+    """Stack the rows of matrices, padded to the width of the widest matrix. The result is in pinned
+    memory if the first matrix is.
+    """
     widest = max(tensor.shape[1] for tensor in tensors)
     joined = torch.full(
         (sum(len(tensor) for tensor in tensors), widest),

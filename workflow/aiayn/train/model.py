@@ -1,6 +1,7 @@
-"""Loads a trained model with its dictionaries, to translate with it or to measure it.
+"""Loads a trained model with its dictionaries, for translation or for perplexity.
 
-Checkpoints of fairseq 0.6 to 0.12 are read. fairseq itself renames the parameters of old versions.
+This module reads checkpoints of fairseq 0.6 to 0.12. fairseq itself renames the parameters of
+checkpoints from its old versions.
 """
 
 import itertools
@@ -41,15 +42,15 @@ def load_model(
     device: str,
     record: CheckpointRecord | None = None,
 ) -> tuple[Any, Any]:
-    """Return a checkpoint's model, ready to be evaluated on a device, and its task with the
-    dictionaries of a folder.
+    """Load the model of a checkpoint onto a device, in evaluation mode. Return the model and its
+    fairseq task, which has the dictionaries in `data_folder`.
 
-    If the record of the checkpoint is given, every byte is verified.
+    If `record` is given, the checkpoint must be undamaged and have the SHA-256 in this record.
 
     Raises:
-        CheckpointError: if the checkpoint is absent, torn, or differs from its record, if its task
-            or architecture is not imported from fairseq here, or if the folder's dictionaries are
-            not the model's.
+        CheckpointError: if the checkpoint is absent, damaged, or differs from its record, if this
+            project does not import its task or architecture from fairseq, or if the dictionaries in
+            `data_folder` differ from the dictionaries of the model.
     """
     state = load_checkpoint(checkpoint_path)
     if record is not None:
@@ -96,8 +97,8 @@ def load_model(
 
 
 def _require_known(state: dict[str, Any], checkpoint_path: Path) -> None:
-    """Raise an error if the task or the architecture is not part of fairseq as it is imported
-    here.
+    """Raise an error if the checkpoint's task or architecture is not among the parts of fairseq
+    that this project imports.
     """
     arguments: Any = state.get("args")
     config: Any = state.get("cfg")
@@ -128,8 +129,8 @@ def _require_known(state: dict[str, Any], checkpoint_path: Path) -> None:
 
 
 def _require_dictionaries(config: Any, checkpoint_path: Path, data_folder: Path) -> None:
-    """Raise an error if a folder lacks a dictionary of the model's languages, or if a dictionary
-    differs from the dictionary next to the checkpoint.
+    """Raise an error if `data_folder` lacks a dictionary of one of the model's languages, or if a
+    dictionary in it differs from the dictionary in the folder of the checkpoint.
     """
     # Without languages fairseq infers them from the files of the data-bin.
     for language in filter(None, (config.source_lang, config.target_lang)):

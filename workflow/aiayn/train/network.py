@@ -1,6 +1,6 @@
-"""Finds the address and the interface by which the nodes of a job reach each other.
+"""Finds the IP address and the network interface by which the nodes of a job reach each other.
 
-This module does not import torch, because a job uses it before it imports torch.
+This module does not import torch, because a job calls it before it imports torch.
 """
 
 import fcntl
@@ -21,15 +21,15 @@ _ANY_PORT = 9  # for a socket that never sends
 
 
 def node_address(other_host: str, nodes: Sequence[str] = ()) -> str:
-    """Return this node's address on the network that leads to `other_host`, a second node of the
-    job.
+    """Return this node's IP address on the network that leads to `other_host`, a different node of
+    the job.
 
-    If the user has set an interface for gloo or for NCCL, return the address of this interface.
-    `nodes` are the names of the job's nodes.
+    If the user has set a network interface for gloo or for NCCL in an environment variable, return
+    the address of this interface. `nodes` are the names of the job's nodes.
 
     Raises:
-        LaunchError: if the name of the other node cannot be resolved here, if no network leads to
-            it, or if the name leads to this machine.
+        LaunchError: if this node cannot resolve the name `other_host`, if no network leads to that
+            node, or if the name leads back to this machine.
     """
     if own_choice := _chosen_interface():
         address = _address_of(own_choice)
@@ -63,9 +63,10 @@ def node_address(other_host: str, nodes: Sequence[str] = ()) -> str:
 
 
 def choose_interface(address: str | None) -> None:
-    """Let gloo and NCCL use the interface that has `address`, or the loopback if it is None.
+    """Let gloo and NCCL use the network interface with this `address`, or the loopback if it is
+    None.
 
-    Variables that the user has set stay as they are.
+    Environment variables that the user has set for gloo or NCCL are not changed.
     """
     name = _LOOPBACK if address is None else _interface_of(address)
     if name is not None:
@@ -75,8 +76,8 @@ def choose_interface(address: str | None) -> None:
 
 
 def _chosen_interface() -> str | None:
-    """Return the network interface that the user has set for gloo or for NCCL. NCCL's value may be
-    a prefix or a list.
+    """Return the network interface that the user has set for gloo or for NCCL, or None. The value
+    for NCCL may be a prefix or a list of names.
     """
     value = os.environ.get(GLOO_INTERFACE) or os.environ.get(NCCL_INTERFACE, "").removeprefix("=")
     # NCCL's value may be exact (`=eth0`), a prefix (`eth`) or a list (`eth0,eth1`).
@@ -88,7 +89,7 @@ def _chosen_interface() -> str | None:
 
 
 def _interface_of(address: str) -> str | None:
-    """Return the interface that has an IPv4 address, or None if it is unknown."""
+    """Return the name of the network interface with this IPv4 address, or None if there is none."""
     # The loopback interface has one address, but serves all of 127.0.0.0/8.
     if ipaddress.ip_address(address).is_loopback:
         return _LOOPBACK
@@ -97,8 +98,8 @@ def _interface_of(address: str) -> str | None:
 
 
 def _address_of(interface: str) -> str | None:
-    """Return the first IPv4 address of an interface, or None if it does not have an IPv4
-    address.
+    """Return the first IPv4 address of a network interface, or None if the interface does not have
+    an IPv4 address.
     """
     # Linux's `struct ifreq`: 16 bytes for the name, the last of them 0, then a socket address, in
     # which the four bytes of the IPv4 address follow the family and the port.

@@ -1,7 +1,9 @@
-"""Checks each rank's device, and the all-reduce of all ranks, before a training begins.
+"""Checks each rank's device (a rank is a process of the training), and an all-reduce over all
+ranks, before a training begins.
 
-A bad node is found and reported within seconds. Without the check, it shows after hours, as a loss
-that is NaN. The check does not draw random numbers, so the training after it is bit-identical.
+The check finds and reports a bad node within seconds. Without the check, a bad node shows after
+hours, as a loss that is NaN. The check does not draw random numbers, so a training gives bitwise
+the same result with and without the check.
 """
 
 import math
@@ -46,16 +48,17 @@ _Value = TypeVar("_Value")
 
 
 def check_node(group: RankGroup, device: str) -> None:
-    """Check this rank's device (`cpu` or `cuda`), then a sum over all ranks.
+    """Check this rank's device (`cpu` or `cuda`), then check a sum over all ranks (processes).
 
-    After each of the two checks, every rank reports to all others, so that each rank's error lists
-    all bad ranks. Rank 0 lists the ranks that do not report.
+    After each of the two checks, every rank reports its result to all other ranks, so that the
+    error message of each rank lists all bad ranks. The message of rank 0 also lists the ranks that
+    do not report.
 
     Raises:
-        LaunchError: with host, rank and device of each rank that is bad or does not report, the
-            result of its check, the expected result, and the next step.
-        RuntimeError: an `is_peer_loss` error, if the process of another rank has ended. This does
-            not mean that its node is bad.
+        LaunchError: if a rank is bad or does not report. The message has the host, rank and device,
+            the result of the check, the expected result, and the next step.
+        RuntimeError: for which `is_peer_loss` is True, if the process of a different rank has
+            ended. The node of that rank may still be good.
     """
     timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
     # Nodes of a cluster have the same wheel: a missing kernel is not the fault of a node.
@@ -75,7 +78,9 @@ def check_node(group: RankGroup, device: str) -> None:
 
 
 def _require_sound(group: RankGroup, device: str, problem: str, *, within_seconds: float) -> None:
-    """Gather the problems of all ranks. Raise an error on every rank if any rank has a problem."""
+    """Gather the problems of all ranks (processes). If any rank has one, raise an error on every
+    rank.
+    """
     rank = group.rank
     where = device if device == "cpu" else f"{device}:{rank.local_rank}"
     own_problem = f"{group.name(rank.rank)} ({where}): {problem}" if problem else ""
@@ -102,8 +107,8 @@ def _require_sound(group: RankGroup, device: str, problem: str, *, within_second
 
 
 def _problem_of(check: Callable[[], None], what: str) -> str:
-    """Run a check, and return the problem that it finds, or ''. If the process of a different rank
-    has ended, the error is raised.
+    """Run a check. Return the problem that the check finds, or ''. An error that means that the
+    process of a different rank has ended is raised again.
     """
     try:
         check()
@@ -117,7 +122,7 @@ def _problem_of(check: Callable[[], None], what: str) -> str:
 
 
 def _wave(phase: float, *shape: int, device: str, dtype: torch.dtype) -> Tensor:
-    """Return numbers between -1 and 1 without a random generator. They are equal on every device,
+    """Return a tensor with fixed numbers between -1 and 1. The numbers are equal on every device,
     except for rounding.
     """
     # Computed in float64 on the CPU, so that all devices start from the same numbers.
@@ -126,8 +131,8 @@ def _wave(phase: float, *shape: int, device: str, dtype: torch.dtype) -> Tensor:
 
 
 def layer_step(device: str, dtype: torch.dtype = torch.float32) -> tuple[float, float]:
-    """Return the loss of a small layer (16 x 32) and the norm of its gradient. The layer has
-    attention, a norm and a ReLU.
+    """Compute one forward and backward pass of a small layer with attention, layer normalisation
+    and ReLU. Return the loss and the norm of the gradient.
     """
     # Shapes are in the names: T tokens, D is the width.
     tokens, width = 16, 32
@@ -143,7 +148,9 @@ def layer_step(device: str, dtype: torch.dtype = torch.float32) -> tuple[float, 
 
 
 def _check_layer(device: str) -> None:
-    """Compare a step on the device with the same step in double precision on the CPU."""
+    """Compare a forward and backward pass on the device with the same pass in
+    float64 on the CPU.
+    """
     # The step has a backward pass, whatever mode the caller is in.
     with torch.enable_grad():
         expected = layer_step("cpu", torch.float64)
@@ -157,8 +164,8 @@ def _check_layer(device: str) -> None:
 
 
 def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
-    """Sum a known tensor over all ranks. Its numbers are whole and their sums below 2^24, so that
-    fp32 holds every sum without rounding.
+    """Sum a known tensor over all ranks (processes), and require the known result. The tensor has
+    whole numbers with sums below 2^24, so that fp32 holds every sum without rounding.
     """
     # Rank r contributes the pattern times r + 1. So the sums also show a rank that is left out or
     # counted twice.
@@ -177,8 +184,8 @@ def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
 
 
 def all_reduced(summand_N: Tensor) -> Tensor:
-    """Return the sum over all ranks, on the CPU. Only the copy to the CPU waits for NCCL's
-    all-reduce.
+    """Return the sum of a tensor over all ranks (processes), on the CPU. The copy to the CPU waits
+    until NCCL has finished the all-reduce.
     """
     if summand_N.is_cuda:
         # The current device is a setting of the thread. In a new thread it is the node's first GPU.
@@ -188,10 +195,10 @@ def all_reduced(summand_N: Tensor) -> Tensor:
 
 
 def _within(seconds: float, work: Callable[[], _Value]) -> _Value:
-    """Return what `work` returns, or raise RuntimeError if it takes too long.
+    """Call `work` and return its result. Raise RuntimeError if `work` takes too long.
 
-    `work` runs in a separate thread, because a collective operation that hangs never returns,
-    whatever the time-out of its process group.
+    `work` runs in a separate thread, because a collective operation that hangs may never return,
+    even if its process group has a time-out.
     """
     # A thread cannot return a value or raise an error in its caller, so it leaves them in lists.
     results: list[_Value] = []

@@ -1,5 +1,5 @@
-"""Registers section 5.3 with fairseq: Adam by torch's fused kernel, and the schedule of equation
-(3), exactly.
+"""Registers the optimiser of section 5.3 with fairseq: Adam by torch's fused kernel, and exactly
+the learning rate schedule of equation (3).
 """
 
 import inspect
@@ -17,7 +17,7 @@ from aiayn.schedule import learning_rate
 
 @dataclass
 class AiaynAdamConfig(FairseqDataclass):  # type: ignore[misc]
-    """The hyper-parameters of Adam: the three constants of section 5.3."""
+    """The hyper-parameters of Adam: beta_1, beta_2 and epsilon of section 5.3."""
 
     adam_beta_1: float = field(default=0.9, metadata={"help": "beta_1"})
     adam_beta_2: float = field(default=0.98, metadata={"help": "beta_2"})
@@ -26,10 +26,11 @@ class AiaynAdamConfig(FairseqDataclass):  # type: ignore[misc]
 
 
 class EagerAdam(torch.optim.Adam):
-    """torch.optim.Adam, bit for bit, without torch's compiler.
+    """torch.optim.Adam with bitwise the same results, but without torch's compiler.
 
-    torch wraps these methods for `torch.compile`, which no training uses. The first call of a
-    wrapped method imports the compiler, which takes a second of each training.
+    torch wraps the methods of Adam for `torch.compile`, which no training here uses. The first call
+    of a wrapped method imports torch's compiler, which takes a second in each training. This class
+    has the methods without the wrapper.
     """
 
     # torch's wrapper of `step` switches the recording of gradients off, as `no_grad` does here.
@@ -42,11 +43,12 @@ class EagerAdam(torch.optim.Adam):
 
 @register_optimizer("aiayn_adam", dataclass=AiaynAdamConfig)
 class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
-    """torch.optim.Adam, which adds epsilon after the bias correction, as Kingma and Ba's algorithm
-    1.
+    """torch.optim.Adam as an optimiser of fairseq. torch adds epsilon after the bias correction, as
+    in Kingma and Ba's algorithm 1.
 
-    tensor2tensor and fairseq add epsilon before the correction, which is equal to epsilon / sqrt(1
-    - beta_2^t) after it. At 1e-9 the difference disappears in fp32.
+    tensor2tensor and fairseq add epsilon before the bias correction, which is equal to adding
+    epsilon / sqrt(1 - beta_2^t) after the correction. With an epsilon of 1e-9, the difference
+    disappears in fp32.
     """
 
     def __init__(self, cfg: AiaynAdamConfig, params: Any) -> None:
@@ -58,9 +60,9 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         """Clip the gradient to `max_norm`, and return its norm before clipping, on the CPU.
 
         fairseq checks before each update that the norm is finite, so a gradient that is not finite
-        never reaches the weights or a checkpoint. With one rank this is the only time in an update
-        that the host waits for the GPU. With several ranks the vote after an update waits, too
-        (`plan/kernels.csv` counts the waits).
+        never reaches the weights or a checkpoint. With one rank (process), the host waits for the
+        GPU only here in each update. With several ranks, the host also waits when the ranks agree
+        after an update whether to stop (`plan/kernels.csv` counts the waits).
         """
         # If parameters are sharded over ranks, fairseq passes a function that sums over the shards.
         if aggregate_norm_fn is not None:
@@ -69,15 +71,17 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         return clip_by_norm(list(self.params), max_norm).cpu()
 
     def multiply_grads(self, c: Any) -> None:
-        """Multiply the gradients by a factor. A factor of 1 is skipped, because `FlatGradients` may
-        have divided them already.
+        """Multiply the gradients by the factor `c`. With a factor of 1, do nothing. The factor is 1
+        if `FlatGradients` has already divided the gradients.
         """
         if torch.is_tensor(c) or c != 1.0:
             super().multiply_grads(c)
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Return Adam's hyper-parameters. They replace the values in a checkpoint."""
+        """Return Adam's hyper-parameters. When a training resumes, they replace those of the
+        checkpoint.
+        """
         # fairseq's config has a list of learning rates, one for each epoch.
         lr = self.cfg.lr if isinstance(self.cfg.lr, float) else self.cfg.lr[0]
         betas = (self.cfg.adam_beta_1, self.cfg.adam_beta_2)
@@ -91,8 +95,8 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
 
 
 def clip_by_norm(parameters: list[torch.Tensor], max_norm: float) -> torch.Tensor:
-    """Scale all gradients so that their common norm is at most `max_norm`, if `max_norm` is above
-    0. Return their norm before scaling.
+    """Scale all gradients so that the norm over all of them is at most `max_norm`. A `max_norm` of
+    0 switches scaling off. Return the norm before scaling.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     # `foreach` computes on lists of tensors, with a few kernels instead of some for each tensor.
@@ -104,7 +108,7 @@ def clip_by_norm(parameters: list[torch.Tensor], max_norm: float) -> torch.Tenso
 
 @dataclass
 class Equation3Config(FairseqDataclass):  # type: ignore[misc]
-    """The two constants of equation (3)."""
+    """The two constants of equation (3): warmup_steps and d_model."""
 
     warmup_updates: int = field(default=4000, metadata={"help": "warmup_steps of equation (3)"})
     schedule_d_model: int = field(default=512, metadata={"help": "d_model of equation (3)"})
@@ -113,11 +117,12 @@ class Equation3Config(FairseqDataclass):  # type: ignore[misc]
 
 @register_lr_scheduler("equation_3", dataclass=Equation3Config)
 class Equation3(FairseqLRScheduler):  # type: ignore[misc]
-    """The learning rate schedule of section 5.3. Update n uses the rate of step n.
+    """The learning rate schedule of section 5.3. Update n uses the learning rate of step n.
 
-    fairseq's inverse_sqrt computes the rate from the number of updates that are already done. This
-    number is one too small, so its first update has rate 0. With both schedules, fairseq logs `lr`
-    after it has set the rate of the next update, so `lr` in a log is the rate of that update.
+    fairseq's schedule `inverse_sqrt` computes the learning rate from the number of updates that are
+    already done, which is one too small, so its first update has a learning rate of 0. With both
+    schedules, fairseq writes `lr` to the log after it has set the learning rate of the next update,
+    so `lr` in a log is the learning rate of the next update.
     """
 
     def __init__(self, cfg: Equation3Config, optimizer: Any) -> None:
@@ -126,7 +131,7 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:
-        """Set the rate of the update after `num_updates` updates, and return it."""
+        """Set and return the learning rate for the next update, after `num_updates` updates."""
         # Equation (3) counts steps from 1.
         rate = learning_rate(
             num_updates + 1, d_model=self.cfg.schedule_d_model, warmup_steps=self.cfg.warmup_updates
@@ -135,5 +140,5 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
         return rate
 
     def step(self, epoch: int, val_loss: float | None = None) -> float:
-        """Return the rate. The end of an epoch does not change it."""
+        """Return the learning rate, which the end of an epoch does not change."""
         return float(self.optimizer.get_lr())

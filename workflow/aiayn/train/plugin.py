@@ -1,4 +1,4 @@
-"""Registers our classes with fairseq and patches fairseq, when it is imported."""
+"""Importing this module registers our classes with fairseq and patches fairseq."""
 
 from aiayn.train import compat, criterion, fairseq_model, optimiser, task
 

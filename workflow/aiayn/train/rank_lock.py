@@ -1,5 +1,5 @@
-"""Holds rank 0's lock and touches it as a heartbeat. Records the errors of all ranks in the run's
-folder.
+"""Holds the lock of a run, so that only one process at a time trains the run as rank 0, and touches
+the lock file as a heartbeat. Also records the errors of all ranks (processes) in the run's folder.
 """
 
 import contextlib
@@ -26,12 +26,16 @@ logger = logging.getLogger(__name__)
 
 
 class BusyRunError(LaunchError):
-    """A different process trains this run and records the outcome. This process has not failed."""
+    """Raised if a different process trains this run. This process itself has not failed, so its
+    error is not recorded.
+    """
 
 
 @contextlib.contextmanager
 def rank_error_recorded(folder: RunFolder, rank: Rank) -> Iterator[None]:
-    """Record an error that ends the block, unless it was caused by a different rank or job."""
+    """Record an error that ends the `with` block, unless a different rank or job
+    caused the error.
+    """
     try:
         yield
     except Exception as error:
@@ -42,18 +46,20 @@ def rank_error_recorded(folder: RunFolder, rank: Rank) -> Iterator[None]:
 
 @contextlib.contextmanager
 def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]:
-    """Hold rank 0's lock in the block. Touch the lock file every few seconds, as a heartbeat for
-    drivers that cannot see the lock.
+    """Hold the lock of a run in the `with` block. Touch the lock file every few seconds, as a
+    heartbeat for drivers (processes that submit and watch jobs) on hosts that cannot see the lock.
 
-    Between hosts the lock is not enough. An NFS server may keep the lock of a crashed host until
-    that host is back, and a lock that is local to one host does not exclude the other hosts. So a
-    process on a different host counts as ended if its heartbeat does not advance within the
-    time-out. On a file system without locks, a `LockFile` takes the place of the lock, and the
-    heartbeat decides whether an earlier lock file still counts.
+    If processes on different hosts train the same run, the lock is not enough. An NFS server may
+    keep the lock of a crashed host until that host is back, and a lock that is local to one host
+    does not exclude processes on other hosts. So a process on a different host counts as ended if
+    its heartbeat does not advance within a time-out. On a file system without locks, a `LockFile`
+    replaces the lock, and the heartbeat decides whether the lock file of an earlier process still
+    counts.
 
     Raises:
         BusyRunError: if a different process trains this run.
-        StopTraining: if this process gets a signal while it watches a heartbeat.
+        StopTraining: if this process gets a signal while it watches the heartbeat of a different
+            process.
     """
     path = folder.lock_path
     stop = stop or StopFlag()
@@ -94,13 +100,13 @@ def rank_lock(folder: RunFolder, stop: StopFlag | None = None) -> Iterator[None]
 def _take_lock_file(folder: RunFolder, stop: StopFlag) -> LockFile:
     """Take the lock file of a run, if the run's file system does not support locks.
 
-    An earlier lock file that was not released counts as long as the heartbeat advances. If its
-    process is on this host, waiting for a few heartbeats is enough. The heartbeats of a different
-    host may arrive late, so this function waits longer for them.
+    A lock file of an earlier process that was not released counts as long as the heartbeat
+    advances. If the earlier process is on this host, waiting for a few heartbeats is enough.
+    Heartbeats from a different host may arrive late, so this function waits longer for them.
 
     Raises:
-        BusyRunError: if a different process trains this run, or takes its lock file at the same
-            time.
+        BusyRunError: if a different process trains this run, or takes the run's lock file at the
+            same time.
     """
     lock_file = LockFile(folder.lock_path)
     begun = folder.open_attempt()
@@ -130,10 +136,12 @@ def _busy(folder: RunFolder, where: str) -> BusyRunError:
 
 
 def _require_no_other_rank_zero(folder: RunFolder, stop: StopFlag, *, is_refused: bool) -> None:
-    """Require that no other rank 0 trains this run. `is_refused` says whether the lock was refused.
+    """Require that no different process trains this run as rank 0. `is_refused` says whether this
+    process could not take the run's lock.
 
-    On this host the lock decides. An attempt on a different host, or a lock without a recorded
-    host, counts as running if its heartbeat advances.
+    For an earlier attempt on this host, the lock decides whether the attempt is still running. An
+    attempt on a different host, or a lock whose host is not recorded, counts as running if its
+    heartbeat advances.
     """
     begun = folder.open_attempt()
     # The newest start tells which host held the lock last, even if that attempt has ended.

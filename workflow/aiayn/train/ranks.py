@@ -1,8 +1,9 @@
-"""Joins the ranks of a job in a process group, broadcasts the checkpoint to begin from, and lets
-the ranks agree when to stop.
+"""Joins the ranks (processes) of a job in a process group of torch, broadcasts the path of the
+checkpoint to begin from, and lets the ranks agree when to stop.
 
-Only rank 0 looks for a checkpoint in the run's folder. Otherwise one rank could resume from a
-checkpoint while a second rank, which does not see it yet, starts from nothing.
+Only rank 0 looks for a checkpoint in the run's folder. If every rank looked for itself, one rank
+could resume from a checkpoint while a second rank, which does not see the file yet, starts from
+nothing.
 """
 
 import contextlib
@@ -37,10 +38,11 @@ SIGNALS_BY_WEIGHT = (None, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
-    """One process of a job. The cluster has started the job again `num_restarts` times.
+    """One process of a job that trains a run. `num_restarts` says how often the cluster has started
+    the job again.
 
-    `node_address` is the address of the process's node on the network between the nodes, None if
-    all ranks are on one node.
+    `node_address` is the IP address of the process's node on the network between the nodes, or None
+    if all ranks are on one node.
     """
 
     rank: int
@@ -52,8 +54,8 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MissingRankError(RuntimeError):
-    """Some ranks, such as `rank 1 of 8 on n1`, did not take part in a collective operation in
-    time.
+    """Raised if some ranks did not take part in a collective operation in time. `missing` lists
+    these ranks, such as `rank 1 of 8 on n1`.
     """
 
     def __init__(self, missing: list[str]) -> None:
@@ -62,8 +64,8 @@ class MissingRankError(RuntimeError):
 
 
 class RankGroup:
-    """All ranks of a job. `hosts` is in the order of ranks. `control` is a gloo group for messages
-    between ranks, None if there is one rank.
+    """All ranks (processes) of a job. `hosts` has the host of each rank. `control` is a gloo group
+    for messages between ranks, or None if there is only one rank.
 
     The control group does not use GPUs, so it can still report a bad GPU after the training group
     has failed.
@@ -79,15 +81,15 @@ class RankGroup:
         return f"rank {index} of {self.rank.world_size} on {self.hosts[index]}"
 
     def broadcast_start(self, full_path: str | None = None) -> str | None:
-        """Broadcast the path of the full checkpoint from which the training begins. Every rank
-        returns the path that rank 0 passed.
+        """Broadcast from rank 0 the path of the full checkpoint from which the training begins. On
+        every rank, return the path that rank 0 passed.
 
-        The path is '' to begin from nothing, and None if the run is complete. The arguments of
-        other ranks are ignored. All ranks must call this function.
+        The path is '' if the training begins without a checkpoint, and None if the run is already
+        complete. The arguments that other ranks pass are ignored. All ranks must call this method.
 
         Raises:
             LaunchError: if rank 0 does not broadcast within START_SECONDS.
-            RuntimeError: an `is_peer_loss` error, if rank 0's process has ended.
+            RuntimeError: for which `is_peer_loss` is True, if the process of rank 0 has ended.
         """
         if self._control is None:
             return full_path
@@ -109,12 +111,12 @@ class RankGroup:
         return paths[0]
 
     def gather(self, text: str, *, within_seconds: float) -> list[str]:
-        """Return every rank's `text`, in the order of ranks.
+        """Return the argument `text` of every rank, in the order of ranks.
 
         Raises:
-            MissingRankError: on rank 0, with a list of the ranks that did not take part.
-            RuntimeError: an `is_peer_loss` error, if the process of a different rank has ended. All
-                ranks except rank 0 also get it if the barrier failed on rank 0.
+            MissingRankError: on rank 0, if some ranks did not take part in time.
+            RuntimeError: for which `is_peer_loss` is True, if the process of a different rank has
+                ended. All ranks except rank 0 also get this error if the barrier failed on rank 0.
         """
         if self._control is None:
             return [text]
@@ -125,10 +127,10 @@ class RankGroup:
         return texts
 
     def meet(self, *, within_seconds: float) -> None:
-        """Wait until all ranks have called this function.
+        """Wait until all ranks have called this method.
 
         Raises:
-            as `gather`.
+            MissingRankError, RuntimeError: for the same reasons as in `gather`.
         """
         began = time.monotonic()
         try:
@@ -155,11 +157,11 @@ class RankGroup:
 def joined_ranks(
     folder: RunFolder, rank: Rank, device: str, stop: StopFlag | None = None
 ) -> Iterator[RankGroup]:
-    """Join the job's ranks in one process group for the length of the block. If a rank fails in the
-    block, the other ranks end as well.
+    """Join all ranks (processes) of a job in one process group of torch during the `with` block. If
+    a rank fails in the block, the other ranks end as well.
 
     Raises:
-        StopTraining: if this process gets a signal before all have joined.
+        StopTraining: if this process gets a signal before all ranks have joined.
     """
     if rank.world_size == 1:
         yield RankGroup(rank, [platform.node()], None)
@@ -204,9 +206,9 @@ def joined_ranks(
 
 
 def new_training_group() -> ProcessGroup:
-    """Return a group of all ranks for the training's collective operations, with the time-out
-    COLLECTIVE_SECONDS. A new group does not inherit the time-out. All ranks must call this
-    function.
+    """Return a process group of all ranks for the training's collective operations, with the
+    time-out COLLECTIVE_SECONDS. A new process group does not inherit the time-out of the default
+    group. All ranks must call this function.
     """
     timeout = datetime.timedelta(seconds=COLLECTIVE_SECONDS)
     group: ProcessGroup = torch.distributed.new_group(timeout=timeout)
@@ -214,12 +216,12 @@ def new_training_group() -> ProcessGroup:
 
 
 def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
-    """Decide on all ranks together whether to stop after this update. If so, set `stop.agreed` to
-    the signal.
+    """Return whether the training must stop after this update, with the same result on all ranks.
+    If so, set `stop.agreed` to the signal that stopped the training.
 
-    If several ranks have a signal, the signal that comes last in SIGNALS_BY_WEIGHT counts. The
-    ranks all-reduce one number after each update, which takes milliseconds
-    (tests/benchmarks/RESULTS.md).
+    If ranks have received different signals, the signal that comes last in SIGNALS_BY_WEIGHT
+    counts. For this agreement, the ranks all-reduce one number after each update, which takes
+    milliseconds (tests/benchmarks/RESULTS.md).
     """
     agreed = stop.signal_number
     if rank.world_size > 1:
@@ -233,10 +235,10 @@ def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
 
 
 def rank_flags(rank: Rank, device: str) -> list[str]:
-    """Return the flags that give fairseq its rank and world size.
+    """Return the flags of fairseq for the rank (process) and the number of ranks.
 
-    A single rank needs them, too. Otherwise fairseq starts a process for every GPU that it sees,
-    each with a whole batch.
+    A single rank needs these flags, too. Without them, fairseq starts a process for every GPU that
+    it sees, each with a whole batch.
     """
     if rank.world_size == 1:
         return ["--distributed-world-size", "1"]

@@ -1,14 +1,14 @@
-"""Lets the ranks of a job find each other: rank 0 opens a store, and each rank registers its host
-in it.
+"""Lets the ranks (processes) of a job find each other: rank 0 opens a key-value store of torch, and
+each rank registers its host in this store.
 
-Ranks on one node share a FileStore. It is in a folder that rank 0 creates and only its user can
-enter, so no port is open. Ranks on several nodes share a TCPStore, which listens only at the
-address of rank 0's node. Rank 0 also writes an invitation into the run's folder, readable by its
-user only. The invitation says where the store is and contains a key. A registration counts only if
-it is signed with this key.
+Ranks on one node share a FileStore. The FileStore is in a folder that rank 0 creates and that only
+its user can enter, so no network port is open. Ranks on several nodes share a TCPStore, which
+listens only at the address of rank 0's node. Rank 0 also writes a file, the invitation, into the
+run's folder. Only the user of the job can read the invitation. The invitation says where the store
+is and contains a key. The registration of a rank counts only if it is signed with this key.
 
-torch does not have such a rendezvous, and its errors do not list missing ranks. All other
-communication between ranks uses torch (`aiayn.train.ranks`).
+torch does not have a rendezvous with such a key, and its errors do not list missing ranks. All
+other communication between ranks uses torch (`aiayn.train.ranks`).
 """
 
 import contextlib
@@ -50,8 +50,8 @@ _PEER_LOSS_WORDS = (
 
 
 class PeerLossError(RuntimeError):
-    """The process of a different rank has most likely ended. `is_peer_loss` also recognises the
-    errors that gloo and NCCL raise in this case.
+    """Raised if the process of a different rank has most likely ended. `is_peer_loss` recognises
+    this error, and the errors that gloo and NCCL raise in this case.
     """
 
 
@@ -59,7 +59,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Says where the store of a job is, and contains the key that a rank must know to register.
 
     If all ranks are on one node, the store is a FileStore in `folder`. If there are several nodes,
-    it is a TCPStore at `address` and `port`, and `folder` is ''.
+    the store is a TCPStore at `address` and `port`, and `folder` is ''.
     """
 
     key: str
@@ -68,8 +68,8 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     port: int = 0
 
     def open(self) -> Store | None:
-        """Open and return the store, or return None if rank 0's process has ended and only its
-        invitation is left.
+        """Open and return the store of the job, or return None if the process of rank 0 has ended
+        and only its invitation is left.
         """
         if self.folder:
             return FileStore(_store_path(self.folder)) if self.is_rank_zero_alive() else None
@@ -80,8 +80,8 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return None
 
     def is_rank_zero_alive(self) -> bool:
-        """Return whether rank 0 still holds its lock in the folder. For a TCPStore the result is
-        always True, because it notices by itself that its server has ended.
+        """Return whether the process of rank 0 still holds its lock in `folder`. For a TCPStore the
+        result is always True, because a TCPStore itself notices if its server has ended.
         """
         return not self.folder or is_held(_lock_path(self.folder)) is not False
 
@@ -92,12 +92,12 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return hmac.new(self.key.encode(), message, hashlib.sha256).hexdigest()
 
     def register(self, store: Store, rank: int) -> None:
-        """Write this host into the store, signed."""
+        """Write the name of this host into the store, with a signature."""
         host = platform.node()
         store.set(f"{_HOST_KEY}/{rank}", f"{host} {self.sign(rank, host)}")
 
     def registered_host(self, store: Store, rank: int) -> str | None:
-        """Return the host of a rank. Return None if the rank has not registered, or has registered
+        """Return the host of a rank, or None if the rank has not registered or has registered
         without the key.
         """
         name = f"{_HOST_KEY}/{rank}"
@@ -127,17 +127,19 @@ def joined_store(
     address: str | None = None,
     stop: StopFlag | None = None,
 ) -> Iterator[tuple[Store, list[str]]]:
-    """Yield the job's store and each rank's host, after all ranks have registered.
+    """Yield the key-value store of a job and the host of each rank, after all ranks have
+    registered.
 
-    `path` is a folder that all ranks see, where rank 0 writes its invitation. `address` is the
-    address of this node, None if all ranks are on one node. While it waits, the function checks
-    `stop`.
+    `path` is a folder that all ranks see, where rank 0 writes its invitation. `address` is the IP
+    address of this node, or None if all ranks are on one node. While this function waits for ranks,
+    it checks whether `stop` has received a signal.
 
     Raises:
-        StopTraining: if this process gets a signal while it waits.
-        LaunchError: after JOIN_SECONDS, if rank 0 or other ranks are missing. The message lists
-            them.
-        RuntimeError: an `is_peer_loss` error, if the process of rank 0 ends earlier.
+        StopTraining: if this process gets a signal while it waits for other ranks.
+        LaunchError: if rank 0 or other ranks are still missing after JOIN_SECONDS. The message
+            lists the missing ranks.
+        RuntimeError: for which `is_peer_loss` is True, if the process of rank 0 ends before all
+            ranks have registered.
     """
     stop = stop or StopFlag()
     deadline = time.monotonic() + JOIN_SECONDS
@@ -162,11 +164,11 @@ def joined_store(
 
 @contextlib.contextmanager
 def _opened_store(address: str | None) -> Iterator[tuple[Store, Invitation]]:
-    """Open the store of rank 0: at this node's address, or in a new folder if all ranks are on one
-    node.
+    """Open the store on rank 0: at the IP address of this node, or in a new folder if all ranks are
+    on one node.
 
-    The folder is on this node, because the file system of the run may have no locks. It is removed
-    at the end of the block.
+    The folder is on a disk of this node, because the file system of the run may not support locks.
+    The folder is removed at the end of the `with` block.
     """
     # Whoever reaches the port could register as a rank. The key is only in the run's folder.
     key = secrets.token_hex(32)
@@ -216,7 +218,7 @@ def _lock_path(folder: str) -> Path:
 def _find_store(
     invitation_path: Path, job: str, deadline: float, stop: StopFlag
 ) -> tuple[Store, Invitation]:
-    """Return rank 0's store as soon as it is open, and the invitation to it."""
+    """Wait until rank 0 has opened its store. Return the store and the invitation to it."""
     invitation: Invitation | None = None
     while time.monotonic() < deadline:
         # The folder is listed, because a network file system may remember that a name did not
@@ -237,8 +239,8 @@ def _find_store(
 
 
 def _describe(invitation: Invitation | None) -> str:
-    """Return what is known about rank 0's store, for the error of a rank that could not reach
-    it.
+    """Return what is known about the store of rank 0, for the error message of a rank that could
+    not reach the store.
     """
     if invitation is None:
         return "it has not opened its store"
@@ -262,7 +264,7 @@ def _await_all(
     deadline: float,
     stop: StopFlag,
 ) -> list[str]:
-    """Register this rank, wait until all have registered with the key, and return their hosts."""
+    """Register this rank. Wait until all ranks have registered with the key. Return their hosts."""
     invitation.register(store, rank)
     # A registration without this job's key does not count, though its name is there.
     keys = [f"{_HOST_KEY}/{index}" for index in range(world_size)]

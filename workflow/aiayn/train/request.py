@@ -1,8 +1,8 @@
-"""Defines the request of a job, with everything that it needs to train, and records the signals
-that end it early. This module does not import torch.
+"""Defines the request of a job, with everything that the job needs to train, and records the
+signals that end a job early. This module does not import torch.
 
-The request is pickled with the job, and unpickled by the copy of the code that was taken when the
-job was submitted.
+The driver (the process that submits jobs and waits for them) pickles the request. The job unpickles
+it with the copy of the code that was made when the job was submitted.
 """
 
 import contextlib
@@ -22,13 +22,15 @@ from aiayn.spec.system import TrainingSpec
 class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """All that a job needs to train a run.
 
-    `training`, `seed` and the data-bin in `data_folder` decide its tensors. Both languages share a
-    dictionary if the data-bin `is_joint`. On a cluster, `num_earlier_jobs` of this training ran
-    before this job, and at most `max_num_jobs` may run. Each node must have `gpus_per_node` GPUs.
-    The job must run the code in `code_folder`, unless that is None.
+    The trained tensors depend only on `training`, `seed` and the binarized text in `data_folder`.
+    If `is_joint` is True, both languages share a dictionary. On a cluster, `num_earlier_jobs` jobs
+    have already worked on this training, and at most `max_num_jobs` jobs may do so. Each node must
+    have `gpus_per_node` GPUs. If `code_folder` is not None, the job must run the code in this
+    folder.
 
-    `beginning` is copied into the training's record. It is None unless the training continues a
-    shorter training of the system `begins_from`, from the checkpoint at `beginning_path`.
+    If the training continues a shorter training of the system `begins_from`, it begins from the
+    checkpoint at `beginning_path`, and `beginning` is copied into the record of the training.
+    Otherwise these fields are None.
     """
 
     run: str
@@ -62,7 +64,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotedSignal:
-    """The first signal, out of `numbers`, that this process received."""
+    """Stores the first signal that this process received. Only the signals in `numbers` count."""
 
     numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -71,7 +73,7 @@ class NotedSignal:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[Self]:
-        """Take over the signals for the length of the block."""
+        """Handle the signals in `numbers` during the `with` block."""
         # Handlers are given back, because the launcher `debug` trains in the driver's process.
         previous = {number: signal.signal(number, self._note) for number in self.numbers}
         try:
@@ -86,18 +88,18 @@ class NotedSignal:
 
 
 class StopTraining(BaseException):
-    """Raised to end the training, or a wait for a different rank, because of a signal. It is not a
-    subclass of `Exception`, so that fairseq does not catch it.
+    """Raised to end a training, or a wait for a different rank (process), because of a signal. This
+    class is not a subclass of `Exception`, so that fairseq does not catch it.
     """
 
 
 class StopFlag(NotedSignal):
-    """A flag that the signals TERM, INT, USR2 and HUP set. Its handlers replace the handlers of
-    submitit. The training loop reads the flag after each update.
+    """A flag that is set by the signals TERM, INT, USR2 and HUP. The handlers of this class replace
+    submitit's signal handlers. The training loop reads the flag after each update.
 
-    A cluster sends USR2 shortly before the time limit, and a later job resumes the run. The other
-    signals end the run, even if a USR2 follows. `agreed` is the signal on which all ranks have
-    agreed to stop.
+    A cluster sends USR2 to a job shortly before the job's time limit, and a later job resumes the
+    run. TERM, INT and HUP end the run, even if a USR2 follows. `agreed` is the signal on which all
+    ranks (processes) have agreed to stop.
     """
 
     # USR2 is what the launcher asks Slurm to send before the time limit.
@@ -105,7 +107,8 @@ class StopFlag(NotedSignal):
     agreed: signal.Signals | None = None
 
     def raise_if_any(self) -> None:
-        """Raise StopTraining if a signal has come. A wait for a different rank calls this often.
+        """Raise StopTraining if a signal has come. Code that waits for a different rank calls this
+        often.
 
         Raises:
             StopTraining: if this process got a signal.
