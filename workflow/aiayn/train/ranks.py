@@ -89,7 +89,7 @@ class RankGroup:
 
         Raises:
             LaunchError: if rank 0 does not broadcast within START_SECONDS.
-            RuntimeError: for which `is_peer_loss` is True, if the process of rank 0 has ended.
+            RuntimeError: if the process of rank 0 has ended. `is_peer_loss` is True for this error.
         """
         if self._control is None:
             return full_path
@@ -115,8 +115,9 @@ class RankGroup:
 
         Raises:
             MissingRankError: on rank 0, if some ranks did not take part in time.
-            RuntimeError: for which `is_peer_loss` is True, if the process of a different rank has
-                ended. All ranks except rank 0 also get this error if the barrier failed on rank 0.
+            RuntimeError: if the process of a different rank has ended. `is_peer_loss` is True for
+                this error. All ranks except rank 0 also get this error if the barrier failed on
+                rank 0.
         """
         if self._control is None:
             return [text]

@@ -138,8 +138,8 @@ def joined_store(
         StopTraining: if this process gets a signal while it waits for other ranks.
         LaunchError: if rank 0 or other ranks are still missing after JOIN_SECONDS. The message
             lists the missing ranks.
-        RuntimeError: for which `is_peer_loss` is True, if the process of rank 0 ends before all
-            ranks have registered.
+        RuntimeError: if the process of rank 0 ends before all ranks have registered. `is_peer_loss`
+            is True for this error.
     """
     stop = stop or StopFlag()
     deadline = time.monotonic() + JOIN_SECONDS
