@@ -1,5 +1,5 @@
-"""Registers our translation task: it saves its state, computes in its precision, and shares batches
-among ranks.
+"""Registers our translation task with fairseq. The task saves its state in checkpoints, computes in
+the precision of the training, and can share a batch among several ranks (processes).
 """
 
 from collections import Counter
@@ -20,8 +20,9 @@ OUT_OF_MEMORY = "out of memory"
 
 
 def forget_validations() -> None:
-    """Reset the count of early stopping. fairseq keeps it in attributes of a function, so without a
-    reset it would count across the trainings of a process.
+    """Reset fairseq's count of validations without improvement, which decides about early stopping.
+    fairseq keeps this count in attributes of a function, so without a reset it would go on in the
+    next training of the same process.
     """
     fairseq_cli.train.should_stop_early.best = None
     fairseq_cli.train.should_stop_early.num_runs = 0
@@ -29,11 +30,12 @@ def forget_validations() -> None:
 
 @contextmanager
 def _memory_required() -> Iterator[None]:
-    """Let a lack of GPU memory end the training, with an error text that differs from torch's.
+    """Let a lack of GPU memory end the training, with an error message that fairseq does not
+    recognise.
 
-    If fairseq recognises torch's text, it omits the batch and continues. The update is then made
-    without a batch, or its gradient is divided by a wrong number. With several ranks, the sums over
-    ranks also get out of step.
+    If fairseq recognises torch's message, it omits the batch and continues. The update is then made
+    without the batch, or its gradient is divided by a wrong number of tokens. With several ranks
+    (processes), the ranks would also no longer sum the same things at the same time.
     """
     try:
         yield
@@ -51,8 +53,8 @@ def _memory_required() -> Iterator[None]:
 
 @dataclass
 class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
-    """The config of fairseq's translation task, plus the precision of its computations and the
-    number of ranks that share a batch.
+    """The config of fairseq's translation task, plus the precision of the training and the number
+    of ranks (processes) that share a batch.
     """
 
     precision: str = field(
@@ -65,12 +67,14 @@ class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
 class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
-    """fairseq's translation task, with some state that fairseq loses when it resumes.
+    """fairseq's translation task, plus some state that fairseq itself would lose when a training
+    resumes.
 
-    `num_target_tokens` counts target tokens trained on, end of sentence included, over all ranks
-    and attempts. `num_updates_by_groups` counts the updates in which batches were joined, on a GPU,
-    by the number of batches after joining. The state of early stopping (`--patience`) is also
-    saved, because fairseq keeps it in attributes of a function, which a restart resets.
+    `num_target_tokens` is the number of target tokens that were trained on, with the end of
+    sentence, over all ranks and attempts. `num_updates_by_groups` counts the updates in which a GPU
+    joined batches, by the number of batches after joining. The state of early stopping
+    (`--patience`) is also saved in checkpoints, because fairseq keeps this state only in attributes
+    of a function.
     """
 
     def __init__(self, cfg: AiaynTranslationConfig, src_dict: Any, tgt_dict: Any) -> None:
@@ -83,7 +87,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         torch.backends.cudnn.allow_tf32 = cfg.precision == "tf32"
 
     def _computing(self, device_type: str) -> AbstractContextManager[Any]:
-        """Return a context in which matrices are multiplied in the precision of the config."""
+        """Return a context manager in which matrix products have the precision of the training."""
         return torch.autocast(
             device_type, dtype=torch.bfloat16, enabled=self.cfg.precision == "bf16"
         )
@@ -91,11 +95,12 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     def get_batch_iterator(
         self, *arguments: Any, num_shards: int = 1, shard_id: int = 0, **named: Any
     ) -> Any:
-        """Return the batches of one rank, for training and validation alike.
+        """Return the batches of one rank (process), in training and in validation.
 
-        With `ranks_per_batch` k, there are `num_shards` / k shards, and k neighbouring ranks share
-        the batches of a shard. So an update has the same sentences on any number of ranks. A part
-        without a sentence becomes fairseq's dummy batch, which has weight 0.
+        With `ranks_per_batch` k, the data are divided into `num_shards` / k shards, and k
+        neighbouring ranks share each batch of a shard. So an update has the same sentences on any
+        number of ranks. If a rank's part of a batch has no sentences, fairseq uses a dummy batch
+        with weight 0.
         """
         num_parts = self.cfg.ranks_per_batch
         # In decoding there is a single shard, however many ranks have trained the model.
@@ -115,7 +120,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         return batches
 
     def join_batches(self, samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Join several batches into one batch with all of their sentences."""
+        """Join several batches into one batch that has all sentences."""
         if len(samples) == 1:
             return samples[0]
         return joining.join_batches(
@@ -133,10 +138,10 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         update_num: int,
         ignore_grad: bool = False,
     ) -> tuple[Any, Any, Any]:
-        """Do one forward and backward pass.
+        """Do one forward and backward pass of a batch in the precision of the training.
 
-        fairseq's own method switches autocast off on a GPU. Its `--bf16` needs a TPU and bfloat16
-        weights.
+        This replaces fairseq's method, which switches autocast off on a GPU. fairseq's flag
+        `--bf16` needs a TPU and bfloat16 weights.
         """
         model.train()
         model.set_num_updates(update_num)
@@ -151,10 +156,10 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         return loss, sample_size, logging_output
 
     def valid_step(self, sample: Any, model: Any, criterion: Any) -> tuple[Any, Any, Any]:
-        """Validate in the precision of training.
+        """Compute the validation loss of a batch in the precision of the training.
 
-        If memory is short, fairseq frees the gradients and validates the batch again, with the same
-        result. If there are no gradients to free, the training ends.
+        If GPU memory is short, fairseq frees the gradients and validates the batch again, with the
+        same result. If there are no gradients to free, an error ends the training.
         """
         # fairseq frees the gradients and validates the batch once more. At that time there are no
         # gradients, so a lack of memory is final.
@@ -165,7 +170,9 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
-        """Count the tokens of a training step. fairseq passes the outputs of all ranks."""
+        """Log the statistics of an update, and count its target tokens. fairseq passes the outputs
+        of all ranks (processes).
+        """
         super().reduce_metrics(logging_outputs, criterion)
         # A validation uses this method, too, and its tokens are not trained on.
         if criterion.training:
@@ -174,7 +181,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
             )
 
     def get_checkpoint_dict(self) -> dict[str, dict[str, Any]]:
-        """Return this task's state for a full checkpoint, under the name of the class."""
+        """Return the state of this task for a full checkpoint, under the name of this class."""
         stopping = fairseq_cli.train.should_stop_early
         state: dict[str, Any] = {
             "num_target_tokens": self.num_target_tokens,
@@ -187,7 +194,9 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         return {type(self).__name__: state}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state that `get_checkpoint_dict` returned."""
+        """Restore the state of this task from a checkpoint, as `get_checkpoint_dict`
+        returned it.
+        """
         self.num_target_tokens = state["num_target_tokens"]
         self.num_updates_by_groups = Counter(state.get("num_updates_by_groups", {}))
         fairseq_cli.train.should_stop_early.best = state["best_valid_loss"]

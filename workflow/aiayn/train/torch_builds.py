@@ -1,5 +1,5 @@
-"""Says which GPUs and drivers the builds of torch support, and which build to install instead. This
-module does not import torch.
+"""Says which GPUs and NVIDIA drivers each build of torch supports, and which build to install for a
+given GPU and driver. This module does not import torch.
 """
 
 import importlib.metadata
@@ -12,8 +12,8 @@ Capability = tuple[int, int]
 
 
 class CudaBuild(msgspec.Struct, frozen=True, kw_only=True):
-    """A build of torch for a version of CUDA, with the compute capabilities that it supports and
-    the driver that it needs.
+    """A build of torch for a version of CUDA, with the compute capabilities that this build
+    supports and the oldest NVIDIA driver that it works with.
     """
 
     # `name` is the last part of the index's address, such as `cu126`.
@@ -55,10 +55,11 @@ CAPABILITY_BY_GPU: dict[str, Capability] = {
 
 
 def installed_build(version: str | None = None) -> CudaBuild | None:
-    """Return the build of the installed torch, or of a given `version`. Return None for a CPU build
-    and for an unknown build.
+    """Return the build of the installed torch, or of the torch version `version`. Return None for a
+    CPU build and for an unknown build.
 
-    A version without a suffix is from PyPI, where the build for Linux is the newest build.
+    A torch version without a suffix such as `+cu126` comes from PyPI, which has the newest CUDA
+    build for Linux.
     """
     if version is None:
         try:
@@ -73,11 +74,11 @@ def installed_build(version: str | None = None) -> CudaBuild | None:
 
 
 def has_kernels(capability: Capability, architectures: Iterable[str]) -> bool:
-    """Return whether kernels for these architectures, such as `sm_75` or `compute_120`, run on a
-    GPU of this capability.
+    """Return whether kernels that were compiled for these architectures, such as `sm_75` or
+    `compute_120`, run on a GPU of this compute capability.
 
-    A binary kernel runs on GPUs of the same major version that are not older. Intermediate code
-    runs on any GPU that is not older.
+    A binary kernel (`sm_`) runs on GPUs of the same major version and the same or a higher minor
+    version. Intermediate code (`compute_`) runs on all GPUs of the same or a higher version.
     """
     for architecture in architectures:
         kind, _, digits = architecture.partition("_")
@@ -93,8 +94,8 @@ def has_kernels(capability: Capability, architectures: Iterable[str]) -> bool:
 
 
 def refuse_gpu(gpu: str, capability: Capability) -> str:
-    """Return the message for a GPU without kernels in the installed torch, with the build that has
-    them.
+    """Return the error message for a GPU for which the installed torch does not have kernels. The
+    message says which build of torch has kernels for this GPU.
     """
     problem = (
         f"{gpu} (compute capability {capability[0]}.{capability[1]}): the installed torch has no"
@@ -104,8 +105,8 @@ def refuse_gpu(gpu: str, capability: Capability) -> str:
 
 
 def refuse_driver(driver: int, build: CudaBuild, capability: Capability | None = None) -> str:
-    """Return the message for a driver that is too old for a build of torch, with the build that the
-    driver supports.
+    """Return the error message for an NVIDIA driver that is too old for a build of torch. The
+    message says which build of torch supports this driver.
     """
     problem = (
         f"NVIDIA driver {driver}, but torch for CUDA {build.cuda} needs {build.min_driver} or newer"
@@ -114,7 +115,9 @@ def refuse_driver(driver: int, build: CudaBuild, capability: Capability | None =
 
 
 def advise_build(capability: Capability | None = None, driver: int | None = None) -> str:
-    """Return advice which build of torch to install for a GPU and a driver."""
+    """Return a sentence that says which build of torch to install for a GPU and an
+    NVIDIA driver.
+    """
     # The newest build comes first, so it is recommended where several builds fit.
     for build in CUDA_BUILDS:
         is_fitting = capability is None or build.lowest <= capability <= build.highest
@@ -127,7 +130,7 @@ def advise_build(capability: Capability | None = None, driver: int | None = None
 
 
 def check_gpu(gpu: str, capability: Capability | None, driver: int | None, build: CudaBuild) -> str:
-    """Return why a build of torch cannot use a GPU, '' if it can or nothing is known."""
+    """Return why a build of torch cannot use a GPU, or '' if no reason against it is known."""
     if capability is not None and not build.lowest <= capability <= build.highest:
         return refuse_gpu(gpu, capability)
     if driver is not None and driver < build.min_driver:

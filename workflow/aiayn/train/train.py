@@ -1,5 +1,5 @@
-"""Trains one rank of a run inside its job (section 5), by fairseq in this process, from the newest
-whole checkpoint.
+"""Trains one rank (process) of a run inside a job (section 5). This process calls fairseq, which
+resumes from the newest undamaged checkpoint of the run.
 
 An attempt is what one job does for a run, from its start to its end. Rank 0 records attempts in the
 run's attempts.jsonl.
@@ -58,12 +58,12 @@ __all__ = ["plugin", "train_rank"]
 
 
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
-    """Train to the end, or until a signal on which all ranks agree. That signal is then in
-    `stop.agreed`. Rank 0 writes the run's attempts and its record.
+    """Train to the end, or until a signal on which all ranks (processes) agree. The signal is then
+    in `stop.agreed`. Rank 0 records the attempt and, at the end, the training.
 
     Raises:
         LaunchError: if a different process is training this run, or if a node is bad.
-        Exception: the error that ended fairseq. It is first recorded in attempts.jsonl.
+        Exception: any error that ends fairseq. The error is first recorded in attempts.jsonl.
     """
     # Before any computation: the number of threads decides in which order a CPU adds.
     torch.set_num_threads(request.threads_per_rank)
@@ -83,7 +83,7 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
 
 
 class RankTraining:
-    """The training of one rank. `device` is `cpu` or `cuda`, as found here.
+    """The training of one rank (process). `device` is `cpu` or `cuda`.
 
     Only rank 0 holds the run's lock, finds the checkpoint to resume from, writes checkpoints and
     records the attempt.
@@ -105,7 +105,9 @@ class RankTraining:
         self.folder = request.folder
 
     def run(self) -> None:
-        """Train, if the run is not done, from the checkpoint that rank 0 broadcasts."""
+        """Train from the checkpoint whose path rank 0 broadcasts. If the run is complete, do
+        nothing.
+        """
         if self.rank.rank == 0:
             self._run_rank_zero()
             return
@@ -120,7 +122,9 @@ class RankTraining:
                 self.train_with_fairseq(full_path)
 
     def train_with_fairseq(self, full_path: str) -> None:
-        """Train from a full checkpoint, or from nothing if its path is ''."""
+        """Train with fairseq from a full checkpoint, or from initial weights if
+        `full_path` is ''.
+        """
         import fairseq_cli.train
         from fairseq.distributed import utils as distributed_utils
 
@@ -168,7 +172,9 @@ class RankTraining:
             distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)
 
     def _run_rank_zero(self) -> None:
-        """Take the run's lock and train, unless the run is already done."""
+        """On rank 0, take the run's lock and train, unless the training of the run is already
+        complete.
+        """
         with contextlib.ExitStack() as stack:
             with rank_error_recorded(self.folder, self.rank):
                 stack.enter_context(rank_lock(self.folder, self.stop))
@@ -183,11 +189,11 @@ class RankTraining:
                 self._attempt(full_path)
 
     def require_own_attempt(self) -> None:
-        """Require that the attempt of rank 0, which writes for all ranks, is the newest attempt and
-        still open.
+        """Require that the attempt of this process is the run's newest attempt and still open. Only
+        rank 0, which writes for all ranks, checks this.
 
-        If this machine was suspended for longer than the heartbeat's time-out, a later job may
-        already train the run.
+        If this machine was suspended for longer than the heartbeat's time-out, a later job may have
+        closed this attempt and may already train the run.
 
         Raises:
             BusyRunError: if a different process has closed the attempt.
@@ -210,15 +216,15 @@ class RankTraining:
         """Record the end of this attempt.
 
         Raises:
-            BusyRunError: as `require_own_attempt`. The attempt of a different process is then not
-                ended.
+            BusyRunError: if a different process has closed the attempt. In this case nothing is
+                recorded.
         """
         self.require_own_attempt()
         self.folder.end_attempt(outcome=outcome, reason=reason, update=update, time=time)
 
     def _prepare_attempt(self) -> str | None:
-        """Clean up after earlier attempts, record the start, and return the checkpoint where
-        training begins.
+        """Clean up after earlier attempts, record the start of this attempt, and return the path of
+        the checkpoint from which the training begins.
 
         The path is '' if there is no checkpoint, and None if the training is already complete.
         """
@@ -253,8 +259,8 @@ class RankTraining:
         return str(full_path or "")
 
     def _attempt(self, full_path: str | None) -> None:
-        """Run one attempt and record its end. If the path is None, all updates have been made, and
-        only the record is missing.
+        """Run one attempt of the training and record how it ended. If `full_path` is None, all
+        updates have already been made, and only the record of the training is missing.
         """
         folder = self.folder
         try:
@@ -297,11 +303,11 @@ class RankTraining:
         write_record(record, folder.done_path)
 
     def _classify_failure(self, error: BaseException) -> tuple[AttemptOutcome, str]:
-        """Return outcome and reason of an attempt that ended with an error.
+        """Return the outcome and the reason to record for an attempt that ended with an error.
 
-        If this rank only lost the connection to a second rank, the cause is at the second rank. If
-        the second rank has recorded an error, the attempt failed. Otherwise its process was killed,
-        and the next attempt may succeed.
+        If this rank (process) only lost the connection to a second rank, the cause is at the second
+        rank. If the second rank has recorded an error, the attempt counts as failed. If the second
+        rank has not recorded an error, its process was killed, and the next attempt may succeed.
         """
         if not is_peer_loss(error):
             return "failed", describe_rank_error(0, error)
@@ -319,7 +325,7 @@ class RankTraining:
         return ("failed", errors_of_others[0]) if errors_of_others else ("lost", lost)
 
     def _require_same_machine(self) -> None:
-        """Require the kind of device that the run began on."""
+        """Require that this machine has the kind of device (CPU or GPU) on which the run began."""
         # Called only for its error if the system needs a GPU and this machine does not have one.
         resolve_device(self.request.training.device)
         *earlier, started = [event for event in self.folder.events() if isinstance(event, Started)]
@@ -341,8 +347,8 @@ class RankTraining:
 
 @contextlib.contextmanager
 def _log_added(path: Path) -> Iterator[None]:
-    """Let the root logger also write to a file, in fairseq's format. An error that ends the block
-    is written, too.
+    """In the `with` block, let the root logger also write to a file, in fairseq's format. If an
+    error ends the block, its traceback is written to the file, too.
     """
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(
@@ -370,8 +376,8 @@ def _log_added(path: Path) -> Iterator[None]:
 
 
 def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
-    """Return whether training is complete. Without this check, fairseq would make one more
-    update.
+    """Return whether the training is complete at this checkpoint. Without this check, fairseq would
+    make one more update.
     """
     if full_path is None:
         return False

@@ -1,13 +1,14 @@
 """Lets fairseq's trainer start fewer kernels on GPUs, and wait for them less often.
 
-The batches of an update are joined as `train/grouping.py` chooses. With several ranks, fairseq sums
-the log of all ranks after every update, and reads each sum. Each reading waits for the GPU. Here
-every rank keeps its own log until it is needed: at a log line, at a checkpoint, at the end of an
-epoch or when the training stops. Then one sum covers all updates since the previous sum, and each
-update is logged with the values that fairseq would have logged. The same sum carries each rank's
-norms of the gradients, which must be equal.
+On a GPU, the batches of an update are joined as `train/grouping.py` chooses. With several ranks
+(processes), fairseq sums the logged values of all ranks after every update, and reading each sum
+waits for the GPU. Here every rank keeps its own values until they are needed: at a log line, at a
+checkpoint, at the end of an epoch or when the training stops. Then one sum over the ranks covers
+all updates since the previous sum, and each update is logged with the values that fairseq would
+have logged. The same sum contains each rank's gradient norms, which must be equal on all ranks.
 
-On CPUs this is fairseq's own trainer, except that it seeds only the CPU's random generator.
+On CPUs, this trainer differs from fairseq's trainer only in one point: it seeds only the CPU's
+random generator.
 """
 
 from typing import Any
@@ -28,7 +29,9 @@ NORM_TOLERANCE = 1e-6  # relative, as in fairseq's own comparison
 
 
 class AiaynTrainer(Trainer):  # type: ignore[misc]
-    """fairseq's trainer, except that ranks share their logs only when the logs are needed."""
+    """fairseq's trainer, but on GPUs it joins batches, and ranks (processes) share their logs only
+    when the logs are needed.
+    """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -38,10 +41,12 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         self._group_limits = self._find_group_limits()
 
     def _find_group_limits(self) -> GroupLimits | None:
-        """Return the limits of joined batches, or None where batches are not joined.
+        """Return the limits of joined batches, or None if the batches of this training are not
+        joined.
 
-        Batch normalisation computes with the mean of each batch, which joining would change.
-        fairseq's own models are excluded, because its LSTM needs sentences sorted by length.
+        A model with batch normalisation is excluded, because joining would change the mean of a
+        batch. fairseq's own models are excluded, because fairseq's LSTM needs sentences sorted by
+        length.
         """
         cfg = self.cfg.model
         model = self.get_model()
@@ -57,10 +62,10 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         )
 
     def _set_seed(self) -> None:
-        """Seed the random numbers of the next update, as fairseq does.
+        """Seed the random numbers (dropout) of the next update, as fairseq does.
 
-        On a CPU, fairseq's own method would let torch keep the seed of each update, with a stack
-        trace, for a GPU that may be used later.
+        On a CPU, this method does not call fairseq's method, with which torch would store the seed
+        of each update, with a stack trace, in case a GPU is used later.
         """
         if self.cuda:
             super()._set_seed()
@@ -68,9 +73,10 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
             torch.default_generator.manual_seed(self.cfg.common.seed + self.get_num_updates())
 
     def train_step(self, samples: list[dict[str, Any]], raise_oom: bool = False) -> Any:
-        """Make an update with the sentences of `samples`. On a GPU, batches are joined.
+        """Make an update with the sentences of the batches `samples`. On a GPU, batches are joined.
 
-        An update with a dummy batch, at the end of an epoch on several ranks, is not joined.
+        At the end of an epoch on several ranks (processes), an update may have an empty dummy
+        batch. The batches of such an update are not joined.
         """
         if self._group_limits is not None and len(samples) > 1 and all(samples):
             groups = choose_groups([shape_of(sample) for sample in samples], self._group_limits)
@@ -84,7 +90,9 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
 
     @property
     def keeps_local_log(self) -> bool:
-        """Whether the ranks share their logs only when the logs are needed."""
+        """Whether ranks (processes) share their logs only when the logs are needed: on several
+        GPUs.
+        """
         return self.data_parallel_world_size > 1 and self.device.type in LOCAL_LOG_DEVICES
 
     def _aggregate_logging_outputs(
@@ -94,10 +102,11 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         *others: Any,
         ignore: bool = False,
     ) -> Any:
-        """Return this rank's log of an update. `sample_size` is summed later, with the gradients.
+        """Return the log of an update on this rank (process) only. `sample_size`, the number of
+        target tokens, is summed over the ranks later, with the gradients.
 
-        The log of a validation is summed over the ranks at once, as fairseq does it. `ignore` marks
-        a dummy batch, which counts as zero.
+        The log of a validation is summed over the ranks at once, as in fairseq. `ignore` is True
+        for a dummy batch, whose values count as zero.
         """
         if not self.keeps_local_log or not self.get_criterion().training:
             return super()._aggregate_logging_outputs(
@@ -116,15 +125,17 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         return [own_log], (world_size, num_failures, train_seconds * world_size)
 
     def _check_grad_norms(self, grad_norm: Tensor) -> None:
-        """Leave the comparison of the ranks' norms to `share_log`, which precedes a checkpoint."""
+        """Compare the gradient norms of the ranks, unless `share_log` will do so before a
+        checkpoint.
+        """
         if not self.keeps_local_log:
             super()._check_grad_norms(grad_norm)
 
     def _reduce_and_log_stats(
         self, logging_outputs: Any, sample_size: Any, grad_norm: Tensor | None = None
     ) -> Any:
-        """Log an update, or keep its log until `share_log`. Validations do not have a gradient
-        norm.
+        """Log an update, or keep the values for the log until `share_log` is called. For a
+        validation, `grad_norm` is None.
         """
         if not self.keeps_local_log or grad_norm is None:
             return super()._reduce_and_log_stats(logging_outputs, sample_size, grad_norm)
@@ -136,11 +147,11 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         return {}
 
     def share_log(self) -> None:
-        """Sum the logs that the ranks have kept, and log their updates. All ranks must call this
-        function.
+        """Sum the logs that the ranks (processes) have kept, and log each of these updates. All
+        ranks must call this method.
 
         Raises:
-            FloatingPointError: on all ranks, if their norms of an update's gradients differ.
+            FloatingPointError: on all ranks, if ranks have different gradient norms in an update.
         """
         updates = self._unshared
         self._unshared = []
@@ -184,11 +195,12 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
 
 
 def _require_equal_norms(norms_UR: Tensor, first_update: int, num_updates: int) -> None:
-    """Require that all R ranks have equal gradient norms in the last U updates. `num_updates` is
-    the number of the newest update.
+    """Require that all R ranks (processes) have equal gradient norms in each of the last U updates.
+    `num_updates` is the number of the newest update.
 
     Raises:
-        FloatingPointError: with the first update at which the norms differ, and each rank's norm.
+        FloatingPointError: if the norms differ. The message has the first update at which they
+            differ, and the norm of each rank.
     """
     # Relative to rank 0's norm. The small summand is for a norm of 0.
     errors_U = (norms_UR - norms_UR[:, :1]).abs().amax(dim=1) / (norms_UR[:, 0] + 1e-6)

@@ -1,4 +1,4 @@
-"""Makes the record of a training that has made its last update."""
+"""Makes the record of a training after its last update."""
 
 import platform
 from pathlib import Path, PurePath
@@ -26,8 +26,8 @@ from aiayn.train.task import AiaynTranslationTask
 
 
 def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
-    """Return the SHA-256 of each input file of the record, by path. The caller calls this function
-    before the first update.
+    """Return the SHA-256 of each input file of a training, by path. `train_rank` computes the
+    hashes before the first update, because the files could change during the training.
 
     Raises:
         LaunchError: if an input file does not exist.
@@ -49,11 +49,11 @@ def make_record(
     until: str,
     sha256_by_path: dict[PurePath, str],
 ) -> TrainRecord:
-    """Make the record of a training. `started` is the start of its newest attempt. `until` is the
-    end of that attempt (UTC).
+    """Make the record of a training. `started` is the start of the training's last attempt. `until`
+    is the time at which the last attempt ended (UTC).
 
     Raises:
-        CheckpointError: if its last checkpoints do not exist.
+        CheckpointError: if the last checkpoints of the training do not exist.
     """
     folder = request.folder.checkpoints_path
     full_path, _ = newest_whole_full(folder)
@@ -111,7 +111,9 @@ def make_record(
 
 
 def _num_left_out(request: TrainingRequest) -> int:
-    """Return the number of training pairs that are too long for the model or for a batch."""
+    """Return how many training pairs are left out because they are too long for the model or a
+    batch.
+    """
     # fairseq leaves such pairs out of training without an error, so the record counts them.
     limit = min(MAX_POSITIONS, request.training.max_tokens_per_batch)
     languages = (request.source_language, request.target_language)
@@ -119,8 +121,8 @@ def _num_left_out(request: TrainingRequest) -> int:
 
 
 def _describe_kernels(training: TrainingSpec, num_updates_by_groups: dict[int, int]) -> str:
-    """Describe torch's attention kernels, and into how many larger batches the batches of an update
-    were joined.
+    """Return a text with the names of torch's attention kernels on the GPU, and with the numbers of
+    larger batches into which the batches of an update were joined.
     """
     counts = ", ".join(
         f"{num_groups} ({num_updates} updates)"
@@ -131,8 +133,8 @@ def _describe_kernels(training: TrainingSpec, num_updates_by_groups: dict[int, i
 
 
 def _attention_kernels(training: TrainingSpec) -> str:
-    """Return the names of torch's attention kernels on the GPU. Return '' if the model is not ours,
-    or if its attention is not computed by such a kernel.
+    """Return the names of torch's attention kernels on the GPU. Return '' if the model is a model
+    of fairseq, or if it computes attention without these kernels.
     """
     if training.architecture != "transformer" or training.attention == "additive":
         return ""

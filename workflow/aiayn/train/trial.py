@@ -1,10 +1,12 @@
-"""Tries the GPUs of a node in minutes: trains made-up data a few times and compares the tensors.
+"""Tries the GPUs of a node in minutes: trains on made-up data a few times and compares the trained
+tensors.
 
 Each training is a separate process with all steps of a real training, from the rendezvous to the
-checkpoint. First, all ranks train. Second, they train again, are stopped by TERM and resume, which
-must give the same tensors, except for rounding. Third, all ranks and then a single rank train
-without dropout. These two trainings must also have the same tensors, except for rounding. `aiayn
-preflight --train` submits this trial as a job, and the GPU tests run it.
+checkpoint. First, all ranks (processes) train. Second, all ranks train again, but the signal TERM
+stops the training in the middle and the training resumes. The first and the second training must
+give the same tensors, except for rounding. Third, all ranks and then a single rank train without
+dropout. These two trainings must also give the same tensors, except for rounding. `aiayn preflight
+--train` submits this trial as a job, and the GPU tests run this trial, too.
 """
 
 import multiprocessing
@@ -40,11 +42,11 @@ WITHOUT_DROPOUT = {
 
 
 def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
-    """Run this rank's part of all trainings of the trial. Rank 0 writes the result into the
-    request's folder.
+    """Run the part of this rank (process) in all trainings of the trial. Rank 0 writes the result
+    of the trial into the run folder of `request`.
 
     Raises:
-        LaunchError: if a training fails, or TERM does not stop it.
+        LaunchError: if a training fails, or if the signal TERM does not stop the training.
     """
     # Stopped in the middle, so that updates are left for the resumed training.
     updates = request.training.updates
@@ -77,8 +79,8 @@ def try_node(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
 def _train(
     request: TrainingRequest, rank: Rank, name: str, changes: dict[str, Any], term_after: int
 ) -> RunFolder:
-    """Train in a fork of this process, and return the training's own folder. This process has
-    imported torch but has not used a GPU, because CUDA cannot be used after a fork.
+    """Train in a fork of this process, and return the folder of the training. This process must not
+    have used a GPU before, because CUDA cannot be used after a fork.
 
     Raises:
         LaunchError: if the training fails.
@@ -109,11 +111,11 @@ def _train(
 
 
 def _train_here(request: TrainingRequest, rank: Rank, term_after: int) -> None:
-    """Train, and write the seconds of each update to a file. Send TERM to this process after the
-    update `term_after`.
+    """Train, and write the seconds of each update to a file. Send the signal TERM to this process
+    after the update `term_after`.
 
-    This patches fairseq and the flags, and does not restore them. The process is a fork that only
-    runs this function.
+    This function patches fairseq and the flags, and does not restore them afterwards, because it is
+    the last function that its process (a fork) runs.
     """
     from fairseq.trainer import Trainer
 
@@ -139,12 +141,12 @@ def _train_here(request: TrainingRequest, rank: Rank, term_after: int) -> None:
 
 
 def _parameters(folder: RunFolder) -> torch.Tensor:
-    """Return all parameters of the newest full checkpoint, as one vector."""
+    """Return all parameters in a run's newest full checkpoint, as one vector."""
     state = load_checkpoint(folder.full_path(folder.newest_update()))["model"]
     return torch.cat([state[name].double().flatten() for name in sorted(state)])
 
 
 def _difference(first: RunFolder, second: RunFolder) -> float:
-    """Return the relative difference of two trainings' parameters."""
+    """Return how much the parameters of two trainings differ, relative to their norm."""
     first_parameters, second_parameters = _parameters(first), _parameters(second)
     return float((first_parameters - second_parameters).norm() / first_parameters.norm())

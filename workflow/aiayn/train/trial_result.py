@@ -1,5 +1,5 @@
-"""Defines the result of a trial of a node. The login node reads it, so this module does not import
-torch.
+"""Defines the result of a trial, which trains on the GPUs of a node to test them. The login node
+reads the result, so this module does not import torch.
 """
 
 import msgspec
@@ -9,8 +9,9 @@ RESULT_NAME = "trial.json"
 
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a trial. `stopped_at` is the update at which TERM stopped a training. The two
-    differences are relative differences of parameters, which should be rounding at most.
+    """The result of a trial. `stopped_at` is the update at which the signal TERM stopped a
+    training. The two differences are relative differences between the parameters of trainings,
+    which should not exceed rounding.
     """
 
     device: str
