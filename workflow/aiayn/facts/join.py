@@ -65,7 +65,8 @@ def _without_copies(sections: list[Section]) -> list[Section]:
     distinct: list[Section] = []
     for section in sorted(sections, key=_incompleteness):
         for earlier in distinct:
-            # Two copies have the same start line and time. Two seeds differ in the arguments.
+            # Two copies have the same arguments, start time and first update. Two seeds differ in
+            # the arguments.
             if not _is_same_start(section, earlier):
                 continue
             if _is_copy(section, earlier):
