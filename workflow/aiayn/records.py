@@ -71,8 +71,8 @@ class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """An archive as it was read.
 
     `url` is its source, '' if the file was already there. `checked_by` is the algorithm of the
-    published checksum, or `unknown`. `num_lines` counts the lines of each side.
-    `published_num_lines` is None if it is not published.
+    published checksum, or `size` if no checksum is published. `num_lines` counts the lines of each
+    side. `published_num_lines` is None if it is not published.
     """
 
     path: Path
@@ -339,8 +339,9 @@ class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"
     lines as `aiayn decode` would write them: plain text, or tokens if the text came tokenised.
     `cross_attention_entropy` has, for each decoder layer and head, the entropy of its weights over
     log S, for S source tokens with end of sentence, averaged over the target tokens. It is 1 if all
-    source tokens have equal weights. `bits_lost_uniform` is the loss in bits per subword if all
-    cross-attention is made uniform. Both are None for a model without such attention.
+    source tokens have equal weights. `bits_lost_uniform` is the increase of the loss, in bits per
+    subword, if all weights of the cross-attention are made equal. Both are None for a model without
+    such attention.
     """
 
     run: str

@@ -38,10 +38,10 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     `segmented` is None if the corpus is published already split into subwords. `training` has the
     settings in the run's record, so a later edit of the system's file does not change `training`.
-    It is None if the record of the training was written by a different run or by a different
-    version of the project. For a model that comes with this project, `checkpoint` is the file with
-    the model's tensors, `data` contains only folder, corpus and languages, and `decoding` has the
-    settings in the model's record.
+    It is None if the averaged checkpoint is still from an earlier run, or if this version of the
+    project does not know the settings in the record. For a model that comes with this project,
+    `checkpoint` is the file with the model's tensors, `data` contains only folder, corpus and
+    languages, and `decoding` has the settings in the model's record.
     """
 
     scale: str

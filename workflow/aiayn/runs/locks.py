@@ -87,8 +87,8 @@ class LockFile:
         self._number = max(numbers, default=0)
 
     def holder(self) -> str:
-        """Return the name of the host in the newest lock file. Return '' if the process on this
-        host has released the lock, or if there are no lock files.
+        """Return the name of the host in the newest lock file. Return '' if the process that wrote
+        the file has released the lock, or if there are no lock files.
         """
         try:
             text = self._path(self._number).read_text(encoding="utf-8")

@@ -217,8 +217,8 @@ def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedPro
 def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
     """Return advice on a job that may wait for ever, or '' if the job will start by itself.
 
-    `alive` are all jobs of this user that have not ended, of every runs folder. Our jobs have
-    Slurm's dependency `singleton`, so Slurm runs jobs with the same name one at a time.
+    `alive` are the jobs in the same answer of squeue that have not ended, of every runs folder. Our
+    jobs have Slurm's dependency `singleton`, so Slurm runs jobs with the same name one at a time.
     """
     if queued.is_stuck:
         return f"it waits for you: `scontrol release {queued.job}`"
