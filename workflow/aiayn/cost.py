@@ -1,7 +1,7 @@
-"""Computes the cost of a training from its spec: parameters, floating-point operations, bytes, and
-Table 2's training cost.
+"""Computes the cost of a training from its settings: parameters, floating-point operations, bytes
+of checkpoints, and the training cost of Table 2.
 
-The functions compute everything from the spec, and do not build a model.
+The functions compute all numbers from the settings (`TrainingSpec`), and do not build a model.
 """
 
 import msgspec
@@ -26,16 +26,18 @@ GLU_WIDTHS = 2  # a gated linear unit halves its input: one half opens or closes
 
 
 def training_flops(gpu_seconds: float, sustained_flops_per_second: float) -> float:
-    """Return Table 2's training cost in floating-point operations (section 6.1, footnote 5).
+    """Return the training cost of Table 2, in floating-point operations (section 6.1, footnote 5).
 
-    `gpu_seconds` is the time of training multiplied by the number of GPUs, over all attempts.
-    `sustained_flops_per_second` is one GPU's, single precision.
+    `gpu_seconds` is the training time multiplied by the number of GPUs, summed over all attempts.
+    `sustained_flops_per_second` is for one GPU in single precision.
     """
     return gpu_seconds * sustained_flops_per_second
 
 
 class SentenceLengths(msgspec.Struct, frozen=True):
-    """The mean number of tokens of a source and of a target sentence, with end of sentence."""
+    """The mean numbers of tokens of a source sentence and of a target sentence, with end of
+    sentence.
+    """
 
     source: float
     target: float
@@ -49,16 +51,18 @@ def model_flops(
     target_tokens: float,
     lengths: SentenceLengths,
 ) -> float:
-    """Return the operations that the model needs to train on these tokens, forward and backward.
+    """Return the number of floating-point operations, forward and backward, to train a model on
+    these tokens.
 
-    The count covers matrix multiplications: 2 operations (multiply and add) per element, three
-    times (once forward, twice backward). These are projections, feed-forward layers, recurrences,
-    convolutions and the output. For sentences of these `lengths`, attention adds queries by keys
-    and weights by values, also at masked positions. For each query, key and element of d_k,
-    additive attention has a tanh, which counts as one multiplication, and a multiplication by its
-    vector. Other element-wise work, normalisation, the optimiser and padding are not counted.
-    tests/engine/test_model_flops.py compares the count with torch's own counter, on a step of each
-    architecture.
+    Only matrix multiplications are counted: 2 operations (multiply and add) for each product of two
+    elements, three times (once forward, twice backward). The matrices are in projections,
+    feed-forward layers, recurrences, convolutions and the output layer. In attention, the products
+    of queries and keys and of weights and values are counted for sentences of these `lengths`, also
+    at masked positions. Additive attention has, for each query, key and element of d_k, a tanh,
+    which counts as one multiplication, and a multiplication by a learned vector. Other element-wise
+    operations, normalisation, the optimiser and padding are not counted.
+    tests/engine/test_model_flops.py compares this number with torch's own counter, for one training
+    step of each architecture.
     """
     count = {"lstm": _lstm_multiplications, "fconv": _fconv_multiplications}.get(
         training.architecture, _transformer_multiplications
@@ -77,8 +81,8 @@ def flops_per_token(
     target_vocabulary_size: int,
     tokens_per_sentence: float = SOURCE_TOKENS_PER_SENTENCE,
 ) -> float:
-    """Return the operations of `model_flops` for training on one source token and one target
-    token.
+    """Return the floating-point operations to train on one source token and one target token,
+    counted as in `model_flops`.
     """
     lengths = SentenceLengths(tokens_per_sentence, tokens_per_sentence)
     return model_flops(
@@ -89,8 +93,8 @@ def flops_per_token(
 def _transformer_multiplications(
     training: TrainingSpec, lengths: SentenceLengths
 ) -> tuple[float, float]:
-    """Return the multiplications of all layers for a source and for a target token. Each decoder
-    layer projects the encoder's output to keys and values.
+    """Return the multiplications in all layers of a transformer for one source token and for one
+    target token. Each decoder layer projects the encoder's output to keys and values.
     """
     query_width, value_width = training.num_heads * training.d_k, training.num_heads * training.d_v
     half_of_projections = training.d_model * (
@@ -108,8 +112,9 @@ def _transformer_multiplications(
 
 
 def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
-    """Return the multiplications of fairseq's `lstm` for a source and for a target token. Each
-    layer has four gates that read input and state. Each target token has one attention.
+    """Return the multiplications in fairseq's model `lstm` for one source token and for one target
+    token. Each LSTM layer has four gates, which read the input and the state. Attention is computed
+    once for each target token.
     """
     width, state = training.d_model, training.d_ff
     # Layers above the first read a state of the layer below, and their own state.
@@ -121,8 +126,8 @@ def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> t
 
 
 def _fconv_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
-    """Return the multiplications of fairseq's `fconv` for a source and for a target token. Each
-    layer has a convolution, and each decoder layer also an attention.
+    """Return the multiplications in fairseq's model `fconv` for one source token and for one target
+    token. Each layer of this model has a convolution, and each decoder layer also has an attention.
     """
     width, channels = training.d_model, training.d_ff
     convolution = CONVOLUTION_WIDTH * channels * GLU_WIDTHS * channels
@@ -135,21 +140,23 @@ def _fconv_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> 
 
 
 def checkpoint_bytes(num_parameters: int, *, has_optimizer: bool) -> int:
-    """Return the size of a checkpoint's tensors in fp32: either only the model, or also Adam's two
-    moments.
+    """Return the bytes of a checkpoint's tensors in fp32: only the model or, with `has_optimizer`,
+    also the two moments of Adam.
     """
     return num_parameters * BYTES_PER_PARAMETER * (COPIES_WITH_OPTIMIZER if has_optimizer else 1)
 
 
 def target_tokens_per_full_update(training: TrainingSpec) -> int:
-    """Return the largest possible number of target tokens of an update, when every batch is
-    full.
+    """Return the largest possible number of target tokens in one update. It is reached if every
+    batch of the update is full.
     """
     return training.max_tokens_per_batch * training.batches_per_update
 
 
 def full_batch_flops(training: TrainingSpec, target_vocabulary_size: int) -> float:
-    """Return the operations of all updates when every batch is full. This is an upper bound."""
+    """Return the floating-point operations of a whole training if every batch is full. This is an
+    upper bound.
+    """
     tokens = training.updates * target_tokens_per_full_update(training)
     return tokens * flops_per_token(training, target_vocabulary_size)
 
@@ -163,8 +170,8 @@ def num_parameters(
     """Return the number of trained parameters.
 
     Vocabulary sizes include the special symbols. `target_vocabulary_size` defaults to
-    `vocabulary_size`, and equals it if `joint`. Sinusoids are not parameters, but learned positions
-    are. A batch norm's running mean and variance are not trained.
+    `vocabulary_size`, and is ignored if the vocabulary is `joint`. Learned position embeddings are
+    counted, but sinusoids are not. The running mean and variance of a batch norm are not counted.
     """
     target_size = vocabulary_size
     if target_vocabulary_size is not None and not joint:
@@ -196,8 +203,9 @@ def num_parameters(
 def attention_parameters(training: TrainingSpec) -> int:
     """Return the number of parameters of one multi-head attention (section 3.2.2).
 
-    These are W^Q, W^K, W^V and W^O, and a bias for each if `attention_biases`. Additive attention
-    adds a vector of size d_k for each head. A learned temperature adds one number.
+    The parameters are W^Q, W^K, W^V and W^O and, with `attention_biases`, a bias for each of these
+    matrices. Additive attention adds a vector of size d_k for each head. Attention with a learned
+    temperature adds one parameter.
     """
     query_width, value_width = training.num_heads * training.d_k, training.num_heads * training.d_v
     num_biases = 1 if training.attention_biases else 0
@@ -210,8 +218,8 @@ def layer_parameters(training: TrainingSpec) -> int:
     """Return the number of parameters of all layers of a transformer, including norms (sections 3.1
     to 3.3).
 
-    A norm of any kind has a gain and a bias. `norm_order: pre` adds a norm at the end of each
-    stack.
+    A normalisation of any kind has a gain and a bias. The setting `norm_order: pre` adds a
+    normalisation at the end of the encoder and of the decoder.
     """
     feed_forward = (training.d_model + 1) * training.d_ff + (training.d_ff + 1) * training.d_model
     norm = 2 * training.d_model
@@ -224,9 +232,10 @@ def _lstm_layer_parameters(training: TrainingSpec) -> int:
     """Return the number of parameters of fairseq's `lstm`, without embeddings and output layer, for
     word vectors of size d_model and states of size d_ff.
 
-    The encoder reads from left to right only. The decoder's first layer also reads the attention
-    output of the previous word. Attention has two matrices without bias. If d_ff differs from
-    d_model, a linear layer maps the decoder's output to d_model.
+    The encoder of `lstm` reads only from left to right. The input of the first decoder layer of
+    `lstm` also contains the attention output at the previous word. The attention has two matrices
+    without bias. If d_ff differs from d_model, a linear layer maps the decoder's output from d_ff
+    to d_model.
     """
     width, state = training.d_model, training.d_ff
     further = (training.num_layers - 1) * _lstm_parameters(state, state)
@@ -238,7 +247,7 @@ def _lstm_layer_parameters(training: TrainingSpec) -> int:
 
 
 def _lstm_parameters(input_width: int, state_width: int) -> int:
-    """Return the number of parameters of one LSTM layer. In PyTorch each gate has two biases, for
+    """Return the number of parameters of one LSTM layer. In PyTorch each gate has two biases: for
     the input and for the state.
     """
     return LSTM_GATES * state_width * (input_width + state_width + 2)
@@ -248,9 +257,10 @@ def _fconv_layer_parameters(training: TrainingSpec) -> int:
     """Return the number of parameters of fairseq's `fconv`, without embeddings and output layer,
     for word vectors of size d_model and d_ff channels.
 
-    Every matrix has a norm and a bias for each of its outputs (weight normalisation). In each
-    stack, one linear map goes from d_model to d_ff before the convolutions and one goes back after
-    them. Each attention of the decoder has two such maps, too.
+    Every matrix of `fconv` has weight normalisation: a length and a bias for each output. The
+    encoder and the decoder each have a linear map from d_model to d_ff before the convolutions, and
+    a linear map from d_ff to d_model after them. Each attention of the decoder also has a linear
+    map from d_ff to d_model and a linear map back.
     """
     width, channels = training.d_model, training.d_ff
     into, out_of = _normalised_parameters(width, channels), _normalised_parameters(channels, width)
@@ -260,7 +270,7 @@ def _fconv_layer_parameters(training: TrainingSpec) -> int:
 
 
 def _normalised_parameters(input_width: int, output_width: int) -> int:
-    """Return the number of parameters of a linear map with weight normalisation: the matrix of
+    """Return the number of parameters of a linear map with weight normalisation: a matrix of
     directions, and a length and a bias for each output.
     """
     return (input_width + 2) * output_width

@@ -1,6 +1,7 @@
 """Turns off Python's garbage collector while torch and fairseq are imported.
 
-The collector would search all objects again and again, and modules contain no garbage.
+During these imports the garbage collector would search all objects again and again, although
+modules do not contain garbage.
 """
 
 import contextlib
@@ -11,12 +12,13 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def engine_import() -> Iterator[None]:
-    """Turn off the garbage collector in the block, which imports torch and modules that need it.
-    The import takes a sixth less time.
+    """Turn off the garbage collector in the block, which imports torch and modules that need torch.
+    These imports then take a sixth less time.
 
-    At the end of the block, half a million objects exist that stay until the process ends. Later
-    searches of the collector skip them. Otherwise searches would take a twentieth of the time of a
-    training with a small model. If torch was imported before, the function does nothing.
+    The imports make half a million objects that stay until the process ends. At the end of the
+    block, the garbage collector is told to skip these objects. If it searched them, the searches
+    would take a twentieth of the time of a training with a small model. If torch was imported
+    before the block, the function does nothing.
     """
     if "torch" in sys.modules or not gc.isenabled():
         yield

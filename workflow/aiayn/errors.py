@@ -1,8 +1,8 @@
-"""Defines the errors of the library. Each error is named after the thing that is wrong, such as
-CorpusError.
+"""Defines the error classes of this project. Each class is named after the thing that is wrong,
+such as CorpusError.
 
-A message has the place, the value, the expected value and the next step. The library raises errors,
-and only `aiayn.__main__` turns an error into an exit code.
+An error message contains the file or flag, the wrong value, the expected value and what the user
+can do. Only `aiayn.__main__` turns an error into an exit code.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from pathlib import Path
 def did_you_mean(
     unknown: str, candidates: Iterable[str], otherwise: str = "", *, most: int = 1
 ) -> str:
-    """Return "did you mean ...?" with known names that begin like the unknown name or are similar
-    to it. Without such names, return `otherwise`.
+    """Return the question "did you mean ...?" with the names in `candidates` that begin with the
+    unknown name or are similar to it. If there are no such names, return `otherwise`.
     """
     names = list(candidates)
     # A beginning is tried first: `news` is not similar enough to `newstest2014` for difflib.
@@ -35,12 +35,12 @@ def require_no_password(text: str, location: str) -> None:
     """Raise an error if a text contains a URL with a user name or a password. The message does not
     contain the URL.
 
-    Flags and files of a config are printed, recorded and, while a command runs, visible to every
-    user of the machine.
+    A password in a flag or config file would be printed and recorded, and every user of the machine
+    could see a flag while the command runs.
 
     Raises:
-        ConfigError: if there is such a URL. The message contains `location` and a safe way to pass
-            a password.
+        ConfigError: if the text contains such a URL. The message contains `location` and a safe way
+            to pass a password.
     """
     if _CREDENTIALS.search(text):
         raise ConfigError(
@@ -51,35 +51,41 @@ def require_no_password(text: str, location: str) -> None:
 
 
 class AiaynError(Exception):
-    """Base of all errors caused by the input or a check. The command exits with `exit_code`."""
+    """The base class of all errors that are caused by the input or by a failed check. The command
+    exits with `exit_code`.
+    """
 
     exit_code = 1
 
 
 class UsageError(AiaynError):
-    """The command line asks for something that does not exist."""
+    """The command line contains a flag, value or name that does not exist or does not fit."""
 
     exit_code = 2
 
 
 class FileError(AiaynError):
-    """A file is not a regular file, is larger or deeper than expected, or cannot be read at all."""
+    """A file is not a regular file, is too large or too deeply nested, or cannot be read at all."""
 
 
 class ConfigError(AiaynError):
-    """A config, system, corpus or hardware file is unreadable, misspelt or contradicts itself."""
+    """A file of settings (config, system, corpus or hardware) cannot be read, has a misspelt key or
+    value, or contradicts itself.
+    """
 
 
 class CorpusError(AiaynError):
-    """Text is missing, empty, misaligned or not the expected text."""
+    """The text of a corpus is missing, empty, misaligned or not the expected text."""
 
 
 class FetchError(AiaynError):
-    """A public file cannot be downloaded, or differs from the published file."""
+    """A public file cannot be downloaded, or the download differs from the published file."""
 
 
 class RecordError(AiaynError):
-    """A record of an earlier stage is missing, incomplete or of a different schema version."""
+    """A record (the JSON file that a stage writes) is missing, incomplete or has a different schema
+    version.
+    """
 
 
 class CheckpointError(AiaynError):
@@ -87,36 +93,40 @@ class CheckpointError(AiaynError):
 
 
 class ScoreError(AiaynError):
-    """Hypotheses and references do not belong together, or a metric is not defined for them."""
+    """The hypotheses do not fit the references, or a metric is not defined for them."""
 
 
 class EvaluationError(AiaynError):
-    """Some evaluations of a training failed. The records of the other evaluations are written."""
+    """Some evaluations of a training failed. The records of its other evaluations were written."""
 
 
 class TableError(AiaynError):
-    """A printed value or a cell cannot be joined or rendered."""
+    """A number or cell of a paper table is missing or malformed, or cannot be shown."""
 
 
 class LaunchError(AiaynError):
-    """A job could not be submitted, or died without a message. The error has its log's tail."""
+    """A job could not be submitted, or ended without a message. The error message contains the end
+    of the job's log.
+    """
 
     exit_code = 3
 
 
 class RunError(AiaynError):
-    """A training ended without its last update. Its attempts.jsonl says what happened."""
+    """A training ended before its last update. The file attempts.jsonl of its run says what
+    happened.
+    """
 
     exit_code = 3
 
 
 class SpaceError(AiaynError):
-    """The disk cannot hold what is about to be written."""
+    """The disk does not have enough space for a file that is about to be written."""
 
 
 class StateError(AiaynError):
-    """A run or working directory is not in the state that the command needs. The command has
-    changed nothing.
+    """A run or working directory is not in the state that the command needs. The command has not
+    changed anything.
     """
 
 
@@ -126,12 +136,12 @@ FOREIGN_ERRORS = (RecursionError, KeyError, UnicodeError, MemoryError)
 
 @contextlib.contextmanager
 def one_sentence(path: Path | str, expected: str) -> Iterator[None]:
-    """Turn an error about a file from outside this project into a FileError that contains the
-    file's name.
+    """Turn an error that the unexpected content of a file causes into a FileError with the file's
+    name.
 
     Raises:
-        FileError: if the block raises one of FOREIGN_ERRORS. The message contains this error and
-            what was expected.
+        FileError: if the block raises an error in FOREIGN_ERRORS. The message contains this error
+            and `expected`.
     """
     try:
         yield

@@ -1,9 +1,10 @@
 """Expands a sheet (the list of the trainings of a scale) into the trainings, evaluations and
 records of the scale's tables.
 
-The rules, the plan and the tables all use this expansion, so that they cannot disagree. The values
-that a scale sets for all systems, such as `updates`, are already in the systems. pandas is not
-imported, so that the Snakefile loads fast.
+The rules of the workflow, the predicted cost and the tables all use this expansion, so that their
+lists of trainings cannot differ. The expanded systems already contain the values that a scale sets
+for all systems, such as `updates`. This module does not import pandas, so that the Snakefile loads
+fast.
 """
 
 import functools
@@ -60,9 +61,11 @@ from aiayn.wings import asked_stages
 # `dict=True`, because cached_property stores its value in `__dict__`, which a struct does not have
 # by default.
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A scale with its expanded sheet, and the corpora and systems of its trainings.
+    """A scale with the trainings and evaluations of its sheet, and the corpora and systems of these
+    trainings.
 
-    The systems include the scale's overrides. `baselines` are pairs of corpus and test set.
+    The systems include the values that the scale overrides. `baselines` lists pairs of a corpus and
+    a test set on which translations made without training are scored.
     """
 
     scale: ScaleSpec
@@ -74,25 +77,26 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     baselines: list[tuple[str, str]]
 
     def num_models(self, corpus: str, system: str) -> int:
-        """Return how many checkpoints a training keeps. This is the largest number that an
-        evaluation averages, such as 20 for big.
+        """Return how many model checkpoints the trainings of a system on a corpus keep. It is the
+        largest number of checkpoints that an evaluation averages, such as 20 for big.
         """
         own_evaluations = (e for e in self.evaluations if (e.corpus, e.system) == (corpus, system))
         return max(num_averaged(evaluation.average) for evaluation in own_evaluations)
 
     def evaluations_of_training(self, corpus: str, system: str, seed: int) -> list[Evaluation]:
-        """Return the evaluations of a training."""
+        """Return the evaluations of the training with this corpus, system and seed."""
         key = (corpus, system, seed)
         return [e for e in self.evaluations if (e.corpus, e.system, e.seed) == key]
 
     def require_kept(self, results_folder: Path) -> None:
-        """Require that the finished trainings still have all checkpoints that the evaluations
+        """Require that the finished trainings have kept all checkpoints that the evaluations
         average.
 
-        Damaged records are ignored here. The stage that reads such a record reports it.
+        Damaged records of trainings are ignored here. The stage that reads a damaged record reports
+        it.
 
         Raises:
-            ConfigError: if a run kept fewer checkpoints than needed.
+            ConfigError: if a finished training kept fewer checkpoints than its evaluations average.
         """
         for run in self.trainings:
             path = train_record(results_folder, self.scale.scale, *run)
@@ -113,13 +117,15 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def later_trainings(self) -> frozenset[TrainingKey]:
-        """The trainings that printed rows, conclusions and verdicts ignore."""
+        """The trainings that only decisions require, and no table. The rows of the paper's tables,
+        the conclusions and the verdicts ignore them.
+        """
         return frozenset(list_trainings(row for row in self.rows if row.is_later))
 
     @property
     def corpus_by_pair(self) -> dict[str, str]:
-        """The corpus of the tables for each language pair. It is the first corpus in the sheet that
-        is not used for replications (repetitions of numbers that others published).
+        """The corpus that the paper's tables use for each language pair. It is the first corpus in
+        the sheet that is not used for replications (repetitions of numbers that others published).
         """
         corpus_by_pair: dict[str, str] = {}
         for row in self.rows:
@@ -129,8 +135,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return corpus_by_pair
 
     def write_sheet(self, results_folder: Path) -> None:
-        """Write the rows to the sheet next to the results. Trainings that this sheet already lists
-        are kept.
+        """Add the rows of this experiment to the sheet in the folder of the scale's results.
+        Trainings that are already in this sheet are kept.
         """
         path = results_folder / self.scale.scale / SHEET_NAME
         earlier = read_sheet(path) if path.exists() else []
@@ -140,10 +146,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             partial_path.write_text(sheet_text(join_sheets(self.rows, earlier)), encoding="utf-8")
 
     def records(self, results_folder: Path, *, is_declared: bool = False) -> list[Path]:
-        """Return every record that the tables use, each once.
+        """Return the paths of all records that the tables use, each path once.
 
-        With `is_declared`, return the inputs of the rule `tables`: instead of the records of all
-        evaluations, one record for each training, which lists them.
+        With `is_declared`, return the inputs of the rule `tables`. These do not contain the records
+        of evaluations, but one record for each training, which lists the records of its
+        evaluations.
         """
         scale = self.scale.scale
         records = [train_record(results_folder, scale, *run) for run in self.trainings]
@@ -165,19 +172,19 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def num_kept(language_pair: str, system: str) -> int:
-    """Return how many checkpoints of a system the paper's tables average: 1, 5 or 20."""
+    """Return how many checkpoints of a system are averaged for the paper's tables: 1, 5 or 20."""
     if not is_asked_for(language_pair, system):
         return num_averaged(COMPARED_AVERAGE)
     return max(num_averaged(average) for average, _ in evaluations_of(language_pair, system))
 
 
 def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Experiment:
-    """Expand a scale, and check that its trainings fit together.
+    """Expand the sheet of a scale, and check that the trainings of the scale fit together.
 
     Raises:
         ConfigError: as `expand`, or if two corpora have the same language pair, if a training
-            continues a training that is not listed, or if a training writes too few checkpoints for
-            its average.
+            continues a training that is not in the sheet, or if a training writes fewer checkpoints
+            than its evaluations average.
         TableError: as `expand`.
     """
     experiment = expand(scale, scale.read_rows(config_folder), config_folder)
@@ -202,15 +209,17 @@ def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Ex
 def expand(
     scale: ScaleSpec, rows: list[SheetRow], config_folder: Path = CONFIG_FOLDER
 ) -> Experiment:
-    """Expand rows of a sheet at a scale.
+    """Expand the rows of a sheet into trainings and evaluations of a scale.
 
-    If the scale sets `updates`, systems that continue the training of a different system are left
-    out.
+    If the scale sets one number of `updates` for all systems, systems that continue the training of
+    a different system are left out.
 
     Raises:
-        ConfigError: if a corpus or system has no file, if an evaluation is wrong, or if a
-            replication is not published. The message contains file and line of the sheet.
-        TableError: if a system of a printed table does not have a printed number.
+        ConfigError: if a corpus or system has no file, if an evaluation in the sheet is wrong, or
+            if a row repeats a number that nobody published. The message contains the file and the
+            line of the sheet.
+        TableError: if the sheet lists a system for a table of the paper, and the paper does not
+            have a number for this system.
     """
     corpora, system_by_name = {}, {}
     for row in rows:
@@ -261,14 +270,14 @@ def expand(
 
 
 def published_runs() -> dict[tuple[str, str], RepeatedRow]:
-    """Return the published runs that a sheet may repeat, by corpus and system."""
+    """Return the runs of other authors that a sheet may repeat, by corpus and system."""
     runs: list[RepeatedRow] = [*read_replications(), *read_sentences()]
     return {(run.corpus, run.system): run for run in runs}
 
 
 def _check_published(row: SheetRow, corpus: CorpusSpec) -> None:
-    """Require that the paper prints a number for a system of Table 2 or 3, and that a replication
-    repeats a published number.
+    """Require that the paper has a number for a system that the sheet lists for Table 2 or 3, and
+    that a replication repeats a number that others published.
     """
     if "table2" in row.asked_by or "table3" in row.asked_by:
         try:
@@ -294,10 +303,12 @@ def _check_published(row: SheetRow, corpus: CorpusSpec) -> None:
 
 
 def _parse_evaluations(row: SheetRow, corpus: CorpusSpec) -> Iterator[tuple[str, str, str]]:
-    """Yield the evaluations of a row's trainings as (average, role, test set).
+    """Yield the evaluations of the trainings in a row of the sheet as (average, role, test set).
+    The role is what a test set is used for, such as `dev` or `test`.
 
     Raises:
-        ConfigError: if the corpus lacks a test set, or an average or alpha is wrong.
+        ConfigError: if the corpus does not have the test set, or if the average or the length
+            penalty's alpha is wrong.
     """
     for word in row.evaluations:
         # For example `last5/test`, or `last1/dev-alpha1.4` for a search with a different length
@@ -324,7 +335,9 @@ def _parse_evaluations(row: SheetRow, corpus: CorpusSpec) -> Iterator[tuple[str,
 
 
 def _check_beginnings(experiment: Experiment) -> None:
-    """Require that the sheet also lists the trainings that other trainings continue."""
+    """Require that the sheet also lists each training that a different training of the sheet
+    continues.
+    """
     listed = set(experiment.trainings)
     for training in sorted(listed):
         begins_from = experiment.system_by_name[training.system].begins_from

@@ -1,10 +1,12 @@
-"""Compares the files of a results folder, runs folder or pack with the digests in their records.
+"""Compares the files of a results folder, runs folder or pack (archive of finished runs) with the
+SHA-256 in their records.
 
-Snakemake compares times, and never content. A record has the SHA-256 of its own lines and of the
-files that its stage wrote. The digest of a model covers its tensors. Records of earlier versions do
-not have a checksum, but most records contain the SHA-256 of the records that their stage read. Only
-files below the folder are compared. A pack (the archive that `aiayn pack` makes of finished runs)
-does not contain texts and checkpoints, so missing texts and checkpoints are not reported there.
+This check is needed because Snakemake compares the times of files, and never their content. A
+record has the SHA-256 of its own lines and of the files that its stage wrote. For a checkpoint, the
+SHA-256 is computed from the tensors. A record that an earlier version wrote does not have the
+SHA-256 of its own lines, but most records contain the SHA-256 of the records that their stage read.
+Only files below the folder are compared. A pack (made by `aiayn pack`) does not contain texts and
+checkpoints, so missing texts and checkpoints are not reported in a pack.
 """
 
 from collections import Counter
@@ -34,11 +36,12 @@ TOLERANCE = 1e-6  # of a score that is computed again
 
 
 def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = False) -> Iterator[str]:
-    """Compare all files below a folder with their records. Yield a sentence for each fault.
+    """Compare all files below a folder with their records. Yield a sentence for each file or record
+    that differs or is missing.
 
-    A progress bar counts the files. The function adds to `counts` how many records and files were
-    compared or left out. With `with_scores`, scores are computed again from translations and
-    references.
+    A progress bar shows how many files are done. The function adds the numbers of compared and left
+    out records and files to `counts`. With `with_scores`, the scores are computed again from the
+    translations and the references.
     """
     root = folder.absolute()
     done = set[Path]()
@@ -86,10 +89,12 @@ def check_folder(folder: Path, counts: Counter[str], *, with_scores: bool = Fals
 
 
 def _read(path: Path, counts: Counter[str]) -> Record | None:
-    """Return a record, or None for other JSON and for the record of a wing.
+    """Return the record in a JSON file, or None if the file is not a record or is the record of a
+    wing (an optional package).
 
     Raises:
-        RecordError: if the file cannot be read, or if its checksum does not fit its lines.
+        RecordError: if the file cannot be read, or if the checksum in its last line does not fit
+            the other lines.
     """
     content, is_sealed = read_sealed(path)
     name = name_of_type(content)
@@ -102,11 +107,11 @@ def _read(path: Path, counts: Counter[str]) -> Record | None:
 
 
 def _changed_inputs(path: Path, record: Record, root: Path, done: set[Path]) -> Iterator[str]:
-    """Yield input records that have changed since this record was made from them. Only records
-    without a checksum are compared.
+    """Yield a sentence for each input record of this record that has changed since this record was
+    made. Only input records without a checksum of their own are compared.
 
-    Records of trainings are skipped: their inputs may be made again later, and the record keeps the
-    old digests.
+    The inputs of a training's record are not compared: they may be made again after the training,
+    and the record keeps the old SHA-256.
     """
     for name, sha256 in record.provenance.input_sha256_by_path.items():
         source = Path(name)
@@ -125,8 +130,8 @@ def _changed_inputs(path: Path, record: Record, root: Path, done: set[Path]) -> 
 
 
 def _problem(path: Path, sha256: str) -> str:
-    """Return how a file, checkpoint or data-bin differs from its recorded digest, '' if it does
-    not.
+    """Return a text on how a file, checkpoint or data-bin differs from its recorded digest, or ''
+    if it does not differ.
     """
     if path.is_dir():
         found_digest = data_bin_digest(data_bin_files(path))
@@ -140,7 +145,8 @@ def _problem(path: Path, sha256: str) -> str:
 
 
 def _require_scores(path: Path, record: ScoreRecords, *, with_scores: bool) -> None:
-    """Require that the scores were computed from the translations next to them.
+    """Require that the scores in a record were computed from the translations to which the record
+    refers.
 
     Raises:
         ScoreError: if the scores were computed from different translations, or if a new computation

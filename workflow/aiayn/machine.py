@@ -1,5 +1,5 @@
-"""Finds the names of this machine's GPUs, and the FLOP/s that one CPU core sustains. It does not
-need torch.
+"""Finds the names of this machine's GPUs, and measures the FLOP/s that one CPU core sustains. This
+module does not need torch.
 """
 
 import os
@@ -15,7 +15,7 @@ _MATRIX_SIZE = 768
 
 
 class Gpu(NamedTuple):
-    """A GPU as nvidia-smi lists it. A MIG slice (a part of a GPU) has the number '' and a name such
+    """A GPU that nvidia-smi lists. A MIG slice (a part of a GPU) has the number '' and a name such
     as `NVIDIA A100 MIG 1g.5gb`.
     """
 
@@ -25,8 +25,8 @@ class Gpu(NamedTuple):
 
 
 def list_gpus() -> list[Gpu]:
-    """Return the GPUs and MIG slices that this process may use. CUDA_VISIBLE_DEVICES restricts them
-    by numbers or UUIDs.
+    """Return the GPUs and MIG slices that this process may use. The environment variable
+    CUDA_VISIBLE_DEVICES restricts the GPUs by their numbers or UUIDs.
     """
     gpus = [Gpu(*row) for row in query_gpus("index", "uuid", "name")]
     slices = _mig_slices()
@@ -44,7 +44,9 @@ def list_gpus() -> list[Gpu]:
 
 
 def _mig_slices() -> list[Gpu]:
-    """Return the MIG slices of all GPUs, which only `nvidia-smi -L` lists, below their GPU."""
+    """Return the MIG slices of all GPUs. Only `nvidia-smi -L` lists MIG slices, on the lines after
+    the line of their GPU.
+    """
     name = ""
     slices = []
     # Slices follow the line of their GPU and do not repeat its name.
@@ -62,8 +64,8 @@ def gpu_names() -> list[str]:
 
 
 def query_gpus(*fields: str) -> list[list[str]]:
-    """Return fields of all GPUs, one row for each GPU. The list is empty if nvidia-smi is absent or
-    fails.
+    """Return these fields of all GPUs from nvidia-smi, one list for each GPU. The result is empty
+    if nvidia-smi is absent or fails.
     """
     lines = _ask_nvidia_smi(f"--query-gpu={','.join(fields)}", "--format=csv,noheader")
     rows = [line.split(", ", maxsplit=len(fields) - 1) for line in lines]
@@ -72,7 +74,7 @@ def query_gpus(*fields: str) -> list[list[str]]:
 
 
 def _ask_nvidia_smi(*options: str) -> list[str]:
-    """Return the lines that nvidia-smi prints. The list is empty if it is absent or fails."""
+    """Return the lines that nvidia-smi prints, or [] if nvidia-smi is absent or fails."""
     if shutil.which("nvidia-smi") is None:
         return []
     command = ["nvidia-smi", *options]
@@ -85,7 +87,7 @@ def _is_beginning(name: str, uuid: str) -> bool:
 
 
 def cpu_name() -> str:
-    """Return the product name of this machine's CPU, as its kernel reports it."""
+    """Return the product name of this machine's CPU, as the operating system reports it."""
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
@@ -94,11 +96,11 @@ def cpu_name() -> str:
 
 
 def cpu_flops_per_second_per_core() -> float:
-    """Measure the FLOP/s that one core sustains. It takes the best of eight float32 matrix
-    products, about a tenth of a second in total.
+    """Measure the FLOP/s that one CPU core sustains: the best of eight float32 matrix products. The
+    measurement takes about a tenth of a second.
 
-    It counts the CPU seconds of this process, so other processes and more threads do not change the
-    result.
+    The CPU seconds of this process are measured, so other processes and more threads do not change
+    the result.
     """
     import numpy as np  # imported here, because its import takes longer than most commands
 

@@ -1,10 +1,10 @@
-"""Reads files that may be compressed by gzip or xz, or may be in a zip archive. Also writes such
-files, with the same bytes for the same content.
+"""Reads files that may be compressed by gzip or xz, or may be in a zip archive. Also writes
+compressed files and archives, with the same bytes for the same content.
 
-If a folder contains ARCHIVE_NAME, a zip file, the files in this zip count as files below the
-folder. They are read directly from the zip, so nothing is unpacked to the disk. Functions with the
-name of a method of `Path`, such as `is_file`, consider the files on the disk and the files in the
-zip. If both exist, the file on the disk is used.
+If a folder contains the zip file ARCHIVE_NAME, the files in this zip count as files below the
+folder. They are read directly from the zip, so nothing is unpacked to the disk. The functions that
+have the name of a method of `Path`, such as `is_file`, look for files on the disk and in the zip.
+If a file is on the disk and in the zip, the file on the disk is used.
 """
 
 import fnmatch
@@ -40,12 +40,12 @@ _OPEN_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/")
 
 
 def unpacked_name(name: str) -> str:
-    """Return a file's name without `.gz` or `.xz`: `train.log` for `train.log.xz`."""
+    """Return a file's name without the ending `.gz` or `.xz`: `train.log` for `train.log.xz`."""
     return name[: -len(PACKED_SUFFIXES[0])] if name.lower().endswith(PACKED_SUFFIXES) else name
 
 
 class _Archive:
-    """An open zip: the names of its files, and what each of its folders contains."""
+    """An open zip file, with the names of its files and the content of each of its folders."""
 
     def __init__(self, path: Path) -> None:
         self.zip_file = zipfile.ZipFile(path)
@@ -61,8 +61,8 @@ class _Archive:
 
 @functools.lru_cache(maxsize=8)
 def _open_archive(path: Path, modified_ns: int, num_bytes: int) -> _Archive:
-    """Open a zip, or return it if it is already open. `modified_ns` and `num_bytes` are part of the
-    cache key, so a zip that was replaced is opened again.
+    """Open a zip file, or return it if it is already open. `modified_ns` and `num_bytes` are part
+    of the cache key, so a zip file that was replaced is opened again.
 
     Raises:
         FileError: if the file is not a complete zip.
@@ -79,15 +79,15 @@ os.register_at_fork(after_in_child=_open_archive.cache_clear)
 
 
 class _PackedPath(NamedTuple):
-    """A path in an archive. `name` is its name in the archive."""
+    """A path in a zip archive. `name` is the name of the file or folder in this archive."""
 
     archive: _Archive
     name: str
 
 
 def _find_archive(path: Path) -> _PackedPath | None:
-    """Return the archive in the path itself or in the nearest folder above it, and the path's name
-    in this archive. Return None if there is no archive.
+    """Return the zip archive in the folder `path` or in the nearest folder above it, with the
+    path's name in this archive. Return None if there is no archive.
     """
     # The nearest archive is used, because a pack may be inside a folder of packs.
     for folder in (path, *path.parents):
@@ -102,8 +102,8 @@ def _find_archive(path: Path) -> _PackedPath | None:
 
 
 def _packed_names(folder: Path) -> set[str]:
-    """Return the names of the files and folders in a folder of an archive. The result is empty for
-    a folder outside archives.
+    """Return the names of the files and folders in a folder of a zip archive. The result is empty
+    if the folder is not in an archive.
     """
     packed = _find_archive(folder)
     if packed is None:
@@ -112,7 +112,7 @@ def _packed_names(folder: Path) -> set[str]:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a path is a file, on the disk or in an archive."""
+    """Return whether a path is a file, on the disk or in a zip archive."""
     if path.is_file():
         return True
     packed = None if path.exists() else _find_archive(path)
@@ -120,17 +120,19 @@ def is_file(path: Path) -> bool:
 
 
 def is_dir(path: Path) -> bool:
-    """Return whether a path is a folder, on the disk or in an archive."""
+    """Return whether a path is a folder, on the disk or in a zip archive."""
     return path.is_dir() or (not path.exists() and bool(_packed_names(path)))
 
 
 def exists(path: Path) -> bool:
-    """Return whether a path exists, on the disk or in an archive."""
+    """Return whether a path exists, on the disk or in a zip archive."""
     return path.exists() or is_file(path) or is_dir(path)
 
 
 def modified_seconds(path: Path) -> float:
-    """Return the time of a file's last change. A file in an archive has the time of the archive."""
+    """Return the time of a file's last change, in seconds. A file in a zip archive has the time of
+    the archive.
+    """
     packed = None if path.exists() else _find_archive(path)
     if packed is None:
         return path.stat().st_mtime
@@ -138,10 +140,11 @@ def modified_seconds(path: Path) -> float:
 
 
 def list_names(folder: Path) -> list[str]:
-    """Return the names in a folder, sorted. The archive itself is not among them.
+    """Return the names of the files and folders in a folder, sorted. The zip archive of the folder
+    is left out.
 
     Raises:
-        OSError: if it is not a folder, or cannot be read.
+        OSError: if the path is not a folder, or if the folder cannot be read.
     """
     names = _packed_names(folder)
     # A folder that exists only in the archive cannot be listed by the system.
@@ -153,8 +156,9 @@ def list_names(folder: Path) -> list[str]:
 def walk(
     folder: Path, on_error: Callable[[OSError], None], *, follows_links: bool
 ) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Yield each folder below a folder with the names of its folders and of its files, as
-    `os.walk` does: folders that the caller removes from the first list are not walked into.
+    """Yield each folder below a folder, with the names of its folders and of its files. As in
+    `os.walk`, the caller may remove names from the list of folders, and these folders are then
+    skipped.
     """
     try:
         names = list_names(folder)
@@ -169,8 +173,9 @@ def walk(
 
 
 def glob(folder: Path, pattern: str) -> list[Path]:
-    """Return the paths below a folder that match a pattern, sorted. A part of the pattern may have
-    `*` and `?`. The part `**` matches any number of folders, but does not follow links.
+    """Return the paths below a folder that match a pattern, sorted. The parts of the pattern
+    between slashes may contain `*` and `?`. The part `**` matches any number of nested folders, but
+    does not follow links.
     """
     paths = [folder]
     for part in pattern.split("/"):
@@ -191,8 +196,8 @@ def glob(folder: Path, pattern: str) -> list[Path]:
 
 
 def find_packed(path: Path) -> Path | None:
-    """Return a file's path, or the path of its packed form in the same folder, or None if both are
-    missing.
+    """Return the path of a file or, if it is missing, the path of the same file with the ending
+    `.gz` or `.xz`. Return None if all of them are missing.
     """
     for suffix in ("", *PACKED_SUFFIXES):
         candidate = path.with_name(path.name + suffix)
@@ -202,12 +207,12 @@ def find_packed(path: Path) -> Path | None:
 
 
 def open_unpacked(path: Path) -> BinaryIO:
-    """Open a file for reading. It is decompressed if its first bytes or its name show that it is
-    compressed.
+    """Open a file for reading. The file is decompressed if its first bytes or its name show that it
+    is compressed.
 
     Raises:
-        OSError: if the file does not exist or cannot be read. Reading on may raise any of
-            UNPACK_ERRORS.
+        OSError: if the file does not exist or cannot be read. A later read of the opened file may
+            raise any error in UNPACK_ERRORS.
         FileError: if the path is a named pipe (reading could wait for ever), a socket or a device.
     """
     # `lexists`, because a broken link on the disk must not be replaced by a file of the archive.
@@ -230,7 +235,7 @@ def open_unpacked(path: Path) -> BinaryIO:
 
 
 def _unpacked(content: BinaryIO, path: Path) -> BinaryIO:
-    """Return a reader of a file's unpacked content."""
+    """Return a reader of the decompressed content of a file."""
     # The first bytes decide before the name: a file may have been renamed or unpacked since.
     first_bytes = content.read(6)  # the length of the longer signature
     content.seek(0)
@@ -249,7 +254,7 @@ def read_bytes(path: Path) -> bytes:
     """Return a file's unpacked content.
 
     Raises:
-        As `open_unpacked`, and any of UNPACK_ERRORS.
+        The errors of `open_unpacked`, and any error in UNPACK_ERRORS.
     """
     with open_unpacked(path) as content:
         return content.read()
@@ -260,8 +265,8 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
 
     Raises:
         OSError: if the file does not exist or cannot be read.
-        FileError: if it is not a regular file, has more than `max_bytes`, or is not a whole packed
-            file.
+        FileError: if the file is not a regular file, if its content has more than `max_bytes`, or
+            if it is a damaged compressed file.
     """
     try:
         with open_unpacked(path) as unpacked:
@@ -280,9 +285,10 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
 
 
 def file_problem(path: Path, sha256: str) -> str:
-    """Return a text about how a file (perhaps packed) differs from its digest, '' if it does not.
+    """Return a text on how a file, which may be compressed, differs from its SHA-256. Return '' if
+    the file does not differ.
 
-    If the digest is '', the file must only exist.
+    If `sha256` is '', the function checks only whether the file exists.
     """
     found_path = find_packed(path)
     if found_path is None:
@@ -297,7 +303,7 @@ def file_problem(path: Path, sha256: str) -> str:
 
 
 def unpacked_sha256(path: Path) -> str:
-    """Return the hexadecimal SHA-256 of a file's unpacked content, read in blocks."""
+    """Return the hexadecimal SHA-256 of a file's decompressed content, read in blocks."""
     digest = hashlib.sha256()
     with open_unpacked(path) as blocks:
         while block := blocks.read(_BLOCK_BYTES):
@@ -306,13 +312,13 @@ def unpacked_sha256(path: Path) -> str:
 
 
 def packed_bytes(content: bytes) -> bytes:
-    """Return content packed by xz, which does not store the time or the file's name."""
+    """Return content compressed by xz, a format that does not store a file's time or name."""
     return lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)
 
 
 def write_archive(folder: Path, paths: Iterable[Path], archive_path: Path) -> None:
-    """Write files below a folder to a zip. The same files give the same bytes: files are sorted by
-    name, and times, owners and permissions are not stored.
+    """Write files below a folder to a zip file. The same files give the same bytes, because the
+    files are sorted by name, and times, owners and permissions are not stored.
     """
     # The bytes must be equal on each machine, because packs are in git.
     with zipfile.ZipFile(archive_path, "w") as archive:

@@ -1,6 +1,6 @@
-"""Builds the paths below `results/<scale>/` for rules and tables.
+"""Builds the paths of records and other files below `results/<scale>/`.
 
-All other modules take these paths from here.
+All rules and modules get these paths from the functions here.
 """
 
 import importlib.metadata
@@ -26,16 +26,19 @@ SHIPPED_FOLDER = TABLES_FOLDER / "measured"  # results that come with the projec
 
 
 def shown_path(path: Path) -> Path:
-    """Return a path as a user would type it: relative if it is below the working directory."""
+    """Return a path as a user would type it: relative to the working directory if it is below this
+    directory.
+    """
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra of pyproject.toml, in backquotes, for messages.
+    """Return the command that installs an extra of pyproject.toml. The command is for messages, so
+    it is in backquotes.
 
-    Outside a checkout this is a pip command with the requirements of the installed package. fairseq
-    comes last, because its setup.py imports torch. READTHEDOCS=1 stops it from compiling
-    extensions, which are not needed here.
+    Outside a checkout the command calls pip with the requirements of the installed package. fairseq
+    is the last requirement, because its setup.py imports torch. The variable READTHEDOCS=1 stops
+    fairseq from compiling extensions, which are not needed here.
     """
     if IS_CHECKOUT:
         return f"`make {'core' if extra == 'figures' else 'install'}` in the checkout"
@@ -57,8 +60,8 @@ def install_command(extra: str) -> str:
 
 
 def workflow_command(scale: str, configfile: Path) -> str:
-    """Return the command that makes a scale's results, for messages. For the paper's own scale,
-    which takes GPU-months, it is the command that predicts the cost.
+    """Return the command that makes the results of a scale, for messages. For the paper's own
+    scale, which takes GPU-months, return the command that predicts the cost.
     """
     if scale == "paper":
         return f"`aiayn plan --configfile {shown_path(configfile)}` says what making it takes"
@@ -71,8 +74,8 @@ def workflow_command(scale: str, configfile: Path) -> str:
 
 
 def results_or_shipped(results_folder: Path, scale: str) -> Path:
-    """Return `results_folder`. If it is the default folder and does not contain the scale, log a
-    message and return the folder of the shipped results.
+    """Return `results_folder`. If it is the default folder and does not contain results of the
+    scale, log a message and return the folder of the results that come with this project.
     """
     # A folder that the user gave is used even if it does not contain the scale.
     is_named = results_folder != RESULTS_FOLDER
@@ -83,12 +86,13 @@ def results_or_shipped(results_folder: Path, scale: str) -> Path:
 
 
 class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """The key of a result cell, which does not contain the seed: system, corpus, average and test
-    set.
+    """The corpus, system, average (averaged checkpoint) and test set of an evaluation, without the
+    seed.
 
-    `role` is `dev` or `test`. Two more roles exist for rows of Table 3: `further` (a further test
-    set) and `alpha` (dev, decoded with a different length penalty, which is part of `testset`: see
-    `split_alpha`). `average` is `last<n>`, the mean of the last n checkpoints.
+    `role` is what the test set is used for: `dev` or `test`. Rows of Table 3 have two more roles:
+    `further` (a further test set) and `alpha` (the dev set, decoded with a different length
+    penalty). The alpha of this length penalty is part of `testset` (see `split_alpha`). `average`
+    is `last<n>`, the mean of the last n checkpoints.
     """
 
     corpus: str
@@ -100,28 +104,32 @@ class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     @property
     def has_perplexity(self) -> bool:
-        """Whether the perplexity is measured: on dev (for Table 3) and on further test sets."""
+        """Whether the perplexity is measured on this test set: on the dev set (for Table 3) and on
+        further test sets.
+        """
         return self.role in ("dev", "further")
 
     @property
     def key(self) -> "CellKey":
-        """Return the cell key, without the seed."""
+        """Return this evaluation as a `CellKey`, without the seed."""
         return CellKey(**{name: getattr(self, name) for name in CellKey.__struct_fields__})
 
 
 class Evaluation(CellKey, frozen=True, kw_only=True, order=True):
-    """A result cell at a seed. A training has several evaluations."""
+    """An evaluation of one training: a `CellKey` and a seed. A training has several evaluations."""
 
     seed: int
 
 
 def split_alpha(testset: str) -> tuple[str, float | None]:
-    """Split a test set's name into the corpus's test set and an alpha.
+    """Split a name such as `val-alpha1.4` into the name of the corpus's test set and the length
+    penalty's alpha.
 
-    The alpha is None if the search uses the system's own alpha.
+    The alpha is None if the name does not contain an alpha. The beam search then uses the system's
+    own alpha.
 
     Raises:
-        UsageError: if the alpha is not a number of 0 or more.
+        UsageError: if the alpha is not a number that is at least 0.
     """
     name, mark, alpha = testset.partition(ALPHA_MARK)
     if not mark:
@@ -134,18 +142,24 @@ def split_alpha(testset: str) -> tuple[str, float | None]:
 
 
 def num_averaged(average: str) -> int:
-    """Return the number of checkpoints in an average: 20 for `last20`, 0 for any other name."""
+    """Return the number of checkpoints in an average: 20 for `last20`. Return 0 for a name that is
+    not `last<n>`.
+    """
     number = average.removeprefix("last")
     return int(number) if number != average and number.isdecimal() else 0
 
 
 def is_averaged(average: str) -> bool:
-    """Return whether several checkpoints are averaged: False for `last1`, the last checkpoint."""
+    """Return whether several checkpoints are averaged: False for `last1`, the last checkpoint
+    alone.
+    """
     return num_averaged(average) > 1
 
 
 def corpus_record(results_folder: Path, scale: str, verb: str, corpus: str) -> Path:
-    """Return the path of the record of a data stage: fetch, clean, segment or binarize."""
+    """Return the path of the record that a data stage (fetch, clean, segment or binarize) writes
+    for a corpus.
+    """
     return results_folder / scale / verb / corpus / RECORD_NAME
 
 
@@ -159,14 +173,16 @@ def train_record(
 def average_record(
     results_folder: Path, scale: str, corpus: str, system: str, seed: int | str, average: str
 ) -> Path:
-    """Return the path of the record of an averaged checkpoint. The checkpoint is next to it, as
-    `.pt`.
+    """Return the path of the record of an averaged checkpoint. The checkpoint has the same path
+    with the ending `.pt`.
     """
     return results_folder / scale / "average" / corpus / system / f"seed{seed}" / f"{average}.json"
 
 
 def evaluation_record(results_folder: Path, scale: str, verb: str, evaluation: Evaluation) -> Path:
-    """Return the path of the record of decode, perplexity or score for an evaluation."""
+    """Return the path of the record that the verb decode, perplexity or score writes for an
+    evaluation.
+    """
     system_folder = results_folder / scale / verb / evaluation.corpus / evaluation.system
     name = f"{evaluation.testset}.json"
     return system_folder / f"seed{evaluation.seed}" / evaluation.average / name
@@ -175,34 +191,36 @@ def evaluation_record(results_folder: Path, scale: str, verb: str, evaluation: E
 def evaluations_record(
     results_folder: Path, scale: str, corpus: str, system: str, seed: int | str
 ) -> Path:
-    """Return the path of the record that lists the records of a training's evaluations."""
+    """Return the path of the record that lists all records of a training's evaluations."""
     return results_folder / scale / "evaluations" / corpus / system / f"seed{seed}.json"
 
 
 def baselines_record(results_folder: Path, scale: str, corpus: str, testset: str) -> Path:
-    """Return the path of the record of the baselines on a test set."""
+    """Return the path of the record of the baselines (translations made without training) on a test
+    set.
+    """
     return results_folder / scale / "baselines" / corpus / f"{testset}.json"
 
 
 def scale_record(results_folder: Path, scale: str, verb: str) -> Path:
-    """Return the path of the record of a stage that runs once for a scale."""
+    """Return the path of the record that a stage writes if it runs only once for a scale."""
     return results_folder / scale / verb / RECORD_NAME
 
 
 def model_folder(packs_folder: Path, scale: str, run: str) -> Path:
-    """Return the folder of a model that a pack ships: an export as safetensors."""
+    """Return the folder of the exported model (safetensors) of a run in a pack."""
     return packs_folder / scale / "models" / run
 
 
 def is_pack(folder: Path) -> bool:
-    """Return whether a folder is a pack (the finished runs and results of a scale) of any version:
-    it has a README and a folder of runs.
+    """Return whether a folder is a pack (the finished runs and results of a scale) of any version
+    of this project. A pack has a README and a folder of runs.
     """
     return is_file(folder / PACK_README_NAME) and is_dir(folder / PACK_RUNS_NAME)
 
 
 def is_scale_folder(folder: Path) -> bool:
-    """Return whether a folder is a `results/<scale>/`, by its name and the records in it."""
+    """Return whether a folder is a `results/<scale>/`, judged by its name and the records in it."""
     if folder.resolve().name not in SCALES:
         return False
     # The name is not enough: any folder may be called `demo`.
