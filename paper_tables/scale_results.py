@@ -402,8 +402,8 @@ def _read_sheets(
     Raises:
         ConfigError: if a sheet is wrong, or if neither the folders nor the scale have a sheet.
     """
-    # Each folder has the sheet of its own trainings. The sheets may list trainings that today's
-    # config lacks.
+    # A sheet lists the trainings of its folder. Some of these trainings may no longer be in the
+    # scale's own sheet.
     paths = [folder / scale / SHEET_NAME for folder in results_folders]
     present = [path for path in paths if path.exists()]
     if not present:
