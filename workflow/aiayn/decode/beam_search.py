@@ -90,7 +90,7 @@ class BatchSearch:
     """The search for the best hypothesis of each sentence of a batch.
 
     The object holds the sentences that are not done, their unfinished hypotheses and their best
-    ended hypotheses. Source sentences are padded on the left. `lengths` are their numbers of
+    ended hypotheses. Source sentences are padded on the left. `lengths` are the numbers of source
     tokens, including the end of sentence. The search never chooses the symbol `padding`. The symbol
     `end` begins and ends each target sentence.
     """
@@ -248,8 +248,8 @@ class BatchSearch:
     def _finish_as_fairseq(
         self, candidates: _Candidates, is_ending_BC: Tensor, step: int
     ) -> Tensor:
-        """End those of the first `beam_size` candidates that chose the end of sentence. Return
-        which sentences are done, shape (B,).
+        """Among the first `beam_size` candidates, end the hypotheses whose newest symbol is the end
+        of sentence. Return which sentences are done, shape (B,).
 
         As in fairseq, a sentence is done when `beam_size` of its hypotheses have ended.
         """
@@ -267,8 +267,8 @@ class BatchSearch:
     def _finish_as_tensor2tensor(
         self, candidates: _Candidates, is_ending_BC: Tensor, step: int
     ) -> Tensor:
-        """End the candidates that chose the end of sentence. Return which sentences are done, shape
-        (B,).
+        """End all hypotheses whose newest symbol is the end of sentence. Return which sentences are
+        done, shape (B,).
 
         A sentence is done when none of its unfinished hypotheses can beat its best ended
         hypothesis. The score of an unfinished hypothesis is bounded, because its log-probability
@@ -288,8 +288,9 @@ class BatchSearch:
         better.
 
         The best hypothesis of a done sentence does not change while the sentence is still in the
-        batch. By fairseq's rule, later endings are not counted. By tensor2tensor's rule, they have
-        lower scores. After the maximal length, all candidates have minus infinity.
+        batch. With fairseq's stopping rule, hypotheses that end later are not counted. With
+        tensor2tensor's stopping rule, hypotheses that end later have lower scores. After the
+        maximal length, all candidates have a score of minus infinity.
         """
         finished = self.finished
         ended_B, candidate_B = candidates.log_probability_BC.masked_fill(
@@ -360,9 +361,7 @@ class BatchSearch:
     def _extend(
         self, candidates: _Candidates, is_ending_BC: Tensor, sentence_B: Tensor | None
     ) -> None:
-        """Make the `beam_size` best candidates that have not ended the hypotheses of
-        the next step.
-        """
+        """Continue the search with the `beam_size` best candidates that have not ended."""
         num_beams = self.log_probability_BK.shape[1]
         # The rows as they were before done sentences were removed, because `steps` still has them.
         first_row_B = torch.arange(len(is_ending_BC), device=is_ending_BC.device) * num_beams

@@ -2,7 +2,8 @@
 
 `steps_of` returns an object that computes the steps of a model. For our transformer (section 3) and
 for fairseq's own transformer, the object is a `TransformerSteps`, a decoder over plain tensors. For
-every other architecture, it is a `FairseqSteps`, which calls fairseq's incremental decoding.
+every other architecture, the object is a `FairseqSteps`, which calls fairseq's incremental
+decoding.
 
 The object decodes one batch after the other. A row of a batch is a hypothesis. `start` encodes a
 batch of source sentences, padded on the left. `logits` takes the newest token of each row and
@@ -301,7 +302,7 @@ class TransformerSteps:
         return weights.out(read_NHE.flatten(1))
 
     def _attend_to_source(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
-        """Attend from each hypothesis's newest token to its source sentence. Return
+        """Attend from each hypothesis's newest token to its source sentence. Return a tensor of
         shape (N, M).
         """
         weights = layer.source_attention
@@ -320,8 +321,8 @@ class TransformerSteps:
         return weights.out(read_BHKE.transpose(1, 2).reshape(self.num_rows, -1))
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Keep only these rows (hypotheses) and these sentences. `sentence_B` None keeps all
-        sentences.
+        """Keep only these rows (hypotheses) and these sentences. If `sentence_B` is None, all
+        sentences are kept.
         """
         if sentence_B is not None:
             self.num_sentences = len(sentence_B)
@@ -376,9 +377,9 @@ def steps_of(model: Any) -> DecoderSteps:
 @torch.inference_mode()
 def as_plain_transformer(model: Any) -> Transformer | None:
     """Convert fairseq's transformer into a model of this project with the same tensors. Return None
-    if the two would differ.
+    if the two models would differ.
 
-    The sizes are read from tensors and modules. fairseq's options are not interpreted. Instead, the
+    The sizes are read from tensors and modules. fairseq's options are not interpreted. The
     conversion counts as right if both models have the same parameters and the same output for a
     sentence.
     """

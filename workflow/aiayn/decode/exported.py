@@ -60,8 +60,8 @@ class _Vocabulary:
         return SPECIAL_SYMBOLS.index("</s>")
 
     def encode_line(self, line: str, *, add_if_not_exist: bool = False) -> torch.Tensor:
-        """Convert a line of pieces (subwords) into ids, with the end of sentence. No piece is
-        added.
+        """Convert a line of pieces (subwords) into ids, with the end of sentence. No piece is added
+        to the vocabulary.
         """
         # fairseq's method has the same flag, which is always False here.
         unknown = SPECIAL_SYMBOLS.index("<unk>")
@@ -127,8 +127,8 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
 
     Raises:
         RecordError: if `config.json` is absent or is not an ExportRecord of safetensors.
-        CheckpointError: if the model is not our transformer, or if the tensors are absent, torn, or
-            do not match `config.json`.
+        CheckpointError: if the model is not our transformer, or if the tensors are absent, damaged,
+            or do not match `config.json`.
     """
     record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
     if record.training.architecture != "transformer":
@@ -154,8 +154,8 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
 
 
 def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
-    """Return an export's tensors by name. A tensor that parameters share is under each of their
-    names.
+    """Return an export's tensors by name. A tensor that several parameters share is returned under
+    each of their names.
     """
     path = folder / TENSORS_NAME
     try:

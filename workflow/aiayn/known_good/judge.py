@@ -32,8 +32,8 @@ def judge(
     numbers: Sequence[str],
     rules: Mapping[str, Rule] = RULES,
 ) -> list[Problem]:
-    """Return the facts that keep numbers out of a target's table row, in the order of `numbers`,
-    and then the notes.
+    """Return the problems of a log: first the facts that keep numbers out of the target's table
+    row, in the order of `numbers`, then the notes.
 
     A note is an unusual value that does not keep a number out of the row: no number depends on the
     quantity, or the value is allowed, but is not the usual value. Each fact appears once.

@@ -38,8 +38,8 @@ def judge_logs(
     *,
     is_claimed: bool = False,
 ) -> JoinedLogs:
-    """Compare the logs of a folder with the table rows. Set each log's row, its problems and the
-    numbers that the tables use. Return the logs.
+    """Compare the logs of a folder with the table rows. For each log, set its table row, its
+    problems and the numbers that the tables use. Return the logs.
 
     `root` is the folder of the logs, which may contain the attempts.jsonl of our own runs. With
     `is_claimed`, every training is compared with all rows, including rows of smaller scales.
@@ -163,8 +163,8 @@ def _judge_generation(generation: Generation) -> None:
 
 
 def _compare_seeds(trainings: Sequence[Training]) -> None:
-    """Find trainings with the same seed or the same losses as a different training. Add a fact to
-    each.
+    """Find trainings with the same seed or the same losses as a different training. Add a fact that
+    says so to each of these trainings.
     """
 
     def seed_of(training: Training) -> object:

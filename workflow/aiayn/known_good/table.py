@@ -1,5 +1,6 @@
 """Reads known_good.csv, the table of the settings with which a log's number is comparable with the
-paper's. A row has a quantity, its allowed values, the kinds of numbers that depend on it, and why.
+paper's. A row of the file has a quantity, its allowed values, the kinds of numbers that depend on
+the quantity, and the reason.
 
 The column `allowed` has alternatives, separated by ` or `:
 

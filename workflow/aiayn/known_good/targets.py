@@ -99,8 +99,8 @@ def make_target(
 ) -> Target:
     """Make the target of a system from the settings of the system and the properties of its corpus.
 
-    `is_papers_corpus` says whether the corpus is WMT14. If it is None, the corpus counts as WMT14
-    at the paper's scale only.
+    `is_papers_corpus` says whether the corpus is WMT14. If `is_papers_corpus` is None, the corpus
+    counts as WMT14 at the paper's scale only.
     """
     symbols: Symbols = symbols_of_spec(training)
     values: dict[str, TargetValue] = {**symbols, "language_pair": language_pair}

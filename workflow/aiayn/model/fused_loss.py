@@ -150,7 +150,9 @@ def _chunked_loss(
 
 
 def _add_product(sum_VM: Tensor, left_VC: Tensor, right_CM: Tensor) -> None:
-    """Add a matrix product to `sum_VM`, which is fp32 or float64. Equal types save a copy."""
+    """Add a matrix product to `sum_VM`, which is fp32 or float64, without a copy if all types are
+    equal.
+    """
     # `addmm_` needs equal types. With bf16 factors the product is made first, then converted.
     if left_VC.dtype == sum_VM.dtype:
         sum_VM.addmm_(left_VC, right_CM)

@@ -1,5 +1,5 @@
-"""Initialises the weights before the first update. The paper does not say how it initialises them,
-so each method here has a different source.
+"""Initialises the weights before the first update. The paper does not say how it initialises the
+weights, so each method here comes from a different source.
 """
 
 import math

@@ -94,8 +94,8 @@ class EncoderLayer(_Layer):
         *,
         needs_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the layer's output (B, S, M) and, with `needs_weights`, its weights
-        (B, H, S, S).
+        """Return the output (B, S, M) and, with `needs_weights`, the attention weights (B, H, S,
+        S).
         """
         # `_join` passes on only the output of a sub-layer, so its weights are put into a list.
         weights: list[Tensor | None] = []

@@ -5,9 +5,9 @@
     logits_BTV = model(source_BS, target_input_BT)
 
 Suffixes of tensor names are shapes: B sentences, S source tokens, T target tokens, M = d_model, V
-symbols. The parameters have the names of fairseq's own transformer, so that its checkpoints load
-here. Dropout is where section 5.4 puts it: on the output of each sub-layer and on the sums of
-embeddings and positions.
+symbols. The parameters have the names of fairseq's own transformer, so that checkpoints of
+fairseq's transformer can be loaded. Dropout is where section 5.4 puts it: on the output of each
+sub-layer and on the sums of embeddings and positions.
 
 The model differs from tensor2tensor (v1.0.4) in two ways. The first input of the decoder is the
 embedding of </s>, while tensor2tensor starts from a vector of zeros. tensor2tensor also adds an

@@ -1,4 +1,5 @@
-"""Predicts the hours, disk and memory of a training on a machine, and says whether it fits there.
+"""Predicts the hours, disk and memory of a training on a machine, and says whether the training
+fits on the machine.
 
 This package may import `aiayn.train` and the packages below it, but not torch.
 """

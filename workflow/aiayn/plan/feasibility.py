@@ -44,8 +44,8 @@ def make_request(
     in the word DIGEST.
 
     Raises:
-        ConfigError: if the corpus or system does not exist, or fairseq cannot train it with
-            `num_ranks` ranks.
+        ConfigError: if the corpus or system does not exist, or fairseq cannot train the system with
+            `num_ranks` ranks (processes).
     """
     spec = overridden(read_system(system, scale), overrides)
     training = spec.training
@@ -120,8 +120,9 @@ def check_evaluations(request: TrainingRequest, data: BinarizedCorpus, scale: st
 
 
 def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
-    """Return the disk space in bytes that a run still needs for its checkpoints. This includes one
-    more checkpoint of each kind, because a new checkpoint is written before an old one is removed.
+    """Return the disk space in bytes that a run still needs for its checkpoints. The result
+    includes one more checkpoint of each kind, because a new checkpoint is written before an old
+    checkpoint is removed.
 
     The size of checkpoints that the run has already written is subtracted.
     """
@@ -138,7 +139,7 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
     training (fp32, tf32 or bf16). Return the devices.
 
     Return None if the cluster's YAML file does not contain a kind of GPU that hardware.yaml
-    describes. In this case the job itself checks the precision before it trains.
+    describes. The job itself then checks, before it trains, whether its GPU supports the precision.
 
     Raises:
         ConfigError: if the devices do not support the precision.

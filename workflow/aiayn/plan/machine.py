@@ -94,7 +94,7 @@ def machine_of_gpus(
     cluster: ClusterSpec | None = None,
 ) -> Machine:
     """Return a machine of `num_gpus` GPUs with this product name. If hardware.yaml does not
-    describe the GPU, the machine does not have operations per second.
+    describe the GPU, the speed of the machine (`rate_by_precision`) is empty.
     """
     key = hardware.find_name(name)
     # Nothing is assumed about a card that is not in the file, so its hours are not predicted.

@@ -54,7 +54,7 @@ class Bounds(NamedTuple):
     published training speeds.
 
     The two values of a constant differ by a factor of at most 1.6. So the best and the worst time
-    of an update also differ by at most 1.6.
+    of an update also differ by a factor of at most 1.6.
     """
 
     best: float
@@ -298,7 +298,7 @@ def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> K
 def run_disk_bytes(num_parameters: int, num_models: int) -> int:
     """Return the maximum number of bytes of a run's checkpoints: `num_models` checkpoints without
     the optimiser and two full checkpoints, plus one more of each kind, because a new checkpoint is
-    written before an old one is removed.
+    written before an old checkpoint is removed.
     """
     model_bytes = checkpoint_bytes(num_parameters, has_optimizer=False)
     full_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)

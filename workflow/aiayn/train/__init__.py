@@ -1,11 +1,11 @@
 """Trains a model with fairseq: flags, task, optimiser, training loop, ranks (processes),
 checkpoints and their average. This package may import `aiayn.model` and the packages below it.
 
-Importing this package imports neither torch nor fairseq. Only its modules import them. fairseq
-normally imports all its tasks and models, and with them scikit-learn and scipy, which takes half
-the time of a short command. The import hook `_LeanFairseq` skips the modules of fairseq that no
-translation model here needs. The hook has no effect if fairseq was imported before this package, as
-by `fairseq-train --user-dir`.
+Importing this package imports neither torch nor fairseq. Only the modules of this package import
+torch and fairseq. fairseq normally imports all its tasks and models, and with them scikit-learn and
+scipy, which takes half the time of a short command. The import hook `_LeanFairseq` skips the
+modules of fairseq that no translation model here needs. The hook has no effect if fairseq was
+imported before this package, as by `fairseq-train --user-dir`.
 """
 
 import importlib

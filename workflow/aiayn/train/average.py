@@ -72,7 +72,7 @@ def average_checkpoints(train: TrainRecord, *, last: int, record_path: Path) -> 
 
     Raises:
         CheckpointError: if the training kept fewer checkpoints, or a checkpoint is absent, damaged,
-            or not the one in the record of the training.
+            or not the checkpoint in the record of the training.
     """
     if not 1 <= last <= len(train.models):
         saved_updates = [model.update for model in train.models]

@@ -112,8 +112,8 @@ class CheckpointKeeper:
         self._writing.set_result(None)
 
     def is_due(self, num_updates: int) -> bool:
-        """Return whether to save a checkpoint after this update. Saving at ends of epochs is
-        separate.
+        """Return whether to save a checkpoint after this update. fairseq itself decides about
+        checkpoints at ends of epochs.
         """
         interval = self.save_interval_updates
         if interval is None or not self._is_model_due(num_updates):
@@ -418,7 +418,8 @@ def require_recorded(path: Path, record: CheckpointRecord | TrainRecord) -> None
     """Require that a checkpoint is undamaged, and that its tensors have the SHA-256 in its record.
 
     Raises:
-        CheckpointError: if not. The message contains the command that makes the checkpoint again.
+        CheckpointError: if the checkpoint is damaged or has a different SHA-256. The message
+            contains the command that makes the checkpoint again.
     """
     # Opened first, because a missing file has an error message of its own.
     load_checkpoint(path)
@@ -451,8 +452,8 @@ class StateCopier:
         self._buffers: list[torch.Tensor] = []
 
     def copy(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of the state that shares no memory with `state`. The next call overwrites
-        it.
+        """Return a copy of the state that shares no memory with `state`. The next call of this
+        method overwrites the copy.
 
         Tensors that share their memory in `state` (tied matrices) also share memory in the copy.
         """

@@ -43,7 +43,9 @@ SaveFunction = Callable[[Any, Any, float | None], None]
 
 
 def install() -> None:
-    """Let `torch.load(weights_only=True)` read fairseq's checkpoints. A second call is harmless."""
+    """Let `torch.load(weights_only=True)` read fairseq's checkpoints. It is safe to call this
+    function twice.
+    """
     # fairseq up to 0.10 saves its arguments as a Namespace, and some numbers are numpy's. The
     # pickle of such a number refers to a function of numpy and to the class of its dtype.
     harmless: list[Any] = [argparse.Namespace, np.dtype, np.ndarray]

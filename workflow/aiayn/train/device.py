@@ -26,7 +26,7 @@ def resolve_device(device: str) -> str:
     """Resolve the setting `device` (`auto`, `cuda` or `cpu`) to `cuda` or `cpu`.
 
     Raises:
-        LaunchError: for `cuda` on a machine without a GPU.
+        LaunchError: if `device` is `cuda` and this machine does not have a GPU.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise LaunchError(

@@ -1,4 +1,4 @@
-"""Sums the gradients of all ranks in one flat buffer, in place of fairseq's `legacy_ddp`.
+"""Sums the gradients of all ranks (processes) in one flat buffer. Replaces fairseq's `legacy_ddp`.
 
 fairseq copies each gradient into its buffer and back: two kernels for each of the 253 parameters of
 base. Here one operation for lists of tensors fills the buffer, and after the sum the gradients are

@@ -2,9 +2,9 @@
 
 On one GPU an update consists of several batches, and their gradients are added. The host launches
 about a thousand kernels for each batch. If a batch is small, the GPU computes faster than the host
-launches kernels. A joined batch needs fewer kernels than its parts. But the batches of an update
-have sentences of different lengths, so a joined batch has more padding. `choose_groups` joins the
-batches so that the predicted time of the update is shortest.
+launches kernels. A joined batch needs fewer kernels than the batches from which it is made. But the
+batches of an update have sentences of different lengths, so a joined batch has more padding.
+`choose_groups` joins the batches so that the predicted time of the update is shortest.
 
 Without dropout, joined and separate batches give the same loss and gradient, except for rounding.
 With dropout, the two results differ, because different elements are dropped. `train/joining.py`
@@ -42,9 +42,7 @@ RESERVED_BYTES = 3 << 30
 
 
 class BatchShape(NamedTuple):
-    """The shape of a padded batch: its number of sentences and the lengths of their
-    longest sides.
-    """
+    """The shape of a padded batch: its number of sentences and its source and target lengths."""
 
     num_sentences: int
     source_length: int

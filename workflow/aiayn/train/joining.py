@@ -42,7 +42,9 @@ def join_batches(
 
 
 def _concatenate(tensors: list[Tensor]) -> Tensor:
-    """Concatenate vectors. The result is in pinned memory if the first vector is."""
+    """Concatenate vectors. The result is in pinned memory if the first vector is in
+    pinned memory.
+    """
     joined = torch.cat(tensors)
     # From memory that is not pinned, the copy to the GPU would make the host wait.
     return joined.pin_memory() if tensors[0].is_pinned() else joined
@@ -50,7 +52,7 @@ def _concatenate(tensors: list[Tensor]) -> Tensor:
 
 def _join_rows(tensors: list[Tensor], padding_index: int, *, is_left: bool) -> Tensor:
     """Stack the rows of matrices, padded to the width of the widest matrix. The result is in pinned
-    memory if the first matrix is.
+    memory if the first matrix is in pinned memory.
     """
     widest = max(tensor.shape[1] for tensor in tensors)
     joined = torch.full(

@@ -63,8 +63,7 @@ def node_address(other_host: str, nodes: Sequence[str] = ()) -> str:
 
 
 def choose_interface(address: str | None) -> None:
-    """Let gloo and NCCL use the network interface with this `address`, or the loopback if it is
-    None.
+    """Let gloo and NCCL use the network interface with this `address`, or the loopback if None.
 
     Environment variables that the user has set for gloo or NCCL are not changed.
     """

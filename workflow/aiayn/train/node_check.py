@@ -78,8 +78,8 @@ def check_node(group: RankGroup, device: str) -> None:
 
 
 def _require_sound(group: RankGroup, device: str, problem: str, *, within_seconds: float) -> None:
-    """Gather the problems of all ranks (processes). If any rank has one, raise an error on every
-    rank.
+    """Gather the problems of all ranks (processes). If any rank has a problem, raise an error on
+    every rank.
     """
     rank = group.rank
     where = device if device == "cpu" else f"{device}:{rank.local_rank}"

@@ -79,8 +79,8 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Return Adam's hyper-parameters. When a training resumes, they replace those of the
-        checkpoint.
+        """Return Adam's hyper-parameters. When a training resumes, these values replace the values
+        in the checkpoint.
         """
         # fairseq's config has a list of learning rates, one for each epoch.
         lr = self.cfg.lr if isinstance(self.cfg.lr, float) else self.cfg.lr[0]

@@ -67,8 +67,8 @@ class RankGroup:
     """All ranks (processes) of a job. `hosts` has the host of each rank. `control` is a gloo group
     for messages between ranks, or None if there is only one rank.
 
-    The control group does not use GPUs, so it can still report a bad GPU after the training group
-    has failed.
+    The group `control` does not use GPUs, so ranks can still report a bad GPU through it after the
+    process group of the training has failed.
     """
 
     def __init__(self, rank: Rank, hosts: list[str], control: ProcessGroup | None) -> None:
@@ -218,7 +218,7 @@ def new_training_group() -> ProcessGroup:
 
 def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
     """Return whether the training must stop after this update, with the same result on all ranks.
-    If so, set `stop.agreed` to the signal that stopped the training.
+    If the training must stop, set `stop.agreed` to the signal that stops it.
 
     If ranks have received different signals, the signal that comes last in SIGNALS_BY_WEIGHT
     counts. For this agreement, the ranks all-reduce one number after each update, which takes
@@ -238,8 +238,8 @@ def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
 def rank_flags(rank: Rank, device: str) -> list[str]:
     """Return the flags of fairseq for the rank (process) and the number of ranks.
 
-    A single rank needs these flags, too. Without them, fairseq starts a process for every GPU that
-    it sees, each with a whole batch.
+    A single rank needs these flags, too. Without these flags, fairseq starts a process for every
+    GPU that it sees, each with a whole batch.
     """
     if rank.world_size == 1:
         return ["--distributed-world-size", "1"]

@@ -2,7 +2,7 @@
 signals that end a job early. This module does not import torch.
 
 The driver (the process that submits jobs and waits for them) pickles the request. The job unpickles
-it with the copy of the code that was made when the job was submitted.
+the request with the copy of the code that was made when the job was submitted.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ from aiayn.spec.system import TrainingSpec
 
 
 class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a job needs to train a run.
+    """The request of a job: everything that the job needs to train a run.
 
-    The trained tensors depend only on `training`, `seed` and the binarized text in `data_folder`.
-    If `is_joint` is True, both languages share a dictionary. On a cluster, `num_earlier_jobs` jobs
+    `training`, `seed` and the binarized text in `data_folder` determine the trained tensors. If
+    `is_joint` is True, both languages share a dictionary. On a cluster, `num_earlier_jobs` jobs
     have already worked on this training, and at most `max_num_jobs` jobs may do so. Each node must
     have `gpus_per_node` GPUs. If `code_folder` is not None, the job must run the code in this
     folder.
 
     If the training continues a shorter training of the system `begins_from`, it begins from the
-    checkpoint at `beginning_path`, and `beginning` is copied into the record of the training.
-    Otherwise these fields are None.
+    checkpoint at `beginning_path`, and `beginning` is copied into the record of the training. For
+    all other trainings, these three fields are None.
     """
 
     run: str

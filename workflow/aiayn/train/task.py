@@ -140,8 +140,8 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     ) -> tuple[Any, Any, Any]:
         """Do one forward and backward pass of a batch in the precision of the training.
 
-        This replaces fairseq's method, which switches autocast off on a GPU. fairseq's flag
-        `--bf16` needs a TPU and bfloat16 weights.
+        fairseq's own method, which this method replaces, switches autocast off on a GPU. fairseq's
+        flag `--bf16` needs a TPU and bfloat16 weights.
         """
         model.train()
         model.set_num_updates(update_num)

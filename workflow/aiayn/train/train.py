@@ -1,5 +1,5 @@
-"""Trains one rank (process) of a run inside a job (section 5). This process calls fairseq, which
-resumes from the newest undamaged checkpoint of the run.
+"""Trains one rank (process) of a run inside a job (section 5). The process of the rank calls
+fairseq, which resumes from the newest undamaged checkpoint of the run.
 
 An attempt is what one job does for a run, from its start to its end. Rank 0 records attempts in the
 run's attempts.jsonl.

@@ -111,8 +111,8 @@ def _train(
 
 
 def _train_here(request: TrainingRequest, rank: Rank, term_after: int) -> None:
-    """Train, and write the seconds of each update to a file. Send the signal TERM to this process
-    after the update `term_after`.
+    """Train, and write the seconds of each update to a file. After the update `term_after`, send
+    the signal TERM to this process.
 
     This function patches fairseq and the flags, and does not restore them afterwards, because it is
     the last function that its process (a fork) runs.
