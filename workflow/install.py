@@ -78,7 +78,8 @@ def main() -> int:
             install_torch(arguments.torch_index_url)
             install_fairseq()
         pip(["--no-build-isolation", "--no-deps", "--editable", "."])
-        # Otherwise Python writes the byte code of a module when the module is first imported.
+        # Python normally writes the byte code of a module when the module is first imported. If
+        # this is switched off, every command would compile all modules again.
         if sys.dont_write_bytecode:
             compile_packages()
     except _InstallError as error:

@@ -141,8 +141,8 @@ def _observe(
         seen.append(output[1])
 
     if hasattr(layer, "ever_training"):
-        # The pinned release of fairseq does not have this flag, but the main branch has it. There,
-        # if the flag is not set, the encoder uses a fused layer that does not return weights.
+        # Only fairseq 0.12.2 has this flag, not the pinned 0.12.3.1. If the flag is not set, the
+        # encoder of 0.12.2 uses a fused layer of torch that does not return weights.
         layer.ever_training = True
     # The hooks request the weights from outside, so the model itself stays as it was trained.
     hooks = [

@@ -291,7 +291,7 @@ def show_table(table: Table, command: str) -> ShownTable:
     asides = {}
     for reason, cells in table.cells[~is_shown].groupby("reason", sort=False):
         asides[str(reason)] = list(cells.drop_duplicates("position").aside)
-    # This looks at all rows, because hidden rows do not have a number of ours.
+    # All rows count here. Hidden rows do not have a number of ours, so they make no difference.
     has_value = table.cells.empty or bool((table.cells.kind == "ours").any())
     table = replace(table, cells=table.cells[is_shown])
     rows = grid(table)

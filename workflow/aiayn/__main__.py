@@ -259,7 +259,7 @@ def _explain_missing_package(error: ModuleNotFoundError, verb: str) -> str:
     extra = EXTRA_BY_MODULE.get(package, "")
     if not extra:
         return ""
-    # An exported model needs no more than that extra.
+    # `aiayn translate` has an extra of its own, which does not contain fairseq.
     if verb == "translate" and package in ("torch", "sentencepiece"):
         extra = verb
     return f"needs {package}, which is not installed: type {install_command(extra)}"

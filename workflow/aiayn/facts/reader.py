@@ -38,7 +38,7 @@ MAX_LINES_LOOKED_AT = 5000  # for the form of a log that is not fairseq's
 #   `2026-01-31 10:00:00 | INFO | fairseq.trainer | `
 #   `[2026-01-31 10:00:00,123][fairseq.trainer][INFO] - `
 #   `INFO:fairseq.trainer:`
-# Up to fairseq 0.8 the head is only `| `.
+# Up to fairseq 0.9 the head is only `| `.
 _HEAD = re.compile(
     rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[,.]\d+)? \| (\w+) \| ([\w.]+) \| "
     rb"|\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.]\d+\]\[([\w.]+)\]\[(\w+)\] - "

@@ -5,9 +5,9 @@ loads this module, because the module `plugin` imports it.
    contain a few harmless classes of argparse and numpy besides tensors. The patch declares these
    classes safe, so that torch's check of all other classes stays on.
 2. `install_batching`: fairseq cuts a data set into batches in a compiled function, which an
-   installation without a compiler lacks. The compiled function also drops the last batch unless its
-   number of sentences is a multiple of 8. The last batch has the longest sentences, which would
-   then never be trained on, validated on or decoded.
+   installation without a compiler lacks. fairseq then drops the last batch unless its number of
+   sentences is a multiple of 8. The last batch has the longest sentences, which would then never be
+   trained on, validated on or decoded.
 3. `install_ranks`: fairseq sums the gradients of several ranks (processes) with two copies for each
    parameter. After each update, fairseq also sums the ranks' logs and waits for the sum.
    `train/gradients.py` avoids the copies, and `train/trainer.py` avoids most of the waits.

@@ -29,7 +29,7 @@ from aiayn.train.device import evaluated_on
 
 __all__ = ["load_model", "plugin"]
 
-# Some builds of fairseq 0.12 store each encoder layer twice: in its modules, such as
+# fairseq 0.12.2 stores each encoder layer twice: in its modules, such as
 # `encoder.layers.0.fc1.weight`, and as parameters of the layer itself, such as
 # `encoder.layers.0.fc1_weight`. Only the second names have no further dot.
 _REPEATED = re.compile(r"encoder\.layers\.\d+\.[a-z0-9_]+_(weight|bias)")
