@@ -64,8 +64,9 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
     def _set_seed(self) -> None:
         """Seed the random numbers (dropout) of the next update, as fairseq does.
 
-        On a CPU, this method does not call fairseq's method, with which torch would store the seed
-        of each update, with a stack trace, in case a GPU is used later.
+        On a CPU, this method does not call fairseq's method. With fairseq's method, torch would
+        store the seed for GPUs, in case a GPU is used later, and would take a stack trace each
+        time.
         """
         if self.cuda:
             super()._set_seed()
