@@ -1,4 +1,5 @@
-"""Turns translations into scores, summaries over seeds and verdicts.
+"""Turns translations into scores, scores into summaries over seeds, and summaries into verdicts:
+whether a number of the paper is reproduced.
 
-Does not need torch or fairseq (pyproject.toml, contract `core`).
+This package does not need torch or fairseq (pyproject.toml, contract `core`).
 """

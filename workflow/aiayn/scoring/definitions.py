@@ -1,24 +1,27 @@
 """Lists the definitions of BLEU and chrF as data.
 
-- bleu_tok_moses: tokenizer.perl before 2018-11, then multi-bleu.perl.
-- bleu_tok_moses_lc: the same with multi-bleu.perl -lc (ASCII letters only, because it reads bytes).
-- bleu_tok_compound_split: like bleu_tok_moses, with hyphenated words split on both sides. The
-  paper's En-De (2017).
+- bleu_tok_moses: Moses' tokenizer.perl in the version before 2018-11, then multi-bleu.perl.
+- bleu_tok_moses_lc: like bleu_tok_moses, but in lower case (multi-bleu.perl -lc, ASCII letters
+  only, because it reads bytes).
+- bleu_tok_compound_split: like bleu_tok_moses, with hyphenated words split in hypotheses and
+  references. The definition of the paper's En-De scores (2017).
 - bleu_tok_compound_split_2018: like bleu_tok_compound_split, with replace-unicode-punctuation.perl
-  on the hypotheses. T2T since 2018.
-- bleu_tok_compound_split_quotes: like bleu_tok_compound_split_2018, with that script also on the
-  references. This is the "tweaked" reference with plain quotes.
-- bleu_fairseq: tokenizer.perl, then fairseq-score's arithmetic.
-- bleu_as_given: fairseq-score's arithmetic on the given tokens, after `@@ ` was removed. For text
-  that was published as tokens.
-- bleu_sacre_13a, bleu_sacre_13a_lc (NVIDIA's), bleu_sacre_intl, chrf: sacreBLEU's own.
+  on the hypotheses. The definition of tensor2tensor (T2T) since 2018.
+- bleu_tok_compound_split_quotes: like bleu_tok_compound_split_2018, with
+  replace-unicode-punctuation.perl also on the references, which then have plain quotes (the
+  "tweaked" reference).
+- bleu_fairseq: Moses' tokenizer.perl, then BLEU as fairseq-score computes it.
+- bleu_as_given: BLEU as fairseq-score computes it on the given tokens, after `@@ ` was removed. For
+  text that was published as tokens.
+- bleu_sacre_13a, bleu_sacre_13a_lc (NVIDIA's), bleu_sacre_intl, chrf: computed by sacreBLEU.
 
-To add a definition, add an entry to `PROCEDURE_BY_METRIC`, or to `SACREBLEU_OPTIONS_BY_METRIC` if
-sacreBLEU computes it, and a line above. For example, lower-cased compound-split BLEU would be
+To add a definition of BLEU, add an entry to `PROCEDURE_BY_METRIC`, or to
+`SACREBLEU_OPTIONS_BY_METRIC` if sacreBLEU computes it, and a line to the list above. For example,
+the entry of a lower-cased BLEU with split hyphens would be
 
     "bleu_tok_compound_split_lc": Procedure(case="lc-ascii", split="at-at"),
 
-and `aiayn score` would print it with its signature.
+and `aiayn score` would print this BLEU with its signature.
 """
 
 from dataclasses import dataclass
@@ -29,9 +32,9 @@ Treatment = Literal["raw", "replace-unicode-punctuation"]
 
 @dataclass(frozen=True, kw_only=True)
 class Procedure:
-    """The treatment of hypotheses and references before n-grams are counted.
+    """How hypotheses and references are changed and split into words before BLEU counts n-grams.
 
-    The values appear in the signature of a score.
+    The values of the fields appear in the signature of a score.
     """
 
     case: Literal["mixed", "lc-ascii"] = "mixed"

@@ -1,4 +1,6 @@
-"""Scores recorded translations with the recorded references of their corpus."""
+"""Scores the translations that a record lists with the references that the record of their corpus
+lists.
+"""
 
 import msgspec
 
@@ -12,11 +14,13 @@ from aiayn.spec.system import read_corpus
 
 
 def score_translations(decoded: Hypotheses, raw: RawCorpus) -> list[ScoreRecord]:
-    """Score translations. Both texts are first compared with the digests in their records.
+    """Score translations. Before this, translations and references are compared with the digests in
+    their records.
 
     Raises:
-        CorpusError: if the records are from different corpora, or if a text has changed.
-        ScoreError: as `score_hypotheses`.
+        CorpusError: if the records are from different corpora, or if the translations or references
+            have changed.
+        ScoreError: for the reasons of `score_hypotheses`, such as different numbers of lines.
     """
     require_fitting({"--decoded": decoded, "--raw": raw})
     corpus = read_corpus(raw.corpus)

@@ -1,14 +1,16 @@
-"""Computes BLEU and chrF of a file of hypotheses by every definition (section 6.1).
+"""Computes the BLEU and chrF of a file of hypotheses by several definitions of BLEU (section 6.1).
 
-The paper's Tables 2 and 3 print tokenised BLEU, later work prints sacreBLEU. For the same file the
-two differ by up to three points (HAT, En-Fr: 41.8 and 38.9). So each number has the name and
-signature of its definition, and numbers of different definitions are never subtracted.
+The paper's Tables 2 and 3 have tokenised BLEU, later papers have sacreBLEU. For the same
+translations, tokenised BLEU and sacreBLEU differ by up to three points (HAT, En-Fr: 41.8 and 38.9).
+So each number has the name and signature of its definition, and numbers of different definitions
+are never subtracted.
 
-The definitions are in `aiayn.scoring.definitions`. Hypotheses and references are detokenised lines,
-except for `bleu_as_given` (see `outputs.system_output`). Our signatures follow sacreBLEU's grammar:
-`tok` and `lang` are the tokenizer and its language, `split` is the treatment of hyphens, `ref` and
-`hyp` are the changes made to each text before scoring, `count` is the program that defines words
-and empty lines (see `words`), and `refs` is the beginning of the references' sha256.
+The definitions of BLEU are in the module `aiayn.scoring.definitions`. Hypotheses and references are
+detokenised lines, except for the definition `bleu_as_given` (see `outputs.system_output`). Our
+signatures follow sacreBLEU's format: the keys `tok` and `lang` give the tokenizer and its language,
+`split` the treatment of hyphens, `ref` and `hyp` the changes made to references and hypotheses
+before scoring, `count` the program that defines words and empty lines (see `words`), and `refs` the
+beginning of the references' sha256.
 """
 
 import functools
@@ -48,18 +50,22 @@ _SHA256_DIGITS = 12  # the length of the references' digest in a signature
 
 
 class Text:
-    """The hypotheses or references of a test set. Each tokenisation is computed once, for all
-    metrics.
+    """The hypotheses or references of a test set. Each tokenisation of the text is computed only
+    once, for all metrics.
     """
 
     def __init__(self, lines: Sequence[str], language: str) -> None:
-        """Keep the lines (detokenised, or as given) and the tokenizer's two-letter language."""
+        """Store the lines of the text (detokenised, or tokens that are scored as given) and its
+        language for the tokenizer (a two-letter code).
+        """
         self.lines = lines
         self.language = language
         self._tokenized_by_treatment: dict[Treatment, list[str]] = {}
 
     def tokenized(self, treatment: Treatment) -> list[str]:
-        """Return Moses tokens joined by blanks, after `treatment` of the raw lines."""
+        """Return the Moses tokens of each line, joined by blanks. Before tokenisation, punctuation
+        is replaced if `treatment` says so.
+        """
         # Several definitions differ only in what they do with the same tokens.
         if treatment not in self._tokenized_by_treatment:
             lines = self.lines
@@ -78,13 +84,15 @@ def score_hypotheses(
     testset: str,
     hypotheses_sha256: str | None = None,
 ) -> list[ScoreRecord]:
-    """Return a record for each metric, in the given order. Values are in percent.
+    """Score hypotheses. Return a record with the score for each metric, in the order of `metrics`.
+    Scores are in percent.
 
-    `hypotheses_sha256` is the SHA-256 of their file, by default `lines_sha256` of the lines.
+    The argument `hypotheses_sha256` is the SHA-256 of the file of hypotheses, by default
+    `lines_sha256` of the lines.
 
     Raises:
-        ScoreError: if the two sides differ in their number of lines or are empty, or if a metric is
-            unknown or is not defined for the target language.
+        ScoreError: if hypotheses and references differ in their number of lines or are empty, or if
+            a metric is unknown or is not defined for the target language.
 
     Example:
         `score_hypotheses(["Ja."], ["Ja."], metrics=["bleu_sacre_13a"], target_language="de",
@@ -114,15 +122,16 @@ def score_hypotheses(
 
 
 def lines_sha256(lines: Sequence[str]) -> str:
-    """Return the SHA-256 of a file with these lines, each ended by LF."""
+    """Return the SHA-256 that a file with these lines would have, each line ended by LF."""
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8")).hexdigest()
 
 
 def default_metrics(target_language: str, is_segmented: bool) -> list[str]:
     """Return all metrics that are defined for a corpus, in the order of METRICS.
 
-    For text published tokenised, lower-cased and segmented (`is_segmented`) this is only
-    `bleu_as_given`, because the raw lines of the other definitions do not exist.
+    For a corpus that was published tokenised, lower-cased and segmented (`is_segmented`), the only
+    metric is `bleu_as_given`, because the other definitions of BLEU need raw text, which does not
+    exist.
 
     Raises:
         ScoreError: for Chinese, Japanese and Korean, because no definition here splits their text
@@ -144,8 +153,8 @@ def default_metrics(target_language: str, is_segmented: bool) -> list[str]:
 
 
 def procedure_bleu(procedure: Procedure, hypotheses: Text, references: Text) -> BLEUScore:
-    """Return the BLEU of a test set by a procedure, with precisions, brevity penalty and
-    lengths.
+    """Return the BLEU of hypotheses by a procedure (a definition of BLEU), with precisions, brevity
+    penalty and lengths.
     """
     return words_bleu(
         _words(procedure, hypotheses, procedure.hyp, is_reference=False),
@@ -259,7 +268,9 @@ def _is_defined(metric: str, target_language: str) -> bool:
 
 
 def _languages(metric: str) -> tuple[str, ...]:
-    """Return the languages for which a metric is defined. An empty result means all languages."""
+    """Return the target languages for which a metric is defined. An empty result means all
+    languages.
+    """
     # sacreBLEU's metrics, and metrics without a tokenizer, do not depend on the language.
     procedure = PROCEDURE_BY_METRIC.get(metric)
     if procedure is None or procedure.tok == "none":

@@ -1,11 +1,13 @@
-"""Turns the records of score and perplexity into a table with a line for each number, scores.tsv.
+"""Collects the records of scores and perplexities of a scale in the table scores.tsv, with a line
+for each number.
 
-A perplexity record also gives bits per subword (its log2), bits per word and, for a model with
-heads of cross-attention, the lowest entropy of any head and the bits that the model loses if all
-weights of cross-attention are made equal. A BLEU also gives its brevity penalty.
+The record of a perplexity yields several numbers: the perplexity, bits per subword (log2 of the
+perplexity), bits per word and, for a model with cross-attention, the lowest entropy of any
+cross-attention head, and how many more bits the model needs if all its cross-attention weights are
+equal. The record of a BLEU also yields the brevity penalty.
 
-A number is read together with the record of its training. While a system is trained again, its old
-score may still be on the disk. Such a score is not used for the new training.
+A score is read together with the record of its training. While a system is trained again, its old
+score may still be on the disk. The old score is not used for the new training.
 """
 
 import math
@@ -63,17 +65,19 @@ _Line = tuple[str | int | float, ...]
 
 
 def training_key(evaluation: Evaluation) -> TrainingKey:
-    """Return the key of the training that an evaluation evaluates."""
+    """Return the key (corpus, system, seed) of the training that an evaluation belongs to."""
     return TrainingKey(evaluation.corpus, evaluation.system, evaluation.seed)
 
 
 def read_trainings(
     keys: Iterable[TrainingKey], results_folder: Path, scale: str, runs_folder: Path
 ) -> dict[TrainingKey, TrainRecord]:
-    """Read the records of finished trainings. A training without a record is left out.
+    """Read the records of finished trainings, by the trainings' keys. A training without a record
+    has not finished and is left out.
 
     Raises:
-        RecordError: if a record is torn, or if its content and its path state different trainings.
+        RecordError: if a record is incomplete, or if the training in the record is not the training
+            in the record's path.
     """
     train_by_key: dict[TrainingKey, TrainRecord] = {}
     for key in keys:
@@ -100,16 +104,18 @@ def collect_scores(
     so_far: bool,
     is_trusted: Callable[[Evaluation, ScoreRecords], bool] = lambda evaluation, scores: True,
 ) -> pd.DataFrame:
-    """Return a frame (a pandas DataFrame) of all numbers with the columns SCORE_COLUMNS, in the
-    order of the evaluations.
+    """Return a pandas DataFrame of all scores and perplexities with the columns SCORE_COLUMNS, in
+    the order of the evaluations.
 
-    `folder_by_key` has the results folder of each training. With `so_far`, records that are missing
-    or were written by an earlier run are left out. `is_trusted` decides which scores are included.
+    The argument `folder_by_key` has the results folder of each training. If `so_far` is true,
+    records that are missing or were written by an earlier run are left out. The function
+    `is_trusted` decides which scores are included.
 
     Raises:
-        RecordError: if a record is torn. Without `so_far`, also if a record is missing or was
-            written by a different run.
-        ScoreError: if two records contain the same number of the frame.
+        RecordError: if a record is incomplete. If `so_far` is false, also if a record is missing or
+            was written by a different run.
+        ScoreError: if two records contain the same number, for example the same metric of the same
+            training on the same test set.
     """
     lines: list[_Line] = []
     for evaluation in evaluations:
@@ -132,7 +138,8 @@ def collect_scores(
 
 
 def tidy_frame(lines: Iterable[_Line]) -> pd.DataFrame:
-    """Return lines as a frame with exactly SCORE_COLUMNS.
+    """Return the lines of the table of scores as a pandas DataFrame with exactly the columns
+    SCORE_COLUMNS.
 
     Raises:
         ScoreError: if two lines have the same corpus, system, seed, average, testset and metric.
@@ -151,10 +158,10 @@ def tidy_frame(lines: Iterable[_Line]) -> pd.DataFrame:
 def values_by_number(
     scores: pd.DataFrame,
 ) -> dict[tuple[tuple[str, ...], str], tuple[dict[int, float], tuple[str, ...]]]:
-    """Return for each cell and metric its values by seed, in the order of the seeds, and its
-    signatures.
+    """Return for each cell and metric the values by seed, in the order of the seeds, and the
+    signatures of the metric.
 
-    A cell is (corpus, system, average, test set).
+    A cell is a combination of corpus, system, average of checkpoints, and test set.
     """
     numbers = {}
     # `sort=False` keeps the order of the sheet. pandas would sort cells by name.
@@ -169,13 +176,14 @@ def values_by_number(
 def read_of_run(
     path: Path, record_type: type[_AnyRecord], train: TrainRecord | None, *, so_far: bool
 ) -> _AnyRecord | None:
-    """Read a record, which must have been written by this training's run.
+    """Read a record of scores or perplexity, which must have been written by the same run as the
+    training's record.
 
-    With `so_far`, return None if the record is missing or was written by a different run.
+    If `so_far` is true, return None if the record is missing or was written by a different run.
 
     Raises:
-        RecordError: if the record is torn. Without `so_far`, also if it is missing or was written
-            by a different run.
+        RecordError: if the record is incomplete. If `so_far` is false, also if the record is
+            missing or was written by a different run.
     """
     if so_far and (train is None or not exists(path)):
         return None
@@ -194,7 +202,9 @@ def read_of_run(
 def _lines(
     evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path: Path
 ) -> list[_Line]:
-    """Return a line with the columns SCORE_COLUMNS for each number of a record."""
+    """Return the lines of the table of scores, with the columns SCORE_COLUMNS, for the numbers in a
+    record.
+    """
     # An evaluation may add a length penalty to the name of its test set. The record does not.
     expected, _ = split_alpha(evaluation.testset)
     if record.testset != expected:
@@ -235,13 +245,13 @@ def _lines(
 
 
 def brevity_metric(metric: str) -> str:
-    """Return the metric's name for the brevity penalty of a BLEU."""
+    """Return the name of the metric for the brevity penalty of a BLEU."""
     return f"brevity_penalty_of_{metric}"
 
 
 def summarise_frame(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame of summary.tsv with the columns SUMMARY_COLUMNS and a line for each cell and
-    metric.
+    """Return the content of summary.tsv as a pandas DataFrame, with the columns SUMMARY_COLUMNS and
+    a line for each cell (corpus, system, average, test set) and metric.
     """
     keys = list(SUMMARY_COLUMNS[:5])
     lines = []

@@ -15,9 +15,11 @@ MIN_SEEDS_OF_INTERVAL = 3
 
 
 class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A summary over seeds: `sd` with divisor n - 1, and half the width of the 95 % t-interval.
+    """A summary of a number over seeds: mean, standard deviation (`sd`, with divisor n - 1), and
+    half the width of the 95 % t-interval of the mean.
 
-    `sd` is None for a single seed, `half_width` for fewer than MIN_SEEDS_OF_INTERVAL.
+    The standard deviation `sd` is None for a single seed. The interval's `half_width` is None for
+    fewer seeds than MIN_SEEDS_OF_INTERVAL.
     """
 
     num_seeds: int
@@ -27,17 +29,17 @@ class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def t_half_width(values: Sequence[float]) -> float:
-    """Return half the width of the two-sided t-interval of the mean of 2 or more values."""
+    """Return half the width of the two-sided 95 % t-interval of the mean of 2 or more values."""
     # Few seeds: Student's t, with n - 1 degrees of freedom, is much wider than the normal.
     quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
     return quantile * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def summarise_seeds(values: Sequence[float]) -> SeedSummary:
-    """Return the summary of one or more values.
+    """Return the mean, standard deviation and t-interval of a number over its seeds.
 
     Raises:
-        ScoreError: if `values` is empty.
+        ScoreError: if the list `values` is empty.
     """
     if not values:
         raise ScoreError("no seed has a value: nothing to summarise; run `snakemake`")
@@ -53,13 +55,14 @@ def summarise_seeds(values: Sequence[float]) -> SeedSummary:
 def paired_differences(
     value_by_seed: Mapping[int, float], reference_by_seed: Mapping[int, float]
 ) -> list[float]:
-    """Return value minus reference for each seed that both have, in the order of the seeds.
+    """Return the differences between two systems seed by seed: value minus reference value for each
+    seed that both systems have, in the order of the seeds.
 
-    A seed fixes the order of the training data for both, so its common effect cancels in the
-    difference.
+    With the same seed, both systems see the training data in the same order, so the effect of this
+    order cancels in the difference.
 
     Raises:
-        ScoreError: if no seed is common.
+        ScoreError: if the two systems have no seed in common.
     """
     # A seed that only one side has cannot be paired.
     common = sorted(value_by_seed.keys() & reference_by_seed.keys())

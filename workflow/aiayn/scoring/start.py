@@ -1,6 +1,7 @@
-"""Defines the limits that tell whether a training failed to start (decision 0009).
+"""Defines the limits by which a training counts as failed to start: the model did not learn to use
+the source (decision 0009).
 
-The decoder of such a training attends to all source tokens equally.
+In a training that failed to start, the decoder attends to all source tokens equally.
 """
 
 # The lowest entropy of any cross-attention head, over log S, is above this limit.

@@ -1,36 +1,40 @@
-"""Judges our mean against a printed number by a rule that was fixed beforehand.
+"""Decides by a fixed rule whether the mean of our scores reproduces a BLEU printed in the paper.
 
-The rule is a margin of 0.5 BLEU and two one-sided t-tests at 0.05. The printed number is treated as
-a constant, because the paper does not state a spread. A system has few seeds, so the standard
-deviation (sd) is pooled over the systems of a scale and definition. The seeds of one system may
-vary more than the seeds of the others. So the rule takes the larger of the pooled sd and the
-system's own sd, with the degrees of freedom of the larger sd (decision 0014). The former rule
-always took the pooled sd. Its outcome is kept as `outcome_by_pooled_sd`.
+The rule tests equivalence within a margin of 0.5 BLEU, by two one-sided t-tests at alpha 0.05. The
+paper's number is treated as a constant, because the paper does not state a spread. A system has few
+seeds, so the standard deviation (sd) is pooled over all systems with the same scale and definition
+of BLEU. The scores of one system may vary more over its seeds than the scores of the other systems.
+So the rule takes the larger of the pooled sd and the system's own sd, with the degrees of freedom
+of the larger sd (decision 0014). An earlier version of the rule always took the pooled sd. The
+verdict by the earlier rule is kept as `outcome_by_pooled_sd`.
 
-A verdict has three p-values. Let d be the difference, e its standard error and t a Student variable
-with the degrees of freedom of the sd:
+A verdict has three p-values. Let d be the difference between our mean and the paper's number, e the
+standard error of d, and t a Student variable with the degrees of freedom of the sd:
 
 | p | null hypothesis | value |
 |---|---|---|
 | `p_difference` | the true difference is 0 (two-sided) | 2 P(t > abs(d) / e) |
-| `p_equivalent` | it is the margin or more | P(t > (0.5 - abs(d)) / e) |
-| `p_outside` | it is within the margin (two-sided) | 2 P(t > (abs(d) - 0.5) / e), at most 1 |
+| `p_equivalent` | the true difference is the margin or more | P(t > (0.5 - abs(d)) / e) |
+| `p_outside` | the true difference is within the margin | 2 P(t > (abs(d) - 0.5) / e), at most 1 |
 
-`p_equivalent` is the larger p of Schuirmann's two tests. REPRODUCED means `p_equivalent` below
-alpha, NOT REPRODUCED means `p_outside` below alpha. A small `p_difference` is not a verdict,
-because with enough seeds every true difference becomes significant.
+The p-value `p_equivalent` is the larger p of Schuirmann's two one-sided tests. The verdict
+REPRODUCED means that `p_equivalent` is below alpha, NOT REPRODUCED means that `p_outside` is below
+alpha. A small `p_difference` does not affect the verdict, because with enough seeds every true
+difference becomes significant.
 
-The printed number is itself a single run. The verdict also says whether this run could be a further
-run of ours, that is, whether it is in the 95 % prediction interval, mean +- t(0.975, df) sd sqrt(1
-+ 1/n), with the df of the sd and n the seeds of this cell. A printed number inside the interval
-cannot be distinguished from a run of ours. Such a number does not count as REPRODUCED, because few
-seeds make a wide interval.
+The paper's number comes from a single run. The verdict also says whether the paper's number is in
+the 95 % prediction interval for a further run of ours, mean +- t(0.975, df) sd sqrt(1 + 1/n), where
+df are the degrees of freedom of the sd and n is the number of our seeds. A number inside the
+prediction interval cannot be distinguished from a run of ours. But this is not enough for
+REPRODUCED, because few seeds make a wide prediction interval.
 
-Each verdict is tested at alpha, so a table of k verdicts is wrong somewhere more often. In the
-worst case every true difference equals the margin. If the cells were independent, at least 1 wrong
-REPRODUCED would then occur with probability 1 - (1 - alpha)^k. The shared standard deviation makes
-this probability smaller, and it is at most k alpha. With Holm's step-down correction (1979) the
-probability is at most alpha for the whole table, under any dependence.
+Each verdict is tested at the level alpha, so the probability of a wrong verdict anywhere in a table
+of k verdicts is larger. The worst case is that every true difference equals the margin. If the
+verdicts were independent, at least one wrong REPRODUCED would occur in the worst case with
+probability 1 - (1 - alpha)^k. The standard deviation that the verdicts share makes this probability
+smaller, and the probability is at most k alpha. With Holm's step-down correction (1979) of the
+p-values, the probability of a wrong verdict is at most alpha for the whole table, under any
+dependence.
 """
 
 import bisect
@@ -50,7 +54,7 @@ ROUNDING = 1e-9  # two sds that differ by less than this fraction are equal
 
 
 class Outcome(enum.StrEnum):
-    """The outcome for a printed number."""
+    """The possible verdicts on a number printed in the paper."""
 
     REPRODUCED = "REPRODUCED"
     NOT_REPRODUCED = "NOT REPRODUCED"
@@ -73,11 +77,11 @@ TOO_FEW_SEEDS = f"Too few seeds: the rule asks for {MIN_SEEDS} or more."
 
 
 class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
-    """A standard deviation over seeds, pooled over systems.
+    """A standard deviation (sd) of scores over seeds, pooled over several systems.
 
-    `smallest_sd` and `largest_sd` are the smallest and the largest sd of a single system.
-    `bartlett_p` is the p-value of Bartlett's test that all systems have the same variance. It is
-    None for a single system or if an sd is 0.
+    The smallest and the largest sd of a single system are `smallest_sd` and `largest_sd`. The
+    p-value of Bartlett's test that all systems have the same variance is `bartlett_p`. It is None
+    if there is only one system or if the sd of a system is 0.
     """
 
     sd: float
@@ -89,18 +93,20 @@ class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """An outcome with its reason in one sentence. Differences are our number minus the printed
-    number, in BLEU.
+    """A verdict on a number of the paper: the outcome, its reason in one sentence, and the
+    statistics behind it. Differences are our mean minus the paper's number, in BLEU.
 
-    The p-values are explained above. They are None if the rule was not applied, because the numbers
-    are not comparable or the seeds too few. `pooled` is the sd over all systems, `judging` the sd
-    that the rule uses. `outcome_by_pooled_sd` is the outcome by the former rule, which always used
-    `pooled`, or None if no rule was applied. `largest_equivalent_difference` is the largest
-    difference that these seeds could have called equivalent (None: no difference).
-    `num_seeds_to_decide` is the total number of seeds that would decide if mean and sd did not
-    change (None: MAX_SEEDS_ADVISED would not). `prediction_interval` is the 95 % interval of a
-    further run of ours, in BLEU, and `prediction_half_width` is half its width. Both are None
-    without an sd or if the numbers are not comparable.
+    The p-values are explained in the docstring of this module. The p-values are None if the rule
+    was not applied, because the numbers are not comparable or the seeds too few. The standard
+    deviation over all systems is `pooled`, the standard deviation that the rule used is `judging`.
+    The verdict by an earlier rule, which always used `pooled`, is `outcome_by_pooled_sd` (None if
+    no rule was applied). The field `largest_equivalent_difference` is the largest difference with
+    which these seeds would still give REPRODUCED (None if no difference would). The field
+    `num_seeds_to_decide` is the total number of seeds that would give a verdict other than
+    UNDECIDED if mean and sd did not change (None if even MAX_SEEDS_ADVISED seeds would not). The 95
+    % interval for a further run of ours, in BLEU, is `prediction_interval`, and half its width is
+    `prediction_half_width`. The interval and its half width are None if no sd is known or if the
+    numbers are not comparable.
     """
 
     outcome: Outcome
@@ -122,14 +128,18 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_printed_predicted(self) -> bool | None:
-        """Whether the printed number is in the prediction interval, or None without an interval."""
+        """Whether the paper's number is in the prediction interval of a further run of ours, None
+        if there is no interval.
+        """
         if self.difference is None or self.prediction_half_width is None:
             return None
         return abs(self.difference) <= self.prediction_half_width
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions of a measured number. `metric` is its definition."""
+    """The conditions under which a number was measured. The field `metric` is the definition of
+    BLEU.
+    """
 
     scale: str
     corpus: str
@@ -140,11 +150,13 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 def pool_sd(
     values_by_system: Mapping[str, Sequence[float]], *, with_bartlett: bool = True
 ) -> PooledSd | None:
-    """Return the standard deviation pooled over the systems with at least 2 seeds.
+    """Return the standard deviation of scores over seeds, pooled over the systems with at least 2
+    seeds.
 
-    The df are the sum of (n - 1). Returns None if no system has 2 seeds. Each system may appear
-    only once, because two evaluations of the same trainings are not independent. Bartlett's test
-    does not affect verdicts. Without it, the function takes a tenth of the time.
+    The degrees of freedom are the sum of (n - 1) over the systems, for n seeds of a system. Returns
+    None if no system has 2 seeds. The caller may pass each system only once, because two
+    evaluations of the same trainings are not independent. Bartlett's test (equal variances) does
+    not affect verdicts. Without Bartlett's test, this function takes a tenth of the time.
     """
     groups = [values for values in values_by_system.values() if len(values) >= 2]
     if not groups:
@@ -166,7 +178,9 @@ def pool_sd(
 
 
 def find_condition_mismatch(ours: Conditions, printed: Conditions) -> str | None:
-    """Describe the first difference between our conditions and the printed number's, or None."""
+    """Describe the first difference between the conditions of our number and those of the paper's
+    number, or return None.
+    """
     # Only the first difference is reported, so the widest condition comes first.
     for field, name in (
         ("scale", "scale"),
@@ -181,16 +195,20 @@ def find_condition_mismatch(ours: Conditions, printed: Conditions) -> str | None
 
 
 def not_comparable(reason: str, num_seeds: int) -> Verdict:
-    """Return the verdict on our number if it cannot be compared with the printed number."""
+    """Return the verdict NOT COMPARABLE for a number of ours that cannot be compared with the
+    paper's number.
+    """
     return Verdict(outcome=Outcome.NOT_COMPARABLE, reason=f"{reason}.", num_seeds=num_seeds)
 
 
 def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> Verdict:
-    """Judge seeds measured under the printed number's own conditions.
+    """Return the verdict for our scores over seeds, measured under the same conditions as the
+    paper's number.
 
-    `pooled` comes from `pool_sd` over the systems of this scale and definition, including this
-    system if it has 2 seeds. If it is None or smaller than the sd of this system, the sd of this
-    system is used. With fewer than MIN_SEEDS values, the verdict is UNDECIDED.
+    The argument `pooled` is the result of `pool_sd` for all systems with the same scale and
+    definition of BLEU, including this system if it has 2 seeds. If `pooled` is None or smaller than
+    the standard deviation of this system, the standard deviation of this system is used. With fewer
+    than MIN_SEEDS values, the verdict is UNDECIDED.
     """
     num_seeds = len(values)
     undecided = Verdict(outcome=Outcome.UNDECIDED, num_seeds=num_seeds, reason=TOO_FEW_SEEDS)
@@ -245,18 +263,21 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
 
 
 def largest_reproducible_sd(num_seeds: int, degrees_of_freedom: int) -> float:
-    """Return the sd, in BLEU, above which a mean over these seeds can never be called REPRODUCED.
+    """Return the standard deviation, in BLEU, above which the verdict on a mean over `num_seeds`
+    seeds can never be REPRODUCED.
 
-    At this sd the reach of the one-sided test equals the margin even if the difference is 0.
+    At this standard deviation the half width of the interval of the one-sided test equals the
+    margin, so even a difference of 0 is not REPRODUCED.
     """
     reach, _ = reaches(1 / math.sqrt(num_seeds), degrees_of_freedom)
     return MARGIN_BLEU / reach
 
 
 def tail(distance: float, standard_error: float, degrees_of_freedom: float) -> float:
-    """Return P(t > distance / standard_error).
+    """Return the probability P(t > distance / standard_error) for a Student variable t.
 
-    If the standard error is 0, return 0, 0.5 or 1, depending on the distance's sign.
+    If the standard error is 0, the probability is 0, 0.5 or 1, depending on the sign of the
+    distance.
     """
     if standard_error == 0:
         return 0.5 if distance == 0 else float(distance < 0)
@@ -265,9 +286,10 @@ def tail(distance: float, standard_error: float, degrees_of_freedom: float) -> f
 
 
 def reaches(standard_error: float, degrees_of_freedom: int) -> tuple[float, float]:
-    """Return the reach of a one-sided test and half the width of the two-sided interval.
+    """Return half the widths of two intervals of the mean: of the 90 % interval (for the one-sided
+    tests) and of the 95 % interval.
 
-    Both are quantiles of t times the standard error.
+    Each half width is a quantile of Student's t times the standard error.
     """
     # stats.t.ppf calls stdtrit and takes 0.1 ms more, too much for the millions of a simulation.
     one_sided = float(special.stdtrit(degrees_of_freedom, 1 - ALPHA))
@@ -276,7 +298,9 @@ def reaches(standard_error: float, degrees_of_freedom: int) -> tuple[float, floa
 
 
 def outcome_of(distance: float, reach: float, half_width: float) -> Outcome:
-    """Return the outcome for a distance from the printed number and the two `reaches`."""
+    """Return the verdict for the distance between our mean and the paper's number, and the two half
+    widths that `reaches` returns.
+    """
     # Both one-sided tests at ALPHA reject exactly if the 90 % interval is inside the margin. Being
     # outside is tested with the 95 % interval.
     if distance + reach < MARGIN_BLEU:
@@ -285,9 +309,11 @@ def outcome_of(distance: float, reach: float, half_width: float) -> Outcome:
 
 
 def fewest_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) -> int | None:
-    """Return the smallest number of seeds that would decide if mean and sd did not change.
+    """Return the smallest number of seeds that would give a verdict other than UNDECIDED, if mean
+    and standard deviation did not change.
 
-    The df grow with the seeds. Returns None if MAX_SEEDS_ADVISED seeds do not decide.
+    The degrees of freedom grow with the number of seeds. Returns None if even MAX_SEEDS_ADVISED
+    seeds would give UNDECIDED.
     """
     # The df that do not come from this system. Its own grow with each further seed.
     others_df = pooled.degrees_of_freedom - (num_seeds - 1)
@@ -303,7 +329,9 @@ def fewest_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) 
 
 
 class Corrected(msgspec.Struct, frozen=True, kw_only=True):
-    """A verdict's p-values after Holm's correction over its family, and their outcome."""
+    """A verdict's p-values after Holm's correction over all verdicts of a table, and the outcome by
+    the corrected p-values.
+    """
 
     p_equivalent: float
     p_outside: float
@@ -311,13 +339,14 @@ class Corrected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdicts of a table, corrected for their number. The rule was applied to `num_judged`
-    verdicts.
+    """The verdicts of a table, corrected for the number of verdicts. The rule was applied to
+    `num_judged` of them.
 
-    `chance_wrongly_reproduced` is the probability of at least 1 wrong REPRODUCED if all true
-    differences equal the margin and the cells are independent. `chance_wrongly_not_reproduced` is
-    the same for NOT REPRODUCED, where only one side can be wrong. `corrected` has an entry for each
-    verdict, in the given order. It is None if the rule was not applied.
+    The probability of at least one wrong REPRODUCED in the table is `chance_wrongly_reproduced`, if
+    all true differences equal the margin and the verdicts are independent. The same probability for
+    NOT REPRODUCED is `chance_wrongly_not_reproduced`, which is smaller because a true difference at
+    the margin can be found outside on one side only. The tuple `corrected` has an entry for each
+    verdict, in the given order. An entry is None if the rule was not applied to the verdict.
     """
 
     num_judged: int
@@ -327,14 +356,16 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chance_of_any(chance: float, num_cells: int) -> float:
-    """Return the probability that at least 1 of `num_cells` independent events happens."""
+    """Return the probability that at least one of `num_cells` independent events happens, each of
+    probability `chance`.
+    """
     return 1 - (1 - chance) ** num_cells
 
 
 def holm_adjusted(p_values: Sequence[float]) -> list[float]:
     """Return the p-values after Holm's step-down correction, in the given order.
 
-    Compare them with the alpha of the family.
+    Corrected p-values are compared with the alpha that holds for all tests together.
     """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     adjusted = [0.0] * len(p_values)
@@ -349,10 +380,10 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
 
 def judge_family(verdicts: Sequence[Verdict]) -> Family:
     """Return the error probabilities of a table of verdicts, and the verdicts after Holm's
-    correction.
+    correction of their p-values.
 
-    The tests of equivalence and the tests of being outside the margin are two families, because a
-    cell can be wrong in only one of the two ways.
+    Holm's correction is applied separately to the p-values for REPRODUCED and to those for NOT
+    REPRODUCED, because a verdict can be wrong in only one of the two ways.
     """
     judged_indices = [
         index for index, verdict in enumerate(verdicts) if verdict.p_equivalent is not None

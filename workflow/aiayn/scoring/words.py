@@ -1,7 +1,9 @@
-"""Splits a tokenised line into the words that multi-bleu.perl or fairseq-score would count.
+"""Splits a tokenised line into the words whose n-grams multi-bleu.perl or fairseq-score would
+count.
 
-Both programs and sacreBLEU without smoothing have the same arithmetic (Papineni et al. 2002), so
-sacreBLEU computes every BLEU from these words. The programs differ in their words:
+multi-bleu.perl, fairseq-score and sacreBLEU without smoothing compute BLEU by the same formula
+(Papineni et al. 2002), so here sacreBLEU computes every BLEU from the words of this module.
+multi-bleu.perl and fairseq-score differ in what counts as a word:
 
 | | multi-bleu.perl | fairseq-score |
 |---|---|---|
@@ -11,32 +13,35 @@ sacreBLEU computes every BLEU from these words. The programs differ in their wor
 | `<pad>` first, `</s>` or `<pad>` last | are words | are trimmed |
 | -lc | ASCII letters only | not used here |
 
-Where multi-bleu.perl dies because the hypotheses have no words, BLEU is 0 here.
+If the hypotheses have no words, multi-bleu.perl dies, and BLEU is 0 here.
 
-A defect of fairseq-score is not repeated: libbleu.cpp compares hashes of n-grams, computed over the
-bytes of the words' numbers as `char`. If that type is signed, as on x86, many bigrams share a hash
-(`il faut` and `faut il`, for example), and BLEU is up to 0.01 too high. tests/oracle shows that
-nothing else differs. Here n-grams are compared by their words.
+A defect of fairseq-score is not repeated here: its libbleu.cpp compares hashes of n-grams, computed
+over the bytes of the words' ids as type `char`. If the C++ type char is signed, as on x86, many
+bigrams share a hash (`il faut` and `faut il`, for example), and the BLEU of fairseq-score is up to
+0.01 too high. Here n-grams are compared by their words. Tests in tests/oracle show that nothing
+else differs from fairseq-score.
 """
 
 _UNKNOWN_IN_REFERENCE = "\ud800"  # a lone surrogate, which no text in UTF-8 has
 
 
 def perl_words(line: bytes) -> list[str]:
-    """Return the words that multi-bleu.perl would count, each as the hexadecimal digits of its
-    bytes.
+    """Return the words of a line that multi-bleu.perl would count, each word as the hexadecimal
+    digits of its bytes.
 
-    perl's `split` and Python's `bytes.split` both split at ASCII white space only. sacreBLEU would
-    split a word at other white space. Hexadecimal digits do not contain white space.
+    Python's `bytes.split` splits at ASCII white space only, as perl's `split` does. sacreBLEU would
+    split a word again at other white space. This cannot happen with hexadecimal digits.
     """
     return [word.hex() for word in line.split()]
 
 
 def fairseq_words(line: str, *, is_reference: bool) -> list[str]:
-    """Return the words of fairseq-score (Dictionary.encode_line, then bleu_trim in libbleu.cpp).
+    """Return the words of a line that fairseq-score would count (Dictionary.encode_line, then
+    bleu_trim in libbleu.cpp).
 
-    `<pad>` is trimmed at the beginning, `<pad>` and `</s>` at the end. The list is never empty: an
-    empty line keeps its `</s>`.
+    The symbol `<pad>` is removed at the beginning of the line, and the symbols `<pad>` and `</s>`
+    at its end. The list of words is never empty: for an empty line it contains the end-of-sentence
+    symbol `</s>`.
     """
     pieces = [*line.split(), "</s>"]
     begin = 0

@@ -1,3 +1,3 @@
-"""Reads translations and references made by others: detects their form, and whether they fit
-together.
+"""Reads translations and references from other people's files. Detects the form of the text, such
+as subwords, and whether translations and references fit together.
 """

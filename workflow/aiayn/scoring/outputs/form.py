@@ -1,14 +1,15 @@
-"""Refuses a text if its form, and not the quality of its translations, decides the BLEU. Examples
-of such forms are subwords, escapes, lists and tags.
+"""Rejects a file of translations if its form, such as subwords, escapes, lists or tags, would lower
+the BLEU.
 
-One rule distinguishes form from quality. The *match* is the share of n-grams that translations and
-references have in common. A form is a fault if the match rises when the form is undone. Undoing a
-form does not improve a bad translation, so translations that are cut, telegraphic, repeated or
-wrong are scored.
+A rule distinguishes a wrong form of the lines from bad translations. The *match* is the share of
+n-grams that translations and references have in common. A form is a fault if the match rises when
+the form is undone (such as when subwords are joined). Undoing a form does not improve a bad
+translation, so translations that are cut, telegraphic, repeated or wrong are scored.
 
-Three kinds of form are undone. First, the forms listed in `forms.csv`. Second, missing umlauts or
-punctuation: if all translations lack them, they are removed from the references, too. Third,
-misplaced blanks: they are moved to where words of the references begin and end.
+The match is computed again without three kinds of form. First, the forms listed in `forms.csv` are
+undone. Second, if the translations have no umlauts or no punctuation, the marks are removed from
+the references, too. Third, blanks in the translations are moved to where words of the references
+begin and end.
 """
 
 import functools
@@ -42,12 +43,13 @@ PLAIN_SHARE = 0.1  # of lines with a full stop or comma after a word
 
 
 class Form(msgspec.Struct, frozen=True):
-    """A known form: its name in messages, a pattern that its lines contain, and a command that
-    undoes it.
+    """A known form of wrong lines, such as subwords: its name in messages, a regular expression
+    that its lines match, and a command that undoes the form.
 
-    The command is either a list of `sed -E` steps, which `re.sub` understands, too, or a Python
-    expression in the variable `line` with its imports. A form with `is_tokens` is allowed with the
-    flag `--as-given` if both sides have it.
+    The command that undoes a form is either a list of `sed -E` steps, which Python's `re.sub`
+    understands, too, or a Python expression in the variable `line` with its imports. A form with a
+    value in `is_tokens` is allowed with the flag `--as-given` if hypotheses and references both
+    have the form.
     """
 
     form: str
@@ -59,7 +61,7 @@ class Form(msgspec.Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """The command that undoes the form, as a filter of stdin."""
+        """A shell command that reads text from stdin and prints the text without the form."""
         if self.sed:
             return f"sed -E {shlex.quote(self.sed)}"
         lines = f"{self.python} + chr(10) for line in map(str.strip, sys.stdin)"
@@ -67,7 +69,7 @@ class Form(msgspec.Struct, frozen=True):
         return f"python3 -c {shlex.quote(program)}"
 
     def plain(self, line: str) -> str:
-        """Undo the form in a line. A line without the form is not changed."""
+        """Undo the form (such as subwords) in a line. A line without the form is not changed."""
         if re.search(self.pattern, line) is None:
             return line
         for step in filter(None, self.sed.split("; ")):
@@ -87,8 +89,8 @@ class Form(msgspec.Struct, frozen=True):
 
 @functools.cache
 def known_forms(language: str) -> list[Form]:
-    """Return the forms of forms.csv. The form of Moses' tokens is undone by the detokenizer of the
-    language.
+    """Return the known forms of wrong lines from forms.csv. In the target language `language`,
+    Moses' detokenizer undoes the form of Moses' tokens.
     """
     forms = [form for _, form in read_rows(Path(__file__).with_name("forms.csv"), Form)]
     return [
@@ -98,10 +100,11 @@ def known_forms(language: str) -> list[Form]:
 
 
 class FormFault(NamedTuple):
-    """Why the form of a text is wrong, and the command that undoes it, '' if none is known.
+    """The reason why the form of a text is wrong, and the command that undoes the form ('' if no
+    command is known).
 
-    `match` is the percentage of n-grams in common with the references for the lines as they are,
-    `undone_match` for the lines without the form.
+    The percentage of n-grams that hypotheses and references have in common is `match` for the lines
+    as they are, and `undone_match` after the form was undone.
     """
 
     words: str
@@ -112,7 +115,9 @@ class FormFault(NamedTuple):
 
     @property
     def figures(self) -> str:
-        """Return both figures in words."""
+        """Return a text with the percentages of matching n-grams before and after the form is
+        undone.
+        """
         return (
             f"{self.match:.1f} % of the n-grams match the references, {self.undone_match:.1f} %"
             " without this form"
@@ -126,10 +131,12 @@ def find_form_fault(
     language: str = "de",
     is_as_given: bool = False,
 ) -> FormFault | None:
-    """Return the first form that raises the match when it is undone. Return None for normal
-    sentences, whatever their quality.
+    """Return the first form (such as subwords) that, when undone, raises the share of n-grams which
+    hypotheses and references have in common. Return None for normal sentences, whatever their
+    quality.
 
-    A known form in most lines of both sides is also a fault, because equal subwords match, too.
+    A known form in most lines of hypotheses and references is also a fault. For example, n-grams of
+    subwords match if both texts consist of subwords.
     """
     sides = (hypotheses, references)
     match = word_match(*sides)
@@ -164,8 +171,8 @@ def _is_raised(match: float, undone_match: float, gain: float) -> bool:
 
 
 def word_match(hypotheses: Iterable[str], references: Iterable[str]) -> float:
-    """Return the match in percent: the n-grams of 2 to 4 words that both sides have in common,
-    counted twice, over the n-grams of both sides.
+    """Return the percentage of matching n-grams (2 to 4 words): twice the number of n-grams that
+    hypotheses and references have in common, over the number of n-grams of both texts.
     """
     num_common, num_both = 0, 0
     for lines in zip(hypotheses, references, strict=True):
@@ -186,14 +193,14 @@ def _count_ngrams(line: str) -> Counter[tuple[str, ...]]:
 
 
 def share_of(pattern: str, lines: Sequence[str]) -> float:
-    """Return the share of the lines with text that contain a pattern."""
+    """Return the share of non-empty lines in which a regular expression matches."""
     full = [line for line in lines if line.strip()]
     return sum(re.search(pattern, line) is not None for line in full) / max(1, len(full))
 
 
 def _missing_marks(hypotheses: Sequence[str], references: Sequence[str]) -> str:
-    """Return a sentence if the hypotheses have almost no accents, or almost no punctuation,
-    although the references have some. Otherwise return ''.
+    """Return a message about missing marks if the hypotheses have almost no accents, or almost no
+    punctuation, although the references have some. Otherwise return ''.
     """
     for name_of_marks, pattern in MARKS.items():
         # NFC first: an accent may be a character of its own after its letter, and would not be
@@ -208,14 +215,16 @@ def _missing_marks(hypotheses: Sequence[str], references: Sequence[str]) -> str:
 
 
 def _without_marks(line: str) -> str:
-    """Return a line without accents, punctuation and case. `ue` becomes `u`, as U+00FC does."""
+    """Return a line in lower case, without accents and punctuation. The spelling `ue` of a German
+    umlaut becomes `u`, as the umlaut U+00FC does.
+    """
     # NFD splits U+00FC into `u` and an accent, and the second pattern below removes the accent.
     text = unicodedata.normalize("NFD", line.replace("\u00df", "ss"))
     return re.sub("([aou])e", r"\1", re.sub(r"[^\w\s]", "", text.lower()))
 
 
 def _with_blanks(line: str, reference: str) -> str:
-    """Return the letters of a line, with blanks where words of its reference begin and end."""
+    """Return a hypothesis with blanks exactly where words of its reference begin and end."""
     # The longest word first, because a regular expression takes the first alternative that fits.
     reference_words = sorted(set(reference.split()), key=len, reverse=True)
     # The words consist of letters and digits (see `_without_marks`), so they need no escape. The
@@ -231,11 +240,12 @@ def check_form(
     language: str,
     is_as_given: bool,
 ) -> None:
-    """Check that the form of the lines does not decide their score. `paths` are the two files.
+    """Check that hypotheses and references are plain sentences, whose form (such as subwords) does
+    not lower the score. The argument `paths` has the paths of both files.
 
     Raises:
-        ScoreError: if the form is a fault. The message states how many n-grams match the references
-            before and after the form is undone, and the next step.
+        ScoreError: if the form of the lines is wrong. The message states how many n-grams match the
+            references before and after the form is undone, and the next step.
     """
     fault = find_form_fault(hypotheses, references, language=language, is_as_given=is_as_given)
     if fault is None:
@@ -250,11 +260,12 @@ def check_form(
 
 
 def check_as_given(sides: Sequence[Sequence[str]]) -> None:
-    """Check that texts which are scored as given are not plain text.
+    """Check that hypotheses and references consist of tokens, if they are scored without
+    tokenisation (flag --as-given).
 
     Raises:
-        ScoreError: if no side consists of tokens, and both sides have full stops and commas that
-            are attached to words.
+        ScoreError: if neither text consists of tokens, and in both texts full stops and commas are
+            attached to words.
     """
     # In tokens, full stops are separate words. In plain text, they are attached to words.
     has_tokens = any(share_of(r"\w [.,](?= |$)", lines) >= PLAIN_SHARE for lines in sides)

@@ -1,7 +1,8 @@
-"""Tests whether translations and references have the same sentences, order and language.
+"""Checks whether translations and references have the same sentences, in the same order and
+language.
 
-If they do not, the BLEU says nothing about the model. `aiayn score` refuses lines in a different
-order, and prints one line about any other doubt.
+If sentences, order or language differ, the BLEU says nothing about the model. The command `aiayn
+score` raises an error for lines in a different order, and prints a warning about other differences.
 """
 
 import re
@@ -37,8 +38,9 @@ MIN_MOVED_WORDS = 30  # words that moving all following lines must gain: several
 
 
 class Shift(NamedTuple):
-    """From line `first_line` on (counted from 1), each translation is `offset` lines too late. If
-    `offset` is negative, it is too early, because lines are missing before it.
+    """A shift of translations against their references: from line `first_line` on (counted from 1),
+    each translation is `offset` lines too late. If `offset` is negative, the translations are too
+    early, because lines are missing before them.
     """
 
     first_line: int
@@ -46,7 +48,9 @@ class Shift(NamedTuple):
 
     @property
     def command(self) -> str:
-        """Return the command that moves the lines back, as a filter of stdin."""
+        """Return a shell command that reads the translations from stdin and prints them with the
+        lines moved back.
+        """
         if self.offset < 0:
             # The hold space is empty: it is printed once for each missing line.
             return f"sed '{self.first_line}{{x;{'p;' * -self.offset}x}}'"
@@ -54,12 +58,13 @@ class Shift(NamedTuple):
 
 
 def check_order(hypotheses: Sequence[str], references: Sequence[str], *, path: str) -> None:
-    """Check that the lines are in the order of the references. If the two texts have too few words
-    in common, the order cannot be judged, and the check passes.
+    """Check that the hypotheses are in the order of the references. If hypotheses and references
+    have too few words in common, their order cannot be compared, and the check passes.
 
     Raises:
-        ScoreError: if the order differs. The message contains the line at which the order changes,
-            if it is known, and the next step.
+        ScoreError: if the hypotheses are in a different order than the references. The message
+            contains the line from which on the order differs, if this line is known, and the next
+            step.
     """
     shift = find_shift(hypotheses, references)
     if shift is not None:
@@ -83,13 +88,14 @@ def check_order(hypotheses: Sequence[str], references: Sequence[str], *, path: s
 
 
 def find_shift(hypotheses: Sequence[str], references: Sequence[str]) -> Shift | None:
-    """Return the line from which on all translations fit the references of other lines much better,
-    and the distance of these lines. Return None if there is no such line.
+    """Find a shift of the translations: return the line from which on translations fit the
+    references some lines before or after much better than their own, and the number of lines.
+    Return None if the translations are not shifted.
 
-    For each offset, the words that a reference has in common with the translation `offset` lines
-    later are compared with the words in common on its own line. The function takes the first line
-    and the offset with the largest gain. The gain must be above `MIN_MOVED_WORDS`, and most lines
-    must fit better.
+    For each possible `offset`, the number of words that a reference has in common with the
+    translation `offset` lines later is compared with the number in common with the translation on
+    its own line. The function returns the first line and the offset with the largest gain in common
+    words. The gain must be above `MIN_MOVED_WORDS`, and most lines must fit better.
     """
     sides = (hypotheses, references)
     bags, expected = ([Counter(line.split()) for line in lines] for lines in sides)
@@ -113,7 +119,9 @@ def find_shift(hypotheses: Sequence[str], references: Sequence[str]) -> Shift | 
 
 
 def find_doubts(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
-    """Return one sentence for each thing that may be wrong with translations that are scored."""
+    """Return a sentence for each possible fault of the translations: upper or lower case, too few
+    words, or a wrong language.
+    """
     doubts = []
     if capitals_share(hypotheses) > MAX_UPPER:
         doubts.append(
@@ -139,15 +147,15 @@ def find_doubts(hypotheses: Sequence[str], references: Sequence[str]) -> list[st
 
 
 def capitals_share(lines: Sequence[str]) -> float:
-    """Return the share of capitals among the letters that have case."""
+    """Return the share of capital letters among all upper-case and lower-case letters."""
     text = "".join(lines)
     num_capitals = sum(map(str.isupper, text))
     return num_capitals / max(1, num_capitals + sum(map(str.islower, text)))
 
 
 def is_varied(lines: Sequence[str], references: Sequence[str]) -> bool:
-    """Return whether the lines differ from each other as much as the output of a model that reads
-    its source.
+    """Return whether translations differ from each other as much as the output of a model that does
+    not ignore its source.
     """
     words, expected = (set(" ".join(text).lower().split()) for text in (lines, references))
     is_distinct = len(set(lines)) >= MIN_DISTINCT * len(lines)
@@ -155,8 +163,9 @@ def is_varied(lines: Sequence[str], references: Sequence[str]) -> bool:
 
 
 def is_other_language(lines: Sequence[str], references: Sequence[str]) -> bool:
-    """Return whether lines have few of the references' most frequent words. The result is False for
-    short texts and for lines that repeat themselves.
+    """Return whether translations seem to be in a language other than that of the references: they
+    contain few of the references' most frequent words. The result is False for short texts and for
+    lines that repeat themselves.
     """
     # Letters only, because numbers are the same in all languages.
     counts, expected = (
@@ -173,13 +182,14 @@ def is_other_language(lines: Sequence[str], references: Sequence[str]) -> bool:
 
 
 def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Estimate the share of hypotheses that are not in the line of their reference, about 0 to 1.
+    """Estimate the share of hypotheses that are not on the line of their reference, about 0 to 1.
 
-    Each hypothesis is compared with the reference on its line and with other references of about
-    the same length, by words in common. If a hypothesis is out of place, the reference on its line
-    is as random as the others, so the rank of this reference is uniform. The share is therefore
-    twice the share in the worse half (the estimator of null hypotheses of Storey 2002, with lambda
-    1/2).
+    For each hypothesis, the reference on its line and other references of about the same length are
+    ranked by the words that they have in common with the hypothesis. If a hypothesis is on a wrong
+    line, the reference on its line is as random as the other references, so the rank of this
+    reference is uniform. The share of misplaced hypotheses is therefore twice the share of
+    hypotheses whose reference is in the worse half of the ranks (the estimator of the share of true
+    null hypotheses of Storey 2002, with lambda 1/2).
     """
     own_words, words = (
         [set(re.findall(r"\w+", line)) for line in lines] for lines in (hypotheses, references)

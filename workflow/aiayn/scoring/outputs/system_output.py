@@ -1,5 +1,5 @@
-"""Reads a system output or references from any file: plain lines, .sgm, gzip, and the outputs of
-fairseq-generate and fairseq-interactive.
+"""Reads translations or references from a file of any common kind: plain lines, .sgm, gzip, or the
+output of fairseq-generate or fairseq-interactive.
 """
 
 import hashlib
@@ -26,7 +26,9 @@ _SGM = re.compile(
 
 
 class SystemOutput(NamedTuple):
-    """A text as it was read. `references` are the T- lines of a generate log, otherwise None."""
+    """The lines of translations or references in a file. If the file is a log of fairseq-generate,
+    `references` are its T- lines, otherwise None.
+    """
 
     path: str
     lines: list[str]
@@ -40,13 +42,13 @@ def read_output(path: Path) -> SystemOutput:
     """Return the lines of a plain text, the segments of an .sgm file, or the best hypotheses of a
     fairseq-generate log.
 
-    A file that is compressed by gzip or xz is decompressed. A byte order mark is removed. Only LF
-    ends a line.
+    A file that is compressed by gzip or xz is decompressed. A byte order mark at the beginning of
+    the text is removed. Only LF ends a line.
 
     Raises:
         ScoreError: if the file is absent, empty, not UTF-8, or binary. The message contains file
             and line.
-        FileError: if the file is torn, too large, or not a regular file.
+        FileError: if the file is incomplete, too large, or not a regular file.
     """
     text = _read_text(path)
     sha256 = hashlib.sha256(text.encode("utf-8")).hexdigest()
@@ -85,10 +87,12 @@ def _read_text(path: Path) -> str:
 
 
 def generated_output(lines: Sequence[str], path: str) -> SystemOutput:
-    """Return the best hypothesis of each sentence of a generate log, in the order of the source.
+    """Return the best hypothesis of each sentence in a log of fairseq-generate, in the order of the
+    source sentences.
 
     Raises:
-        ScoreError: if sentences are missing before the last one.
+        ScoreError: if the log has no hypothesis for a sentence that comes before the last sentence
+            in the source.
     """
     # The first line of each sentence by kind: S source, T target, H hypothesis, D detokenised.
     sentences: dict[str, dict[int, str]] = {kind: {} for kind in "STHD"}
@@ -124,10 +128,11 @@ def generated_output(lines: Sequence[str], path: str) -> SystemOutput:
 
 
 def check_num_lines(output: SystemOutput, num_references: int, references_name: str) -> None:
-    """Check that there are as many hypotheses as references.
+    """Check that the numbers of hypotheses and references are equal.
 
     Raises:
-        ScoreError: if the numbers differ. The message contains both numbers and the likely reason.
+        ScoreError: if the numbers of hypotheses and references differ. The message contains both
+            numbers and the likely reason.
     """
     num_lines = len(output.lines)
     if num_lines == num_references:
