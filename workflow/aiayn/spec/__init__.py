@@ -1,4 +1,5 @@
-"""Turns the files of workflow/config/ into specs: systems, corpora, scales, clusters and hardware.
+"""Turns the YAML and TSV files of workflow/config/ into typed structs (specs): systems, corpora,
+scales, clusters and hardware.
 
-May import only `aiayn.packed` and `aiayn.errors`.
+From this project, this package may import only `aiayn.packed` and `aiayn.errors`.
 """

@@ -1,8 +1,8 @@
-"""Reads a file of workflow/config/clusters/ as a ClusterSpec. The key `cluster` of a scale's config
-selects the file.
+"""Reads a YAML file of workflow/config/clusters/ as a ClusterSpec. The key `cluster` of a scale's
+config selects the file.
 
-The cluster does not change what a training computes: an update has the same sentences on any number
-of ranks (`aiayn.train.task`).
+The choice of cluster does not change what a training computes: an update has the same sentences on
+any number of ranks (training processes, see `aiayn.train.task`).
 """
 
 import re
@@ -65,24 +65,28 @@ CPUS_PER_RANK = 4
 
 
 class ClusterSpec(Spec, frozen=True, kw_only=True):
-    """The nodes that a training requests from Slurm. Null means Slurm's own default.
+    """The nodes that a training requests from Slurm, and how its job runs there. A key with the
+    value null is left to Slurm's own default.
 
-    - A training has `num_nodes` x `ranks_per_node` ranks. If `gpus_per_node` is 0, the ranks use
-      CPUs and the backend gloo. Otherwise each rank has its own GPU.
-    - `gpu_request` is the option that requests the GPUs. `none` requests no GPUs, for a cluster
-      that gives whole nodes and does not count GPUs.
-    - `cpus_per_rank: node` divides the node's CPUs (as sinfo counts them) by the number of its
-      ranks. `memory_gb_per_node: all` requests all memory of the node.
-    - `signal_seconds` before the time limit, Slurm signals the job to save. The next job continues,
-      up to `max_num_jobs` jobs.
-    - `prologue` has lines of bash that run before Python (modules, a container's variables). A line
-      that fails ends the job (`aiayn.launch.slurm.prologue`).
-    - `sbatch_lines` has further options of sbatch by their long names, without leading dashes. The
-      value '' is for an option without a value. `srun_options` has further options of the srun that
-      starts the ranks, such as pyxis's `container-image`.
-    - `python` is the command that starts Python in each rank, such as `apptainer exec --nv IMAGE
-      python3`. Null means the interpreter of the driver (the process that submits the job).
-    - `poll_seconds` is the interval at which a waiting driver asks for its job's state.
+    - The number of a training's ranks (processes) is `num_nodes` x `ranks_per_node`. If
+      `gpus_per_node` is 0, the ranks use CPUs and the backend gloo. Otherwise each rank has its own
+      GPU.
+    - Slurm's option that requests the GPUs is `gpu_request`. The value `none` requests no GPUs, for
+      a cluster that gives whole nodes and does not count GPUs.
+    - With `cpus_per_rank: node`, each rank gets an equal share of its node's CPUs (as sinfo counts
+      them). With `memory_gb_per_node: all`, the job requests all memory of each node.
+    - Slurm sends the job a signal to save a checkpoint `signal_seconds` seconds before the time
+      limit. The next job continues the training. A training has at most `max_num_jobs` jobs.
+    - The list `prologue` has lines of bash that run before Python (for modules or a container's
+      variables). A line of bash that fails ends the job (`aiayn.launch.slurm.prologue`).
+    - The mapping `sbatch_lines` has further options of sbatch by their long names, without leading
+      dashes. An option that takes no value is written with the value ''. The mapping `srun_options`
+      has further options of the srun command that starts the ranks, such as pyxis's
+      `container-image`.
+    - The command that starts Python in each rank is `python`, such as `apptainer exec --nv IMAGE
+      python3`. If it is null, each rank uses the same Python interpreter as the driver (the process
+      that submits the job).
+    - While it waits for its job, the driver process asks for the job's state every `poll_seconds`.
     """
 
     name: str
@@ -109,23 +113,23 @@ class ClusterSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def num_ranks(self) -> int:
-        """The number of ranks of a training, summed over its nodes."""
+        """The number of a training's ranks (processes), summed over its nodes."""
         return self.num_nodes * self.ranks_per_node
 
     @property
     def threads_per_rank(self) -> int:
-        """The number of CPUs of a rank."""
+        """The number of CPUs for each rank (training process)."""
         # `aiayn.launch.slurm.nodes` replaces `node` by a number before a job is submitted. Until
         # then, and in a prediction without Slurm, this default counts.
         return CPUS_PER_RANK if self.cpus_per_rank == "node" else self.cpus_per_rank
 
 
 def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
-    """Read a cluster's file.
+    """Read the YAML file of a cluster.
 
     Raises:
         ConfigError: if a key or value is wrong (with file and line), or if the file is absent (with
-            a list of the existing files).
+            a list of the existing clusters).
     """
     path = config_folder / "clusters" / f"{name}.yaml"
     document = read_document(path)

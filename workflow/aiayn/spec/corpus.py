@@ -1,15 +1,15 @@
-"""Defines the keys of a corpus file and checks them: language pair, source of the text, test sets
-and segmentation.
+"""Defines the keys of a corpus file (YAML) and checks their values: language pair, source of the
+text, test sets and segmentation.
 
-If the text comes from published archives (kind `archives`), the file has the size, checksum,
-members (files in the archive), number of lines and addresses of each archive. A number of lines
-that nobody published is null. The actual number is then recorded and logged, but cannot be
-verified. `aiayn.spec.system.read_corpus` reads the file.
+If the text comes from published archives (kind `archives`), the corpus file has the size, checksum,
+members (files in the archive), number of lines and URLs of each archive. A number of lines that
+nobody published is null. For such an archive, the actual number of lines is recorded and logged,
+but cannot be verified. The function `aiayn.spec.system.read_corpus` reads a corpus file.
 
-To add a corpus, write workflow/config/corpora/<name>.yaml and add rows with its name to a sheet of
-trainings. A corpus without `clean` and `subword` must already be segmented into subwords, with `@@
-` inside words. The shortest corpus file refers to a table. Each line of the table has split, source
-and target, separated by tabs:
+To add a corpus, write workflow/config/corpora/<name>.yaml and add rows with the corpus's name to a
+sheet (a list of trainings). The text of a corpus without the keys `clean` and `subword` must
+already be segmented into subwords, with `@@ ` inside words. The shortest corpus file refers to a
+table of sentence pairs. Each line of this table has split, source and target, separated by tabs:
 
     name: greetings
     description: Three greetings.
@@ -47,12 +47,14 @@ ArchiveFormat = Literal["tgz", "tar", "zip"]
 
 
 class SubwordSpec(Spec, frozen=True, kw_only=True):
-    """Byte-pair encoding (section 5.1). With `joint`, both languages share a vocabulary.
+    """The settings of byte-pair encoding (section 5.1). If `joint` is true, source and target
+    language share a vocabulary.
 
     For sentencepiece, `vocabulary_size` counts characters and merges, without the 3 control symbols
-    and 256 bytes. For subword-nmt it counts merges only. sentencepiece learns from
-    `sample_lines` lines, drawn with `sample_seed` from both sides if joint, or from all lines
-    (null). subword-nmt learns from all lines.
+    and 256 bytes. For subword-nmt, `vocabulary_size` counts merges only. sentencepiece learns from
+    a random sample of `sample_lines` lines, drawn with `sample_seed`, or from all lines if this key
+    is null. If the vocabulary is joint, the sample is drawn from the text of both languages.
+    subword-nmt learns from all lines.
     """
 
     vocabulary_size: int
@@ -63,11 +65,13 @@ class SubwordSpec(Spec, frozen=True, kw_only=True):
 
 
 class CleanSpec(Spec, frozen=True, kw_only=True):
-    """The limits on training pairs. A pair that exceeds a limit is dropped. Null means no limit.
+    """The limits on the lengths of training pairs. A sentence pair that exceeds a limit is dropped.
+    The value null means no limit.
 
-    Pairs with an empty side are always dropped. Test sets are never filtered. Lengths are numbers
-    of words, separated by blanks, after tokenisation. A pair with a word of more than
-    `max_word_characters` is dropped. The limit of Moses' clean-corpus-n.perl is 1000.
+    Sentence pairs with an empty side are always dropped. Test sets are never filtered. The length
+    of a sentence is the number of its words, separated by blanks, after tokenisation. A pair with a
+    word of more than `max_word_characters` characters is dropped. In Moses' clean-corpus-n.perl
+    this limit is 1000.
     """
 
     max_words: int | None
@@ -84,11 +88,11 @@ class PublicFile(Spec, frozen=True, kw_only=True):
 
 
 class ShippedSource(Spec, frozen=True, kw_only=True, tag="shipped", tag_field="kind"):
-    """Text in a compressed file next to the corpus file.
+    """A text that is part of the checkout, in a compressed file next to the corpus file.
 
-    Each line has split, source and target, separated by tabs. `dictionary` is null, or a file for
-    the baseline that translates word by word. Each line of this file has an English word in lower
-    case, a tab and its translation.
+    Each line of the compressed file has split, source and target, separated by tabs. The key
+    `dictionary` is null, or a file for the baseline that translates word by word. Each line of the
+    dictionary file has an English word in lower case, a tab and the word's translation.
     """
 
     file: str
@@ -98,7 +102,9 @@ class ShippedSource(Spec, frozen=True, kw_only=True, tag="shipped", tag_field="k
 
 
 class ParallelSource(Spec, frozen=True, kw_only=True, tag="parallel", tag_field="kind"):
-    """Line-aligned text files for each split and language, compressed by gzip or not."""
+    """Published line-aligned text files, one for each split and language, compressed by gzip or
+    not.
+    """
 
     mirror_folder: str
     public_url: str
@@ -106,11 +112,11 @@ class ParallelSource(Spec, frozen=True, kw_only=True, tag="parallel", tag_field=
 
 
 class PackedFile(Spec, frozen=True, kw_only=True):
-    """A file that contains an archive's text.
+    """A published file (such as a .tgz) with the text of an archive.
 
-    `checksum` is `sha256:<hex>`, or a weaker `sha1:` or `md5:` if no SHA-256 is published.
-    `path_by_place` has the file's path below the base URL of each place (a public server), in the
-    order in which the places are tried.
+    The file's `checksum` is `sha256:<hex>`, or a weaker `sha1:` or `md5:` if no SHA-256 is
+    published. The mapping `path_by_place` has the path of the file below the base URL of each place
+    (a public server), in the order in which downloads are tried.
     """
 
     num_bytes: int
@@ -119,15 +125,17 @@ class PackedFile(Spec, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The file's name, the same at every place."""
+        """The name of the file, which is the same on every server."""
         return PurePosixPath(next(iter(self.path_by_place.values()))).name
 
 
 class ArchiveSpec(Spec, frozen=True, kw_only=True):
-    """A published archive: the members of its text and the files that contain them.
+    """A published archive: the members with its text (a member is a file in an archive), and the
+    published files that contain these members.
 
-    Any of the files may be used. Members with a name that ends in `.gz` are unpacked. `num_lines`
-    is the published number of lines of each side, or null.
+    If an archive is published in several formats, any of the files may be used. Members with a name
+    that ends in `.gz` are decompressed. The number of lines of each language, `num_lines`, is null
+    if it is not published.
     """
 
     num_lines: int | None
@@ -136,20 +144,20 @@ class ArchiveSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def first_file(self) -> PackedFile:
-        """The preferred file for a download."""
+        """The published file of this archive that is downloaded first."""
         return next(iter(self.file_by_format.values()))
 
     @property
     def text_bytes(self) -> int:
-        """An estimate of the bytes of both sides, unpacked."""
+        """An estimate of the unpacked size of source and target text, in bytes."""
         if self.num_lines is None:
             return ESTIMATED_UNPACKED_PER_PACKED * self.first_file.num_bytes
         return 2 * ESTIMATED_BYTES_PER_LINE * self.num_lines
 
 
 class PlainText(Spec, frozen=True, kw_only=True):
-    """One language of a test set as plain text. `path` is relative to the test set's folder on a
-    mirror.
+    """The plain text of a test set in one language. Its `path` is relative to the test set's folder
+    on a mirror.
     """
 
     path: str
@@ -157,7 +165,9 @@ class PlainText(Spec, frozen=True, kw_only=True):
 
 
 class PublicTestset(Spec, frozen=True, kw_only=True):
-    """A public test set: its name in sacreBLEU, its number of lines and, if known, plain text."""
+    """A public test set: its name in sacreBLEU, its number of lines and, if known, files with its
+    plain text.
+    """
 
     sacrebleu_name: str
     num_lines: int
@@ -166,10 +176,12 @@ class PublicTestset(Spec, frozen=True, kw_only=True):
 
 
 class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="kind"):
-    """Published archives (WMT). `archives` lists the archives that are joined, in order.
+    """A training text that is joined from published archives (WMT). The list `archives` has the
+    names of the archives in the order in which they are joined.
 
-    Archives outside this list are described but not used. A public place has a name and a base URL.
-    A mirror has a folder for each place, with the name of the place and the same paths below it.
+    Archives that the corpus file describes but does not list in `archives` are not used. Each
+    public server has a name (*place*) and a base URL. A mirror has a folder with the name of each
+    server, and the same paths below this folder.
     """
 
     licence: str
@@ -179,17 +191,21 @@ class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="
     testset_by_name: dict[str, PublicTestset]
 
     def joined(self) -> dict[str, ArchiveSpec]:
-        """Return the joined archives by name, in order."""
+        """Return the archives that are joined to the training text by name, in the order of
+        joining.
+        """
         return {name: self.archive_by_name[name] for name in self.archives}
 
 
 class CorpusSpec(Spec, frozen=True, kw_only=True):
-    """A corpus: language pair, source of its text, test set for each role, and segmentation.
+    """A corpus: its language pair, the source of its text, its test sets, and its segmentation into
+    subwords.
 
-    `inherits` is a corpus from which this corpus takes all keys that it does not have itself.
-    `tokenise` selects Moses' tokenizer (the version before November 2018) for training text and
-    test sets. A corpus without `clean` and `subword` was published tokenised and segmented into
-    subwords. The stages clean and segment are then skipped.
+    If a corpus `inherits` from another corpus, it takes from that corpus all keys that are not in
+    its own file. The key `tokenise` selects Moses' tokenizer (the version before November 2018) for
+    training text and test sets. A corpus without the keys `clean` and `subword` was published
+    tokenised and segmented into subwords. For such a corpus the stages clean and segment are
+    skipped.
     """
 
     name: str
@@ -206,12 +222,12 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def source_language(self) -> str:
-        """The language of the source sentences."""
+        """The code of the language of the source sentences."""
         return self.language_pair.split("-")[0]
 
     @property
     def target_language(self) -> str:
-        """The language of the translations."""
+        """The code of the language of the translations."""
         return self.language_pair.split("-")[1]
 
     @property
@@ -221,21 +237,25 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def is_segmented(self) -> bool:
-        """Whether the text was published already segmented into subwords."""
+        """Whether the text of the corpus was published already segmented into subwords."""
         return self.subword is None
 
     @property
     def testsets(self) -> tuple[str, ...]:
-        """All test sets: dev, test, then the further test sets."""
+        """The names of all test sets of the corpus: dev, test, then the further test sets."""
         return (self.dev_testset, self.test_testset, *self.further_testsets)
 
     def testset_of(self, role: str) -> str:
-        """Return the test set of a role, `dev` or `test`."""
+        """Return the name of the corpus's dev or test set, depending on `role`, which is `dev` or
+        `test`.
+        """
         return {"dev": self.dev_testset, "test": self.test_testset}[role]
 
 
 def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
-    """Call `check(key, is_right, value, expected)` for every rule on a corpus's values."""
+    """Check the values of a corpus file. The function `check(key, is_right, value, expected)` is
+    called for every rule.
+    """
     splits = {"train"}
     names_by_key = {"dev_testset": [corpus.dev_testset], "test_testset": [corpus.test_testset]}
     # Splits are files with the name of the split, so two test sets must have different names.
@@ -273,7 +293,9 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
 
 
 def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedCheck) -> None:
-    """Check the rules on the archives of a recipe that its types do not express."""
+    """Check the values about archives in a corpus file by rules that the types of the keys do not
+    express.
+    """
     archive_names = list(source.archive_by_name)
     # `archives` is a selection of the described archives. Archives that are not selected are
     # allowed.

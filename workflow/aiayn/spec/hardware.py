@@ -1,5 +1,5 @@
-"""Reads workflow/config/hardware.yaml: the speed of GPUs in each precision and their price, each
-with its source.
+"""Reads workflow/config/hardware.yaml: the speed of GPUs in each precision and the price of GPUs,
+each number with its source.
 """
 
 import itertools
@@ -23,10 +23,11 @@ WHO_HAS_TENSOR_CORES = "NVIDIA's GPUs have it from compute capability 8.0 on, as
 
 
 class SourcedValue(Spec, frozen=True, kw_only=True):
-    """A number with its source and the kind of the source.
+    """A number from hardware.yaml with its source and the kind of the source.
 
-    `kind` is `paper` for a number of the paper, `vendor` for the data sheet of the maker,
-    `published` for a number of other authors, and `assumption` for our own estimate.
+    The `kind` of the source is `paper` for a number of the paper, `vendor` for the data sheet of
+    the GPU's maker, `published` for a number published by other authors, and `assumption` for our
+    own estimate.
     """
 
     value: Annotated[float, msgspec.Meta(gt=0)]
@@ -35,12 +36,13 @@ class SourcedValue(Spec, frozen=True, kw_only=True):
 
 
 class GpuSpec(Spec, frozen=True, kw_only=True):
-    """One kind of GPU. All values count for a single GPU, though a K80 board carries two.
+    """The speeds and the price of a GPU model. All values are for a single GPU, even if a board
+    carries two GPUs, as the K80 does.
 
-    `sustained_flops_per_second` is the rate in single precision. `tf32_flops_per_second` and
-    `bf16_flops_per_second` are the rates of the tensor cores, None if they do not support the
-    precision. `link_bytes_per_second` is the speed of one direction of the link between the GPUs of
-    a node, None if it is not known.
+    The speed of matrix products in single precision is `sustained_flops_per_second`. The speeds of
+    the GPU's tensor cores are `tf32_flops_per_second` and `bf16_flops_per_second`, None if the GPU
+    does not support the precision. The speed of the link between the GPUs of a node, in one
+    direction, is `link_bytes_per_second`, None if it is not known.
     """
 
     sustained_flops_per_second: SourcedValue
@@ -52,7 +54,9 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def rate_by_precision(self) -> dict[Precision, SourcedValue]:
-        """The rate of matrix products in each precision that the GPU supports."""
+        """The speed of matrix products in each precision that the GPU supports, in operations a
+        second.
+        """
         rates = (
             self.sustained_flops_per_second,
             self.tf32_flops_per_second,
@@ -64,21 +68,26 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
 
 
 class HardwareSpec(Spec, frozen=True, kw_only=True):
-    """All GPUs, by a word of their product names (`P100` for `Tesla P100-SXM2-16GB`)."""
+    """All GPU models in hardware.yaml, by a word of their product names (`P100` for `Tesla
+    P100-SXM2-16GB`).
+    """
 
     gpu_by_name: dict[str, GpuSpec]
 
     def find_gpu(self, product_name: str) -> GpuSpec | None:
-        """Return the GPU with a name that is a word of `product_name`, or None."""
+        """Return the GPU model that a product name refers to, such as the P100 for `Tesla
+        P100-SXM2-16GB`, or None.
+        """
         name = self.find_name(product_name)
         return None if name is None else self.gpu_by_name[name]
 
     def find_name(self, product_name: str) -> str | None:
-        """Return the name that is a word of `product_name`, or two successive words written as one.
-        Return None if there is no such name.
+        """Return the name of the GPU model in hardware.yaml that is a word of a product name, or
+        two successive words written as one. Return None if no model matches.
 
-        A MIG slice gives None, because it is not a whole GPU. Case does not matter, because a queue
-        may say `nvidia_h100_80gb_hbm3` and a driver `RTX 4090`.
+        The result for a MIG slice is None, because a slice is not a whole GPU. Upper and lower case
+        do not matter, because Slurm may call a GPU `nvidia_h100_80gb_hbm3` and NVIDIA's driver `RTX
+        4090`.
         """
         words = re.findall(r"[a-z0-9]+", product_name.lower())
         if "mig" in words:
@@ -89,10 +98,12 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
 
 
 def precision_refusal(precision: Precision, device: str, available: Collection[Precision]) -> str:
-    """Return why a device with the `available` precisions cannot train in a precision.
+    """Return the reason why a device cannot train in a precision, if this is not one of its
+    `available` precisions.
 
-    Returns '' if it can. `device` is in words, such as `a P100`. The text continues a sentence that
-    begins with a system's name, and ends with the next step.
+    Returns '' if the device supports the precision. The argument `device` is a phrase such as `a
+    P100`. The returned text continues an error message that begins with a system's name, and ends
+    with the next step.
     """
     if precision in available:
         return ""
@@ -105,7 +116,7 @@ def precision_refusal(precision: Precision, device: str, available: Collection[P
 
 
 def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
-    """Read the hardware file.
+    """Read the file hardware.yaml.
 
     Raises:
         ConfigError: if a key or value is wrong. The message contains file and line.

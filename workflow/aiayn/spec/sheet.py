@@ -1,17 +1,18 @@
 """Reads sheets. A sheet is the list of the trainings of a scale, in workflow/config/trainings/ or
 next to the results.
 
-A sheet is a TSV file. A row has a corpus, a system, the seeds to train, the evaluations of each
-training, and the tables or decisions that require them:
+A sheet is a TSV file. A row of a sheet has a corpus, a system, the seeds to train, the evaluations
+of each training, and the tables or decisions that require these trainings:
 
     corpus      system  seeds  evaluations           asked_by
     demo_en_de  base    1,2    last1/dev last5/test  table2 table3
 
-An evaluation is an average and a test set. The test set is `dev` or `test`, which the corpus file
-defines, or a further test set by its name. `last1/dev-alpha1.4` is dev, translated with the length
-penalty alpha 1.4. If only decisions (workflow/decisions/) require a training, it was added after
-the results of the tables' seeds were known. Such a training is not used in printed rows,
-conclusions and verdicts.
+An evaluation consists of an average of checkpoints and a test set, such as `last5/test`. The test
+set is `dev` or `test`, which the corpus file defines, or the name of a further test set. The
+evaluation `last1/dev-alpha1.4` translates dev with the length penalty alpha 1.4. A training that
+only decisions (workflow/decisions/) and no tables require was added after the results of the
+tables' seeds were known. A training added by a decision is not used in the rows of the paper's
+tables, in conclusions or in verdicts.
 """
 
 import re
@@ -37,8 +38,8 @@ PROBE_DECISIONS = "0009, 0012 and 0013"  # in workflow/decisions/: they used see
 
 
 class TrainingKey(NamedTuple):
-    """Identifies a training by corpus, system and seed. Its record, state and folder have the same
-    key.
+    """Identifies a training by corpus, system and seed. The record, state and folder of a training
+    have the same key.
     """
 
     corpus: str
@@ -50,7 +51,9 @@ class TrainingKey(NamedTuple):
 
 
 class SheetRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of a sheet. `location` is `file:line`, for errors."""
+    """A row of a sheet (a list of trainings). The row's `location` is `file:line`, for error
+    messages.
+    """
 
     corpus: str
     system: str
@@ -61,14 +64,14 @@ class SheetRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_later(self) -> bool:
-        """Whether only decisions, and no table, require these trainings. Printed rows do not use
-        them.
+        """Whether only decisions, and no tables, require the trainings of this row. The rows of the
+        paper's tables do not use these trainings.
         """
         return not set(self.asked_by).intersection(TABLES)
 
 
 def list_trainings(rows: Iterable[SheetRow]) -> list[TrainingKey]:
-    """Return the trainings of some rows, in their order."""
+    """Return the keys of the trainings in rows of a sheet, in the order of the rows."""
     trainings = []
     for row in rows:
         for seed in row.seeds:
@@ -77,16 +80,18 @@ def list_trainings(rows: Iterable[SheetRow]) -> list[TrainingKey]:
 
 
 def systems_asked_by(table: str, rows: Iterable[SheetRow]) -> list[str]:
-    """Return the systems that a table requires, each once, in the order of the rows."""
+    """Return the systems that a table of results requires, each once, in the order of the sheet's
+    rows.
+    """
     return list(dict.fromkeys(row.system for row in rows if table in row.asked_by))
 
 
 def read_sheet(path: Path) -> list[SheetRow]:
-    """Read a sheet.
+    """Read a sheet, the list of the trainings of a scale.
 
     Raises:
-        ConfigError: if a column, seed or word of `asked_by` is wrong, or a training is listed
-            twice. The message contains file and line.
+        ConfigError: if a column, a seed or a word in the column `asked_by` is wrong, or if a
+            training is listed twice. The message contains file and line.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -123,10 +128,10 @@ def read_sheet(path: Path) -> list[SheetRow]:
 
 
 def _parse_row(values: Sequence[str], location: str) -> SheetRow:
-    """Return the row of a line's values.
+    """Return the row of a sheet with the values in a line.
 
     Raises:
-        ConfigError: if a value is missing or wrong.
+        ConfigError: if a value in the line is missing or wrong.
     """
     if len(values) != len(COLUMNS) or "" in values:
         raise ConfigError(
@@ -164,11 +169,12 @@ def _parse_seeds(text: str, location: str) -> tuple[int, ...]:
 
 
 def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
-    """Return the rows that `only` selects, each with the selected seeds. `only` has words of the
-    form `system`, `system:1,2` or `corpus/system:1,2`, separated by blanks.
+    """Return the rows of a sheet that the config key `only` selects, each row with the selected
+    seeds. The value of `only` has words of the form `system`, `system:1,2` or `corpus/system:1,2`,
+    separated by blanks.
 
     Raises:
-        ConfigError: if the sheet does not contain a selected row or seed.
+        ConfigError: if the sheet does not contain a row or seed that `only` selects.
     """
     # A selection that matches nothing is a mistake, and not an empty experiment.
     selected: set[TrainingKey] = set()
@@ -190,14 +196,16 @@ def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
 
 
 def join_sheets(first: Sequence[SheetRow], second: Sequence[SheetRow]) -> list[SheetRow]:
-    """Return the rows of `first`, then the trainings that only `second` has."""
+    """Return the rows of the sheet `first`, then rows with the trainings that are only in the sheet
+    `second`.
+    """
     new_trainings = set(list_trainings(second)).difference(list_trainings(first))
     return [*first, *_with_trainings(second, new_trainings)]
 
 
 def _with_trainings(rows: Iterable[SheetRow], trainings: set[TrainingKey]) -> list[SheetRow]:
-    """Return the rows, each only with its seeds that are in `trainings`. A row without such a seed
-    is left out.
+    """Return rows of a sheet with only those seeds whose trainings are in the set `trainings`. Rows
+    that have none of these trainings are left out.
     """
     kept_rows = []
     # The other columns do not depend on the seeds, so they are kept.
@@ -209,7 +217,7 @@ def _with_trainings(rows: Iterable[SheetRow], trainings: set[TrainingKey]) -> li
 
 
 def sheet_text(rows: Iterable[SheetRow]) -> str:
-    """Return the content of a sheet with these rows."""
+    """Return the content of a sheet's file with the given rows."""
     lines = ["\t".join(COLUMNS)]
     for row in rows:
         seeds = ",".join(map(str, row.seeds))

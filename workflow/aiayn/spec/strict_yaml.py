@@ -1,6 +1,7 @@
 """Reads YAML files as typed structs, called specs.
 
-A key that is misspelt, missing or of a wrong type raises an error with file, line and advice.
+A key that is misspelt or missing, or a value of a wrong type, raises an error with file, line and
+advice.
 """
 
 import re
@@ -28,9 +29,11 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A parsed YAML file. `location_by_path` maps the dotted path of each key to its `file:line`.
+    """A parsed YAML file. The dict `location_by_path` has the location of each key as `file:line`,
+    by the key's dotted path.
 
-    A dotted path is, for example, `training.p_drop`. The empty path stands for the document.
+    The dotted path of the key `p_drop` below the key `training` is `training.p_drop`. The empty
+    path stands for the whole document.
     """
 
     path: Path
@@ -38,17 +41,19 @@ class Document(msgspec.Struct, frozen=True):
     location_by_path: dict[str, str]
 
     def location(self, dotted_path: str) -> str:
-        """Return `file:line` of a key, or of the nearest enclosing key."""
+        """Return the location of a key in its YAML file as `file:line`. If the key is not in the
+        file, return the location of the nearest enclosing key.
+        """
         while dotted_path and dotted_path not in self.location_by_path:
             dotted_path = dotted_path.rpartition(".")[0]
         return self.location_by_path.get(dotted_path, str(self.path))
 
     def require(self, dotted_path: str, is_right: bool, value: object, expected: str) -> None:
-        """Raise an error if the value of a key is wrong.
+        """Raise an error if the value of a key in the YAML file is wrong.
 
         Raises:
-            ConfigError: if `is_right` is false. The message contains file, line and what was
-                expected.
+            ConfigError: if the argument `is_right` is false. The message contains file, line and
+                what was expected.
         """
         if not is_right:
             raise ConfigError(
@@ -57,11 +62,11 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def read_document(path: Path) -> Document:
-    """Parse a YAML file that must hold a mapping without repeated keys.
+    """Parse a YAML file, which must contain a mapping without repeated keys.
 
     Raises:
-        ConfigError: if the file is absent, unreadable, not YAML or not a mapping, repeats a key, or
-            has a key that YAML does not read as text.
+        ConfigError: if the file is absent, unreadable, not YAML or not a mapping, if a key occurs
+            twice, or if YAML does not read a key as text.
     """
     try:
         # Bounded, because the path may be a device or a file of any size.
@@ -98,11 +103,11 @@ def read_document(path: Path) -> Document:
 
 
 def _check_nesting(path: Path, text: str) -> None:
-    """Refuse YAML that is nested too deeply or has aliases. A small file with aliases can stand for
-    a huge document.
+    """Check that a YAML text is not nested too deeply and has no aliases (`*name`). With aliases, a
+    small file can expand to a huge document.
 
     Raises:
-        ConfigError: if the text is such YAML. The message contains the line.
+        ConfigError: if the YAML is nested too deeply or has aliases. The message contains the line.
     """
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
@@ -128,9 +133,11 @@ def _neighbours(path: Path) -> str:
 def _record_locations(
     node: yaml.Node | None, prefix: str, path: Path, location_by_path: dict[str, str]
 ) -> None:
-    """Record the locations of all keys below a node, and refuse values that PyYAML misreads.
+    """Record the locations (file and line) of all keys below a node of a YAML document, and raise
+    an error for keys and values that PyYAML misreads.
 
-    PyYAML silently keeps the last of repeated keys, and reads the time 2:00:00 as 7200.
+    If a key is repeated, PyYAML silently keeps the last value. It reads the time 2:00:00 as the
+    number 7200.
     """
     # YAML 1.1 reads `2:00:00` as a number to the base 60, so a time limit would become 7200.
     if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBER_TAGS and ":" in node.value:
@@ -166,8 +173,8 @@ def _record_locations(
 
 
 def overlay(base: Document, top: Document) -> Document:
-    """Return `base` with the keys of `top` added. If both have a key, mappings are merged, and
-    other values are replaced.
+    """Return the document `base` with the keys of the document `top` added. For a key in both
+    documents, mappings are merged, and any other value of `base` is replaced by the value of `top`.
     """
 
     def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -184,9 +191,10 @@ def overlay(base: Document, top: Document) -> Document:
 
 
 def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) -> _Spec:
-    """Convert a document to a spec. Unknown keys, wrong types and missing keys are errors.
+    """Convert a parsed YAML file to a typed struct (a spec). Unknown keys, wrong types and missing
+    keys are errors.
 
-    If `strict` is false, a text such as "5" is accepted as a number.
+    If `strict` is false, a text such as "5" is accepted for a number.
 
     Raises:
         ConfigError: if a key or value is wrong. The message contains file, line, the wrong value,
@@ -202,7 +210,9 @@ def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) 
 
 
 def _require_no_passwords(document: Document, dotted_path: str, value: object) -> None:
-    """Refuse a URL with a password in any value, also in a list or a mapping."""
+    """Raise an error if any value of a YAML file, also in a list or a mapping, is a URL with a
+    password.
+    """
     if isinstance(value, str):
         require_no_password(value, f"{document.location(dotted_path)}: {dotted_path}")
     elif isinstance(value, dict):
@@ -216,11 +226,12 @@ def _require_no_passwords(document: Document, dotted_path: str, value: object) -
 def _explain(
     document: Document, path: str, value: Any, type_: Any, message: str, strict: bool
 ) -> str:
-    """Return the text of the error about a wrong value: its location and the probable correction.
-    `message` is msgspec's error.
+    """Return the error message about a wrong value in a YAML file: the location of the value and
+    the probable correction. The argument `message` is the error of the library msgspec.
 
-    The function looks for the smallest part of the document that msgspec refuses, because msgspec's
-    message on the whole document does not contain the keys of a mapping with free keys.
+    The function looks for the smallest part of the document that msgspec rejects, because msgspec's
+    message about the whole document does not contain the keys of a mapping whose keys are not
+    fixed.
     """
     type_by_key = _type_by_key(value, type_) if isinstance(value, dict) else {}
     parts = [
@@ -261,7 +272,7 @@ def _explain(
 
 
 def _members(type_: Any) -> list[Any]:
-    """Return the types of a union, or the only type."""
+    """Return the types of a union type, or a list with the type itself if it is not a union."""
     # `Count | None` is a union of a type with limits (Annotated) and None.
     if get_origin(type_) is Annotated:
         return _members(get_args(type_)[0])
@@ -271,8 +282,8 @@ def _members(type_: Any) -> list[Any]:
 
 
 def _type_by_key(mapping: dict[str, Any], type_: Any) -> dict[str, Any]:
-    """Return the type of each key that a mapping may have. If several structs are possible, the
-    mapping's tag selects one of them.
+    """Return the keys that a mapping in a YAML file may have, with the type of each key's value. If
+    several structs are possible, the mapping's tag (such as `kind`) selects one of them.
     """
     type_by_key: dict[str, Any] = {}
     tags: list[Any] = []
@@ -295,6 +306,6 @@ def _type_by_key(mapping: dict[str, Any], type_: Any) -> dict[str, Any]:
 
 
 def _choices(type_: Any) -> list[str]:
-    """Return the words that a type allows."""
+    """Return the words that a type allows, if it is a Literal or a union with Literals."""
     literals = [member for member in _members(type_) if get_origin(member) is Literal]
     return [str(word) for literal in literals for word in get_args(literal)]

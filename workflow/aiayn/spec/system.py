@@ -1,10 +1,11 @@
 """Reads the YAML files of systems (rows of the paper's tables), corpora and scales as typed
 structs, called specs.
 
-Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
+The keys are the paper's symbols, spelt in ASCII. fairseq's names for the same settings appear only
+in `train/fairseq_args.py`.
 
-To add a system, write workflow/config/systems/<scale>/<name>.yaml with the keys that differ from
-another system, and add a row to the scale's sheet of trainings (`aiayn.spec.sheet`):
+To add a system, write workflow/config/systems/<scale>/<name>.yaml with the keys that differ from an
+existing system, and add a row to the scale's list of trainings (the sheet, `aiayn.spec.sheet`):
 
     name: table3_a_h4
     description: 4 heads.
@@ -75,11 +76,12 @@ PACKED_WORKFLOW = _FOLDERS[1] / "checkout"  # of an installed package; setup.py 
 
 
 def _find_workflow() -> Path:
-    """Return the folder with Snakefile, config and profiles.
+    """Return the folder that contains the workflow: Snakefile, config and profiles.
 
-    In a checkout this is the checkout itself. For an installed package it is the folder that `aiayn
-    init` wrote: the working directory or the nearest folder above it. Without such a folder it is
-    the copy inside the package.
+    In a checkout, the result is the checkout itself. For an installed package, the result is the
+    folder that `aiayn init` wrote: the working directory or the nearest folder above it that has
+    the workflow. If none of these folders has the workflow, the result is the copy of the workflow
+    inside the package.
     """
     if IS_CHECKOUT:
         return _FOLDERS[3]
@@ -100,13 +102,15 @@ SCALES = ("demo", "multi30k", "paper")
 
 
 class SystemSpec(Spec, frozen=True, kw_only=True):
-    """A system, which is a row of a table.
+    """A system: a model with its training and search settings, which is a row of a table of the
+    paper.
 
-    `inherits` is the system from which this system takes all other keys. Usually 1 to 3 keys
-    differ. With `begins_from`, each training begins at the last checkpoint of that system's
-    training with the same seed. The two systems may differ in `updates` only. Otherwise the
-    training stops with an error when it begins. Equation (3) does not depend on the number of
-    updates, so the tensors equal the tensors of an undivided training.
+    If a system `inherits` from another system, it takes from that system all keys that are not in
+    its own file. Usually 1 to 3 keys differ. If a system `begins_from` another system, each
+    training starts at the last checkpoint of that system's training with the same seed. Then the
+    two systems may differ in the number of updates only, otherwise the training stops with an error
+    at its start. The learning rate of equation (3) does not depend on the total number of updates,
+    so the weights after a training in two parts equal the weights after a training in one part.
     """
 
     name: str
@@ -118,9 +122,10 @@ class SystemSpec(Spec, frozen=True, kw_only=True):
 
 
 class Overrides(Spec, frozen=True, kw_only=True):
-    """Keys of `training` that a scale sets for all its systems. Null keeps each system's value.
+    """Training settings that a scale sets for all its systems. For a key with the value null, each
+    system keeps its own value.
 
-    The values enter the run's digest as if the system's file contained them.
+    These values change the digest in a run's name, as they would if they were in the system's file.
     """
 
     updates: int | None = None
@@ -128,11 +133,13 @@ class Overrides(Spec, frozen=True, kw_only=True):
 
     @property
     def values(self) -> dict[str, object]:
-        """The values that are set, by key."""
+        """The training settings that the scale sets (not null), by key."""
         return {k: value for k, value in msgspec.structs.asdict(self).items() if value is not None}
 
     def flags(self, system_training: TrainingSpec) -> list[str]:
-        """Return the flags of `aiayn train` for the values that differ from a system's own."""
+        """Return the flags of `aiayn train` for the scale's settings that differ from a system's
+        own settings.
+        """
         flags = []
         for key, value in self.values.items():
             if getattr(system_training, key) != value:
@@ -153,13 +160,15 @@ PLACE: dict[str, object] = {
 
 
 class ScaleSpec(Spec, frozen=True, kw_only=True):
-    """The config of a scale of the benchmark (demo, multi30k or paper). Several configs may share a
-    scale and differ in the sheet. All values are scalars, because Snakemake merges mappings.
+    """The config of a scale, which is one size of the experiment (demo, multi30k or paper). Several
+    configs may have the same scale and differ in their list of trainings. No value of a scale's
+    config is a list or a mapping, because Snakemake would merge mappings.
 
-    `trainings` is the sheet, which is the list of trainings: a name in workflow/config/trainings/,
-    or the path of a `.tsv` file. `only`, if not null, selects rows and seeds of the sheet, such as
-    `base:1,2` (`select_rows`). `updates` and `precision`, if not null, replace every system's own
-    values (`overrides`). With `has_layer_timing`, the layers of Table 1 are timed (rule measure).
+    The key `trainings` selects the sheet, which is the list of trainings: a name in
+    workflow/config/trainings/, or the path of a `.tsv` file. If the key `only` is not null, it
+    selects rows and seeds of the sheet, as in `base:1,2` (function `select_rows`). If the keys
+    `updates` and `precision` are not null, they replace the values of every system (`overrides`).
+    If `has_layer_timing` is true, the rule measure of the workflow times the layers of Table 1.
     """
 
     scale: Literal["demo", "multi30k", "paper"]
@@ -176,15 +185,16 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def overrides(self) -> Overrides:
-        """The values that the scale sets for every system."""
+        """The training settings that the scale sets for every system."""
         return Overrides(updates=self.updates, precision=self.precision)
 
     def read_rows(self, config_folder: Path = CONFIG_FOLDER) -> list[SheetRow]:
-        """Return the selected rows of the sheet.
+        """Return the rows of the scale's sheet (its list of trainings) that the key `only` selects,
+        or all rows.
 
         Raises:
-            ConfigError: if the sheet is wrong, or if `only` selects a row or seed that is not in
-                the sheet.
+            ConfigError: if the sheet has an error, or if the key `only` selects a row or seed that
+                is not in the sheet.
         """
         path = Path(self.trainings)
         if path.suffix != ".tsv":
@@ -194,14 +204,16 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
 
 
 def overridden(system: SystemSpec, overrides: Overrides) -> SystemSpec:
-    """Return a system with the values of `overrides` in its training."""
+    """Return a copy of a system in which the settings in `overrides` replace the system's own
+    training settings.
+    """
     return msgspec.structs.replace(
         system, training=msgspec.structs.replace(system.training, **overrides.values)
     )
 
 
 def _read_inheriting(name: str, folder: Path, kind: str) -> Document:
-    """Return the keys of a system or corpus, including the keys that it inherits."""
+    """Return the keys in the YAML file of a system or corpus, with the keys that it inherits."""
     documents = [read_document(folder / f"{name}.yaml")]
     own_document = documents[0]
     names = [name]
@@ -239,11 +251,11 @@ def _read_inheriting(name: str, folder: Path, kind: str) -> Document:
 
 
 def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> SystemSpec:
-    """Read a system of a scale, with the keys that it inherits.
+    """Read the YAML file of a system of a scale, with the keys that the system inherits.
 
     Raises:
-        ConfigError: if a key or value is wrong, or the file's name is not the system's name. The
-            message contains file and line.
+        ConfigError: if a key or value is wrong, or if the name of the file is not the system's
+            name. The message contains file and line.
     """
     if scale not in SCALES:
         raise ConfigError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
@@ -260,11 +272,11 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
 
 
 def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
-    """Read a corpus, with the keys that it inherits.
+    """Read a corpus file (YAML), with the keys that the corpus inherits.
 
     Raises:
-        ConfigError: if a key or value is wrong, or if a split or language lacks a file. The message
-            contains file and line.
+        ConfigError: if a key or value is wrong, or if no text file is given for a split or
+            language. The message contains file and line.
     """
     document = _read_inheriting(name, config_folder / "corpora", "corpus")
     spec = convert(document, CorpusSpec)
@@ -276,13 +288,13 @@ def read_scale(path: Path) -> ScaleSpec:
     """Read a scale's config file (workflow/config/<scale>.yaml).
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong.
+        ConfigError: if a key or value is wrong. The message contains file and line.
     """
     return convert(read_scale_document(path), ScaleSpec)
 
 
 def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Document:
-    """Read a scale's config file without checks of its values.
+    """Read a scale's config file without checking its values.
 
     Raises:
         ConfigError: if the file is not a mapping, or if it is absent (with a list of the existing
@@ -300,16 +312,16 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
 
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
-    """Turn Snakemake's merged config (the file and `--config`) into a ScaleSpec. `origin` is the
-    name of the config in errors.
+    """Turn Snakemake's merged config (the config file and the command line's `--config`) into a
+    ScaleSpec. Error messages call the config `origin`.
     """
     # Snakemake passes some values of `--config` as text.
     return convert(Document(Path(origin), dict(config), {}), ScaleSpec, strict=False)
 
 
 def spec_digest(spec: msgspec.Struct) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of a spec's values. Comments in the file do not
-    change them.
+    """Return the first 16 hexadecimal digits of the SHA-256 of a spec's values. Comments in the
+    spec's YAML file do not change these digits.
     """
     # `deterministic` sorts mappings, so their order in the file does not change the digest.
     return hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
@@ -324,9 +336,10 @@ def run_name(
     data_digest: str,
     stage_version: int,
 ) -> str:
-    """Return `<corpus>-<system>-seed<k>-<digest8>`.
+    """Return the name of a run: `<corpus>-<system>-seed<k>-<digest8>`.
 
-    The digest covers exactly the values that decide the tensors.
+    The digest in a run's name is computed from exactly the values that the trained weights depend
+    on.
     """
     # A change of this list, or of its format, would rename all runs. tests/contracts/run_names.tsv
     # has the names.

@@ -1,6 +1,8 @@
-"""Defines and checks the two parts of a system: its training and its beam search.
+"""Defines and checks the two parts of a system: the settings of its training and of its beam
+search.
 
-Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
+The keys are the paper's symbols, spelt in ASCII. fairseq's names for the same settings appear only
+in `train/fairseq_args.py`.
 """
 
 import math
@@ -25,41 +27,50 @@ _Epsilon = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all specs: frozen, and closed to unknown keys."""
+    """The base class of all specs (structs of config files). A spec cannot be changed, and unknown
+    keys are errors.
+    """
 
 
 class TrainingSpec(Spec, frozen=True, kw_only=True):
-    """All settings that decide a model's tensors, except data and seed (sections 3 and 5).
+    """All settings that the trained weights of a model depend on, except data and seed (sections 3
+    and 5).
 
-    The run's digest covers them.
+    The digest in a run's name covers these settings.
 
-    `architecture` is ours (`transformer`, model/transformer.py) or fairseq's own: its unchanged
-    transformer (`fairseq_transformer`), `lstm` or `fconv`. The last two ignore the keys on heads,
-    norms, attention, positions, embeddings, initialisation and further dropout. Their `d_model` is
-    the width of embeddings, their `d_ff` the width of hidden states.
+    The `architecture` is this project's Transformer (`transformer`, model/transformer.py), or a
+    model of fairseq: its unchanged Transformer (`fairseq_transformer`), `lstm` or `fconv`. The
+    models lstm and fconv ignore the keys on heads, norms, attention, positions, embeddings,
+    initialisation and further dropout. In these two models `d_model` is the width of embeddings,
+    and `d_ff` is the width of hidden states.
 
-    - `norm_order: pre` normalises before each sub-layer and again at the end of each stack.
-    - `norm` is layer normalisation, layer normalisation by the unbiased standard deviation plus
-      epsilon (`layer_std`), or batch normalisation.
-    - `attention` is the argument of the softmax: q.k / sqrt(d_k) (`scaled`, equation (1)), q.k
-      (`unscaled`), q.k / sqrt(d_model), q.k over a learned number (`temperature`), or v.tanh(q + k)
-      (`additive`, Bahdanau et al. 2015).
-    - `positions` are the paper's sinusoids, tensor2tensor's (all sines, then all cosines) or
-      learned.
-    - `tied_embeddings` means a single matrix for source, target and output (section 3.4).
-    - `p_drop_attention` applies to the weights of attention and `p_drop_ffn` to the inner layer.
-      Both are 0 in the paper.
-    - `embeddings` start from N(0, 1 / d_model) or from N(0, 1). `initialisation` of the other
-      tensors is tensor2tensor's, torch.nn.Transformer's (`torch_nn`), Xavier's uniform on every
-      matrix including embeddings, or fairseq's for its own architectures.
-    - A *batch* has at most `max_tokens_per_batch` tokens on its longer side, padding included. An
-      optimiser step (*update*) sums the gradients of `batches_per_update` batches, on that many
-      GPUs or one after the other.
+    - With `norm_order: pre`, the model normalises before each sub-layer, and again at the end of
+      the encoder and of the decoder.
+    - The values of `norm` are layer normalisation (`layer`), layer normalisation by the unbiased
+      standard deviation plus epsilon (`layer_std`), and batch normalisation (`batch`).
+    - The key `attention` sets the argument of the attention's softmax: q.k / sqrt(d_k) (`scaled`,
+      equation (1)), q.k (`unscaled`), q.k / sqrt(d_model) (`sqrt_d_model`), q.k over a learned
+      number (`temperature`), or v.tanh(q + k) (`additive`, Bahdanau et al. 2015).
+    - The positional encoding, `positions`, consists of the paper's sinusoids (`sinusoidal`), of
+      tensor2tensor's (`sinusoidal_halves`: all sines, then all cosines), or of learned vectors
+      (`learned`).
+    - If `tied_embeddings` is true, source embeddings, target embeddings and output layer share a
+      single matrix (section 3.4).
+    - The dropout rate for attention weights is `p_drop_attention`, and for the inner layer of the
+      feed-forward network `p_drop_ffn`. In the paper both rates are 0.
+    - The initial values of embeddings are drawn from N(0, 1 / d_model) or from N(0, 1), as the key
+      `embeddings` says. The `initialisation` of the other weights is tensor2tensor's,
+      torch.nn.Transformer's (`torch_nn`), Xavier's uniform distribution on every matrix including
+      embeddings (`xavier`), or fairseq's for its own architectures.
+    - A *batch* has at most `max_tokens_per_batch` tokens on its longer side (source or target),
+      padding included. An *update* (an optimiser step) sums the gradients of `batches_per_update`
+      batches, which are computed on as many GPUs or one after the other.
     - If `save_interval_updates` is null, a checkpoint is written at the end of each epoch.
-    - With schedule `inverse_sqrt`, the learning rate rises linearly from `initial_learning_rate` to
-      `peak_learning_rate` and then falls. With `constant` it is always `peak_learning_rate`. With
-      `equation_3` both keys are null.
-    - `precision: bf16` computes in bfloat16 where that is safe, with fp32 weights.
+    - With the schedule `inverse_sqrt`, the learning rate rises linearly from
+      `initial_learning_rate` to `peak_learning_rate` and then falls. With the schedule `constant`,
+      the learning rate is always `peak_learning_rate`. With the schedule `equation_3`, the keys for
+      initial and peak learning rate are null.
+    - With `precision: bf16`, the model computes in bfloat16 where this is safe, with fp32 weights.
     """
 
     architecture: Literal["transformer", "fairseq_transformer", "lstm", "fconv"]
@@ -100,13 +111,15 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
 
 
 class DecodingSpec(Spec, frozen=True, kw_only=True):
-    """The settings of the beam search (section 6.1). They do not enter the run's digest.
+    """The settings of the beam search (section 6.1). These settings do not change the digest in a
+    run's name.
 
-    A hypothesis of n tokens, with its end of sentence, is ranked by its log-probability over
-    `n^alpha` (form `len`, fairseq's) or over `((5 + n) / 6)^alpha` (form `gnmt`, which the paper
-    cites). Its length is at most `max_length_per_source_token` * source length +
-    `max_extra_tokens`. `stop: fairseq` ends a sentence when `beam_size` hypotheses have ended.
-    `stop: tensor2tensor` ends it when no unfinished hypothesis can beat the worst of the best
+    The score by which a hypothesis of n tokens (end-of-sentence symbol included) is ranked is its
+    log-probability divided by `n^alpha` (form `len`, as in fairseq) or by `((5 + n) / 6)^alpha`
+    (form `gnmt`, which the paper cites). The length of a hypothesis is at most
+    `max_length_per_source_token` * source length + `max_extra_tokens`. With `stop: fairseq`, the
+    search for a sentence ends when `beam_size` hypotheses have ended. With `stop: tensor2tensor`,
+    the search ends when no unfinished hypothesis can get a better score than the worst of the best
     `beam_size` ended hypotheses.
     """
 
@@ -119,7 +132,7 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def signature(self) -> str:
-        """Everything about the search that could change a hypothesis, in one line."""
+        """One line of text with all settings of the beam search that could change a hypothesis."""
         return (
             f"beam:{self.beam_size}|lenpen:{self.length_penalty_form}"
             f"|alpha:{self.length_penalty_alpha:g}|stop:{self.stop}"
@@ -139,7 +152,9 @@ _FAIRSEQ_TRANSFORMER = {
 
 
 def check_training(training: TrainingSpec, check: Check) -> None:
-    """Call `check(key, is_right, expected)` for every rule on a training beyond its types."""
+    """Check the training settings by rules that types cannot express. The function `check(key,
+    is_right, expected)` is called for every rule.
+    """
     _check_schedule(training, check)
     _check_architecture(training, check)
 
@@ -160,7 +175,7 @@ def _check_schedule(training: TrainingSpec, check: Check) -> None:
 
 
 def _check_architecture(training: TrainingSpec, check: Check) -> None:
-    """Check the values that depend on the architecture."""
+    """Check the training settings whose allowed values depend on the architecture."""
     # A value that fairseq ignores would be in the run's name, but not in its tensors.
     if training.architecture == "fairseq_transformer":
         for key, value in _FAIRSEQ_TRANSFORMER.items():
@@ -197,7 +212,8 @@ def _check_architecture(training: TrainingSpec, check: Check) -> None:
 
 
 def check_search(decoding: DecodingSpec, num_symbols: int) -> None:
-    """Refuse settings of a search that are not possible with a vocabulary of `num_symbols`.
+    """Raise an error for settings of the beam search that are not possible with a vocabulary of
+    `num_symbols` symbols.
 
     Raises:
         ConfigError: if the beam is too large for the vocabulary, or if a negative alpha (a reward
@@ -223,11 +239,11 @@ def check_search(decoding: DecodingSpec, num_symbols: int) -> None:
 
 
 def require_decoding(key: str, is_right: bool, value: object, expected: str) -> None:
-    """Raise an error if a setting of the search is wrong.
+    """Raise an error if a setting of the beam search is wrong.
 
     Raises:
-        ConfigError: if `is_right` is false. The message contains the setting, its value and what
-            was expected.
+        ConfigError: if the argument `is_right` is false. The message contains the setting, its
+            value and what was expected.
     """
     if not is_right:
         raise ConfigError(
