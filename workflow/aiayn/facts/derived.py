@@ -417,8 +417,8 @@ def _rates(section: Section) -> Iterator[Fact]:
     first = max(0.0, real(section.arguments.get("warmup_init_lr")) or 0.0)
     wrong = []
     for sample in rates:
-        # Some versions of fairseq print the rate of this update, others the rate of the next
-        # update.
+        # fairseq's inverse_sqrt prints the rate for this number of updates. The schedule equation_3
+        # of this project prints the rate for one update more.
         expected = [_rate(peak, warmup, first, sample.update + more) for more in (0, 1)]
         errors = [abs(sample.value_by_name["lr"] / rate - 1) for rate in expected]
         if min(errors) > RATE_TOLERANCE:
