@@ -176,7 +176,6 @@ def _testsets(recorded: RecordedResults) -> str:
     """Return the section of the README about the test sets: number of lines, digest of the
     references, and where the references are public.
     """
-    # Only test sets that the trainings of the sheet are evaluated on are listed.
     experiment = recorded.results.experiment
     evaluated = {(evaluation.corpus, evaluation.testset) for evaluation in experiment.evaluations}
     rows = []
