@@ -1,8 +1,9 @@
-"""Adds files that are outside of the packages to a wheel: the workflow, and the measured runs.
+"""Builds the wheel with files that are outside of the Python packages: the workflow, and the
+measured runs.
 
-`aiayn/checkout/` holds the files of the workflow with their paths in the checkout. The verbs read
-its config, and `aiayn init` writes it into a folder. An editable installation reads the checkout
-itself.
+In the wheel, `aiayn/checkout/` holds the files of the workflow with their paths in the checkout.
+The verbs read the config in this folder, and `aiayn init` copies the folder. An editable
+installation reads the files in the checkout itself.
 """
 
 import shutil
@@ -29,10 +30,12 @@ WORKFLOW = (
 
 
 class BuildWithWorkflow(build_py):
-    """Copies the packages, then the files of the workflow and the measured runs."""
+    """The build step that copies the packages, and then the files of the workflow and the measured
+    runs.
+    """
 
     def run(self) -> None:
-        """Fill the folder that becomes the wheel."""
+        """Copy all files into the folder from which the wheel is made."""
         super().run()
         # An editable installation reads these files in the checkout.
         if self.editable_mode:
@@ -44,7 +47,7 @@ class BuildWithWorkflow(build_py):
 
 
 def copy_files(pattern: str, folder: Path) -> None:
-    """Copy the files that match, with their paths in the checkout.
+    """Copy the files that match a pattern into `folder`, with their paths in the checkout.
 
     Raises:
         FileNotFoundError: if no file matches, because MANIFEST.in does not list the files.

@@ -1,5 +1,5 @@
-"""The paper's tables with our numbers next to the printed numbers: `frame`, `tables`, `render`,
+"""Makes the paper's tables with our numbers next to the paper's: `frame`, `tables`, `render`,
 `logs`, `published/`.
 
-This package works without torch and fairseq, and imports no stage or verb of `aiayn`.
+This package works without torch and fairseq, and does not import the stages and verbs of `aiayn`.
 """

@@ -1,9 +1,11 @@
-"""Defines the frame of a scale: the printed numbers, our numbers over seeds, the verdicts (is a
-printed number reproduced?), and the runs behind our numbers.
+"""Defines the frame of a scale, from which its tables are made: the paper's numbers, our numbers
+over seeds, the verdicts (is a number of the paper reproduced?), and the runs from which our numbers
+are computed.
 
-`paper_tables.make_frame` makes a frame from the records of a scale, `paper_tables.logs.frame` from
-logs. Tables and figures read only the frame, never a file. To find the origin of a number: a
-`Number` contains values, each value has its `Run`, and the run states its record or its log.
+`paper_tables.make_frame` makes a frame from the records of a scale, `paper_tables.logs.frame` makes
+a frame from logs. Tables and figures read only the frame, never a file. To find the origin of a
+number: a `Number` contains a value for each seed, each value has its `Run`, and the run contains
+its record or the path of its log.
 """
 
 import functools
@@ -26,12 +28,12 @@ Made = TypeVar("Made")
 
 # Cached properties are stored in the dict of an object. A struct has a dict only with `dict=True`.
 class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A training that the scale's sheet (the list of trainings) contains, or that a log describes.
+    """A training, from the scale's sheet (the list of trainings) or from a log.
 
     `status.run` is the name of the run, or the path of the log. `train` is the record of a finished
-    training. It is None for a log, and for a training that is unfinished or was made with a
-    different spec. `commit` and `hardware` are '' where they are not recorded. `bits_by_update` are
-    the bits per subword on dev in the run's log, without the log they are empty.
+    training. `train` is None for a log, and for a training that is unfinished or was made with a
+    different spec. `commit` and `hardware` are '' if they were not recorded. `bits_by_update` are
+    the bits per subword on dev in the run's log, empty if there is no log.
     """
 
     corpus: str
@@ -45,14 +47,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def trained_as(self) -> TrainingSpec | None:
-        """The spec of the training. None if the record contains keys or values that this version
-        does not know.
+        """The spec with which the run was trained. None if its record contains keys or values that
+        this version of `aiayn` does not know.
         """
         return read_trained(self.train) if self.train else None
 
     @property
     def word(self) -> str:
-        """The reason why the training does not have a number, in one or two words."""
+        """The reason why the training has no value yet, in one or two words."""
         # A finished training without a value was not scored yet, or the record of the score is
         # stale.
         if self.status.state != "finished":
@@ -61,13 +63,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Number(msgspec.Struct, frozen=True, kw_only=True):
-    """One metric of a cell, over the seeds that were run here.
+    """Our number for one metric of a cell (a system on a test set): a value for each seed that was
+    run.
 
     `values` are in the order of their seeds. `missing` has a word for each run without a value. The
-    word is '' (shown as a dash) if the quantity does not exist for the run. `quantity` describes in
-    words what was measured. `mark` is the mark of the scale. It is '' if the number was measured
-    under the paper's conditions. `settings` are the settings of the search that a log states in
-    addition to the definition.
+    word is '' (shown as a dash) if the metric does not exist for the run. `quantity` describes in
+    words what was measured. `mark` is the footnote mark of the scale, '' if the number was measured
+    under the paper's conditions. `settings` are the settings of the beam search that a log states
+    next to its BLEU.
     """
 
     key: CellKey
@@ -81,17 +84,17 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The mark as a tuple. It is empty without a mark."""
+        """The footnote mark of the number as a tuple, which is empty if the number has no mark."""
         return (self.mark,) if self.mark else ()
 
     @property
     def seed_values(self) -> list[float]:
-        """Only the values, in the order of their seeds."""
+        """The values of the number without their runs, in the order of the seeds."""
         return [value for _, value in self.values]
 
     @property
     def value_by_seed(self) -> dict[int, float]:
-        """The values by seed. Values of runs with an unknown seed are left out."""
+        """The values of the number by seed. Values of runs with an unknown seed are left out."""
         # A foreign log may not state its seed.
         return {run.seed: value for run, value in self.values if run.seed is not None}
 
@@ -100,11 +103,12 @@ Numbers = dict[tuple[CellKey, str], Number]  # by cell and metric
 
 
 class PrintedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number in one edition, our number for it, and the verdict.
+    """A number in one version (`edition`) of the paper, our number for it, and the verdict (is it
+    reproduced?).
 
     `table` is `2`, `3` or `replications`. `number` is None if the scale does not run the system.
     The test set of `key` is '' if the scale does not use this corpus. `corrected` is the verdict
-    after Holm's correction over all cells. It is None if the rule was not applied.
+    after Holm's correction over all cells, None if the rule for verdicts was not applied.
     """
 
     table: str
@@ -120,12 +124,12 @@ class PrintedCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """Our numbers for a printed row of Table 2 or 3.
+    """Our numbers for one row of Table 2 or 3.
 
-    Without a `label` the numbers are in the cells of the printed row. With a `label` they are in a
-    line of their own below it. `numbers` are by column. Several numbers of a column are the same
-    quantity in several definitions. `settings` are the hyper-parameters that were used, by their
-    names in a spec.
+    Without a `label` our numbers are shown in the paper's row itself. With a `label` our numbers
+    are a separate row below the paper's row. The keys of `numbers` are columns. Several numbers of
+    a column are the same quantity in several definitions. `settings` are the hyper-parameters that
+    were used, by their names in the spec of a training.
     """
 
     table: int
@@ -137,7 +141,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
-    """Return runs by corpus and system, each group in the order of its seeds."""
+    """Return runs grouped by corpus and system, each group in the order of its seeds."""
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.corpus, run.system), []).append(run)
@@ -156,13 +160,14 @@ def is_bleu(metric: str) -> bool:
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Everything that tables and figures show of one scale.
+    """All results of one scale that tables and figures show.
 
-    `rows` are the rows of the scale's sheet. `runs` are its trainings, in the same order.
-    `later_runs` and `later_numbers` come from trainings that only decisions requested, after the
-    results of the other seeds had been seen. Printed rows, conclusions and verdicts do not use
-    them. `record_by_stage` has the records of the stages that wings (optional packages) add, by
-    verb. A frame made from logs (`is_of_logs`) has only `lines` and `notes`. `notes` are by table.
+    `rows` are the rows of the scale's sheet (its list of trainings). `runs` are the trainings in
+    the sheet, in the same order. `later_runs` and `later_numbers` come from trainings that only
+    decisions requested, after the results of the other seeds had been seen. The paper's rows,
+    conclusions and verdicts do not use these later trainings. `record_by_stage` has the records of
+    the stages that wings (optional packages) add, by verb. A frame made from logs (`is_of_logs`)
+    has only `lines` and `notes`. The keys of `notes` are names of tables.
     """
 
     scale: str
@@ -186,23 +191,25 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def judged(self) -> list[PrintedCell]:
-        """The printed BLEUs, the only cells to which the rule of the verdicts applies."""
+        """The cells with a BLEU of the paper. The rule for verdicts applies only to these cells."""
         return [cell for cell in self.cells if is_bleu(cell.metric)]
 
     @functools.cached_property
     def keys(self) -> list[CellKey]:
-        """The cells that are evaluated, in the order of the sheet."""
+        """The keys of the evaluated cells (a system on a test set), in the order of the sheet (the
+        list of trainings).
+        """
         # A dict keeps the order of insertion, a set does not.
         return list(dict.fromkeys(key for key, _ in self.numbers))
 
     @functools.cached_property
     def runs_by_system(self) -> dict[tuple[str, str], list[Run]]:
-        """The runs by corpus and system, in order of seed."""
+        """The runs of the scale by corpus and system, in order of seed."""
         return group_runs(self.runs)
 
     def once(self, make: Callable[["Frame"], Made]) -> Made:
-        """Return the result of a function of this frame. The function is called once, and its
-        result is cached.
+        """Return the result of `make` for this frame. `make` is called once, and its result is
+        cached.
         """
         # Several tables need the same result, for example the contrasts of the conclusions. The
         # frozen struct cannot have a field for it, because wings define such results. The key is
@@ -214,17 +221,18 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return result
 
     def trained(self, key: CellKey) -> list[Run]:
-        """Return the finished runs of a cell's system."""
+        """Return the finished runs of the system that a cell is about."""
         runs = self.runs_by_system.get((key.corpus, key.system), [])
         return [run for run in runs if run.train is not None]
 
     def find(
         self, language_pair: str, system: str, average: str, role: str, corpus: str = ""
     ) -> CellKey:
-        """Return the key of the cell for a system, an average and a role of the test set. Without
-        `corpus`, the corpus of this scale for the language pair is taken.
+        """Return the key of the cell for a system, an average of checkpoints and the use of a test
+        set (`role`: dev or test). Without `corpus`, the corpus of this scale for the language pair
+        is used.
 
-        The test set of the key is '' if the scale does not have this evaluation.
+        If the scale does not evaluate this cell, the test set in the key is ''.
         """
         corpus = corpus or self.corpus_by_pair[language_pair]
         for key in self.keys:
@@ -243,11 +251,13 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def compared(self, system: str) -> CellKey:
-        """Return the key of the cell in which variants, architectures and rows of Table 3 are
-        compared.
+        """Return the key of the cell (corpus, average, test set) in which a variant, an
+        architecture or a row of Table 3 is compared with base.
         """
         return self.find("en-de", system, COMPARED_AVERAGE, COMPARED_ROLE)
 
     def number(self, key: CellKey, metric: str) -> Number | None:
-        """Return our number for a cell, or None if the scale does not evaluate the cell."""
+        """Return our number in a metric for a cell, or None if the scale does not evaluate the
+        cell.
+        """
         return self.numbers.get((key, metric))

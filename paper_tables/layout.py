@@ -1,8 +1,8 @@
-"""Defines the frame of cells that all tables are made of, and tables as selections of it.
+"""Defines the frame of cells that all tables are made of, and tables as selections of cells.
 
-A line of the frame is a number or a text in a cell of a table. A cell has several lines where the
-editions of the paper differ, or where a log was scored in several definitions. A cell without
-content has no line. The columns of the frame:
+A line of the frame is a number or a text in a cell of a table. A cell has several lines if the two
+versions of the paper have different numbers, or if a log has a BLEU in several definitions. An
+empty cell has no line. The columns of the frame:
 
     table, row, column    the place. `row` is the name of the row, and `position` its number
     kind                  printed or ours, for example: see `CellKind`
@@ -15,13 +15,14 @@ content has no line. The columns of the frame:
     aside, reason         of a row that the page does not show, as nothing in it is ours: its name
                           below the table, and why
 
-`tables` and the wings (optional packages) make the lines. A `Table` orders and selects them, and
-`render` turns it into md, tex, csv and html. A table with rows of a single kind is declared as
-fields. A field is a column with the function that makes its cell. Other tables give the cells of
-each row by column name. `paper_tables.rounding` makes the text of numbers. `tables.ours.complete`
-makes notes and signatures of the numbers. A number has a mark if it was measured under other
-conditions than the paper's. `compact` is the last step. It drops empty columns, leaves one mark in
-a row, finds the best values, and replaces keys in headings and notes by readable names.
+`tables` and the wings (optional packages) make the lines. A `Table` orders and selects lines, and
+`render` turns a table into md, tex, csv and html. A table with rows of a single kind is declared as
+a list of fields. A field is a column with the function that makes its cell. Other tables give the
+cells of each row by column name. `paper_tables.rounding` makes the text of numbers.
+`tables.ours.complete` adds the notes and signatures that the numbers need. A number has a mark if
+it was measured under other conditions than the paper's. The function `compact` is the last step: it
+drops empty columns, leaves one mark in a row, finds the best values, and replaces keys in headings
+and notes by readable names.
 
 A new table of a single kind of rows, here the runs of a frame:
 
@@ -75,7 +76,7 @@ CELL_COLUMNS = (
 
 
 def anchor_of(run: str) -> str:
-    """Return the anchor of the row of a run or log, in letters, digits and `-_.`."""
+    """Return the HTML anchor of the row of a run or log, in letters, digits and `-_.`."""
     # A path of a log may have any character. HTML ids must not contain blanks, and a link would
     # have to escape others.
     return "run-" + re.sub(r"[^A-Za-z0-9_.-]+", "-", run)
@@ -83,7 +84,7 @@ def anchor_of(run: str) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """The content of a line of the frame, before it has a place in a table."""
+    """A number or a text, before it has a row and a column in a table."""
 
     text: str
     kind: CellKind = "printed"
@@ -98,11 +99,11 @@ CellsByColumn = Mapping[str, Cell | Sequence[Cell] | None]
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name for programs, its heading, and a second heading that it shares with its
-    neighbours.
+    """A column of a table: its name for programs, its heading, and a second heading that it shares
+    with neighbouring columns.
 
-    If `better` is set, the best printed value is bold, as in the paper, and so is the best of our
-    values. `better` says whether the highest or the lowest value is best.
+    If `better` is set, the best of the paper's values is bold, as in the paper, and the best of our
+    values is bold. `better` says whether the highest or the lowest value is best.
     """
 
     name: str
@@ -114,7 +115,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Note:
-    """A line below the table. It explains `mark`, unless `mark` is ''."""
+    """A note below a table. The note explains the footnote mark `mark`, unless `mark` is ''."""
 
     text: str
     mark: str = ""
@@ -128,10 +129,11 @@ def row_of(
     group: str = "",
     anchor: str = "",
 ) -> list[dict[str, Any]]:
-    """Return the lines of one row. `aside` is the name of a row that is not shown, and the reason.
+    """Return the frame's lines for one row of a table. If the row is not shown in the table,
+    `aside` is its name and the reason.
 
-    A column may have one cell, several cells (shown as several lines of one cell), or None (an
-    empty cell).
+    In `cells`, a column may have one cell, several cells (shown as several lines of one cell), or
+    None (an empty cell).
     """
     lines = []
     for column, content in cells.items():
@@ -154,7 +156,7 @@ def row_of(
 
 
 def cell_frame(rows: Iterable[Sequence[Mapping[str, Any]]]) -> pd.DataFrame:
-    """Return the frame of some rows, which are numbered in their order."""
+    """Return the frame of cells for the given rows. The rows are numbered in their order."""
     lines = []
     for position, row in enumerate(rows):
         lines += [{"position": position, **line} for line in row]
@@ -163,11 +165,11 @@ def cell_frame(rows: Iterable[Sequence[Mapping[str, Any]]]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its lines of the frame, and the columns that it selects, in their order.
+    """A table: its cells as a frame, and the columns that it shows, in their order.
 
-    `signatures` are (metric, test set, signature) of every number of ours in the table. The page
-    first shows only the columns in `first`, by default the first five. A reader can switch on the
-    other columns.
+    `signatures` has (metric, test set, sacreBLEU signature) of every number of ours in the table.
+    The page first shows only the columns in `first`, by default the first five. A reader can switch
+    on the other columns.
     """
 
     name: str
@@ -181,7 +183,7 @@ class Table:
 
 
 class ShownCell(NamedTuple):
-    """A cell in the form in which a format shows it: its lines, and the number of columns that it
+    """A cell of a table as the output formats need it: its lines, and the number of columns that it
     covers.
     """
 
@@ -191,22 +193,22 @@ class ShownCell(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of the cell (see `CellKind`). It is `blank` if the cell is empty."""
+        """The kind of the cell (see `CellKind`), which is `blank` if the cell is empty."""
         return self.lines[0].kind if self.lines else "blank"
 
     @property
     def text(self) -> str:
-        """The text of all lines, without marks."""
+        """The text of all lines of the cell, without footnote marks."""
         return "".join(line.text + line.spread for line in self.lines)
 
     @property
     def numbers(self) -> list[Number]:
-        """The numbers of all lines."""
+        """Our numbers in all lines of the cell."""
         return [number for line in self.lines for number in line.numbers]
 
     @property
     def marks(self) -> list[str]:
-        """The marks of all lines."""
+        """The footnote marks in all lines of the cell."""
         return [mark for line in self.lines for mark in line.marks]
 
 
@@ -229,7 +231,7 @@ def grid(table: Table) -> list[tuple[Any, list[ShownCell]]]:
 
 
 def spans(cells: Sequence[ShownCell]) -> list[ShownCell]:
-    """Return the cells of a row, without cells that are covered by a wider cell on their left."""
+    """Return the cells of a row, without the cells that a wider cell on their left covers."""
     # In Table 2 the training costs of the paper's models cover the columns of both languages. The
     # first column has the value, the second has the kind `spanned`. The width is the distance to
     # the next cell that is not covered.
@@ -241,31 +243,33 @@ def spans(cells: Sequence[ShownCell]) -> list[ShownCell]:
 
 
 class Field(NamedTuple, Generic[Item]):
-    """A column, with the function that makes a cell of this column from the item of a row."""
+    """A column of a table, with the function that makes the column's cell from the item (object) of
+    a row.
+    """
 
     column: Column
     cell: Callable[[Item], Cell | None]
 
 
 def label_field(name: str, heading: str, text: Callable[[Item], str]) -> Field[Item]:
-    """Return a field with labels, such as the name of a row."""
+    """Return a field (column) that shows labels, such as the names of rows."""
     return Field(Column(name, heading, side="label"), lambda item: Cell(text(item), "label"))
 
 
 def printed_field(name: str, heading: str, text: Callable[[Item], str]) -> Field[Item]:
-    """Return a field that shows printed values."""
+    """Return a field (column) that shows the paper's values."""
     return Field(Column(name, heading), lambda item: Cell(text(item)))
 
 
 def our_field(
     name: str, heading: str, cell: Callable[[Item], Cell | None], group: str = ""
 ) -> Field[Item]:
-    """Return a field that shows our numbers, or anything else that we add to the paper."""
+    """Return a field (column) that shows our numbers, or anything else that is not in the paper."""
     return Field(Column(name, heading, group, "ours"), cell)
 
 
 def words_field(name: str, heading: str, words: Callable[[Item], str]) -> Field[Item]:
-    """Return a field with texts of ours. A cell with an empty text is empty."""
+    """Return a field (column) that shows texts of ours. If the text is '', the cell is empty."""
 
     def cell(item: Item) -> Cell | None:
         text = words(item)
@@ -291,9 +295,10 @@ def rows_of(
     aside: Callable[[Item], tuple[str, str] | None] = lambda item: None,
     anchor: Callable[[Item], str] = lambda item: "",
 ) -> pd.DataFrame:
-    """Return the frame with a row per item. The field of each column makes the cell from the item.
+    """Return the frame of cells with one row per item. The field of each column makes the cell from
+    the item.
 
-    The text of the first field is the name of the row.
+    The name of a row is the text of its first field.
     """
     rows = []
     for item in items:
@@ -313,11 +318,12 @@ def printed_rows(
     ours: Mapping[str, CellsByColumn],
     below: Mapping[str, Sequence[tuple[CellsByColumn, tuple[str, str] | None]]],
 ) -> pd.DataFrame:
-    """Return the frame of a printed table. Each printed row has its printed cells, our cells next
-    to them, and our rows below it.
+    """Return the frame of cells for a table of the paper. Each row of the paper has the paper's
+    cells, our cells next to them, and separate rows of ours below.
 
-    `ours` and `below` are by printed row. A row below may have an aside. Where the editions differ,
-    a printed cell has both numbers, each with its mark.
+    The keys of `ours` (our cells) and `below` (our separate rows) are rows of the paper. A row in
+    `below` may have an aside, the reason why it is not shown. If the two versions of the paper have
+    different numbers, the paper's cell shows the two numbers, each with a mark.
     """
     compared = {column.name for column in columns if column.better}
     cells_by_row: dict[str, dict[str, list[Cell]]] = {}
@@ -345,18 +351,18 @@ def printed_rows(
 
 
 def cells_of_tables(tables: Iterable[Table]) -> pd.DataFrame:
-    """Return the frame of all cells of some tables, as they are shown."""
+    """Return the frame of all cells of the given tables, as the tables show them."""
     return pd.concat([table.cells for table in tables], ignore_index=True)
 
 
 def compact(table: Table) -> Table:
     """Return the table in the form in which it is shown.
 
-    Empty columns of ours are dropped. If the table has any number of ours, columns that contain
-    only states (missing, not run) are dropped, too, and a note lists them. A row shows the mark of
-    a scale only once. The note of a mark loses the mark if no cell with the mark is left. The best
-    value of each column is found. In caption, headings and notes, keys are replaced by readable
-    names.
+    Empty columns for our numbers are dropped. If the table has any number of ours, columns that
+    contain only states (missing, not run) are dropped, too, and a note lists these columns. A row
+    shows the mark of a scale only once. If no cell with a mark is left, the note that explains it
+    is shown without the mark. The best value of each column is marked. In caption, headings and
+    notes, keys are replaced by readable names.
     """
     # A dash counts as empty, because it says that the number does not exist.
     cells = table.cells.assign(table=table.name)
@@ -400,8 +406,8 @@ def compact(table: Table) -> Table:
 
 
 def _marked_once(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with a scale's mark on the first marked cell of a row only, if all numbers
-    of ours in the row have it.
+    """Return the frame of cells in which a row shows a scale's mark only at its first marked cell,
+    if all numbers of ours in the row have this mark.
     """
     for mark in MARK_BY_SCALE.values():
         has_mark = pd.Series([mark in marks for marks in cells.marks], cells.index, dtype=bool)
@@ -421,11 +427,13 @@ def _marked_once(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_best(columns: Iterable[Column], cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with the best printed value and our best value of each column marked.
+    """Return the frame of cells in which the paper's best value and our best value of each column
+    are marked.
 
-    A column says in `better` which value is best. Ours are compared by the mean over seeds. A
-    single value is not the best of anything. A printed cell that covers several columns counts in
-    each of them, and is marked if it is best in the first of them.
+    `better` of a column says which value is best. Our numbers are compared by the mean over seeds.
+    If a column has a single value, it is not marked. A cell of the paper that covers several
+    columns counts in each of these columns, and is marked if it is best in the first of these
+    columns.
     """
     # A spanned cell has the value of the cell that covers it, so it is compared in its own column,
     # too.

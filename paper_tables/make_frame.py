@@ -1,7 +1,8 @@
-"""Makes the frame of a scale from its gathered records: the runs, our numbers over seeds with their
-costs, and the verdicts on printed numbers.
+"""Makes the frame of a scale (all its results) from its records: the runs, our numbers over seeds,
+the costs of trainings, and the verdicts on the paper's numbers.
 
-`make_frame` is called once per scale. All tables and figures read the frame that it returns.
+`make_frame` is called once per scale. All tables and figures read the frame that this function
+returns.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -92,8 +93,8 @@ METRIC_BY_COLUMN_OF_TABLE_3 = {
 
 
 def make_frame(results: ScaleResults) -> Frame:
-    """Return the frame of a scale. In the cells of a system that the scale does not run, our number
-    is missing.
+    """Return the frame of a scale (all its results). If the scale does not run a system, the
+    system's cells have no number of ours.
     """
     experiment = results.experiment
     scale = experiment.scale
@@ -142,21 +143,23 @@ def make_frame(results: ScaleResults) -> Frame:
 
 
 def hardware_words(hardware: Hardware) -> str:
-    """Return the devices of a training in a few words."""
+    """Return the devices (GPUs or CPU) on which a training ran, in a few words."""
     if hardware.num_gpus:
         return f"{hardware.num_gpus} x {hardware.gpu}"
     return f"{hardware.cpu}, {hardware.num_ranks * hardware.threads_per_rank} thread(s)"
 
 
 def commit_words(provenance: Provenance) -> str:
-    """Return the short commit that made a record. `+dirty` means that files had uncommitted
-    changes.
+    """Return the abbreviated commit of the code that made a record. `+dirty` means that the code
+    had uncommitted changes.
     """
     return provenance.commit[:COMMIT_DIGITS] + ("+dirty" if provenance.is_dirty else "")
 
 
 def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
-    """Return the numbers of these runs: every metric of every cell, with or without values."""
+    """Return our numbers from the given runs: every metric of every cell, with or without
+    values.
+    """
     experiment, scores = results.experiment, values_by_number(results.scores)
     scale = experiment.scale.scale
     # The metrics that were measured, and all metrics that a table may show, each once. A number
@@ -239,16 +242,16 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
 def training_values(
     run: Run, hardware: HardwareSpec, binarized: BinarizedCorpus | None
 ) -> dict[str, float]:
-    """Return the time, size and cost of a finished training by metric. Values that are not known
-    are left out.
+    """Return the time, size and cost of a finished training, by name of the metric. Values that are
+    not known are left out.
 
-    Some values need a GPU, its rate or price in `hardware`, the spec of the training, or the
-    binarized corpus. `training_flops` is Table 2's estimate: GPU-seconds of all attempts x the
-    sustained single-precision rate (footnote 5). `model_flops` are the operations that the model
-    needed for all tokens, forward and backward (`aiayn.cost.model_flops`), at the mean lengths of
-    the training sentences. `utilisation_percent` is their ratio to the operations that the GPUs
-    could have done: at the estimate's rate in fp32, at the peak of their tensor cores in tf32 or
-    bf16.
+    Some values are known only with a GPU, with its rate or price in `hardware`, with the spec of
+    the training, or with the binarized corpus. `training_flops` is the cost as the paper estimates
+    it in Table 2: GPU-seconds of all attempts x the sustained single-precision rate (footnote 5).
+    `model_flops` are the operations that the model needed for all tokens, forward and backward
+    (`aiayn.cost.model_flops`), at the mean lengths of the training sentences. `utilisation_percent`
+    is the ratio of `model_flops` to the operations that the GPUs could have done: at the rate in
+    footnote 5 in fp32, at the peak rate of the tensor cores in tf32 or bf16.
     """
     train, trained = run.train, run.trained_as
     if train is None:
@@ -308,8 +311,8 @@ def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:
 
 
 def _printed_cells(frame: Frame) -> list[PrintedCell]:
-    """Return every printed cell with our number, its verdict, and its verdict after Holm's
-    correction over all cells.
+    """Return every cell of the paper's tables with our number, its verdict (is it reproduced?), and
+    its verdict after Holm's correction over all cells.
     """
     cells = []
     for join in read_cells():
@@ -356,7 +359,9 @@ def _printed_cells(frame: Frame) -> list[PrintedCell]:
 
 
 def _verdict(frame: Frame, key: CellKey, printed: str, conditions: Conditions) -> Verdict:
-    """Judge our number of a cell against a number that was printed under `conditions`."""
+    """Return the verdict on our number of a cell against a published number (`printed`), which was
+    measured under `conditions`.
+    """
     number = frame.number(key, conditions.metric)
     # In this order: a perplexity is not judged, whether or not the system was run.
     if not is_bleu(conditions.metric):
@@ -375,13 +380,14 @@ def _verdict(frame: Frame, key: CellKey, printed: str, conditions: Conditions) -
 
 
 def pooled_sd(numbers: Iterable[Number], judged_number: Number) -> PooledSd | None:
-    """Return the sd over seeds, pooled over the systems of the scale that were scored in the same
-    way.
+    """Return the standard deviation over seeds, pooled over the systems of the scale that were
+    scored in the same way.
 
-    All pooled numbers have the same definition and test set. Dev and test are not pooled, because
-    scores of the same trainings on both are not independent. Averaged models are not pooled with
-    last checkpoints, because their seeds vary differently. Each system counts once: the judged
-    system with the judged number, any other system with the first of its numbers.
+    All pooled numbers have the same definition and test set. Scores on dev and on test are not
+    pooled, because scores of the same trainings on the two sets are not independent. Scores of
+    averaged models are not pooled with scores of last checkpoints, because they vary differently
+    over seeds. Each system counts once: the judged system with the judged number, any other system
+    with the first of its numbers.
     """
     values_by_system: dict[str, list[float]] = {}
     # The judged number comes first, and `setdefault` keeps it for its system.
@@ -398,7 +404,7 @@ def pooled_sd(numbers: Iterable[Number], judged_number: Number) -> PooledSd | No
 
 
 def corrected(cells: Sequence[PrintedCell]) -> list[PrintedCell]:
-    """Return all cells of a scale, each with its verdict after Holm's correction over them."""
+    """Return all cells of a scale, each with its verdict after Holm's correction over all cells."""
     # Holm's correction needs the p-values of all cells at once.
     by_holm = judge_family([cell.verdict for cell in cells]).corrected
     corrected_cells = []
@@ -408,8 +414,8 @@ def corrected(cells: Sequence[PrintedCell]) -> list[PrintedCell]:
 
 
 def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> list[Line]:
-    """Return our lines: one for each printed row of Table 2, and one below each row of Table 3 that
-    is run here.
+    """Return the lines with our numbers: a line for each row of Table 2, and a line below each row
+    of Table 3 that the scale runs.
     """
     lines = []
     numbers_by_row: dict[str, dict[str, tuple[Number | None, ...]]] = {}

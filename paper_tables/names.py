@@ -15,8 +15,8 @@ KEY = re.compile(r"(?<![^\s(])\w+_\w+(?=[,;.:)']*(?:s?\s|$))")
 
 
 class Name(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The name of a system, a corpus or a test set. `change` describes the difference of a system
-    from base. It is '' for a corpus or a test set.
+    """The name of a system, a corpus or a test set. `change` describes how a system differs from
+    base, and is '' for a corpus or a test set.
     """
 
     key: str
@@ -30,15 +30,15 @@ def _names() -> dict[str, Name]:
 
 
 def name_of_key(key: str) -> str:
-    """Return the readable name of a key. Without an entry in the table, it is the key without
-    underscores.
+    """Return the readable name of a key (of a system, a corpus or a test set). A key without a
+    readable name is returned without its underscores.
     """
     entry = _names().get(key)
     return entry.name if entry else key.replace("_", " ")
 
 
 def change_of_system(system: str) -> str:
-    """Describe how a system differs from base."""
+    """Return a few words that describe how a system differs from base."""
     entry = _names().get(system)
     return entry.change if entry else name_of_key(system)
 

@@ -1,10 +1,10 @@
-"""Reads the scores of public trainings at WMT's scale, and pools how much BLEU and loss vary over
+"""Reads the scores of public trainings on WMT data, and computes how much BLEU and loss vary over
 seeds.
 
 `published/public_seeds.csv` has a line for each run of AlgoPerf and of MLPerf, and for each
-published mean over seeds. `published/README.md` describes the file and its sources. These values do
-not enter a verdict, because their systems and definitions differ from the paper's. They tell how
-many seeds a verdict would need where our own standard deviation is unknown.
+published mean over seeds. `published/README.md` describes the file and its sources. The public
+scores do not enter a verdict, because their systems and definitions differ from the paper's. They
+only tell how many seeds a verdict would need if our own standard deviation is unknown.
 """
 
 import functools
@@ -32,10 +32,12 @@ NotStated = Literal[""]
 
 
 class PublicSeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One run, or a published mean over `num_seeds` seeds with its standard deviation `bleu_sd`.
+    """One public training, or a published mean over `num_seeds` seeds with its standard deviation
+    `bleu_sd`.
 
-    `bits_dev` is the loss per subword on the development set in bits, without label smoothing. ''
-    means not stated. An MLPerf run has an `epoch` instead of `updates`.
+    `bits_dev` is the loss per subword on the development set in bits, without label smoothing. An
+    empty value means that the source does not state it. An MLPerf run has an `epoch` but no
+    `updates`.
     """
 
     source: Text
@@ -56,14 +58,14 @@ class PublicSeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def setting_name(self) -> str:
-        """The name of the setting. Two runs have the same name only if they differ in nothing but
-        the seed.
+        """The name of the run's setting. Two runs have the same name only if they differ in nothing
+        but the seed.
         """
         return f"{self.source} {self.system} {self.setting}"
 
 
 class SeedNoise(NamedTuple):
-    """The runs of one source that count, by setting."""
+    """The runs of one source that are used to compute the noise over seeds, by setting."""
 
     source: str
     runs_by_setting: dict[str, list[PublicSeed]]
@@ -74,8 +76,8 @@ class SeedNoise(NamedTuple):
         return sum(map(len, self.runs_by_setting.values()))
 
     def pooled(self, quantity: Quantity) -> PooledSd | None:
-        """Return the standard deviation over seeds, pooled over the settings. It is None if the
-        source does not publish this quantity.
+        """Return the standard deviation of a quantity over seeds, pooled over the settings, or None
+        if the source does not publish this quantity.
         """
         # Nothing here shows Bartlett's p. Without it, pooling takes a tenth of the time.
         values_by_setting = {}
@@ -85,7 +87,7 @@ class SeedNoise(NamedTuple):
 
 
 def values_of(runs: Iterable[PublicSeed], quantity: Quantity) -> list[float]:
-    """Return the stated values of a quantity."""
+    """Return the values of a quantity of all runs that state it."""
     # The file has '' where a source does not publish a quantity.
     return [value for run in runs if (value := getattr(run, quantity)) != ""]
 
@@ -114,12 +116,13 @@ def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]
 
 
 def seed_noise(source: str) -> SeedNoise:
-    """Return the runs of AlgoPerf or of MLPerf that count, by setting.
+    """Return the runs of AlgoPerf or of MLPerf that are used to compute the noise over seeds, by
+    setting.
 
     All runs of MLPerf count. A run of AlgoPerf counts if it ended at exactly FULL_UPDATES and
-    learned. A run that stopped earlier, at a target or at the time limit, was selected by the stop.
-    A setting of AlgoPerf counts if it has MIN_RUNS such runs. This rule was written after the
-    values had been seen.
+    learned. A run that stopped earlier, at a target or at the time limit, does not count, because
+    its score depends on when it stopped. A setting of AlgoPerf counts if it has MIN_RUNS runs that
+    count. The rule which runs count was written after the scores had been seen.
     """
     runs_by_setting: dict[str, list[PublicSeed]] = {}
     for line in read_public_seeds():
@@ -145,7 +148,9 @@ def _is_whole(run: PublicSeed) -> bool:
 
 
 def published_means() -> list[PublicSeed]:
-    """Return the means over several seeds that were published without the scores of single runs."""
+    """Return the published means over several seeds, for which the scores of single runs were not
+    published.
+    """
     return [line for line in read_public_seeds() if line.num_seeds > 1]
 
 
@@ -153,7 +158,8 @@ def seeds_by_public_noise(verdict: Verdict) -> str:
     """Return how many seeds would decide a verdict at the sd of MLPerf and at the sd of AlgoPerf,
     each with its source.
 
-    Return "" if the verdict uses an sd of ours or does not have a difference.
+    Return "" if the verdict uses an sd over our own seeds, or if our number is not compared with
+    the paper's.
     """
     if verdict.pooled is not None or verdict.difference is None:
         return ""

@@ -1,7 +1,7 @@
 """Reads `published/gaps.csv`, the differences between two definitions of BLEU, into checked rows.
 
-published/README.md describes the file. It is read as strictly as the paper's own files. Wings
-(optional packages) that have published data of their own use the types here.
+published/README.md describes this file. The file is read as strictly as the files with the paper's
+numbers. Wings (optional packages) that have published data of their own use the types here.
 """
 
 from decimal import Decimal
@@ -39,16 +39,19 @@ MAX_BLEU = Decimal(100)
 
 
 def counted_alike(metric: str) -> frozenset[str]:
-    """Return the definitions with numbers comparable to `metric`, including itself."""
+    """Return the definitions of BLEU whose numbers are comparable to numbers in `metric`, including
+    `metric` itself.
+    """
     return _COUNTED_ALIKE if metric in _COUNTED_ALIKE else frozenset({metric})
 
 
 class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much higher the BLEU of one output is in a paper-style definition than in a second
-    definition, from `low` to `high`.
+    """How much higher the BLEU of the same translations is in a paper-style definition than in a
+    second definition, from `low` to `high`.
 
-    `value_from` and `value_to` are the two printed scores, or both are empty. A gap enters a range
-    only if `counts` is "yes". Otherwise it is only shown, and `note` gives the reason.
+    `value_from` and `value_to` are the two published scores, or both are empty. A gap is used in
+    computations only if `counts` is "yes". A gap that does not count is only shown, and `note`
+    gives the reason.
     """
 
     who: Text
@@ -67,7 +70,7 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def bounds(self) -> tuple[Decimal, Decimal]:
-        """Smallest and largest published gap in BLEU."""
+        """The smallest and largest published gap between the two definitions, in BLEU."""
         return Decimal(self.low), Decimal(self.high)
 
 
@@ -90,10 +93,10 @@ def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
 
 
 def require_order(low: Decimal, high: Decimal, location: str) -> None:
-    """Raise an error if the larger bound of a range comes first.
+    """Check that the smaller bound of a range comes first.
 
     Raises:
-        TableError: with `location`, file and line.
+        TableError: if `low` is larger than `high`. The error contains `location`, file and line.
     """
     if low > high:
         raise TableError(f"{location}: from {low} to {high}; expected the smaller bound first")

@@ -1,7 +1,7 @@
-"""Turns numbers into text. This is the only module that rounds numbers for tables and for the texts
-of figures.
+"""Turns numbers into text. Only this module rounds numbers for tables and for the texts of figures.
 
-Templates, tables and notes get text from here. Comparisons use the numbers themselves.
+Templates, tables and notes get the rounded text from this module. Comparisons use the numbers
+before rounding.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,12 @@ SEEDS_WORDS = (
 
 
 def rounded(value: float, unit: str | int, *, is_signed: bool = False) -> str:
-    """Return a number as text, with a plus if it is signed and not negative after rounding.
+    """Return a number as rounded text. With `is_signed`, a number that is not negative after
+    rounding has a plus.
 
     `unit` is a metric, a key of SIGNIFICANT_BY_UNIT, or the number of decimals. BLEU and perplexity
-    have two decimals, bits three. Parameters are in millions, operations in powers of ten.
+    have two decimals, bits three. Numbers of parameters are in millions, numbers of operations in
+    powers of ten.
     """
     if unit == "num_parameters":
         # Three significant digits: 65 million is 65.0, and 213 million is 213.
@@ -68,7 +70,7 @@ def with_reach(difference: float, reach: float | None, unit: str | int) -> str:
 
 
 def rounded_range(low: float, high: float, unit: str | int, *, is_signed: bool = False) -> str:
-    """Return both ends of an interval: `+0.48 to +0.72`."""
+    """Return both ends of an interval as text: `+0.48 to +0.72`."""
     ends = [rounded(end, unit, is_signed=is_signed) for end in (low, high)]
     return " to ".join(ends)
 
@@ -76,11 +78,11 @@ def rounded_range(low: float, high: float, unit: str | int, *, is_signed: bool =
 def shown_over_seeds(
     values: Sequence[float], unit: str | int, *, is_signed: bool = False
 ) -> tuple[str, str]:
-    """Return (mean, half of its 95 % t-interval) as text. For fewer than three seeds, return (the
-    values, "").
+    """Return two texts: the mean, and half of its 95 % t-interval. For fewer than three seeds,
+    return the values and "".
 
-    Counts do not get an interval. `values` are in the order of their seeds. If `values` is empty,
-    both texts are "".
+    The mean of a count, such as a number of updates, does not get an interval. `values` are in the
+    order of their seeds. If `values` is empty, both texts are "".
     """
     if not values:
         return "", ""
@@ -97,5 +99,5 @@ def shown_over_seeds(
 
 
 def over_seeds(values: Sequence[float], unit: str | int, *, is_signed: bool = False) -> str:
-    """Return the mean with its interval as one text: `27.31 +- 0.42`."""
+    """Return the mean over seeds with half of its interval as one text: `27.31 +- 0.42`."""
     return " ".join(filter(None, shown_over_seeds(values, unit, is_signed=is_signed)))

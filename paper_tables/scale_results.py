@@ -1,11 +1,11 @@
 """Reads the records of one scale from disk into `ScaleResults`, the input of `make_frame`.
 
-The sheet of the scale's config lists the trainings. If there is no config (for folders that are
-laid out like `results/`), the sheets next to the results list the trainings. The settings of the
-systems then come from the records of their runs, so a later edit of a system's file does not
-matter. A score is used only if its translations, plain or packed, are next to the record of decode
-and have the SHA-256 in the record of the score. Other scores are left out, and a message lists
-their records.
+The sheet of the scale's config is the list of its trainings. If there is no config (for folders
+that are laid out like `results/`), the sheets next to the results list the trainings, and the
+settings of the systems come from the records of their runs, so a later edit of a system's file does
+not matter. A score is used only if its translations, plain or packed, are next to the record of the
+decoding and have the SHA-256 in the record of the score. Scores without such translations are left
+out, and a message lists their records.
 """
 
 import logging
@@ -69,8 +69,8 @@ logger = logging.getLogger(__name__)
 
 
 class RecordFault(NamedTuple):
-    """The reason why the numbers of a record are left out: its path, what is wrong, and the next
-    step.
+    """The reason why the numbers of a record are left out: the path of the record, what is wrong,
+    and the next step.
     """
 
     path: Path
@@ -79,16 +79,18 @@ class RecordFault(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole message: the path, what is wrong, and the next step."""
+        """The whole message about the record: its path, what is wrong, and the next step."""
         return f"{shown_path(self.path)}: {self.message}; {self.next_step}"
 
 
 class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
-    """The experiment of a scale (its trainings and evaluations) and the records that exist.
+    """The experiment of a scale (its trainings and evaluations) and the records of its results that
+    exist.
 
-    `train_by_key` contains only trainings made with the present spec. The spec includes the scale's
-    overrides, so a training with a different number of updates or a different precision is
-    outdated. `record_by_stage` maps the verb of a wing's stage to its record.
+    `train_by_key` contains only trainings that were made with the current spec. The spec includes
+    the scale's overrides, so a training with a different number of updates or a different precision
+    is outdated. `record_by_stage` maps the verb of a stage that a wing (optional package) adds to
+    the stage's record.
     """
 
     experiment: Experiment
@@ -111,16 +113,16 @@ def gather_results(
 ) -> ScaleResults:
     """Read the records of a scale. Without `so_far` all records must exist.
 
-    A training without a record has the state of its run. `queues` are the queues of the launchers.
-    They are searched for the job of the run.
+    The state of a training without a record is the state of its run. `queues` are the job queues of
+    the launchers, in which the job of the run is searched.
 
     Raises:
         TableError: if a record is missing, or if a training has a different spec. With `so_far`
-            both are allowed.
-        RecordError: if a record is torn, or if it was made from a different run than its training
-            (with `so_far` such a record is skipped).
+            there is no such error.
+        RecordError: if a record is truncated, or if it was made from a different run than the
+            record of its training (with `so_far` such a record is skipped).
         CorpusError: if a record differs from the list of its training's evaluations (not with
-            `so_far`). Results of earlier versions have no such list.
+            `so_far`). Results of earlier versions of `aiayn` have no such list.
     """
     experiment = read_experiment(scale, config_folder)
     # All paths are checked before any content is read. A missing record is the usual reason to
@@ -241,8 +243,8 @@ def _gather(
 
 
 class RecordedResults(NamedTuple):
-    """The results of one scale, the records that were left out, and the folder of each training's
-    records.
+    """The results of one scale, the records that were left out, and the folder that contains the
+    records of each training.
     """
 
     results: ScaleResults
@@ -253,13 +255,13 @@ class RecordedResults(NamedTuple):
 def gather_from_records(
     scale: str, results_folders: Sequence[Path], config_folder: Path = CONFIG_FOLDER
 ) -> RecordedResults:
-    """Read the records of one scale from one or several results folders. Some records may be
-    missing.
+    """Read the records of one scale from one or several results folders. Missing records are
+    allowed.
 
     Raises:
-        RecordError: if a record is torn, if its content and its path state different trainings, or
-            if two folders contain different runs of one training.
-        ConfigError: if a corpus or a system has no file.
+        RecordError: if a record is truncated, if its content and its path state different
+            trainings, or if two folders contain different runs of one training.
+        ConfigError: if a corpus or a system has no config file.
     """
     # Every record of training that is in the folders, whether a sheet lists it or not.
     trained, folder_by_key = _read_trainings(scale, results_folders)
@@ -332,8 +334,8 @@ def gather_from_records(
 
 
 def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
-    """Return the reason why scores do not match the translations next to a record of decode, or
-    None if they match.
+    """Return the reason why scores do not match the translations next to the record of their
+    decoding, or None if they match.
     """
     # The translations have the name of their record: `test.json` and `test.txt`, or `test.txt.xz`
     # in a pack.
@@ -363,7 +365,7 @@ def _read_trainings(
     scale: str, results_folders: Sequence[Path]
 ) -> tuple[dict[TrainingKey, TrainRecord], dict[TrainingKey, Path]]:
     """Return the records of training by key, and the folder of each record. If several folders have
-    a record of a training, the first counts.
+    a record of the same training, the first folder counts.
     """
     # The first folder wins. The same run in a second folder is a copy.
     record_by_key: dict[TrainingKey, TrainRecord] = {}
@@ -396,11 +398,11 @@ def _read_sheets(
     """Return the trainings of the sheets next to the results. The trainings of the first folder
     come first.
 
-    Results of earlier versions do not contain a sheet. For these the scale's own sheet is used,
-    with a warning.
+    Results of earlier versions of `aiayn` do not contain a sheet (list of trainings). For such
+    results the scale's own sheet is used, with a warning.
 
     Raises:
-        ConfigError: if a sheet is wrong, or if neither the folders nor the scale have a sheet.
+        ConfigError: if a sheet is malformed, or if neither the folders nor the scale have a sheet.
     """
     # A sheet lists the trainings of its folder. Some of these trainings may no longer be in the
     # scale's own sheet.
@@ -422,7 +424,7 @@ def _as_trained(
     experiment: Experiment, record_by_key: Mapping[TrainingKey, TrainRecord]
 ) -> dict[str, SystemSpec]:
     """Return each system with the settings of its first run, in the order of the keys. A system
-    without a run has the settings of its file.
+    without a run has the settings of its config file.
     """
     spec_by_system: dict[str, TrainingSpec] = {}
     # Sorted, so that "first" does not depend on the order of the folders.

@@ -1,3 +1,3 @@
 """Predicts what the trainings of a config cost, checks what they need, and lays out what finished
-trainings did cost.
+trainings cost.
 """

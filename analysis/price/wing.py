@@ -1,5 +1,5 @@
 """Registers the wing (optional package) `price`, which predicts what a training costs and shows
-what it did cost.
+what it has cost.
 """
 
 from aiayn.wings import Wing, WingTable

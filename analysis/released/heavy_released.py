@@ -285,8 +285,8 @@ def check_numbers(
 def decode_blocks(
     translator: Translator, sources: Sequence[Any], blocks: Path, max_lines: int
 ) -> dict[int, str]:
-    """Return the pieces of the decoded lines by line number. They are `max_lines` lines, rounded up
-    to whole blocks, or fewer after Ctrl-C.
+    """Return the translation of each decoded line in subword pieces, by line number. `max_lines`
+    lines, rounded up to whole blocks, are decoded, or fewer after Ctrl-C.
 
     Blocks that were decoded by an earlier start are read from their files.
 

@@ -1,1 +1,3 @@
-"""Arranges the numbers of any logs as Tables 2 and 3, and makes their list and page."""
+"""Arranges the numbers in any fairseq logs as Tables 2 and 3, and makes a list of the logs and a
+page.
+"""

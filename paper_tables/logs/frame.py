@@ -1,7 +1,8 @@
-"""Fills the frame of Tables 2 and 3 from logs. Each row and version has one line, with numbers over
-seeds. The version is fairseq's, or the commit of one of our runs.
+"""Fills the frame of Tables 2 and 3 from logs. Each row of the paper's tables gets one line for
+each version of the code that trained it, with numbers over seeds. The version is fairseq's version,
+or the commit of our runs.
 
-Only numbers without problems (facts of the log that are not as expected) are shown. The printed
+Only numbers without problems (facts in the log that are not as expected) are shown. The paper's
 BLEU is not compared with a BLEU from a log, because fairseq's own BLEU has a different definition.
 """
 
@@ -41,7 +42,9 @@ Rows = Sequence[tuple[Target, list[Training]]]
 
 
 def frame_of_logs(rows: Rows, hardware: HardwareSpec) -> Frame:
-    """Return the frame of Tables 2 and 3 from logs. Its footnotes have the unusual facts."""
+    """Return the frame of Tables 2 and 3 with the numbers from logs. Its footnotes list unusual
+    facts in the logs.
+    """
     gpus = {training.gpu for _, trainings in rows for training in trainings}
     unknown = []
     for gpu in sorted(gpus - {""}):
@@ -65,8 +68,8 @@ def frame_of_logs(rows: Rows, hardware: HardwareSpec) -> Frame:
 
 
 def _notes(rows: Rows) -> list[str]:
-    """Return a footnote for each unusual fact about the shown numbers, with the systems that have
-    it.
+    """Return a footnote for each unusual fact in the logs of the shown numbers, with the systems
+    concerned.
     """
     # Seeds of a system often share their unusual facts. Each is stated once. The inner dict is an
     # ordered set.
@@ -88,13 +91,13 @@ def _notes(rows: Rows) -> list[str]:
 
 
 def _ordered(rows: Rows) -> Rows:
-    """Return the rows, with the rows of the paper's scale first."""
+    """Return the rows with our numbers, with the rows of the paper's scale first."""
     return sorted(rows, key=lambda row: (row[0].scale != PAPER_SCALE, row[0].scale))
 
 
 def _lines_of_table2(rows: Rows, hardware: HardwareSpec) -> Iterator[Line]:
-    """Yield the lines below each row of Table 2: the BLEU on the test set, and the cost as in
-    footnote 5, GPU seconds x sustained rate.
+    """Yield the lines with our numbers below each row of Table 2: the BLEU on the test set, and the
+    training cost as in the paper's footnote 5, GPU seconds x sustained rate.
     """
     # A row of Table 2 may have two systems, such as big and big_enfr.
     names = dict.fromkeys((join.row, join.system) for join in read_cells() if join.table == 2)
@@ -122,8 +125,8 @@ def _training_cost(target: Target, trainings: Sequence[Training], hardware: Hard
 
 
 def _lines_of_table3(rows: Rows) -> Iterator[Line]:
-    """Yield the lines below each row of Table 3: the BLEU on the dev set, and the numbers of the
-    training.
+    """Yield the lines with our numbers below each row of Table 3: the BLEU on the dev set, and the
+    numbers of the training, such as its perplexity.
     """
     # Table 3 has En-De only.
     for target, trainings in _ordered([row for row in rows if row[0].language_pair == "en-de"]):
@@ -163,8 +166,8 @@ def _mark(target: Target) -> str:
 
 
 def _bleu(target: Target, trainings: Sequence[Training], role: str) -> tuple[Number, ...]:
-    """Return the BLEU of a role (dev or test): one number for each definition or mark. If there is
-    no BLEU, return a number without values.
+    """Return the BLEU on dev or test (`role`): one number for each definition of BLEU or footnote
+    mark. If the logs have no BLEU, return a number without values.
     """
     numbers = []
     quantity = f"BLEU ({role})"
@@ -184,8 +187,8 @@ def _number(
     value_by_name: Mapping[str, float | None],
     settings: str = "",
 ) -> Number:
-    """Return a number over all trainings that have a value. Each value has a run with the seed and
-    the GPU of its training.
+    """Return a number from all trainings that have a value of a metric. Each value has a run with
+    the seed and the GPU of its training.
     """
     system, pair = target.system, target.language_pair
     values = []

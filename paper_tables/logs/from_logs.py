@@ -1,8 +1,8 @@
-"""Makes the page and the tables of logs without records: other people's logs, and logs of our runs
-if their records are not there.
+"""Makes the page and the tables from logs without records: other people's logs, and logs of our
+runs if the records are missing.
 
-Their numbers appear in Tables 2 and 3 below the printed rows. A further table lists every log:
-which of its numbers are used, which are not, and why.
+The numbers in the logs appear in Tables 2 and 3 below the paper's rows. A further table lists every
+log: which of its numbers are used, which are not used, and why.
 """
 
 import logging
@@ -41,10 +41,11 @@ NO_VERDICT = "No verdict: a log's BLEU is of another definition than the printed
 
 
 class Made(NamedTuple):
-    """What was made: the pages in the order in which to read them, and the tables.
+    """The result of `aiayn tables --from-logs`: the pages in the order in which to read them, and
+    the tables.
 
-    `not_read` has a sentence for each file that was not read, `summary` a sentence on what was
-    read. `faults` are the records that the tables leave out.
+    `not_read` has a sentence for each file that could not be read. `summary` is a sentence about
+    the logs that were read. `faults` are the records that the tables leave out.
     """
 
     pages: tuple[Path, ...]
@@ -60,14 +61,14 @@ def make_page_of_logs(
     output_folder: Path,
     config_folder: Path,
 ) -> Made:
-    """Write tables/ and report.html of the logs.
+    """Write the folder tables/ and the page report.html with the numbers from logs.
 
     Tables 2 and 3 from logs show only trainings without records. If all trainings have records, the
     two tables are left out.
 
     Raises:
-        RecordError: if a folder cannot be read.
-        ConfigError: if a system or the hardware file cannot be read.
+        RecordError: if a folder of logs cannot be read.
+        ConfigError: if the config file of a system or of the hardware cannot be read.
     """
     root, files = _read_files(listing_by_folder)
     _require_logs(listing_by_folder, files, recorded_by_scale)
@@ -138,7 +139,8 @@ def _require_logs(
     """Raise an error if the folders contain neither output of fairseq nor records.
 
     Raises:
-        RecordError: with the kinds of file that are there.
+        RecordError: if there are neither logs nor records. The error lists the kinds of file in the
+            folders.
     """
     # An empty page would look like success.
     if recorded_by_scale or any(file.sections for file in files):
@@ -176,8 +178,8 @@ def _scale_by_name(
 def _read_files(
     listing_by_folder: Mapping[Path, Listing],
 ) -> tuple[Path, list[LogFile]]:
-    """Return the root folder of the logs ('.' for several folders), and all files. Files that were
-    not read have a reason.
+    """Return the root folder of the logs ('.' for several folders), and all files in it. A file
+    that could not be read has a reason.
     """
     is_single = len(listing_by_folder) == 1
     files: list[LogFile] = []
@@ -195,15 +197,17 @@ def _read_files(
 
 
 def judged_folder(folder: Path) -> JoinedLogs:
-    """Return all trainings and translations in the logs below a folder, with their rows and
-    problems.
+    """Return all trainings and translations in the logs below a folder, each with its row in the
+    paper's tables and its problems.
     """
     root, files = _read_files({folder: list_folder(folder)})
     return judge_logs(join_logs(files), read_targets(SCALES), root)
 
 
 def _sentence(num_logs: int, logs: JoinedLogs, rows: Rows, recorded: Collection[str]) -> str:
-    """Return a sentence on what was read and which rows it fills."""
+    """Return a sentence about which logs were read, and which rows of the paper's tables they
+    fill.
+    """
     num_trainings = len(logs.trainings)
     # All trainings have records, so Tables 2 and 3 are not on this page.
     if len(recorded) == num_trainings and num_trainings:

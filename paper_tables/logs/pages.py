@@ -1,8 +1,8 @@
 """Makes tables and pages from folders with records and logs (`aiayn tables --from-logs`).
 
-This works without checkpoints, GPU, torch and fairseq, because every value is in a record or a log.
-A run of ours with records appears in the tables of its scale. These tables have the same layout as
-the tables of the workflow. `from_logs` makes the tables of all other logs.
+No checkpoints, GPU, torch or fairseq are needed, because every value is in a record or a log. A run
+of ours with records appears in the tables of its scale, which have the same layout as the tables of
+the workflow. `from_logs` makes the tables of all other logs.
 """
 
 import logging
@@ -35,7 +35,7 @@ def make_tables_from_logs(
     Raises:
         RecordError: if a folder does not exist, if the folders contain neither logs nor records, or
             if a record is malformed.
-        ConfigError: if a system or the hardware file cannot be read.
+        ConfigError: if the config file of a system or of the hardware cannot be read.
     """
     listing_by_folder = {folder: list_folder(folder) for folder in _without_nested(folders)}
     recorded_by_scale = _read_records(listing_by_folder.values(), config_folder)
@@ -107,7 +107,7 @@ def _read_records(listings: Iterable[Listing], config_folder: Path) -> dict[str,
 
 
 def _logs_of_runs(listing_by_folder: Mapping[Path, Listing]) -> dict[str, Path]:
-    """Return the path of the log of each run, by the name of the run's folder."""
+    """Return the path of each run's log, by the name of the run's folder."""
     log_path_by_run: dict[str, Path] = {}
     for folder, listing in listing_by_folder.items():
         for name in listing.log_paths:

@@ -1,5 +1,5 @@
-"""Lays out the table of logs: what each log is, which of its numbers Tables 2 and 3 use, which they
-do not use, and why.
+"""Lays out the table of logs: what each log contains, which of its numbers Tables 2 and 3 use,
+which numbers they do not use, and why.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,9 @@ def lay_out_logs(
     logs: JoinedLogs,
     scale_by_name: Mapping[str, str],
 ) -> Table:
-    """Return the table with a row for each log: what the log is, its row in the paper's tables or
-    the nearest row, which of its numbers the tables use, which they do not use, and why.
+    """Return the table with a row for each log: what the log contains, its row in the paper's
+    tables or the nearest row, which of its numbers the tables use, which numbers they do not use,
+    and why.
 
     The last row has the number of files that are not logs. If the tables of a scale contain a run
     from its records, `scale_by_name` maps the name of the run's log to the scale.
@@ -82,8 +83,8 @@ def lay_out_logs(
 
 
 def _why(unused: Sequence[str], problems: Sequence[Problem]) -> str:
-    """Return a text with the unused numbers, the problems and the notes. Repetitions are left
-    out.
+    """Return a text that says why the tables do not use numbers of a log: the unused numbers, the
+    problems and the notes, without repetitions.
     """
     # The problems of a log come before its notes, because only problems keep numbers out.
     reasons = [problem.text for problem in problems if problem.keeps_out]
@@ -128,7 +129,7 @@ def _generation_row(generation: Generation) -> list[dict[str, Any]]:
 
 
 def _describe_training(training: Training) -> str:
-    """Describe a training in one line."""
+    """Describe a training in a log in one line."""
     parts = ["training", f"update {training.last.last_update:,}"]
     parts += [f"seed {training.seed}"] if training.seed is not None else []
     # fairseq also prints `training on 1 GPUs` on a CPU, so `--cpu` is tested first.
@@ -161,8 +162,8 @@ def _row_words(training: Training) -> str:
 
 
 def _numbers(training: Training) -> tuple[str, list[str]]:
-    """Return (the numbers that the tables use, a sentence about the numbers that they do not
-    use). The sentence is in a list, which is empty if all numbers are used.
+    """Return the numbers of a training that the tables use, and a list with a sentence about the
+    numbers that the tables do not use. The list is empty if all numbers are used.
     """
     fills: list[str] = []
     unused: list[str] = []

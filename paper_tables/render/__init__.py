@@ -1,5 +1,5 @@
-"""Writes tables and figures as files: Markdown, LaTeX, CSV, HTML, and the page.
+"""Writes tables and figures as files (Markdown, LaTeX, CSV, HTML), and writes the results page.
 
-This package may import `tables` and the modules of `paper_tables` itself. `aiayn.wings` loads what
-a wing (an optional package) adds.
+This package may import `paper_tables.tables` and the modules directly in `paper_tables`.
+`aiayn.wings` loads the tables and figures that a wing (an optional package) adds.
 """

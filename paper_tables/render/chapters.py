@@ -1,4 +1,6 @@
-"""Defines the chapters of the page, and finds the place of each table and figure in them."""
+"""Defines the chapters of the results page, and finds the place of each table and figure in the
+chapters.
+"""
 
 from typing import NamedTuple
 
@@ -7,7 +9,7 @@ from aiayn.wings import PACKAGE, WingFigure, WingTable, wing_figures, wing_table
 
 
 class Chapter(NamedTuple):
-    """A part of the page: the name of its anchor, and its title."""
+    """A chapter of the results page: the name of its anchor, and its title."""
 
     name: str
     title: str
@@ -49,7 +51,8 @@ def scale_tables() -> tuple[WingTable, ...]:
 
 
 def place_of_table(name: str) -> Place:
-    """Return the place of a table on the page. The core or a wing defines the place.
+    """Return the place of a table on the results page. The place is registered by the core or by a
+    wing (optional package).
 
     Raises:
         ConfigError: if a wing puts a table into an unknown chapter.
@@ -66,10 +69,10 @@ def place_of_table(name: str) -> Place:
 
 
 def place_of_figure(name: str) -> Place:
-    """Return the place of a figure on the page.
+    """Return the place of a figure on the results page.
 
-    The place is registered for all figures whose names begin alike. If several registered names
-    fit, the longest counts.
+    A place is registered for all figures whose names have the same beginning. If several registered
+    beginnings fit, the longest counts.
 
     Raises:
         ConfigError: if a wing puts a figure into an unknown chapter.

@@ -1,4 +1,6 @@
-"""Draws the figures that the wings register into a folder, in the order of the page."""
+"""Draws into a folder the figures that the wings (optional packages) register, in the order of the
+page.
+"""
 
 import importlib
 import logging
@@ -14,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def has_figures() -> bool:
-    """Return whether the extra `figures` (Altair and vl-convert) is installed."""
+    """Return whether the optional dependencies `figures` (Altair and vl-convert) are installed."""
     try:
         # The import is tried, because vl-convert is a binary module that may be installed and still
         # not load.
@@ -34,8 +36,9 @@ def draw_figures(
     """Let each wing (optional package) draw its figures of a scale into `folder`. Return the
     figures in the order of the page.
 
-    `aiayn.wings.Wing.scale_figures` documents the arguments. The list is empty if no wing draws.
-    Without the extra `figures` the result is None, and a line is logged.
+    `aiayn.wings.Wing.scale_figures` documents the arguments. The list is empty if no wing draws a
+    figure. If the optional dependencies `figures` are not installed, the result is None, and a line
+    is logged.
     """
     # The folder is an output of the rule `tables`, so Snakemake expects it even if nothing is
     # drawn.

@@ -1,5 +1,5 @@
-"""Defines how a page gets its figures after they are drawn. This module works without a plotting
-library.
+"""Defines the form in which a page gets its figures after they were drawn. This module works
+without a plotting library.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ INSTALL_COMMAND = "make core" if IS_CHECKOUT else install_command("figures").str
 
 
 class DrawnFigure(NamedTuple):
-    """A figure in its folder: its SVG, or one sentence that says why it was not drawn.
+    """A figure that was drawn, with its SVG, or one sentence that says why it was not drawn.
 
     `folder_name` is '' on a page that is a single file, which does not link to the files of the
     figure.

@@ -1,13 +1,14 @@
-"""Turns a figure and its frame into files: the frame as TSV, the chart as SVG and PDF.
+"""Turns a figure and its data frame into files: the frame as TSV, the chart as SVG and PDF.
 
 Every figure is about 420 px wide, so that it is legible on a phone and in a column of print. The
-colours are Okabe and Ito's, which colour-blind readers can distinguish. Where possible, words also
-say what a colour means.
+colours are Okabe and Ito's, which colour-blind readers can distinguish. Where possible, words say
+the same as the colours.
 
-Text and axes have the colour INK. A written SVG has `currentColor` instead and no background. It is
-dark on a light page and light on a dark page. A PDF cannot adapt, so it is dark on white.
+Text and axes have the colour INK. In a written SVG, this colour is replaced by `currentColor`, and
+there is no background, so the figure is dark on a light page and light on a dark page. A PDF cannot
+adapt to the page, so its text is dark on white.
 
-A new figure is a `Figure` and a function that makes its frame:
+To add a figure, write a `Figure` and a function that makes its data frame:
 
     SECONDS = Figure(
         name="seconds",
@@ -17,8 +18,9 @@ A new figure is a `Figure` and a function that makes its frame:
         describe=lambda frame: f"Bars of {len(frame)} trainings.",
     )
 
-A wing registers its name and place as a `WingFigure`. The function that `scale_figures` in its
-`wing.py` gives returns `(SECONDS, make_frame)` with the other figures of the scale.
+A wing (optional package) registers the name and place of the figure as a `WingFigure`. The function
+that the wing's `wing.py` gives as `scale_figures` must return `(SECONDS, make_frame)` among the
+figures of the scale.
 """
 
 import html
@@ -59,15 +61,17 @@ _LONG_FRACTION = re.compile(r"(?<=[ ,\"(A-Za-z-])([0-9]*\.[0-9]{2})[0-9]{4,}(?=[
 
 
 class FigureError(AiaynError):
-    """The available data are not enough to draw a figure. The page shows the message."""
+    """The error that a figure cannot be drawn from the available data. The page shows its message
+    in place of the figure.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure: `draw` makes the chart from a frame, and `describe` makes the text for readers who
-    cannot see the chart.
+    """A figure: `draw` makes the chart from a data frame, and `describe` makes the text for readers
+    who cannot see the chart.
 
-    `title` is the heading. `caption` describes what is drawn and how to read it.
+    `title` is the heading of the figure. `caption` describes what is drawn and how to read it.
     """
 
     name: str
@@ -77,10 +81,10 @@ class Figure:
     describe: Callable[[pd.DataFrame], str]
 
     def chart(self, frame: pd.DataFrame) -> alt.TopLevelMixin:
-        """Return the chart of a frame, with its text for screen readers.
+        """Return the chart of a data frame, with its text for screen readers.
 
         Raises:
-            FigureError: if the frame is empty, or has nothing that can be drawn.
+            FigureError: if the data frame is empty, or has no values that can be drawn.
         """
         if frame.empty:
             raise FigureError(f"{self.title}: there is nothing to draw yet.")
@@ -95,7 +99,9 @@ Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """Return a chart as Vega-Lite in the style of all figures, including the whole frame."""
+    """Return a chart as a Vega-Lite specification in the style of all figures. The specification
+    contains the whole data frame.
+    """
     # By default Altair refuses a frame of more than 5,000 lines.
     with alt.data_transformers.enable("default", max_rows=None):
         # Altair has validated each part when it was made. To validate the whole again is slow.
@@ -182,8 +188,8 @@ def round_ticks(low: float, high: float) -> list[float]:
 
 
 def render_svg(values: dict[str, Any]) -> str:
-    """Return a specification as an `svg` element of class `figure`. It can be a file of its own or
-    a part of a page.
+    """Return a Vega-Lite specification as an `svg` element of class `figure`, which can be a
+    separate file or a part of a page.
     """
     # vl-convert contains Vega and a JavaScript engine, so neither node nor a browser is needed.
     svg: str = vl_convert.vegalite_to_svg(values)
@@ -196,11 +202,11 @@ def render_svg(values: dict[str, Any]) -> str:
 
 
 def _with_own_ids(svg: str, name: str) -> str:
-    """Return the SVG with new ids of its clip paths. They contain the figure's name and are
+    """Return the SVG with new ids of its clip paths. The new ids contain the figure's name and are
     numbered from 0.
 
-    Vega numbers the clip paths of all charts that a process draws. Without this function, the same
-    chart would have different bytes from run to run.
+    Vega numbers the clip paths of all charts of a process consecutively. Without this function, the
+    same chart would have different bytes from run to run.
     """
     # Ids are `clip0`, `clip1`, ... They are used as `url(#clip0)`.
     number_by_id = {clip: number for number, clip in enumerate(re.findall(r'id="(clip\d+)"', svg))}
@@ -212,14 +218,14 @@ def _with_own_ids(svg: str, name: str) -> str:
 def write_figure(
     figure: Figure, frame: pd.DataFrame, folder: Path, *, with_frame: bool = True
 ) -> list[Path]:
-    """Write `<name>.tsv`, the frame, and the chart as SVG and PDF, and return the paths of the
-    charts.
+    """Write the data frame of a figure as `<name>.tsv`, and the chart as SVG and PDF. Return the
+    paths of the charts.
 
-    `with_frame=False` leaves out the frame, for a folder that has it already. If the figure cannot
-    be drawn, nothing is written.
+    With `with_frame=False` the data frame is not written, because the folder has it already. If the
+    figure cannot be drawn, nothing is written.
 
     Raises:
-        FigureError: as `Figure.chart`.
+        FigureError: for the same reasons as `Figure.chart`.
     """
     # Everything is drawn before the first file is written, so that an error does not leave half of
     # the files.
@@ -242,10 +248,10 @@ def _write(content: bytes, path: Path) -> None:
 
 
 def write_figures(figures: Iterable[Drawable], folder: Path) -> list[DrawnFigure]:
-    """Write the figures.
+    """Write the files of several figures into a folder.
 
-    If a figure cannot be drawn, the result has the reason in place of its SVG, and the files of an
-    earlier call are removed.
+    If a figure cannot be drawn, the result has the reason in place of the SVG, and the figure's
+    files of an earlier call are removed.
     """
     drawn = []
     for figure, make in figures:

@@ -1,5 +1,5 @@
-"""Computes the positions in the picture at the top of a page. It shows for each conclusion the
-printed difference and ours, on one axis. The README shows the same picture.
+"""Computes the positions in the picture at the top of a page. The picture shows the paper's
+difference and our difference for each conclusion, on one axis. The README shows the same picture.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ Kind = Literal["same", "other", "none", "open"]  # the colour of an answer
 
 
 class PictureLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the picture: a conclusion of the paper about a row in words, the printed
+    """A line of the picture: a conclusion of the paper about a row in words, the paper's
     difference, our difference, and the answer (does the conclusion hold here?).
 
-    `ours` is None if we have no value, `interval` is None if we have no interval. The texts are
-    rounded numbers. `numbers` are the numbers of the two systems. `at` maps the marks `zero`,
-    `printed`, `ours`, `low` and `high` to their positions in percent of the axis. A mark that is
-    not drawn is absent.
+    `ours` is None if we have no value, `interval` is None if we have no interval. `printed_text`
+    and `ours_text` are the rounded differences. `numbers` are the numbers of the two systems. `at`
+    maps the marks `zero`, `printed`, `ours`, `low` and `high` to their positions in percent of the
+    axis. A mark that is not drawn is absent.
     """
 
     row: str
@@ -40,8 +40,8 @@ class PictureLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """The picture: a sentence with the number of conclusions that hold here, a second sentence on
-    the others (`details`), the unit of the axis, and the lines.
+    """The picture of the paper's conclusions: a sentence with the number of conclusions that hold
+    here, `details` about the other conclusions, the unit of the axis, and the lines.
 
     `low_text` and `high_text` say what the ends of the axis mean.
     """
@@ -65,7 +65,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place_lines(lines: Sequence[PictureLine]) -> tuple[PictureLine, ...]:
-    """Return the lines, in their order, with the positions of their marks on one common axis."""
+    """Return the lines of the picture with the positions of their marks on one common axis."""
     # Intervals do not set the ends of the axis, because a wide interval would squeeze all marks
     # together.
     marks = [0.0]

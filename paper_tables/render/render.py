@@ -1,9 +1,9 @@
 """Turns a laid-out table into Markdown, LaTeX or CSV, and defines how each format escapes text.
 
-Each format has one template in `paper_tables/templates/`. Templates neither compute nor round,
-because the cells already contain the final text. Names come from other people's files and may
-contain markup and control characters. Jinja2 escapes such names for HTML, and the filters below
-escape them for Markdown and LaTeX.
+Each output format has one template in `paper_tables/templates/`. Templates neither compute nor
+round, because the cells of a table already contain the final text. The names of runs and systems
+come from other people's files and may contain markup and control characters. Jinja2 escapes such
+names for HTML, and the filters below escape them for Markdown and LaTeX.
 """
 
 import itertools
@@ -76,14 +76,15 @@ def escape_markdown(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return text with each run of blanks and line ends as one blank."""
+    """Return text on one line: each sequence of blanks and line ends becomes one blank."""
     return " ".join(text.split())
 
 
 def plain_text(cell: ShownCell) -> str:
-    """Return a cell as one line of text. Marks are in brackets after the part that has them.
+    """Return a cell of a table as one line of text. Footnote marks are in brackets after the number
+    or text that has them.
 
-    Keys are not replaced by readable names, because programs read the CSV.
+    Keys such as `table3_a_h1` are not replaced by readable names, because programs read the CSV.
     """
     if cell.kind == "spanned":
         return "(spanned)"
@@ -96,7 +97,9 @@ def plain_text(cell: ShownCell) -> str:
 
 
 def _named_text(cell: ShownCell) -> str:
-    """Return a cell as one line of text. In a label, keys are replaced by readable names."""
+    """Return a cell of a table as one line of text. In a label, keys are replaced by readable
+    names.
+    """
     return with_names(plain_text(cell)) if cell.kind == "label" else plain_text(cell)
 
 
@@ -106,8 +109,8 @@ def _plain_heading(column: Column) -> str:
 
 
 def _html_number(line: Any) -> Markup:
-    """Return the text of a line in HTML. Powers of ten are superscripts, and a long name may break
-    after an underscore.
+    """Return the text of a table's cell in HTML. The exponents of powers of ten are superscripts,
+    and a long name may break after an underscore.
     """
     # Text is escaped first. The tags that are added below must not be escaped.
     text = str(escape(visible(with_names(line.text) if line.kind == "label" else line.text)))
@@ -150,7 +153,9 @@ def _latex_number(line: Any) -> str:
 
 
 def _latex_heading(column: Column) -> str:
-    """Return a heading in LaTeX, below the heading that it shares with its neighbours."""
+    """Return the heading of a column in LaTeX, below the heading that it shares with neighbouring
+    columns.
+    """
     symbol = SYMBOL.match(column.heading)
     heading = escape_latex(column.heading or column.name)
     # The heading "x10^6" has been escaped above.
@@ -164,7 +169,7 @@ def _latex_heading(column: Column) -> str:
 
 
 def _latex_path(text: str) -> str:
-    r"""Return a signature as the argument of LaTeX's \path. This command breaks lines at
+    r"""Return a sacreBLEU signature as the argument of LaTeX's command \path, which breaks lines at
     punctuation, and takes every character literally except its delimiter.
     """
     # `!` is the delimiter in the template: \path!...!. \path does not support characters outside of
@@ -173,8 +178,8 @@ def _latex_path(text: str) -> str:
 
 
 def _environment(*, is_html: bool) -> jinja2.Environment:
-    """Return the environment of the templates. HTML templates escape all text that is not marked as
-    safe.
+    """Return the Jinja2 environment of the templates. HTML templates escape all text that is not
+    marked as safe.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -231,14 +236,15 @@ def render_markdown(table: Table) -> str:
 
 
 def render_latex(table: Table) -> str:
-    r"""Return a `table` environment for LaTeX's \input. Its first line lists the LaTeX packages
-    that it needs.
+    r"""Return a table as a `table` environment for LaTeX's \input. The first line lists the LaTeX
+    packages that the table needs.
     """
     return TEXT_TEMPLATES.get_template("table.tex.j2").render(table=table)
 
 
 def render_csv(table: Table) -> str:
-    """Return a table as CSV, with one line per row. The last column explains the marks of the row.
+    """Return a table as CSV, with one line per row. The last column explains the footnote marks of
+    the row.
 
     After a cell that covers several columns, the other covered columns contain `(spanned)`.
     """
@@ -256,10 +262,11 @@ def render_csv(table: Table) -> str:
 
 
 def render_text(laid_out: Table) -> str:
-    """Return the rows with a number of ours for a terminal. Rows and columns are exchanged: each
-    row of the table is a column of the text.
+    """Return the rows of a table that have a number of ours as text for a terminal. Each row of the
+    table becomes a column of the text.
 
-    Table 2 has too many columns for the width of a terminal, and few of its rows are ours.
+    Rows and columns are exchanged, because Table 2 has too many columns for the width of a
+    terminal, but only few rows with numbers of ours.
     """
     printed, rows = [], []
     for _, cells in grid(laid_out):

@@ -1,7 +1,8 @@
-"""Makes the HTML page of a frame, its tables and its figures, by filling in the HTML template.
+"""Makes the HTML page of a scale's results (frame, tables and figures) by filling in the HTML
+template.
 
-A page is one file. It does not load anything from a server, which its Content-Security-Policy
-enforces, and it does not contain scripts.
+A page is one file. The page does not contain scripts, and does not load anything from a server. Its
+Content-Security-Policy enforces this.
 """
 
 import re
@@ -50,7 +51,7 @@ FROM_LOGS_COMMAND = (
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """How a page was made: the time, the commit, and whether the records were incomplete."""
+    """How a page was made: the time, the commit of the code, and whether records were missing."""
 
     made: str
     commit: str
@@ -58,20 +59,21 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Statement(NamedTuple):
-    """A sentence below the picture, with a link to a part of the page or ''."""
+    """A sentence below the picture of a page. `href` is a link to a part of the page, or ''."""
 
     text: str
     href: str = ""
 
 
 class ShownTable(NamedTuple):
-    """A table in the form in which a page shows it.
+    """A table in the form in which an HTML page shows it.
 
     `more` are the columns that are hidden until the reader switches them on. `words` are the
     columns of text, which are aligned to the left. `empty` is '', or for an empty table a sentence
     with the command that makes its values. `lead` is the part of the caption that is always shown.
-    `rest` is folded together with the notes. `asides` maps each reason for hiding rows to the names
-    of these rows. `legends` are the notes that explain a mark.
+    `rest` is the other part of the caption, which is folded together with the notes. `asides` maps
+    each reason for hiding rows to the names of the hidden rows. `legends` are the notes that
+    explain a footnote mark.
     """
 
     table: Table
@@ -95,7 +97,8 @@ def render_report(
     banners: Sequence[str] = (),
 ) -> str:
     """Return the page of a scale. If `figures` is None, the page shows the command that installs
-    the extra for figures. Without an `origin` the same numbers give the same bytes.
+    the optional dependencies for figures. Without an `origin` (time and commit), pages with the
+    same numbers have the same bytes.
     """
     picture = picture_of(frame)
     num_finished = sum(run.status.state == "finished" for run in frame.runs)
@@ -130,8 +133,8 @@ def render_report(
 
 
 def picture_of(frame: Frame) -> Picture | None:
-    """Return the picture that a wing makes of a scale, or None as long as no conclusion has an
-    answer.
+    """Return the picture of the paper's conclusions that a wing (optional package) makes for a
+    scale, or None as long as no conclusion has an answer.
     """
     # At most one wing registers a picture. If this wing was removed, the page starts with a
     # sentence only.
@@ -156,10 +159,11 @@ def render_page(
     command: str = FROM_LOGS_COMMAND,
     has_buttons: bool = True,
 ) -> str:
-    """Return a page: a sentence, the picture or the first tables, facts, then chapters.
+    """Return an HTML page: a sentence, the picture or the first tables, facts about the results,
+    then chapters.
 
-    `command` says how to get the values of a table that does not have any. Our numbers are buttons
-    that open the list of their runs, unless `has_buttons` is false.
+    `command` says how to get the values of a table that does not have any. On the page, our numbers
+    are buttons that open the list of their runs, unless `has_buttons` is false.
     """
     # The template draws the chapters in the order of the page.
     placed = sorted(tables, key=lambda table: place_of_table(table.name))
@@ -189,7 +193,7 @@ def render_page(
 
 
 def render_table_page(table: Table) -> str:
-    """Return a page with a single table and all its rows."""
+    """Return an HTML page with a single table and all its rows."""
     # A row is hidden if it has a reason, so without reasons all rows are shown.
     whole = replace(table, cells=table.cells.assign(reason=""))
     return render_page(TITLE, table.title, (), (), None, first_tables=[whole], has_buttons=False)
@@ -198,7 +202,9 @@ def render_table_page(table: Table) -> str:
 def _chapters(
     tables: Sequence[Table], figures: Sequence[DrawnFigure], command: str
 ) -> list[dict[str, Any]]:
-    """Return the chapters that have a table or a figure, as the template needs them."""
+    """Return the chapters of a page that have a table or a figure, in the form that the HTML
+    template needs.
+    """
     chapters = []
     for index, chapter in enumerate(CHAPTERS):
         drawn = []
@@ -228,7 +234,9 @@ def _chapters(
 
 
 def _figure(figure: DrawnFigure) -> dict[str, Any]:
-    """Return a figure as the template needs it. Ids in its SVG become unique on the page."""
+    """Return a figure in the form that the HTML template needs. The ids in the figure's SVG become
+    unique on the page.
+    """
     # Two figures may use the same id, and a browser would take the first on the page. An id is
     # defined as id="x" and used as url(#x) or href="#x".
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg)
@@ -243,8 +251,8 @@ def _figure(figure: DrawnFigure) -> dict[str, Any]:
 
 
 class _Opened(NamedTuple):
-    """The content of a button's list for one number: what the number is, and each run with its
-    value as text.
+    """The content of the list that opens at a number's button: what the number is, and each run
+    with its value as text.
     """
 
     quantity: str
@@ -253,8 +261,8 @@ class _Opened(NamedTuple):
 
 
 class _Origins:
-    """Collects the lists of runs that the buttons of a page open. The template asks for an index
-    where it draws a button, and writes each list once, at the end of the page.
+    """Collects the lists of runs that the buttons of a page open. For each button the HTML template
+    gets the index of its list. At the end of the page the template writes each list once.
     """
 
     def __init__(self) -> None:
@@ -262,8 +270,8 @@ class _Origins:
         self.lists: list[list[_Opened]] = []
 
     def index_of(self, numbers: Iterable[Number]) -> int:
-        """Return the index of the list for these numbers, counted from 1. The index is 0 if no
-        number has a value.
+        """Return the index of the list of runs for these numbers, counted from 1. The index is 0 if
+        no number has a value.
         """
         opened, key = [], []
         for number in numbers:
@@ -283,8 +291,8 @@ class _Origins:
 
 
 def show_table(table: Table, command: str) -> ShownTable:
-    """Return a table in the form in which a page shows it. Rows with an aside are left out: only
-    their names appear below the table.
+    """Return a table in the form in which an HTML page shows it. Rows with an aside (a reason to
+    hide them) are left out: only their names appear below the table.
     """
     # A row without anything of ours would only make a table longer.
     is_shown = table.cells.reason == ""
@@ -322,8 +330,8 @@ def show_table(table: Table, command: str) -> ShownTable:
 def _columns_of_words(
     columns: Sequence[Column], rows: Sequence[tuple[Any, list[ShownCell]]]
 ) -> set[str]:
-    """Return the names of the columns that are aligned to the left: labels, columns with a long
-    cell, and columns in which most cells do not begin with a number.
+    """Return the names of the columns of a table that are aligned to the left: labels, columns with
+    a long cell, and columns in which most cells do not begin with a number.
     """
     words = set()
     for index, column in enumerate(columns):
@@ -338,8 +346,8 @@ def _columns_of_words(
 
 
 def _split_caption(caption: str) -> tuple[str, list[str]]:
-    """Split a caption. Return as many first sentences as fit into two lines of a page, and the
-    other sentences.
+    """Split the caption of a table. Return as many first sentences as fit into two lines of a page,
+    and the other sentences.
     """
     # A sentence ends at a full stop before a blank and a capital letter, so "0.5 BLEU" is not
     # split.
@@ -351,15 +359,15 @@ def _split_caption(caption: str) -> tuple[str, list[str]]:
 
 
 def _named(names: Collection[str]) -> str:
-    """Return the first few names, and how many more there are."""
+    """Return the first few names as text, and how many more names there are."""
     shown = list(names)[:MAX_NAMED]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _facts(frame: Frame) -> list[Statement]:
-    """Return sentences on the trainings of a scale, on what is missing, and on the number of
-    printed BLEUs that were judged.
+    """Return sentences about the trainings of a scale, about missing results, and about the number
+    of the paper's BLEUs that have a verdict.
     """
     systems_by_corpus: dict[str, dict[str, None]] = {}
     corpora_by_system: dict[str, list[str]] = {}
@@ -418,7 +426,9 @@ def _corpus_words(frame: Frame, corpus: str) -> str:
 
 
 def _verdict_fact(frame: Frame) -> Statement:
-    """Return how many printed BLEUs were judged, with the number of each outcome."""
+    """Return a sentence with the number of the paper's BLEUs that have a verdict, and how often
+    each outcome occurs.
+    """
     outcomes = Counter(cell.verdict.outcome for cell in frame.judged)
     # A `Counter` does not raise an error if the key is missing.
     del outcomes[Outcome.NOT_COMPARABLE]
@@ -435,7 +445,9 @@ def _verdict_fact(frame: Frame) -> Statement:
 
 
 def _banners(scale: str, origin: Origin | None) -> list[str]:
-    """Return the warnings: the scale is not the paper's, or results are incomplete."""
+    """Return the warnings at the top of a page: the scale is not the paper's, or results are
+    incomplete.
+    """
     warnings = []
     if scale != PAPER_SCALE:
         warnings.append(

@@ -1,4 +1,6 @@
-"""Writes the files of a scale from its records: three TSVs, tables, figures and report.html."""
+"""Writes the result files of a scale from its records: three TSV files, tables, figures and
+report.html.
+"""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +35,9 @@ ONLY_ON_THE_PAGE = ("verdicts", "runs")
 
 
 class Rendered(NamedTuple):
-    """The page of a scale, the tables on it, and how many of its trainings are finished."""
+    """The path of a scale's results page, the tables on it, and how many of the scale's trainings
+    are finished.
+    """
 
     report_path: Path
     tables: list[Table]
@@ -50,10 +54,11 @@ def make_tables(
     config_folder: Path = CONFIG_FOLDER,
 ) -> Rendered:
     """Write all tables and figures of a scale below `results_folder/<scale>/`, or with `so_far`
-    below its `so-far/`.
+    below `results_folder/<scale>/so-far/`.
 
     Raises:
-        TableError: if a record is missing, unless `so_far`. The message contains the first of them.
+        TableError: if a record is missing, unless `so_far` is set. The message contains the first
+            missing record.
     """
     results = gather_results(
         scale, results_folder, so_far=so_far, queues=queues, config_folder=config_folder
@@ -80,10 +85,11 @@ def make_tables(
 
 
 def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:
-    """Write the TSVs, the picture and each table with a number of ours. Return the tables of the
-    page.
+    """Write the TSV files, the picture and each table with a number of ours. Return the tables of
+    the results page.
 
-    No file contains the time or the commit of its making, so the same records give the same bytes.
+    The files do not contain the time or the commit at which they were made, so the same records
+    give the same bytes.
     """
     tables = tables_of_records(frame)
     for table in tables:
@@ -95,8 +101,8 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
 
 
 def tables_of_records(frame: Frame) -> list[Table]:
-    """Return Tables 2 and 3, every other table with a number of ours, and the tables that only the
-    page shows.
+    """Return Tables 2 and 3, every other table with a number of ours, and the tables that are shown
+    only on the page.
     """
     # A table has signatures if it shows a scored number of ours.
     always = {table.name for table in scale_tables() if table.is_always_packed}
@@ -105,7 +111,9 @@ def tables_of_records(frame: Frame) -> list[Table]:
 
 
 def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
-    """Write scores.tsv, verdicts.tsv, and summary.tsv, which leaves out later trainings."""
+    """Write scores.tsv, verdicts.tsv and summary.tsv. The summary leaves out trainings that
+    decisions added later.
+    """
     # scores.tsv has every score that was measured. The summary has means over the tables' seeds
     # only.
     later = {(run.corpus, run.system, run.seed) for run in frame.later_runs}
@@ -117,7 +125,9 @@ def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
 
 
 def lay_out_tables(frame: Frame) -> list[Table]:
-    """Return the tables of the core and of the wings, in the order of the page."""
+    """Return the tables of the core and of the wings (optional packages), in the order of the
+    results page.
+    """
     laid_out = []
     for registered in scale_tables():
         table = load(registered.layout)(frame)
@@ -128,20 +138,22 @@ def lay_out_tables(frame: Frame) -> list[Table]:
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
-    """Write a frame as tab-separated text, numbers in full precision, whole or not at all."""
+    """Write a data frame as tab-separated text with numbers in full precision. The file is never
+    partly written.
+    """
     write_text(frame.to_csv(sep="\t", index=False, lineterminator="\n"), path)
 
 
 def write_table(table: Table, folder: Path) -> None:
-    """Write a table in every format. The HTML is a page with this table only."""
+    """Write a table in every output format. The HTML file is a page with this table only."""
     for suffix, render in RENDERER_BY_SUFFIX.items():
         write_text(render(table), folder / f"{table.name}.{suffix}")
     write_text(render_table_page(table), folder / f"{table.name}.html")
 
 
 def write_picture(frame: Frame, folder: Path) -> None:
-    """Write the picture at the top of the page as an SVG file, which the README shows, and its
-    numbers as a TSV next to it. If no conclusion has an answer, nothing is written.
+    """Write the picture at the top of the results page as an SVG file, which the README shows, and
+    its numbers as a TSV file. If no conclusion has an answer, nothing is written.
     """
     picture = picture_of(frame)
     if picture is not None:

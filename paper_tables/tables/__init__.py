@@ -1,4 +1,4 @@
-"""Lays out the tables: what each has in its rows and columns.
+"""Lays out the tables of the core: which numbers are in which row and column.
 
-This package may import the modules of `paper_tables` itself, but not `render`.
+This package may import the modules directly in `paper_tables`, but not `paper_tables.render`.
 """

@@ -1,4 +1,6 @@
-"""Lays out two tables: the baselines (systems without training), and the state of each run."""
+"""Lays out two tables: the scores of baselines (systems that need no training), and the state of
+each run.
+"""
 
 from aiayn.paths import CellKey
 from aiayn.printed import (
@@ -30,8 +32,8 @@ from paper_tables.tables.ours import complete, our_cell
 
 
 def lay_out_baselines(frame: Frame) -> Table:
-    """Return the table of baselines, which are systems without training. Its last row has the
-    scores of base on the same test sets.
+    """Return the table of baselines, which are systems that need no training. The last row of the
+    table has the scores of base on the same test sets.
     """
     cells_by_row: dict[str, dict[str, Cell]] = {}
     columns = [Column("baseline", "", side="label")]
@@ -85,7 +87,9 @@ def lay_out_baselines(frame: Frame) -> Table:
 
 
 def _base_key(frame: Frame, pair: str) -> CellKey:
-    """Return the key of the cell of base that is compared with the baselines."""
+    """Return the key of the cell of base with which the baselines of a language pair are
+    compared.
+    """
     # Which checkpoints are averaged depends on the language pair and the system, for example the
     # last 5 for base.
     average_by_role = {role: average for average, role in evaluations_of(pair, REFERENCE_SYSTEM)}
@@ -93,8 +97,8 @@ def _base_key(frame: Frame, pair: str) -> CellKey:
 
 
 def lay_out_runs(frame: Frame) -> Table:
-    """Return the table of every training of the scale with its state. Seeds that were added later
-    are last.
+    """Return the table of every training of the scale with its state. Trainings with seeds that
+    were added later come last.
     """
     # Optional columns follow below, so that a table of a scale that is not trained yet is narrow.
     fields: list[Field[Run]] = [

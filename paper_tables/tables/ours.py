@@ -30,12 +30,12 @@ MARK_TEXT = (
 
 
 def our_cell(number: Number | None) -> Cell:
-    """Return the cell of a number of ours. It has the mean over seeds, such as `27.31` with `+-
-    0.42 (n=3)`, or the states of its trainings.
+    """Return the table cell for a number of ours. The cell has the mean over seeds, such as `27.31`
+    with `+- 0.42 (n=3)`, or the states of the trainings.
 
-    A dash means that the quantity does not exist, for example a BLEU in a definition in which the
-    system was not scored. If the number is None, the cell says that this scale does not run the
-    system.
+    A dash in the cell means that the quantity does not exist, for example a BLEU in a definition in
+    which the system was not scored. If the number is None, the cell says that this scale does not
+    run the system.
     """
     if number is None:
         return Cell("not run", "state")
@@ -59,7 +59,7 @@ def our_cell(number: Number | None) -> Cell:
 
 
 def of_seeds(number: Number, seeds: Collection[int]) -> Number:
-    """Return the same number, restricted to some of its seeds."""
+    """Return a number of ours, restricted to the given seeds."""
     values = [(run, value) for run, value in number.values if run.seed in seeds]
     return msgspec.structs.replace(number, values=tuple(values))
 
@@ -73,7 +73,7 @@ def complete(
     has_states: bool = True,
     has_signatures: bool = True,
 ) -> Table:
-    """Return a table with the notes and signatures that follow from the numbers in its cells.
+    """Return a table with the notes and signatures that the numbers in its cells need.
 
     The notes are, in this order: the legend of the scale's mark (or `mark_text`), precisions other
     than the paper's, the table's own notes, and the unfinished trainings.
@@ -101,8 +101,8 @@ def complete(
 
 
 def _mark_notes(shown: Sequence[Number], text: str) -> list[Note]:
-    """Return the legend of each scale's mark that any of the numbers has, with the test sets of
-    these numbers.
+    """Return the note that explains each scale's footnote mark in the table, with the test sets of
+    the marked numbers.
     """
     notes = []
     for scale, mark in MARK_BY_SCALE.items():
@@ -119,7 +119,9 @@ def _mark_notes(shown: Sequence[Number], text: str) -> list[Note]:
 
 
 def _precision_notes(frame: Frame, shown: Iterable[Number]) -> list[Note]:
-    """Return a note for each precision other than the paper's, with the systems trained in it."""
+    """Return a note for each numeric precision other than the paper's, with the systems that were
+    trained in it.
+    """
     # Precision is a setting of the training, so one note covers all numbers of a system.
     systems_by_precision: dict[str, list[str]] = {}
     for system in dict.fromkeys(number.key.system for number in shown):
@@ -136,7 +138,9 @@ def _precision_notes(frame: Frame, shown: Iterable[Number]) -> list[Note]:
 
 
 def state_notes(frame: Frame, systems: Collection[tuple[str, str]]) -> list[Note]:
-    """Return a note for each unfinished training of these systems: its state, and the reason."""
+    """Return a note for each unfinished training of these systems, with the state of the training
+    and the reason.
+    """
     notes = []
     for run in frame.runs:
         status = run.status

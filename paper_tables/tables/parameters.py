@@ -1,7 +1,7 @@
-"""Finds the size of the vocabulary that follows from each printed number of parameters in Table 3.
+"""Finds the size of the paper's vocabulary from each number of parameters in the paper's Table 3.
 
 Parameters are counted from the specs of scale paper (`aiayn.cost.num_parameters`), without any run.
-The result is the last column of Table 3, and notes. It is the same at every scale.
+The sizes are shown in the last column of Table 3 and in notes, which are the same at every scale.
 """
 
 from dataclasses import dataclass
@@ -24,21 +24,21 @@ BIG = "big"
 
 @dataclass(frozen=True)
 class CountedRow:
-    """A row of Table 3 with a printed number of parameters: the spec of the row's system, and the
-    printed number in millions.
+    """A row of Table 3 for which the paper gives a number of parameters: the spec of the row's
+    system, and the paper's number in millions.
     """
 
     system: SystemSpec
     printed: str
 
     def count(self, vocabulary_size: int) -> int:
-        """Return the number of parameters with a joint vocabulary of this size."""
+        """Return the number of the system's parameters with a joint vocabulary of this size."""
         return num_parameters(self.system.training, vocabulary_size, joint=True)
 
     @property
     def vocabulary_sizes(self) -> tuple[int, int]:
         """The smallest and the largest vocabulary with which the number of parameters rounds to the
-        printed number.
+        paper's number.
         """
         # A printed 65 stands for 64.5 to 65.5 million.
         printed = int(printed_number(self.printed))
@@ -52,7 +52,9 @@ class CountedRow:
 
 
 def counted_rows(config_folder: Path = CONFIG_FOLDER) -> list[CountedRow]:
-    """Return the rows of Table 3 with a printed count, in their order."""
+    """Return the rows of Table 3 for which the paper gives a number of parameters, in their
+    order.
+    """
     rows = []
     for cell in read_table(3):
         if cell.column == "params":
@@ -61,9 +63,10 @@ def counted_rows(config_folder: Path = CONFIG_FOLDER) -> list[CountedRow]:
 
 
 def common_vocabulary_sizes(rows: list[CountedRow]) -> tuple[int, int]:
-    """Return the smallest and the largest vocabulary that fit all rows.
+    """Return the sizes of the smallest and the largest vocabulary that fit the numbers of
+    parameters of all rows.
 
-    If no vocabulary fits, the smallest is larger than the largest.
+    If no vocabulary fits all rows, the smallest size is larger than the largest size.
     """
     # The intersection of the ranges of all rows.
     smallest, largest = zip(*(row.vocabulary_sizes for row in rows), strict=True)
@@ -71,7 +74,7 @@ def common_vocabulary_sizes(rows: list[CountedRow]) -> tuple[int, int]:
 
 
 def in_millions(count: int) -> str:
-    """Return a count in millions with two decimals."""
+    """Return a number of parameters as text in millions with two decimals."""
     return rounded(count / MILLION, DECIMALS)
 
 
@@ -81,7 +84,9 @@ def in_words(sizes: tuple[int, int]) -> str:
 
 
 def parameter_notes(rows: list[CountedRow]) -> tuple[str, ...]:
-    """Return notes on what the printed numbers of parameters say about the paper's vocabulary."""
+    """Return notes that say what the paper's numbers of parameters imply about the size of its
+    vocabulary.
+    """
     row_by_name = {row.system.name: row for row in rows}
     # Big does not fit the vocabulary of the other rows, so it is taken out and compared with them.
     base, big = row_by_name[REFERENCE_SYSTEM], row_by_name.pop(BIG)

@@ -1,7 +1,7 @@
 """Lays out Table 2: BLEU on the test sets of both language pairs, and training cost.
 
-Our numbers are next to the printed numbers in the same row. Numbers from logs are in lines of their
-own below the row.
+Our numbers are next to the paper's numbers in the same row. Numbers from logs are in separate rows
+below the paper's row.
 """
 
 import itertools
@@ -52,9 +52,9 @@ OUR_ROWS = ("base", "big")
 
 
 def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
-    """Return the columns. `heading` is the heading of our numbers.
+    """Return the columns of Table 2. `heading` is the heading of the columns with our numbers.
 
-    A BLEU in a definition other than the printed number's has a column of its own.
+    Our BLEU in a definition other than the paper's has a separate column.
     """
     # Lower cost and higher BLEU are better, so the best values of these columns are bold.
     columns = [Column("model", "Model", side="label")]
@@ -80,8 +80,8 @@ def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
 
 
 def lay_out_table2(frame: Frame) -> Table:
-    """Return Table 2. Our numbers are in the printed rows. Numbers from logs are in separate rows
-    below them.
+    """Return Table 2. Our numbers are in the paper's rows. Numbers from logs are in separate rows
+    below the paper's rows.
     """
     columns = table2_columns("from logs" if frame.is_of_logs else "ours")
     # By printed row: our cells in the row itself, and our rows below it.
@@ -120,7 +120,9 @@ def lay_out_table2(frame: Frame) -> Table:
 
 
 def group_of(row: str) -> str:
-    """Return the group of a row. Lines separate the three groups of Table 2."""
+    """Return the group of rows to which a row of Table 2 is assigned. Lines separate the three
+    groups.
+    """
     if row in OUR_ROWS:
         return "this paper"
     # The names of rows in published/table2.csv end in `_ensemble` where the paper has an ensemble.
@@ -128,11 +130,12 @@ def group_of(row: str) -> str:
 
 
 def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
-    """Return the cells of a line of Table 2 or 3 by column.
+    """Return the cells with our numbers for a row of Table 2 or 3, by column.
 
-    A cost that cannot be known is a dash, with the mark of the reason. A BLEU is followed by its
-    difference to the printed number. A BLEU from a log is followed by the name of its definition
-    instead. If a column has several numbers, they are the same quantity in several definitions.
+    A cost that cannot be known is a dash, with the footnote mark of the reason. A BLEU is followed
+    by its difference to the paper's number. A BLEU from a log is followed by the name of its
+    definition, without a difference. If a column has several numbers, they are the same quantity in
+    several definitions.
     """
     cells: dict[str, list[Cell]] = {}
     for column, numbers in line.numbers.items():
@@ -179,8 +182,9 @@ def our_cells(frame: Frame, line: Line) -> dict[str, list[Cell]]:
 
 
 def difference_cells(cells: Sequence[PrintedCell]) -> list[Cell]:
-    """Return our number minus the printed number, for each edition. If our number was measured
-    under other conditions, return only the scale's mark.
+    """Return the cells with our number minus the paper's number, for each version of the paper. If
+    our number was measured under other conditions than the paper's, return only the scale's
+    footnote mark.
     """
     number = cells[0].number
     # A number with a mark was measured under other conditions: no difference is taken.
@@ -197,7 +201,9 @@ def difference_cells(cells: Sequence[PrintedCell]) -> list[Cell]:
 
 
 def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
-    """Return the legend of the letters in the table, and a note on the rate of each GPU."""
+    """Return notes that explain the footnote letters in the table, and a note on the rate of each
+    GPU.
+    """
     text_by_mark = {
         MARK_BY_EDITION["neurips2017"]: "As printed in the NeurIPS 2017 edition.",
         MARK_BY_EDITION["arxiv"]: "As printed in the arXiv edition, version 5 and later.",
@@ -240,7 +246,9 @@ def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
 
 
 def _wall_times(frame: Frame) -> str:
-    """Return the mean wall seconds of each of Table 2's systems that was trained without a GPU."""
+    """Return a text with the mean wall-clock seconds of each system of Table 2 that was trained
+    without a GPU.
+    """
     # Both editions have a cell with the same cost, which is listed once.
     texts: dict[str, None] = {}
     for cell in frame.cells:

@@ -1,8 +1,9 @@
-"""Lays out Table 3. Each printed row is followed by our row with the hyper-parameters that we used.
+"""Lays out Table 3. Each row of the paper is followed by our row with the hyper-parameters that we
+used.
 
-A row of Table 3 is a system. To add one, write its file in workflow/config/systems/<scale>/, its
-printed cells in published/table3.csv and published/cells.csv, and a row in a scale's sheet of
-trainings.
+A row of Table 3 is a system. To add a system, write its file in workflow/config/systems/<scale>/,
+its numbers in the paper in published/table3.csv and published/cells.csv, and a row in a scale's
+sheet of trainings.
 """
 
 import itertools
@@ -57,7 +58,9 @@ SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a sp
 
 
 def lay_out_table3(frame: Frame) -> Table:
-    """Return Table 3. A printed row has a row of ours below it if this scale runs its system."""
+    """Return Table 3. A row of the paper has a row of ours below it if this scale runs the row's
+    system.
+    """
     columns, counted = table3_columns(), counted_rows()
     lines = [line for line in frame.lines if line.table == 3]
     below: dict[str, list[tuple[CellsByColumn, None]]] = {}
@@ -90,13 +93,15 @@ def lay_out_table3(frame: Frame) -> Table:
 
 
 def group_of(row: str) -> str:
-    """Return the printed name of a row's group: `base`, `(A)` to `(E)`, `big`."""
+    """Return the name that the paper gives to the group of a row of Table 3: `base`, `(A)` to
+    `(E)`, `big`.
+    """
     return f"({row.split('_')[1].upper()})" if row.startswith("table3_") else row
 
 
 def table3_columns() -> tuple[Column, ...]:
-    """Return the columns. A BLEU in a definition other than the printed number's has a column of
-    its own.
+    """Return the columns of Table 3. Our BLEU in a definition other than the paper's has a separate
+    column.
     """
     better: dict[str, Literal["higher", "lower"]] = {"ppl_dev": "lower", "bleu_dev": "higher"}
     columns = [Column("system", "row", side="label")]
@@ -121,7 +126,7 @@ def table3_columns() -> tuple[Column, ...]:
 
 
 def _settings(line: Line) -> dict[str, Sequence[Cell]]:
-    """Return the cells with the name of a line and with the hyper-parameters that were used."""
+    """Return the cells of our row with its name and with the hyper-parameters that were used."""
     cells: dict[str, Sequence[Cell]] = {
         "system": [label(line.label, *line.marks)],
     }
@@ -131,7 +136,9 @@ def _settings(line: Line) -> dict[str, Sequence[Cell]]:
 
 
 def _notes(frame: Frame, lines: Sequence[Line]) -> list[Note]:
-    """Return notes on the vocabulary that parameters count, and on learned positions."""
+    """Return notes on the vocabulary size with which parameters are counted, and on learned
+    positions.
+    """
     notes = list(map(Note, frame.notes.get("table3", ())))
     # Only systems with a line in the table are mentioned.
     systems_by_corpus: dict[str, list[str]] = {}

@@ -1,5 +1,5 @@
-"""Lays out the verdicts (is a printed number reproduced here?) on every printed BLEU, as a table
-and as verdicts.tsv, and the table of replications.
+"""Lays out the verdicts (is a number of the paper reproduced here?) on every BLEU in the paper, as
+a table and as verdicts.tsv, and the table of replications.
 """
 
 from collections.abc import Callable, Sequence
@@ -146,7 +146,9 @@ def lay_out_replications(frame: Frame) -> Table:
 
 
 def _source_words(replication: PublishedReplication) -> str:
-    """Return where a replication is published, the line that contains it, and its conditions."""
+    """Return a text that says where a replication is published, which line of the publication
+    contains it, and under which conditions it was measured.
+    """
     source = f"{replication.source_repository}, {replication.source_path}"
     return (
         f"{replication.row}: {replication.paper}. {source} at {replication.source_commit[:8]}:"
@@ -156,7 +158,9 @@ def _source_words(replication: PublishedReplication) -> str:
 
 
 def lay_out_verdicts(frame: Frame) -> Table:
-    """Return the verdict on every printed BLEU, including systems that this scale does not run."""
+    """Return the table with the verdict on every BLEU in the paper, including systems that this
+    scale does not run.
+    """
     fields: tuple[Field[PrintedCell], ...] = (
         label_field("cell", "printed cell", name_of),
         *_fields(),
@@ -194,7 +198,9 @@ def lay_out_verdicts(frame: Frame) -> Table:
 
 
 def _fields() -> tuple[Field[PrintedCell], ...]:
-    """Return the fields that both tables share, from the printed number to the verdict."""
+    """Return the fields (columns) that the tables of verdicts and of replications share, from the
+    published number to the verdict.
+    """
 
     def largest(cell: PrintedCell) -> str:
         difference = cell.verdict.largest_equivalent_difference
@@ -227,10 +233,11 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
 
 
 def _seeds_to_decide(cell: PrintedCell) -> str:
-    """Return the number of seeds that would decide at our sd, or without our sd at the sds of
-    public trainings.
+    """Return the number of seeds that would decide the verdict with our sd, or, if our sd is
+    unknown, with the sds of public trainings.
 
-    The public trainings have the paper's scale, so they say nothing about replications.
+    The public trainings have about the paper's scale, so they do not tell how many seeds a
+    replication on a smaller corpus needs.
     """
     if cell.verdict.num_seeds_to_decide is not None:
         return str(cell.verdict.num_seeds_to_decide)
@@ -241,8 +248,8 @@ def _seeds_to_decide(cell: PrintedCell) -> str:
 
 
 def _former_cell(cell: PrintedCell) -> Cell | None:
-    """Return the verdict by the former rule, which took only the pooled sd. The cell is empty if no
-    rule was applied.
+    """Return the cell with the verdict by an earlier version of the rule, which used only the
+    pooled sd. The cell is empty if no rule was applied.
     """
     former = cell.verdict.outcome_by_pooled_sd
     return None if former is None else Cell(former.value, "ours")
@@ -263,8 +270,8 @@ def _difference(cell: PrintedCell) -> Cell | None:
 
 
 def _prediction(cell: PrintedCell) -> Cell | None:
-    """Return whether the printed number could be one more run of ours, with the prediction
-    interval.
+    """Return the cell that says whether the published number could be from one more run of ours,
+    with the prediction interval.
     """
     verdict = cell.verdict
     if verdict.prediction_interval is None or verdict.prediction_half_width is None:
@@ -275,7 +282,9 @@ def _prediction(cell: PrintedCell) -> Cell | None:
 
 
 def _meanings(judged_cells: Sequence[PrintedCell]) -> list[Note]:
-    """Return notes on the meaning of the two answers in a row, if any cell has a value."""
+    """Return notes that explain the two answers in a row (verdict and prediction), if any cell has
+    a value of ours.
+    """
     # Before the first score there is nothing to explain.
     if all(cell.verdict.mean is None for cell in judged_cells):
         return []
@@ -283,12 +292,14 @@ def _meanings(judged_cells: Sequence[PrintedCell]) -> list[Note]:
 
 
 def is_not_comparable(cell: PrintedCell) -> bool:
-    """Return whether the rule cannot be applied: no run exists, or its conditions are different."""
+    """Return whether the rule for verdicts cannot be applied, because no run exists, or because its
+    conditions are not the paper's.
+    """
     return cell.verdict.outcome is Outcome.NOT_COMPARABLE
 
 
 def name_of(cell: PrintedCell) -> str:
-    """Return the place of a printed number, such as `Table 2: big, bleu_en_fr (arxiv)`."""
+    """Return the place of a number in the paper, such as `Table 2: big, bleu_en_fr (arxiv)`."""
     table_name = f"Table {cell.table}" if cell.table.isdigit() else cell.table
     # The edition is shown only if the editions print different numbers. It is '' for a replication.
     edition = f" ({cell.edition})" if cell.edition not in ("both", "") else ""
@@ -305,8 +316,8 @@ def _p_words(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> s
 
 
 def _family_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
-    """Return notes on all verdicts together: the probabilities of error, and what Holm's correction
-    would change.
+    """Return notes on all verdicts together: the probabilities of a wrong verdict, and which
+    verdicts Holm's correction would change.
     """
     family = judge_family([cell.verdict for cell in judged_cells])
     if family.num_judged == 0:
@@ -337,8 +348,8 @@ def _family_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
 
 
 def _rule_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
-    """Return two kinds of notes: the cells that had a different verdict by the former rule, with
-    the reasons, and the sds that are too large for a REPRODUCED.
+    """Return two kinds of notes: the cells that had a different verdict by an earlier version of
+    the rule, with the reasons, and the sds that are too large for the verdict REPRODUCED.
     """
     # Decision 0014 changed the rule, so the page shows what each rule says.
     changed, limits = [], []
@@ -369,7 +380,9 @@ def _rule_notes(judged_cells: Sequence[PrintedCell]) -> list[Note]:
 
 
 def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
-    """Return a note for each definition: the pooled standard deviation, and the range of sds."""
+    """Return a note for each definition of BLEU with the pooled standard deviation over seeds and
+    the range of the systems' sds.
+    """
     # All cells of one definition share a pooled sd, which is listed once.
     texts: dict[str, None] = {}
     for cell in cells:
@@ -391,11 +404,12 @@ def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
 
 
 def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
-    """Return the frame of verdicts.tsv, with one line per cell. Values that do not apply are empty.
+    """Return the data frame of verdicts.tsv, with one line per cell of the paper. Values that do
+    not apply are empty.
 
     The columns from `num_judged` to `chance_wrongly_not_reproduced` describe all cells together and
-    are the same in every line. The last three have the sd that the rule took and the outcome by the
-    former rule.
+    are the same in every line. The last three columns have the sd that the rule used and the
+    outcome by an earlier version of the rule.
     """
     # The fields of the structs have the names of the columns. Fields that are structs or have a
     # different name are set below. All other fields are dropped at the end.
@@ -426,7 +440,7 @@ def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
 
 
 def prediction_word(verdict: Verdict) -> str:
-    """Return `inside` or `outside`, for the printed number and our prediction interval. Return ''
-    without an interval.
+    """Return `inside` or `outside`: whether the published number is in our prediction interval.
+    Return '' if there is no interval.
     """
     return {True: "inside", False: "outside", None: ""}[verdict.is_printed_predicted]

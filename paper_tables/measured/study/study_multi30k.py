@@ -1,11 +1,11 @@
-"""Our own study of Multi30k. It compares each row of Table 3 with base in several analyses (the
-readings of decision 0012), in longer trainings and at other learning rates. It also compares the
-printed differences of Table 3 with the seed noise of public trainings.
+"""Our own study of Multi30k. The study compares each row of Table 3 with base in several analyses
+(the readings of decision 0012), in longer trainings and at other learning rates. The study also
+compares the differences in the paper's Table 3 with the seed noise of public trainings.
 
 The script reads the pack next to it (the measured runs), the shipped probes (short trial runs at
-other learning rates) and the public seeds. It writes five files: readings.csv, horizon.csv,
-rates.csv, one_run.csv and seed_noise.csv. README.md describes them. The script needs the wing
-`conclusions`, an optional package. From the root of the checkout:
+other learning rates) and the public seeds. The script writes five files: readings.csv, horizon.csv,
+rates.csv, one_run.csv and seed_noise.csv. README.md in the folder of the script describes these
+files. The script needs the wing `conclusions`, an optional package. From the root of the checkout:
 
     python -m paper_tables.measured.study.study_multi30k FOLDER
 """
@@ -73,7 +73,9 @@ TRAINING_SHARE = 0.8
 
 
 def collect(frame: Frame, numbers: Numbers) -> RunsOfSystems:
-    """Return the quantities of each finished run on the En-De corpus, by system and seed."""
+    """Return all measured quantities (bits, BLEU, ...) of each finished run on the En-De corpus, by
+    system and seed.
+    """
     corpus = frame.corpus_by_pair["en-de"]
     runs: RunsOfSystems = {}
     for (key, metric), number in numbers.items():
@@ -94,7 +96,9 @@ def collect(frame: Frame, numbers: Numbers) -> RunsOfSystems:
 
 
 def _quantities_of_log(run: Run, train: TrainRecord) -> Quantities:
-    """Return the quantities that follow from the log of a run."""
+    """Return the quantities that are computed from the log of a run, such as the bits after a
+    number of updates.
+    """
     # Only the curve is needed here. The value of the metric is added by `collect`.
     curve = SeedRun(value=0.0, bits_by_update=run.bits_by_update, updates=train.updates)
     values: dict[str, float | None] = {"updates": train.updates, "last_three": curve.mean_of_last}
@@ -131,11 +135,11 @@ STAR = "*"
 
 
 class Reading(NamedTuple):
-    """One analysis of all rows, each compared with base. `kind` says what is changed in it.
+    """A reading: one analysis of all rows, each compared with base. `kind` says how this analysis
+    differs from the main analysis.
 
-    `p_by_row` has the p-values after Holm's correction. It is empty for a reading without
-    correction. Bits are better if they are lower, BLEU (not `is_in_bits`) is better if it is
-    higher.
+    `p_by_row` has the p-values after Holm's correction, and is empty for a reading without
+    correction. Lower bits are better, but higher BLEU (not `is_in_bits`) is better.
     """
 
     kind: str
@@ -145,8 +149,8 @@ class Reading(NamedTuple):
     is_in_bits: bool = True
 
     def sign(self, row: str) -> int | None:
-        """Return -1 if a row is better than base, 1 if it is worse, 0 if no difference is found,
-        and None without an estimate.
+        """Return -1 if a row of Table 3 is better than base, 1 if it is worse, 0 if no difference
+        is found, and None if the difference could not be estimated.
         """
         estimate = self.estimate_by_row.get(row)
         if estimate is None:
@@ -159,7 +163,7 @@ class Reading(NamedTuple):
 
 
 def sign_of(estimate: Estimate) -> int:
-    """Return the sign of a difference. It is 0 if the 95 % interval includes 0."""
+    """Return the sign of a difference, or 0 if the 95 % interval of the difference includes 0."""
     if estimate.includes(0.0):
         return 0
     return 1 if estimate.difference > 0 else -1
@@ -168,16 +172,16 @@ def sign_of(estimate: Estimate) -> int:
 def read_pooled(
     kind: str, name: str, values: ValuesBySystem, rows: Iterable[str], *, is_in_bits: bool = True
 ) -> Reading:
-    """Return the reading of a quantity with the sd of decision 0009, which is pooled over all
-    systems.
+    """Return the reading (analysis of all rows) of a quantity with the sd of decision 0009, which
+    is pooled over all systems.
     """
     estimates = _estimates(values, rows, _pooled(values), estimate_difference)
     return Reading(kind, name, estimates, is_in_bits=is_in_bits)
 
 
 def read_welch(values: ValuesBySystem, rows: Iterable[str]) -> Reading:
-    """Return the reading with two variances: the variance of base, and the variance pooled over all
-    other systems.
+    """Return the reading (analysis of all rows) with two variances: the variance of base, and the
+    variance pooled over all other systems.
     """
     # Base has more seeds than any row, and is the control of every contrast.
     other_values = dict(values)
@@ -202,8 +206,8 @@ def _estimates(
     pooled: PooledSd | None,
     estimate: Callable[[float, PooledSd, int, int], Estimate],
 ) -> dict[str, Estimate]:
-    """Return the estimate of each row that has values. The result is empty if there is no sd, or if
-    base has fewer than MIN_CONTROL_SEEDS seeds.
+    """Return the estimated difference to base of each row that has values. The result is empty if
+    there is no sd, or if base has fewer than MIN_CONTROL_SEEDS seeds.
     """
     # With one seed of base, the luck of this seed would shift every row.
     controls = values.get(REFERENCE_SYSTEM, {})
@@ -218,7 +222,7 @@ def _estimates(
 
 
 def correct_by_holm(reading: Reading, name: str) -> Reading:
-    """Return a reading with Holm's correction over all of its contrasts."""
+    """Return a reading (analysis of all rows) with Holm's correction over all of its contrasts."""
     estimates = reading.estimate_by_row
     # The family of the correction is all rows of the reading.
     p_values = holm_adjusted([estimate.p_difference for estimate in estimates.values()])
@@ -226,7 +230,7 @@ def correct_by_holm(reading: Reading, name: str) -> Reading:
 
 
 def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str]) -> list[Reading]:
-    """Return a reading for each seed of base. The reading leaves this seed out."""
+    """Return an analysis of all rows for each seed of base. The analysis leaves this seed out."""
     readings = []
     for left_out in values.get(REFERENCE_SYSTEM, {}):
         other_seeds = dict(values[REFERENCE_SYSTEM])
@@ -238,7 +242,8 @@ def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str]) -> list[Reading
 
 
 def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
-    """Return all readings of some systems, each compared with base, on the En-De corpus.
+    """Return all readings (alternative analyses) of the given rows, each compared with base, on the
+    En-De corpus.
 
     As in decision 0009, runs that are known not to have started to learn are left out.
     """
@@ -279,8 +284,8 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> list[Reading]:
 
 
 def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
-    """Return the reading at 16,000 updates. It has the rows with such a run, if base has such runs,
-    too.
+    """Return the reading (analysis) after 16,000 updates, for the rows with a run of this length.
+    The reading is empty if base has no such run.
     """
     estimates: dict[str, Estimate] = {}
     dev_bits = f"bits_{dev_and_further(frame)[0]}"
@@ -293,7 +298,9 @@ def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
 
 
 def _started(frame: Frame, numbers: Numbers) -> RunsOfSystems:
-    """Return the quantities of the runs, without runs that are known not to have begun to learn."""
+    """Return all measured quantities of the runs, without the runs that are known not to have begun
+    to learn.
+    """
     corpus = frame.corpus_by_pair["en-de"]
     runs = collect(frame, numbers)
     started: RunsOfSystems = {}
@@ -306,8 +313,8 @@ def _started(frame: Frame, numbers: Numbers) -> RunsOfSystems:
 
 
 def values_of_runs(runs: RunsOfSystems, quantity: str) -> dict[str, dict[int, float]]:
-    """Return a quantity by system and seed. If any run of a system lacks the quantity, all values
-    of the system are left out.
+    """Return one measured quantity of the runs by system and seed. If any run of a system lacks the
+    quantity, all values of the system are left out.
     """
     # A mean over the remaining seeds would be a mean of selected seeds.
     values: dict[str, dict[int, float]] = {}
@@ -319,10 +326,10 @@ def values_of_runs(runs: RunsOfSystems, quantity: str) -> dict[str, dict[int, fl
 
 
 def read_training_batches(frame: Frame, rows: Sequence[str]) -> Reading:
-    """Return the reading of the bits per subword on training batches, for rows with base's dropout
-    and label smoothing.
+    """Return the reading (analysis) of the bits per subword on training batches, for rows with
+    base's dropout and label smoothing.
 
-    These values are exploratory: they are neither tested nor counted.
+    The bits on training batches are exploratory: they are neither tested nor counted.
     """
     # Dropout and smoothing change the loss itself, so only rows with base's are comparable.
     base = frame.system_by_name[REFERENCE_SYSTEM].training
@@ -336,8 +343,8 @@ def read_training_batches(frame: Frame, rows: Sequence[str]) -> Reading:
 
 
 def reading_rows(frame: Frame) -> list[CsvRow]:
-    """Return a line for each reading, with a column for each contrast (a row minus base) that has
-    an answer.
+    """Return the lines of readings.csv: a line for each reading, with a column for each contrast (a
+    row minus base) that has an answer.
     """
     # Each reading is compared with the answers of decision 0012.
     own_signs = {}
@@ -368,7 +375,9 @@ def _reading_text(reading: Reading, system: str) -> str:
 
 
 def _with_reach(estimate: Estimate | None, decimals: int) -> str:
-    """Return a difference with half of its 95 % interval, or '' without a difference."""
+    """Return a difference with half of its 95 % interval as text, or '' if there is no
+    difference.
+    """
     if estimate is None:
         return ""
     return with_reach(estimate.difference, estimate.reach, decimals)
@@ -392,9 +401,9 @@ SEEN_BEFORE = "reading: seen before"
 
 
 class HorizonContrast(NamedTuple):
-    """The runs of a row and of base that reach the horizon (16,000 updates), by seed.
+    """The runs of a row of Table 3 and of base that reach the horizon (16,000 updates), by seed.
 
-    `confirmatory` has the runs by system over which the sd of a quantity is pooled.
+    `confirmatory` has the runs by system from which the pooled sd of a quantity is computed.
     """
 
     system: str
@@ -404,14 +413,16 @@ class HorizonContrast(NamedTuple):
     confirmatory: RunsOfSystems
 
     def minus(self, quantity: str) -> float | None:
-        """Return the mean over the row's runs minus the mean over base's runs. It is None if any
-        run lacks the quantity.
+        """Return the mean of a quantity over the row's runs minus its mean over base's runs, or
+        None if any run lacks the quantity.
         """
         row, control = known(self.runs, quantity), known(self.controls, quantity)
         return statistics.mean(row) - statistics.mean(control) if row and control else None
 
     def estimate(self, quantity: str) -> Estimate | None:
-        """Return the difference with its standard error, or None without a value or an sd."""
+        """Return the difference between row and base with its standard error, or None if a value or
+        the sd is missing.
+        """
         difference = self.minus(quantity)
         values = {system: known(runs, quantity) for system, runs in self.confirmatory.items()}
         pooled = pool_sd(values, with_bartlett=False)
@@ -421,7 +432,7 @@ class HorizonContrast(NamedTuple):
 
 
 def known(runs: Mapping[int, Quantities], quantity: str) -> list[float]:
-    """Return a quantity of each run. The list is empty if any run lacks it."""
+    """Return a quantity of each run. The list is empty if any run lacks the quantity."""
     values = [run[quantity] for run in runs.values() if quantity in run]
     return values if len(values) == len(runs) else []
 
@@ -429,7 +440,7 @@ def known(runs: Mapping[int, Quantities], quantity: str) -> list[float]:
 def long_runs(frame: Frame) -> RunsOfSystems:
     """Return the finished runs of HORIZON_UPDATES updates, by system and in order of seed.
 
-    A run that continues an earlier run has the validations of both.
+    A run that continues an earlier run also has the validations of the earlier run.
     """
     # Both the seeds of the tables and later seeds may reach the horizon.
     runs = collect(frame, frame.numbers)
@@ -450,11 +461,12 @@ def long_runs(frame: Frame) -> RunsOfSystems:
 
 
 def compare_at_horizon(runs_of_systems: RunsOfSystems) -> list[HorizonContrast]:
-    """Return the contrasts of decision 0012 that have a run on both sides.
+    """Return the contrasts of decision 0012 in which row and base both have a run of
+    HORIZON_UPDATES updates.
 
-    A system has up to two contrasts: the confirmatory seeds, then the seeds that had been seen
-    before. The sd is pooled over the systems with two seeds or more, so a system with one seed
-    takes the sd of the others. Without such a system no interval is given.
+    A system has up to two contrasts: over the confirmatory seeds, and over the seeds whose results
+    had been seen before. The sd is pooled over the systems with two seeds or more, and is also used
+    for a system with one seed. If no system has two seeds, no interval is given.
     """
     confirmatory = {}
     for system, seeds in CONFIRMATORY_SEEDS.items():
@@ -478,7 +490,9 @@ def _with_seeds(
 
 
 def horizon_rows(frame: Frame) -> list[CsvRow]:
-    """Return a line for each contrast at 16,000 updates, with the prediction of decision 0012."""
+    """Return the lines of horizon.csv: a line for each contrast at 16,000 updates, with the
+    prediction of decision 0012.
+    """
     testsets = dev_and_further(frame)
     dev_bits = f"bits_{testsets[0]}"  # the quantity that decision 0012 fixed
     lines = []
@@ -521,8 +535,8 @@ def horizon_rows(frame: Frame) -> list[CsvRow]:
 
 
 class RateEffects(NamedTuple):
-    """Bits of a row and of base, by the ratio of the peak learning rate to equation (3)'s. At the
-    ratio 1.0 they are means over the seeds of the tables.
+    """The bits a subword of a row and of base, by the ratio of the peak learning rate to equation
+    (3)'s. At the ratio 1.0 the bits are means over the seeds of the tables.
     """
 
     row: Mapping[float, float]
@@ -530,15 +544,17 @@ class RateEffects(NamedTuple):
 
     @property
     def by_times_peak(self) -> dict[float, float]:
-        """The row minus base, at each ratio at which both were trained."""
+        """The bits of the row minus the bits of base, at each learning rate at which row and base
+        were trained.
+        """
         # Base was also tried at higher rates (decision 0013), and a probe of a row may be missing.
         common = sorted(self.row.keys() & self.base.keys())
         return {times: self.row[times] - self.base[times] for times in common}
 
     @property
     def at_best(self) -> float:
-        """The row minus base. Each side trains at its best learning rate among the rates that were
-        tried.
+        """The bits of the row minus the bits of base, each at the best learning rate among the
+        rates that were tried.
         """
         return min(self.row.values()) - min(self.base.values())
 
@@ -546,8 +562,8 @@ class RateEffects(NamedTuple):
         """Return whether the sign of the effect changes when row and base each train at the
         learning rate that was best for them.
 
-        `final` is the effect at the end of the trainings, at the printed learning rate. It must
-        have the sign that the shorter probes have at that rate.
+        `final` is the effect at the end of the trainings, at the paper's learning rate. `final`
+        must have the sign of the effect in the shorter probes (trial trainings) at that rate.
         """
         # A product below 0 means that the signs differ. Both conditions are needed, because a sign
         # may change with the updates and not with the rate.
@@ -558,10 +574,10 @@ class RateEffects(NamedTuple):
 def effects_at_rates(
     system: str, runs_of_systems: Mapping[str, Sequence[SeedRun]], probes: RateProbes
 ) -> RateEffects | None:
-    """Return the bits of a row and of base at each learning rate.
+    """Return the bits a subword of a row and of base at each learning rate that was tried.
 
-    The result is None if row or base was not probed, or if a seed was not validated after the
-    probes' number of updates.
+    The result is None if row or base was not trained at other learning rates, or if a seed has no
+    validation after the number of updates of these trial trainings.
     """
     sides = []
     for name in (system, REFERENCE_SYSTEM):
@@ -574,7 +590,9 @@ def effects_at_rates(
 
 
 def rate_rows(frame: Frame, probes: RateProbes) -> list[CsvRow]:
-    """Return the difference of each probed row to base at each rate, in bits."""
+    """Return the lines of rates.csv: the difference in bits between each row and base at each
+    learning rate that was tried.
+    """
     lines = []
     for contrast in draw_contrasts(frame).primary:
         if contrast.ours is None:
@@ -603,8 +621,8 @@ ONLY_PLAIN = "plain only"  # distinguishable without the correction for the numb
 
 
 class PrintedDifference(NamedTuple):
-    """A printed row of Table 3 minus base, and the smallest difference that is possible before
-    rounding.
+    """The difference between a row of Table 3 and base in the paper, and the smallest difference
+    that is possible before rounding.
     """
 
     row: str
@@ -615,7 +633,9 @@ class PrintedDifference(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """A standard deviation over seeds in one quantity. `name` says where it comes from."""
+    """A standard deviation over seeds of one quantity. `name` says from which trainings it
+    comes.
+    """
 
     name: str
     sd: float
@@ -623,7 +643,7 @@ class Noise(NamedTuple):
 
     @property
     def column(self) -> str:
-        """The name as part of a column's name."""
+        """The name of this noise in a form that can be part of a column's name."""
         return self.name.lower().replace("'s ", "_").replace(" ", "_")
 
     def reach(self, num_comparisons: int = 1) -> float:
@@ -636,7 +656,9 @@ class Noise(NamedTuple):
 
 
 def printed_differences() -> list[PrintedDifference]:
-    """Return the rows of Table 3 that the paper's text draws a conclusion from, each minus base."""
+    """Return the differences to base of the rows of Table 3 from which the paper's text draws a
+    conclusion.
+    """
     # The texts are needed, because 4.9 and 4.90 are rounded differently.
     text_by_place = {(cell.row, cell.column): cell.value for cell in read_table(3)}
     differences = {}
@@ -650,7 +672,7 @@ def printed_differences() -> list[PrintedDifference]:
 def _printed_difference(
     row: str, reference: str, text_by_place: Mapping[tuple[str, str], str]
 ) -> PrintedDifference:
-    """Return the printed difference of two rows. A printed 4.92 may be 4.915 to 4.925."""
+    """Return the difference between two rows in the paper. A rounded 4.92 may be 4.915 to 4.925."""
     # The bits per subword are log2 of the perplexity, so a difference of bits is log2 of a ratio.
     row_ppl = text_by_place[row, "ppl_dev"]
     row_bleu = text_by_place[row, "bleu_dev"]
@@ -672,18 +694,22 @@ def _printed_difference(
 
 
 def half_unit(text: str) -> float:
-    """Return half a unit of the last printed digit: 0.005 for 4.92."""
+    """Return half a unit of the last digit of a number: 0.005 for 4.92."""
     _, _, decimals = text.partition(".")
     return 0.5 * 10.0 ** -len(decimals)
 
 
 def bits_noises() -> list[Noise]:
-    """Return two noises in bits per subword: AlgoPerf's pooled noise, and its noisiest setting."""
+    """Return two standard deviations over seeds in bits per subword: AlgoPerf's pooled sd, and the
+    sd of its noisiest setting.
+    """
     return _algoperf_noises("bits_dev")
 
 
 def bleu_noises() -> list[Noise]:
-    """Return three noises in BLEU: AlgoPerf's pooled noise, its noisiest setting, and MLPerf's."""
+    """Return three standard deviations over seeds in BLEU: AlgoPerf's pooled sd, the sd of its
+    noisiest setting, and MLPerf's.
+    """
     pooled = seed_noise(MLPERF).pooled("bleu_test")
     assert pooled is not None  # MLPerf's runs are shipped
     return [
@@ -693,8 +719,8 @@ def bleu_noises() -> list[Noise]:
 
 
 def _algoperf_noises(quantity: Quantity) -> list[Noise]:
-    """Return AlgoPerf's pooled noise, and its noisiest setting with the degrees of freedom of this
-    setting.
+    """Return AlgoPerf's pooled sd over seeds, and the sd of its noisiest setting with the degrees
+    of freedom of this setting.
     """
     noise = seed_noise(ALGOPERF)
     pooled = noise.pooled(quantity)
@@ -709,8 +735,8 @@ def _algoperf_noises(quantity: Quantity) -> list[Noise]:
 
 
 def is_distinguishable(smallest: float, noise: Noise, num_comparisons: int) -> str:
-    """Return whether a difference is larger than chance explains, with and without the correction
-    for the number of rows.
+    """Return in words whether a difference between two single runs is larger than chance explains,
+    with and without the correction for the number of rows.
     """
     if smallest > noise.reach(num_comparisons):
         return YES
@@ -718,7 +744,9 @@ def is_distinguishable(smallest: float, noise: Noise, num_comparisons: int) -> s
 
 
 def one_run_rows() -> list[CsvRow]:
-    """Return a line for each printed contrast. The lines do not contain a number of ours."""
+    """Return the lines of one_run.csv: a line for each difference in the paper. The lines do not
+    contain a number of ours.
+    """
     differences = printed_differences()
     lines = []
     for difference in differences:
@@ -744,8 +772,8 @@ AVERAGED_WORDS = {"yes": "averaged", "no": "one checkpoint", "not_stated": "not 
 
 
 def seed_noise_rows() -> list[CsvRow]:
-    """Return a line for each source, each setting of AlgoPerf, and each published mean. None of the
-    numbers are ours.
+    """Return the lines of seed_noise.csv: a line for each source, each setting of AlgoPerf, and
+    each published mean. None of the numbers are ours.
     """
     lines = []
     for source in (ALGOPERF, MLPERF):
@@ -775,7 +803,9 @@ def _noise_line(
     *,
     with_range: bool = False,
 ) -> CsvRow:
-    """Return the line of a source or a setting. `first` is one of its trainings."""
+    """Return the line of seed_noise.csv for a source or a setting. `first` is one of the trainings
+    of this source or setting.
+    """
     bits = noise.pooled("bits_dev") if noise else None
     bleu = noise.pooled("bleu_test") if noise else None
     return {
@@ -792,7 +822,9 @@ def _noise_line(
 
 
 def _sd_text(pooled: PooledSd | None, decimals: int, *, with_range: bool) -> str:
-    """Return a pooled sd with its range over settings, or "" if the quantity is not published."""
+    """Return a pooled sd with its range over settings as text, or "" if the quantity is not
+    published.
+    """
     if pooled is None:
         return ""
     sd_text = f"{pooled.sd:.{decimals}f}"
@@ -802,7 +834,9 @@ def _sd_text(pooled: PooledSd | None, decimals: int, *, with_range: bool) -> str
 
 
 def make_study() -> dict[str, list[CsvRow]]:
-    """Return the lines of each file, computed from the pack, the probes and the public seeds."""
+    """Return the lines of each of the five CSV files, computed from the pack (measured runs), the
+    probes (trial trainings) and the public seeds.
+    """
     # The pack is read in the same way as by `aiayn tables --from-logs`.
     frame = make_frame(gather_from_records(SCALE, [MEASURED]).results)
     probes = read_rate_probes(SCALE)
