@@ -14,7 +14,9 @@ from aiayn.launch.job import GPU_ALLOCATOR_NAMES, choose_gpu_variables
 from aiayn.launch.launcher import SubmissionError, make_launcher
 from aiayn.launch.local_gpus import lock_gpus
 from aiayn.machine import Gpu, gpu_names, list_gpus
+from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.hardware import read_hardware
+from tests.run_folders import training_process
 from tests.unit.test_launch import make_request
 
 GPUS = [Gpu(str(index), f"GPU-{index}aaa", "NVIDIA A100") for index in range(2)]
@@ -108,40 +110,43 @@ def test_mig_slices_are_gpus_of_unknown_speed_without_growing_blocks(
     monkeypatch.delenv(GPU_ALLOCATOR_NAMES[0], raising=False)
 
 
-def test_two_runs_get_two_gpus_and_a_third_waits() -> None:
-    first = lock_gpus(GPUS, 1, "run0")
-    second = lock_gpus(GPUS, 1, "run1")
+def test_two_runs_get_two_gpus_and_a_third_waits(tmp_path: Path) -> None:
+    first = lock_gpus(GPUS, 1, RunFolder(tmp_path / "run0"))
+    second = lock_gpus(GPUS, 1, RunFolder(tmp_path / "run1"))
     assert [*first, *second] == GPUS
     with pytest.raises(
         SubmissionError,
         match="run2: 0 of this machine's 2 GPUs are free, expected 1; they train run0, run1:",
     ):
-        lock_gpus(GPUS, 1, "run2")
+        lock_gpus(GPUS, 1, RunFolder(tmp_path / "run2"))
     second[GPUS[1]].close()
-    assert list(lock_gpus(GPUS, 1, "run2")) == [GPUS[1]]
+    assert list(lock_gpus(GPUS, 1, RunFolder(tmp_path / "run2"))) == [GPUS[1]]
 
 
-def test_a_run_that_gets_too_few_gpus_frees_those_that_it_got() -> None:
-    first = lock_gpus(GPUS, 1, "run0")
+def test_a_run_that_gets_too_few_gpus_frees_those_that_it_got(tmp_path: Path) -> None:
+    first = lock_gpus(GPUS, 1, RunFolder(tmp_path / "run0"))
     with pytest.raises(SubmissionError, match="1 of this machine's 2 GPUs are free, expected 2"):
-        lock_gpus(GPUS, 2, "run1")
-    assert list(lock_gpus(GPUS, 1, "run2")) == [GPUS[1]]
+        lock_gpus(GPUS, 2, RunFolder(tmp_path / "run1"))
+    assert list(lock_gpus(GPUS, 1, RunFolder(tmp_path / "run2"))) == [GPUS[1]]
     assert list(first) == [GPUS[0]]
 
 
-def test_more_ranks_than_gpus_are_refused() -> None:
+def test_more_ranks_than_gpus_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         LaunchError, match="run: 3 ranks, but this machine has 2 GPUs that may be used; take "
     ):
-        lock_gpus(GPUS, 3, "run")
+        lock_gpus(GPUS, 3, RunFolder(tmp_path / "run"))
 
 
-def test_a_driver_that_is_killed_holds_no_gpu() -> None:
+def test_a_gpu_is_free_after_its_driver_was_killed_unless_its_job_still_trains(
+    tmp_path: Path,
+) -> None:
     code = (
         "import sys; from pathlib import Path; from aiayn.launch import local_gpus; from"
-        " aiayn.machine import Gpu;"
+        " aiayn.machine import Gpu; from aiayn.runs.run_folder import RunFolder;"
         f" local_gpus.locks_folder = lambda: Path({str(local_gpus.locks_folder())!r});"
-        f" held = local_gpus.lock_gpus([Gpu('0', {GPUS[0].uuid!r}, '')], 1, 'killed');"
+        f" held = local_gpus.lock_gpus([Gpu('0', {GPUS[0].uuid!r}, '')], 1,"
+        f" RunFolder(Path({str(tmp_path / 'killed')!r})));"
         " print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -150,9 +155,16 @@ def test_a_driver_that_is_killed_holds_no_gpu() -> None:
         assert driver.stdout is not None
         assert driver.stdout.readline() == "held\n"
         with pytest.raises(SubmissionError, match="they train killed"):
-            lock_gpus(GPUS, 2, "run")
+            lock_gpus(GPUS, 2, RunFolder(tmp_path / "run"))
         driver.kill()
-    assert list(lock_gpus(GPUS, 2, "run")) == GPUS
+    (tmp_path / "killed").mkdir()
+    with training_process(tmp_path / "killed"):
+        with pytest.raises(SubmissionError, match=r"1 of .* 2 GPUs are free.* they train killed"):
+            lock_gpus(GPUS, 2, RunFolder(tmp_path / "run"))
+        # A job of the same run may be started on it: the driver knows that rank 0 has ended.
+        held = lock_gpus(GPUS[:1], 1, RunFolder(tmp_path / "killed"))
+        held[GPUS[0]].close()
+    assert list(lock_gpus(GPUS, 2, RunFolder(tmp_path / "run"))) == GPUS
 
 
 def test_a_local_job_sees_its_gpu_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

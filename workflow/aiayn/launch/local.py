@@ -60,7 +60,7 @@ class LocalLauncher(Launcher):
         """
         # A training on the CPU must not reserve a GPU.
         gpus = [] if request.training.device == "cpu" else list_gpus()
-        self._lock_by_gpu = lock_gpus(gpus, request.num_ranks, request.run) if gpus else {}
+        self._lock_by_gpu = lock_gpus(gpus, request.num_ranks, request.folder) if gpus else {}
         variables = job_variables(request, is_on_cpu=not gpus)
         if gpus:
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in self._lock_by_gpu)
