@@ -16,6 +16,7 @@ from aiayn.launch.launcher import SubmissionError
 from aiayn.launch.slurm.launcher import SlurmLauncher, sbatch_text
 from aiayn.provenance import file_sha256
 from aiayn.records import write_record
+from aiayn.runs.queue import QueuedJob
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.train.request import TrainingRequest
 from tests.fake_slurm import FakeSlurm
@@ -253,3 +254,18 @@ def test_without_slurm_nothing_is_submitted(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LaunchError, match=r"run: sbatch failed: .*'sbatch'"):
         submit_to_slurm(make_request(tmp_path / "run"), plain, tmp_path / "code")
+
+
+def test_a_release_that_slurm_refuses_is_not_called_a_release(
+    plain: ClusterSpec, tmp_path: Path, slurm: FakeSlurm
+) -> None:
+    held = QueuedJob(
+        job="7", state="waiting", words="PENDING", reason="launch failed requeued held"
+    )
+    launcher = SlurmLauncher(make_request(tmp_path / "run"), plain)
+    assert launcher.tend(held).endswith("holds it: released, 1 of 3")
+    slurm.set_flag("down")
+    refused = "not released (Unable to contact slurm controller)"
+    assert launcher.tend(held).endswith(f"holds it: {refused}, 2 of 3")
+    assert launcher.tend(held).endswith(f"holds it: {refused}, 3 of 3")
+    assert launcher.tend(held) == ""

@@ -21,7 +21,7 @@ from aiayn.launch.job import TrainingJob, job_variables
 from aiayn.launch.launcher import JobEnd, SubmissionError
 from aiayn.launch.slurm.nodes import explain_refusal
 from aiayn.launch.slurm.prologue import prologue_failure, prologue_lines
-from aiayn.launch.slurm.queue import SlurmQueue, is_held_by_slurm, run_slurm
+from aiayn.launch.slurm.queue import SlurmError, SlurmQueue, is_held_by_slurm, run_slurm
 from aiayn.runs.queue import QueuedJob
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
@@ -114,10 +114,13 @@ class SlurmLauncher(SlurmQueue):
         self._num_releases += 1
         # If the release fails, the driver's next look at the queue tries again. After MAX_RELEASES
         # tries the driver only logs the state of the job.
-        with contextlib.suppress(LaunchError):
+        result = "released"
+        try:
             run_slurm(["scontrol", "release", queued.job])
-        releases = f"{self._num_releases} of {MAX_RELEASES}"
-        return f"Slurm could not launch job {queued.job} and holds it: released, {releases}"
+        except SlurmError as error:
+            result = f"not released ({error.reason})"
+        tries = f"{self._num_releases} of {MAX_RELEASES}"
+        return f"Slurm could not launch job {queued.job} and holds it: {result}, {tries}"
 
     def outcome(self, job: str, queued: QueuedJob | None) -> JobEnd:
         """Return how a job ended. If a line of the cluster's prologue failed, `failure` is the
