@@ -298,12 +298,17 @@ def describe(line: str, folder: Path, seconds: float) -> str:
     takes.
     """
     text = f"  {line.strip()[:50]} ({seconds:.0f} s)"
-    sizes = [path.stat().st_size / 1e6 for path in folder.rglob("*") if path.is_file()]
-    # `Downloading torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl (530.7 MB)`. The largest file
-    # is taken for the newest download. The speed is the mean over all files so far.
-    if (size := re.search(r"\(([\d.]+) MB\)", line)) and sum(sizes) > 1:
-        seconds_left = (float(size[1]) - max(sizes)) * seconds / sum(sizes)
-        text += f": {max(sizes):.0f} of {size[1]} MB, {max(0, seconds_left):.0f} s left"
+    # pip keeps the finished downloads next to the file that it is writing, which is the newest.
+    files = [path.stat() for path in folder.rglob("*") if path.is_file()]
+    if not files:
+        return text
+    arrived = max(files, key=lambda file: file.st_mtime_ns).st_size / 1e6
+    arrived_in_all = sum(file.st_size for file in files) / 1e6
+    # `Downloading torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl (530.7 MB)`. The speed is the
+    # mean over all files so far.
+    if (size := re.search(r"\(([\d.]+) MB\)", line)) and arrived_in_all > 1:
+        seconds_left = (float(size[1]) - arrived) * seconds / arrived_in_all
+        text += f": {arrived:.0f} of {size[1]} MB, {max(0, seconds_left):.0f} s left"
     return text
 
 

@@ -437,3 +437,16 @@ def test_packages_are_compiled_at_once_where_python_may_not_when_it_imports_them
     assert folder == str(script.VENV / "lib")
     subprocess.run([sys.executable, flag, code, str(tmp_path)], check=True)
     assert [path.name.partition(".")[0] for path in tmp_path.glob("__pycache__/*.pyc")] == ["good"]
+
+
+def test_the_progress_is_that_of_the_newest_download(script: ModuleType, tmp_path: Path) -> None:
+    """pip keeps a finished download next to the file that it is writing."""
+    line = "  Downloading scipy-1.17.0-cp311-manylinux_x86_64.whl (12.4 MB)\n"
+    assert script.describe(line, tmp_path, 2.0).endswith("(2 s)")
+    for number, (name, num_bytes) in enumerate([("a.whl", 35_000_000), ("b.whl", 3_000_000)]):
+        path = tmp_path / "pip-unpack" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"0" * num_bytes)
+        os.utime(path, (number, number))
+    # 38 MB in 19 s are 2 MB a second, and 9.4 MB are left.
+    assert script.describe(line, tmp_path, 19.0).endswith("(19 s): 3 of 12.4 MB, 5 s left")
