@@ -371,7 +371,7 @@ def updates_until(bits_by_update: Mapping[int, float], target_bits: float) -> fl
     for update, bits in sorted(bits_by_update.items()):
         if bits <= target_bits:
             # The first validation has no earlier validation to interpolate from.
-            if before is None or before[1] == bits:
+            if before is None:
                 return float(update)
             share = (before[1] - target_bits) / (before[1] - bits)
             return before[0] + share * (update - before[0])

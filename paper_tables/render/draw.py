@@ -22,7 +22,8 @@ def has_figures() -> bool:
         # not load.
         for name in ("altair", "vl_convert"):
             importlib.import_module(name)
-    except ImportError:
+    # OSError: a library that the binary module needs is missing or damaged.
+    except (ImportError, OSError):
         return False
     return True
 
