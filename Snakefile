@@ -1,4 +1,4 @@
-"""Attention Is All You Need, from corpus to paper table.
+"""Reproduces *Attention Is All You Need*, from the text of the corpora to the tables of the paper.
 
     # minutes on two CPU cores
     snakemake --profile profiles/local --configfile workflow/config/demo.yaml
@@ -7,7 +7,8 @@
     # the paper itself: days, on GPUs
     snakemake
 
-The order of the includes is the order of the data flow; workflow/README.md has the table of stages.
+The rule files are included in the order of the data flow. workflow/README.md has a table of the
+stages.
 """
 
 import time
@@ -45,7 +46,7 @@ rule all:
 
 
 rule data:
-    """All data-bins of the scale, without training."""
+    """Make the data-bins (fairseq's binary text) of all corpora of the scale, without training."""
     input:
         [corpus_path("binarize", corpus) for corpus in CORPORA],
 

@@ -1,16 +1,18 @@
-"""Makes the environment `.venv` of this checkout, or adds to it. `make` calls this script, which
-needs only Python's own library.
+"""Makes the Python environment `.venv` of this checkout, or installs more packages into it. `make`
+calls this script, which needs only Python's standard library.
 
-The hash of each package file is in `requirements/*.txt`. Torch is an exception if an index was
-chosen, because its builds there are different files from the builds of the package index.
+The hash of each package file is in `requirements/*.txt`. If torch is installed from an index of its
+own, the hash of torch is not checked, because an index of torch has different files than pip's own
+index.
 
     python3.11 workflow/install.py core            what needs no training: tables, explanations, plans; the extra figures
     python3.11 workflow/install.py demo            torch, fairseq, and the extras workflow, train and figures
     python3.11 workflow/install.py all             the extra dev too
 
-fairseq is installed after torch, because fairseq's setup.py imports torch. It is installed without
-its extensions, which setup.py leaves out if READTHEDOCS is set. pip's cache is not used for fairseq:
-it may contain a wheel with extensions, and it would keep our wheel without them.
+fairseq is installed after torch, because fairseq's setup.py imports torch. fairseq is installed
+without its compiled extensions, which its setup.py leaves out if the environment variable
+READTHEDOCS is set. pip's cache is not used for fairseq: the cache may contain a wheel with
+extensions, and would keep our wheel without extensions.
 """  # noqa: E501
 
 import argparse
@@ -55,11 +57,11 @@ SILENT_SECONDS = 30.0
 
 
 class _InstallError(Exception):
-    """A step failed. The message says why and what to do."""
+    """A step failed. The message says why the installation failed and what to do."""
 
 
 def main() -> int:
-    """Install, and return the exit code."""
+    """Install the packages, and return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -90,8 +92,9 @@ def main() -> int:
 
 
 def make_environment() -> bool:
-    """Make `.venv` and return True. Return False if this Python is already the Python of `.venv`,
-    and the last installation into it was completed.
+    """Make the environment `.venv` and return True. If the Python that runs this script is already
+    the Python of `.venv`, and the last installation into `.venv` was completed, keep `.venv` and
+    return False.
     """
     is_own = Path(sys.executable).absolute() == PYTHON
     is_new = not is_own or UNFINISHED.exists()
@@ -102,8 +105,9 @@ def make_environment() -> bool:
 
 
 def install_torch(given_url: str) -> None:
-    """Install torch from the index `given_url`. Without this argument, install the CPU build on a
-    machine without a GPU, if its index can be reached, and otherwise the build of pip's own index.
+    """Install torch from the package index `given_url`. If `given_url` is '' and this machine does
+    not have a GPU, install the CPU build from its index, if this index can be reached. In all other
+    cases, install the build in pip's own index.
     """
     # Two indexes may have different builds of one version. pip would keep the installed build.
     is_other = given_url != "" and not (
@@ -136,13 +140,15 @@ def install_torch(given_url: str) -> None:
 
 
 def pip_settings() -> str:
-    """Return pip's settings in this environment, a line each."""
+    """Return pip's settings in the environment `.venv`, one setting a line."""
     command = [PYTHON, "-m", "pip", "config", "list"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def own_torch_index(settings: str) -> tuple[str, str]:
-    """Return where torch is to come from, '' for pip's own index, and why. `settings` are pip's."""
+    """Return the URL of the index for torch ('' for pip's own index), and the reason. `settings`
+    are the settings of pip.
+    """
     # The first condition that holds decides. pip's own index is then right, or the user chose it.
     for holds, reason in (
         (platform.system() != "Linux", f"as this is {platform.system()}"),
@@ -168,7 +174,9 @@ def own_torch_index(settings: str) -> tuple[str, str]:
 
 
 def install_fairseq() -> None:
-    """Install fairseq without its extensions. The extra train has its requirements."""
+    """Install fairseq without its compiled extensions. The packages that fairseq requires are in
+    the extra `train`.
+    """
     arguments = ["--no-cache-dir", "--no-binary", "fairseq-fixed"]
     pip_hashed(["fairseq"], arguments, {"READTHEDOCS": "1"})
 
@@ -177,15 +185,15 @@ def compile_packages() -> None:
     """Compile all packages to byte code, if Python is told not to write byte code itself
     (PYTHONDONTWRITEBYTECODE, as in many images).
 
-    Otherwise each command would compile torch again, which takes 2 seconds. Files that Python 3
-    cannot compile are skipped.
+    Without byte code each command would compile torch again, which takes 2 seconds. Files that
+    Python 3 cannot compile are skipped.
     """
     code = "import compileall, sys; compileall.compile_dir(sys.argv[1], quiet=2, workers=0)"
     run([str(PYTHON), "-c", code, str(VENV / "lib")])
 
 
 def pinned_version(name: str) -> str:
-    """Return the version of a package that constraints.txt allows."""
+    """Return the version that constraints.txt allows for a package."""
     constraints = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8")
     return re.findall(rf"^{name}==(\S+)", constraints, flags=re.MULTILINE)[0]
 
@@ -193,10 +201,11 @@ def pinned_version(name: str) -> str:
 def pip_hashed(
     names: list[str], arguments: Sequence[str] = (), variables: dict[str, str] | None = None
 ) -> None:
-    """Install the packages of these files of `requirements`, each with its hash, and no others.
+    """Install the packages that the files `requirements/<name>.txt` list, with a check of each
+    hash, and no other packages.
 
-    Source packages are built with the packages in build.txt, because pip would download build
-    packages without checking a hash.
+    Source packages are built with the packages in requirements/build.txt, because pip itself would
+    download packages for the build without checking a hash.
     """
     # `--no-deps`: the files list every package. `--require-hashes` refuses a package without a
     # hash.
@@ -207,7 +216,7 @@ def pip_hashed(
 
 def pip(arguments: list[str], variables: dict[str, str] | None = None) -> None:
     """Run `pip install` without making byte code, because most modules are never imported. Byte
-    code is made at the first import, or by `compile_packages`.
+    code is made when a module is first imported, or by `compile_packages`.
     """
     command = [
         str(PYTHON),
@@ -225,7 +234,7 @@ def run(command: list[str], variables: dict[str, str] | None = None) -> None:
     """Run a command of the installation.
 
     Raises:
-        _InstallError: if it fails.
+        _InstallError: if the command fails.
     """
     # The first command makes the folder itself.
     if VENV.exists():
@@ -273,10 +282,12 @@ def run(command: list[str], variables: dict[str, str] | None = None) -> None:
 
 
 def show_progress(process: "subprocess.Popen[str]", lines: list[str], folder: Path) -> None:
-    """Print what pip does, and how far it is, until it has ended. On a terminal one line is
-    rewritten. Otherwise a line is printed each half minute.
+    """Print what pip does and the progress of its downloads, until pip has ended. On a terminal one
+    line is rewritten again and again. If the output is not a terminal, a line is printed each half
+    minute.
 
-    `lines` is what pip has printed so far. `folder` is the folder of its downloads.
+    `lines` are the lines that pip has printed so far. `folder` is the folder into which pip
+    downloads.
     """
     is_terminal = sys.stdout.isatty()
     begin = shown = time.monotonic()
@@ -294,8 +305,8 @@ def show_progress(process: "subprocess.Popen[str]", lines: list[str], folder: Pa
 
 
 def describe(line: str, folder: Path, seconds: float) -> str:
-    """Return pip's newest line. During a download, add how much has arrived and how long the rest
-    takes.
+    """Return the newest line that pip printed. During a download, add how many MB have arrived and
+    how long the rest will take.
     """
     text = f"  {line.strip()[:50]} ({seconds:.0f} s)"
     # pip keeps the finished downloads next to the file that it is writing, which is the newest.

@@ -1,17 +1,20 @@
-"""Reads paper_tables/published/*.csv, the numbers that the paper and others printed, as typed rows.
+"""Reads the numbers in the paper and in publications of others from paper_tables/published/*.csv,
+as typed rows.
 
-published/README.md describes these files, and the files that a wing reads:
+paper_tables/published/README.md describes all of these files. This module reads four kinds of
+files:
 
-* `table1.csv` to `table3.csv`: every printed cell of Tables 1 to 3, with the columns of
-  `columns.csv`. Values are strings, to keep the printed digits.
-* `cells.csv`: the printed cells for which our runs have a number, each with the language pair,
-  system, average, role and metric of this number.
-* `replications.csv`: numbers that others printed at a smaller scale. One of our configs repeats
-  their conditions.
-* `sentences.csv`: translations of single sentences that others printed, under such conditions.
+* `table1.csv` to `table3.csv`: every cell of the paper's Tables 1 to 3. `columns.csv` lists the
+  columns of these tables. Values are strings, to keep the digits as they are in the paper.
+* `cells.csv`: the cells of the paper's tables for which our runs have a number, each with the
+  language pair, system, average, role (use of the test set) and metric of this number.
+* `replications.csv`: numbers that others published for smaller models or corpora. One of our
+  configs repeats the conditions of each number.
+* `sentences.csv`: translations of single sentences that others published. One of our configs
+  repeats the conditions of each translation.
 
-`aiayn.experiment` uses this module to find out how each system is evaluated, so it imports nothing
-heavier than csv and msgspec.
+This module imports only small packages (csv, msgspec), because `aiayn.experiment` uses it and must
+load fast.
 """
 
 import csv
@@ -70,10 +73,11 @@ _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class PublishedColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A column of a printed table: its name in this project, its printed heading, and its kind.
+    """A column of a table in the paper: its name in this project, its heading in the paper, and its
+    kind.
 
-    The kinds are `label` (the name of the row), `symbolic` (a formula, in Table 1), `setting` (a
-    hyper-parameter) and `measured` (a result).
+    A column has one of these kinds: `label` (the name of the row), `symbolic` (a formula, in Table
+    1), `setting` (a hyper-parameter) or `measured` (a result).
     """
 
     table: int
@@ -83,10 +87,10 @@ class PublishedColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A printed cell.
+    """A cell of a table in the paper.
 
-    A cell that covers several columns or rows is listed at the first of them, and `span` contains
-    all of them.
+    If a cell covers several columns or rows of the table, `column` and `row` are the first of them,
+    and `span` contains all of them.
     """
 
     table: int
@@ -100,14 +104,14 @@ class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def covered_columns(self) -> tuple[str, ...]:
-        """The columns that this cell covers: `span`, or only its own column."""
+        """The columns that this cell covers: the columns in `span`, or only its own column."""
         names = tuple(self.span.split())
         return names if self.column in names else (self.column,)
 
 
 class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Connects a printed cell with our evaluation. A printed 1 stands for `printed_unit` of the
-    metric, such as 1,000,000 parameters.
+    """Connects a cell of a table in the paper with our evaluation of a system. The number 1 in this
+    cell means `printed_unit` in our metric, such as 1,000,000 parameters.
     """
 
     table: int
@@ -123,9 +127,10 @@ class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run of other authors that one of our configs repeats, and how it is evaluated.
+    """A training of other authors that one of our configs repeats, and how this training is
+    evaluated.
 
-    A scale may list the row under `replications`.
+    The config of a scale may list the name `row` under its key `replications`.
     """
 
     row: Text
@@ -138,12 +143,14 @@ class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def key(self) -> CellKey:
-        """Return the key of the result cell that this number or sentence is compared with."""
+        """Return the `CellKey` of our evaluation with which the published number or sentence is
+        compared.
+        """
         return CellKey(**{name: getattr(self, name) for name in CellKey.__struct_fields__})
 
 
 class PublishedReplication(RepeatedRow, frozen=True, kw_only=True):
-    """A number that others printed, with its source and the conditions that our config repeats."""
+    """A number that others published, its source, and the conditions that our config repeats."""
 
     metric: Metric
     value: Text
@@ -157,7 +164,9 @@ class PublishedReplication(RepeatedRow, frozen=True, kw_only=True):
 
 
 class PublishedSentence(RepeatedRow, frozen=True, kw_only=True):
-    """A sentence that others translated. `program_output` is the output of their program."""
+    """A sentence that others translated. `program_output` is the translation that their program
+    printed.
+    """
 
     sentence: Text
     program_output: Text
@@ -169,9 +178,9 @@ class PublishedSentence(RepeatedRow, frozen=True, kw_only=True):
 
 
 def printed_number(value: str) -> float:
-    """Return the number that a printed string stands for, such as 100,000 for 100K.
+    """Return the number that a string in the paper stands for, such as 100,000 for 100K.
 
-    A unit in the heading (10^6) is not applied.
+    A unit in the heading of the column (10^6) is not applied.
 
     Raises:
         TableError: if the string is not a plain number.
@@ -189,14 +198,14 @@ _AnyRow = TypeVar("_AnyRow", bound=msgspec.Struct)
 
 
 def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
-    """Return (file and line, row) for each line after the header.
+    """Return (file and line number, row) for each line of a CSV file after the header.
 
-    The header must contain the fields of `row_type` in their order. Whole numbers are parsed, and
-    everything else stays the printed string. Tests, not this function, compare the lines with each
-    other and with other files.
+    The header must contain the fields of `row_type` in the same order. Whole numbers are parsed,
+    and every other value stays a string. This function does not compare the lines with each other
+    or with other files, because tests do this.
 
     Raises:
-        TableError: if the file is absent or malformed. The message contains file and line.
+        TableError: if the file is absent or malformed. The message contains the file and the line.
     """
     expected_header = list(row_type.__struct_fields__)
     placed_rows: list[tuple[str, _AnyRow]] = []
@@ -238,7 +247,7 @@ def _rows(path: Path, row_type: type[_AnyRow]) -> list[_AnyRow]:
 
 @functools.cache
 def read_columns(folder: Path = PUBLISHED_FOLDER) -> dict[int, list[PublishedColumn]]:
-    """Return the columns of each printed table, in print order."""
+    """Return the columns of each table in the paper, in the order of the paper."""
     columns_by_table: dict[int, list[PublishedColumn]] = {}
     for column in _rows(folder / "columns.csv", PublishedColumn):
         columns_by_table.setdefault(column.table, []).append(column)
@@ -247,31 +256,32 @@ def read_columns(folder: Path = PUBLISHED_FOLDER) -> dict[int, list[PublishedCol
 
 @functools.cache  # called for each row. The files do not change during a command
 def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCell]:
-    """Return every printed cell of Table `number`, 1 to 3, in print order."""
+    """Return every cell of the paper's Table `number` (1 to 3), in the order of the paper."""
     return _rows(folder / f"table{number}.csv", PublishedCell)
 
 
 @functools.cache
 def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
-    """Return all connections of a printed cell with an evaluation, in print order."""
+    """Return all connections of a cell in the paper with our evaluation, in the paper's order."""
     return _rows(folder / "cells.csv", CellJoin)
 
 
 def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplication]:
-    """Return the published numbers at other scales."""
+    """Return the numbers that others published for smaller models or corpora."""
     return _rows(folder / "replications.csv", PublishedReplication)
 
 
 def read_sentences(folder: Path = PUBLISHED_FOLDER) -> list[PublishedSentence]:
-    """Return the sentences that others translated, in the order of their test."""
+    """Return the sentences that others translated, in the order of the others' test."""
     return _rows(folder / "sentences.csv", PublishedSentence)
 
 
 def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCell:
-    """Return the printed cell of `join` among its table's `cells`.
+    """Return the cell in the paper to which `join` refers. `cells` are all cells of its table.
 
     Raises:
-        TableError: if this edition of the paper does not print the cell.
+        TableError: if the cell is missing in the version of the paper (NeurIPS or arXiv) to which
+            `join` refers.
     """
     for cell in cells:
         # A value that spans several columns is printed once, and each of them may be joined to it.
@@ -285,13 +295,15 @@ def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCel
 
 
 def evaluations_of(language_pair: str, system: str) -> list[tuple[str, str]]:
-    """Return how the printed tables evaluate a system: (average, role) pairs, fewest checkpoints
-    first.
+    """Return how a system is evaluated in the paper's tables or in a replication: (average, role)
+    pairs, fewest averaged checkpoints first. The role is what the test set is used for.
 
-    En-De base: [("last1", "dev"), ("last5", "test")], for Table 3 and Table 2.
+    For En-De base the result is [("last1", "dev"), ("last5", "test")]. The first pair is for Table
+    3, and the second is for Table 2.
 
     Raises:
-        TableError: if the paper does not print a number for this system in this language pair.
+        TableError: if neither the paper nor a replication has a number for this system in this
+            language pair.
     """
     evaluations = _evaluations_by_system().get((language_pair, system))
     if evaluations is None:
@@ -305,7 +317,7 @@ def evaluations_of(language_pair: str, system: str) -> list[tuple[str, str]]:
 
 
 def is_asked_for(language_pair: str, system: str) -> bool:
-    """Return whether the paper, or a listed replication, prints a number for a system in a language
+    """Return whether the paper or a listed replication has a number for a system in a language
     pair.
     """
     return (language_pair, system) in _evaluations_by_system()
@@ -315,7 +327,7 @@ def is_asked_for(language_pair: str, system: str) -> bool:
 def _evaluations_by_system() -> dict[tuple[str, str], set[tuple[str, str]]]:
     """Return the (average, role) pairs by (language pair, system).
 
-    They come from cells.csv, replications.csv and sentences.csv.
+    The pairs come from cells.csv, replications.csv and sentences.csv.
     """
     evaluations_by_system: dict[tuple[str, str], set[tuple[str, str]]] = {}
     rows: list[CellJoin | RepeatedRow] = [*read_cells(), *read_replications(), *read_sentences()]
@@ -326,7 +338,9 @@ def _evaluations_by_system() -> dict[tuple[str, str], set[tuple[str, str]]]:
 
 
 def require_unique(placed_keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-    """Raise an error if a line has the same key as an earlier line."""
+    """Raise an error if a line of a CSV file has the same key as an earlier line. `placed_keys` are
+    pairs of a line's position and its key.
+    """
     place_by_key: dict[tuple[str, ...], str] = {}
     for location, key in placed_keys:
         earlier_place = place_by_key.setdefault(key, location)

@@ -1,7 +1,7 @@
 """Shows the progress of a long step on standard error.
 
-On a terminal, one line is rewritten. In a log, two lines are written per minute, and a last line at
-the end.
+On a terminal, one line is rewritten again and again. In a log file, two lines are written per
+minute, and a last line at the end of the step.
 """
 
 import contextlib
@@ -15,18 +15,19 @@ SECONDS_BETWEEN_LOGGED = 30.0
 
 
 class _Stream:
-    """Standard error as tqdm's output. In a log each text becomes a whole line. An error is ignored
-    if the reader of a pipe (`| tee`) has ended.
+    """The stream to which tqdm writes: standard error. In a log file each text of tqdm becomes a
+    line of its own. Errors are ignored, because the program that reads a pipe (`| tee`) may have
+    ended.
 
-    The bar that tqdm draws before anything is done is not written to a log. It can be recognised by
-    its rate `?`.
+    The progress bar that tqdm draws before the first unit is done is not written to a log file.
+    This bar is recognised by the rate `?`.
     """
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
 
     def write(self, text: str) -> None:
-        """Print a line, or rewrite it on a terminal."""
+        """Print a line or, on a terminal, rewrite the line."""
         with contextlib.suppress(OSError):
             if self._is_terminal:
                 sys.stderr.write(text)
@@ -42,9 +43,10 @@ class _Stream:
 def progress_bar(
     label: str, total: int | None, unit: str, *, initial: int = 0, is_scaled: bool = True
 ) -> "tqdm[Any]":
-    """Return tqdm's bar of `total` units (None: unknown).
+    """Return tqdm's progress bar for `total` units. `total` is None if the number of units is
+    unknown.
 
-    `initial` units were done before this process began, so the rate does not count them.
+    `initial` units were done before this process began, so they do not count for the rate.
     """
     from tqdm import tqdm  # imported here, because processes that work on chunks show no bar
 

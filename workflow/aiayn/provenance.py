@@ -1,7 +1,7 @@
-"""Describes how a record was made, and writes outputs completely or not at all.
+"""Describes how a record was made, and writes output files completely or not at all.
 
-The description contains commit, package versions, host, command and inputs. The module imports no
-heavy package.
+The description contains the commit, package versions, host, command line and input files. This
+module does not import a large package, so it loads fast.
 """
 
 import contextlib
@@ -39,12 +39,13 @@ _PARTIAL_SUFFIX = ".partial"
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The inputs of a record and the software that made it.
+    """The input files of a record, and the software that made the record.
 
-    `commit` is the commit of the checkout, "unknown" outside a checkout. `is_dirty` is true if
-    tracked files differed from this commit. `command` is the command line. `input_sha256_by_path`
-    contains every input file of the stage. `stage_version` is the version number of the stage. It
-    is set only in the records of a training's evaluations, and None in records of earlier versions.
+    `commit` is the git commit of the checkout, or "unknown" outside a checkout. `is_dirty` is true
+    if tracked files differed from this commit. `command` is the command line.
+    `input_sha256_by_path` contains the SHA-256 of every input file of the stage. `stage_version` is
+    the version number of the stage. `stage_version` is set only in the records of a training's
+    evaluations, and is None in records that earlier versions wrote.
     """
 
     commit: str
@@ -62,8 +63,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def _commit() -> tuple[str, bool]:
     """Return (commit, is_dirty) of the checkout that contains this library.
 
-    An installed package may be inside the folder of an unrelated repository, such as a user's own
-    project. This repository is ignored, because it does not track the package.
+    The installed package may be inside the folder of an unrelated repository, such as a user's own
+    project. An unrelated repository is ignored: it does not track the files of the package.
     """
 
     def git(*arguments: str) -> str:
@@ -84,7 +85,7 @@ def _commit() -> tuple[str, bool]:
 
 
 def commit_label() -> str:
-    """Return the commit, with `+dirty` if tracked files differ from it."""
+    """Return the git commit, with `+dirty` at the end if tracked files differ from the commit."""
     commit, is_dirty = _commit()
     return f"{commit}+dirty" if is_dirty else commit
 
@@ -98,10 +99,10 @@ def file_sha256(path: Path) -> str:
 def gather_provenance(
     input_paths: Iterable[Path] = (), *, command: str | None = None, stage: str | None = None
 ) -> Provenance:
-    """Describe this process and hash its inputs. A job passes the `command` of the driver that
-    submitted it.
+    """Return the description of this process and of its input files, with their SHA-256. A job
+    passes as `command` the command line of the driver (the process that submitted the job).
 
-    With `stage`, the number of that stage is recorded.
+    If `stage` is given, the version number of this stage is recorded.
     """
     versions = {}
     # A laptop that only renders tables lacks most of these packages.
@@ -123,21 +124,21 @@ def gather_provenance(
 
 
 def utc_now() -> str:
-    """Return the time in UTC, ISO 8601, to the second."""
+    """Return the present time in UTC as ISO 8601, without fractions of a second."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def partial_path_of(path: Path) -> Path:
-    """Return the hidden path next to `path` to which this process writes. The name contains host
-    and process id.
+    """Return the hidden path next to `path` to which this process writes before the file is
+    complete. The hidden name contains the host and the process number.
     """
     return path.with_name(f"{_partial_prefix(path)}{os.getpid()}{_PARTIAL_SUFFIX}")
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove the partial files of `path` that killed processes of this host have left.
+    """Remove the incomplete files for `path` that killed processes of this host have left.
 
-    Files of other hosts stay, because their processes may be running.
+    Incomplete files of other hosts are kept, because the processes that write them may be running.
     """
     name = re.compile(re.escape(_partial_prefix(path)) + r"(\d+)" + re.escape(_PARTIAL_SUFFIX))
     for sibling in path.parent.iterdir():
@@ -167,12 +168,13 @@ def _is_alive(process: int) -> bool:
 
 @contextlib.contextmanager
 def replace_on_success(path: Path) -> Iterator[Path]:
-    """Yield a path next to `path`. Rename it to `path` if the block succeeds, else remove it.
+    """Yield a temporary path next to `path`. If the block succeeds, rename the temporary file to
+    `path`, otherwise remove it.
 
-    So an output is complete or absent. The bytes are on the disk before the name (fsync), so a
-    power cut cannot leave a name without its content. After the block the folder's entry is
-    on the disk as well.
-    Partial files of a killed process are removed when that output is next written on the same host.
+    So an output file is complete or absent. The content is on the disk (fsync) before the file is
+    renamed, so a power cut cannot leave a file without its content. After the block the new name is
+    on the disk, too. An incomplete file of a killed process is removed when the same output is next
+    written on the same host.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
@@ -191,7 +193,9 @@ def replace_on_success(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _partial_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder next to `path`, and remove it at the end of the block."""
+    """Yield an empty temporary folder next to `path`, and remove this folder at the end of the
+    block.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
     partial_folder = partial_path_of(path)
@@ -205,12 +209,13 @@ def _partial_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
-    """Yield an empty folder for a stage's outputs. If the block succeeds, move the outputs next to
-    the record.
+    """Yield an empty temporary folder for the output files of a stage. If the block succeeds, move
+    the output files from this folder to the folder of the record.
 
-    If the block fails, the files next to the record have not changed. The old record is removed
-    before the first output is moved, and the stage writes the new record after the last output was
-    moved. So a record is never next to outputs of a different run of its stage.
+    If the block fails, the files in the folder of the record do not change. The old record is
+    removed before the first output file is moved, and the stage writes the new record after the
+    last output file was moved. So a record is never in the same folder as output files that a
+    different call of its stage wrote.
     """
     with _partial_folder(record_path) as partial_folder:
         new_folder, old_folder = partial_folder / "new", partial_folder / "old"
@@ -232,10 +237,10 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder_on_success(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder. If the block succeeds, rename it to `folder`, which must be empty or
-    must not exist.
+    """Yield an empty temporary folder. If the block succeeds, rename this folder to `folder`, which
+    must be empty or must not exist.
 
-    If the block fails, the folder is removed.
+    If the block fails, the temporary folder is removed.
     """
     with _partial_folder(folder) as partial_folder:
         yield partial_folder
@@ -245,7 +250,7 @@ def new_folder_on_success(folder: Path) -> Iterator[Path]:
 
 
 def _fsync(path: Path) -> None:
-    """Wait until a file's bytes, or a folder's names, are on the disk."""
+    """Wait until the content of a file, or the list of names in a folder, is on the disk."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -254,17 +259,17 @@ def _fsync(path: Path) -> None:
 
 
 def _write_to_disk(folder: Path) -> None:
-    """Wait until the bytes of all files are on the disk."""
+    """Wait until the content of all files in a folder is on the disk."""
     for written_path in sorted(path for path in folder.rglob("*") if path.is_file()):
         _fsync(written_path)
 
 
 def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
-    """Raise an error if the disk does not have enough free space for an output.
+    """Raise an error if the disk does not have enough free space for an output file.
 
     Raises:
-        SpaceError: if the space is too small. The message contains the folder, the needed space and
-            the free space.
+        SpaceError: if fewer than `needed_bytes` are free. The message contains the folder, the
+            needed space and the free space.
     """
     # The folder may not exist yet, and `disk_usage` needs an existing path.
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())

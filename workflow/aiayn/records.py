@@ -1,13 +1,14 @@
-"""Reads and writes the JSON record of each stage. Each stage has a record type with fixed fields
-and types. A record is written completely or not at all.
+"""Reads and writes records: the JSON files in which stages describe their results. Each stage has a
+record type with fixed fields and types. A record is written completely or not at all.
 
-A record of a different type or schema version raises an error that contains the file. Paths in a
-record are relative to the record's folder (`./data-bin`, `../../../../../runs/...`), so that
-results and runs can be moved together. Reading a record turns them into paths that the reader can
-open.
+If a record has a different type or schema version than expected, an error with the name of the file
+is raised. Paths in a record are relative to the record's folder (`./data-bin`,
+`../../../../../runs/...`), so that results and runs can be moved together. When a record is read,
+these paths are converted to paths that the calling process can open.
 
-The last line of a record is the SHA-256 of the lines before it. A record that was changed later is
-refused. Records of earlier versions do not have that line, and are accepted.
+The last line of a record is the SHA-256 of the lines before it. A record that was changed after it
+was written is refused. Records that earlier versions wrote do not have a SHA-256 in the last line,
+and are accepted.
 """
 
 import hashlib
@@ -33,17 +34,20 @@ SCHEMA_VERSION = 1
 class Record(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record"
 ):
-    """Base of all records, with the schema version and the provenance."""
+    """The base class of all records. It has the schema version and the provenance (how the record
+    was made).
+    """
 
     provenance: Provenance
     schema_version: int = SCHEMA_VERSION
 
     @property
     def remedy(self) -> str:
-        """The next step if a file of the record is damaged: the command that wrote it.
+        """Advice for a user if a file of the record is damaged: the command that writes the file
+        again.
 
-        After this command, Snakemake runs the later stages again. It compares times only, and the
-        files are then newer.
+        After this command, Snakemake runs the later stages again, because it compares the times of
+        files, and the new files are newer than the outputs of these stages.
         """
         command = self.provenance.command
         # Without --fresh, a finished run is not trained again. The verb `evaluations` keeps an
@@ -58,8 +62,8 @@ class Record(
 
 
 class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One text file for each language. All files have `num_lines` lines, and the same line numbers
-    are translations.
+    """One text file for each of two languages. Both files have `num_lines` lines, and lines with
+    the same number are translations of each other.
     """
 
     path_by_language: dict[str, Path]
@@ -68,11 +72,12 @@ class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An archive as it was read.
+    """An archive that `aiayn fetch` read.
 
-    `url` is its source, '' if the file was already there. `checked_by` is the algorithm of the
-    published checksum, or `size` if no checksum is published. `num_lines` counts the lines of each
-    side. `published_num_lines` is None if it is not published.
+    `url` is the address from which the archive was downloaded, or '' if the archive was already on
+    the disk. `checked_by` is the algorithm of the published checksum, or `size` if no checksum is
+    published. `num_lines` is the number of lines of each language. `published_num_lines` is None if
+    the number of lines is not published.
     """
 
     path: Path
@@ -85,7 +90,7 @@ class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class RawCorpus(Record, frozen=True, kw_only=True, tag="RawCorpus"):
-    """The output of fetch: the published text of each split (`train` and the test sets by name)."""
+    """The record of the verb fetch: the published text of each split (`train` and test sets)."""
 
     corpus: str
     pair_by_split: dict[str, TextPair]
@@ -93,7 +98,9 @@ class RawCorpus(Record, frozen=True, kw_only=True, tag="RawCorpus"):
 
 
 class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
-    """The output of clean: prepared text, with filtered training pairs and complete test sets."""
+    """The record of the verb clean: prepared text, with filtered training pairs and complete test
+    sets.
+    """
 
     corpus: str
     pair_by_split: dict[str, TextPair]
@@ -102,10 +109,10 @@ class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
 
 
 class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a subword model was learnt. It was learnt from `num_lines` lines, drawn with
-    `sample_seed`. If this seed is None, these are all lines.
+    """Describes how a subword model was learnt: from `num_lines` lines, which were drawn at random
+    with `sample_seed`. If `sample_seed` is None, the model was learnt from all lines.
 
-    `memory_mib` is the peak memory of the process up to that time.
+    `memory_mib` is the peak memory of the process until the model was learnt.
     """
 
     num_lines: int
@@ -115,12 +122,14 @@ class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
-    """The output of segment: the subword model of each language (the same file if joint).
+    """The record of the verb segment: the subword model of each language (the same file if the
+    model is joint).
 
-    The text was tokenised by `tokenise` before the model was learnt. `normalise` and
-    `vocabulary_path_by_language` are unused, and exist because earlier records have them. The keys
-    of `learning_by_model` are the models' file names without suffix: `joint`, or the languages.
-    `model_sha256_by_language` is empty in earlier records.
+    The text was tokenised by the tokeniser `tokenise` before the model was learnt. The fields
+    `normalise` and `vocabulary_path_by_language` are unused, and exist because records of earlier
+    versions have them. The keys of `learning_by_model` are the file names of the models without
+    suffix: `joint`, or the languages. `model_sha256_by_language` is empty in records of earlier
+    versions.
     """
 
     corpus: str
@@ -134,17 +143,19 @@ class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
 
 
 class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
-    """The output of binarize: a fairseq mmap data-bin.
+    """The record of the verb binarize: a data-bin (folder of binary text) in fairseq's format mmap.
 
-    `digest` covers the bytes of its dictionaries, .bin and .idx files, in order of name.
-    `vocabulary_size_by_language` includes fairseq's four special symbols.
+    `digest` is computed from the bytes of the data-bin's dictionaries, .bin and .idx files, in the
+    order of their names. `vocabulary_size_by_language` includes fairseq's four special symbols.
     `fairseq_split_by_testset` maps the name of each test set to its name in the data-bin, such as
-    `demo_dev` to `valid`. A data-bin has only `train`, `valid`, `test`, `test1`, ...
-    `num_dropped_by_reason` is unused, and exists because earlier records have it.
+    `demo_dev` to `valid`. A data-bin has only the names `train`, `valid`, `test`, `test1`, ...
+    `num_dropped_by_reason` is unused, and exists because records of earlier versions have this
+    field.
 
-    `sha256_by_file` has each file's SHA-256 by name. `digest` follows from it. `num_long_by_split`
-    counts the pairs with a side of more than 1,024 tokens, the most that a model reads. Both are
-    empty in earlier records.
+    `sha256_by_file` has the SHA-256 of each file by name, from which `digest` is computed.
+    `num_long_by_split` is the number of sentence pairs in which one sentence has more than 1,024
+    tokens, the most that a model reads. `sha256_by_file` and `num_long_by_split` are empty in
+    records of earlier versions.
     """
 
     corpus: str
@@ -167,10 +178,11 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
         return len(set(self.dictionary_sha256_by_language.values())) == 1
 
     def split_of(self, testset: str) -> str:
-        """Return the name of a test set in fairseq's data-bin (`valid`, `test`, `test1`, ...).
+        """Return the name that a test set has in fairseq's data-bin (`valid`, `test`, `test1`,
+        ...).
 
         Raises:
-            CorpusError: if the corpus does not have this test set.
+            CorpusError: if the corpus does not have the test set `testset`.
         """
         if testset not in self.fairseq_split_by_testset:
             testsets_text = ", ".join(self.fairseq_split_by_testset)
@@ -189,7 +201,9 @@ DATA_RECORD_BY_VERB: dict[str, type[Record]] = {  # in the order of the stages
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The machine of a training. On a CPU `num_gpus` is 0 and `gpu`, the product name, is ''."""
+    """The machine on which a training ran. `gpu` is the product name of the GPU. If the training
+    ran on a CPU, `num_gpus` is 0 and `gpu` is ''.
+    """
 
     device: str
     cpu: str
@@ -200,15 +214,15 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class SavedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model-only checkpoint kept by a training."""
+    """A checkpoint without optimiser state that a training has kept."""
 
     update: int
     path: Path
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The shorter run that a training continues: its name, its last update and the digest of its
-    model.
+    """The shorter run that a training continues: the name of the shorter run, its last update and
+    the digest of its model.
     """
 
     run: str
@@ -217,17 +231,20 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
-    """A finished training. Seconds are sums over all attempts. `gpu_seconds` counts each GPU.
+    """The record of a finished training. `wall_seconds` and `gpu_seconds` are sums over all
+    attempts, and `gpu_seconds` also over all GPUs.
 
-    `updates` counts optimiser steps. `tokens` counts target tokens with end of sentence, without
-    padding, over the whole training. `models` are the model-only checkpoints, oldest first.
-    `tensors_sha256` is the digest of the last model's tensors, sorted by name. `kernels` lists
-    torch's kernels for masked and causal attention on a GPU, and says how the batches of an update
-    were joined. It is '' on a CPU. `beginning` is None unless the training continues a shorter
-    training. In that case seconds count from the last update of the shorter training, but `tokens`
-    and `updates` from the first update. `num_left_out` counts the training pairs with more tokens
-    than a model or a batch has. `num_backward_attempts` is the number of attempts that ended before
-    they began, according to a wrong clock. They count 0 seconds.
+    `updates` is the number of optimiser steps. `tokens` is the number of target tokens, with end of
+    sentence and without padding, in the whole training. `models` are the checkpoints without
+    optimiser state, oldest first. `tensors_sha256` is the digest of the tensors of the last model,
+    sorted by name. `kernels` lists torch's kernels for masked and causal attention on a GPU, and
+    says how the batches of an update were joined. For a training on a CPU `kernels` is ''.
+    `beginning` is None unless the training continues a shorter training. In a training that
+    continues a shorter training, the seconds count from the last update of the shorter training,
+    but `tokens` and `updates` count from update 0. `num_left_out` is the number of sentence pairs
+    of the training data that were left out, because they have more tokens than fit into a model or
+    a batch. `num_backward_attempts` is the number of attempts that ended before they began,
+    according to a wrong clock. Such an attempt counts 0 seconds.
     """
 
     run: str
@@ -255,7 +272,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
 
     @property
     def remarks(self) -> str:
-        """A remark for readers of the table of runs, '' if there is none."""
+        """Remarks on this training for the table of runs, or '' if there are no remarks."""
         remarks = []
         if self.num_left_out:
             remarks.append(f"{self.num_left_out:,} training pairs left out as too long")
@@ -265,7 +282,9 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
 
 
 class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"):
-    """The average of a run's last n checkpoints, with their updates."""
+    """The record of the verb average: an average of the last checkpoints of a run.
+    `averaged_updates` are the updates of these checkpoints.
+    """
 
     run: str
     average: str
@@ -275,15 +294,17 @@ class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"
 
 
 class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
-    """The content of an exported folder, and how to read its tensors.
+    """Describes the files in the folder of an exported model, and how a program must read and use
+    the tensors.
 
     `tied` maps each tensor that is not stored to the stored tensor with the same values. A source
-    line is encoded as the ids of its pieces, followed by `source_ends_with`. The decoder begins
-    with `target_begins_with`. `first_position` is the index of a sentence's first token among the
-    positions: 0 as in the paper, 2 for fairseq's own transformer and convolutions, None for an
-    LSTM. `tokenise`, a key of the corpus's YAML file, is the tokeniser of a line before
-    `subword_method` splits the line into pieces. If `subword_method` is null, lines are already in
-    pieces. `tensors_sha256` is the digest of the average, over all tensors including tied tensors.
+    line is encoded as the ids of its subword pieces, followed by `source_ends_with`. The input of
+    the decoder begins with `target_begins_with`. `first_position` is the position number of the
+    first token of a sentence: 0 as in the paper, 2 for fairseq's own transformer and convolutions,
+    None for an LSTM. `tokenise` is the tokeniser that is applied to a line before `subword_method`
+    splits the line into pieces, and has the value of this key in the corpus file. If
+    `subword_method` is null, the lines are already in pieces. `tensors_sha256` is the digest of all
+    tensors of the averaged checkpoint, including tied tensors.
     """
 
     format: Literal["safetensors"]
@@ -308,10 +329,12 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
 
 
 class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
-    """Translations of a test set, a detokenised line for each source line.
+    """The record of the verb decode: translations of a test set, one detokenised line for each
+    source line.
 
-    `pieces_path` has the same lines as subword pieces, as the model produced them. `signature`
-    describes the search. `pieces_sha256` and `corpus` are '' in earlier records.
+    The file `pieces_path` has the same translations as subword pieces, as the model produced them.
+    `signature` describes the beam search. `pieces_sha256` and `corpus` are '' in records of earlier
+    versions.
     """
 
     run: str
@@ -332,16 +355,18 @@ class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
 
 
 class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"):
-    """The perplexity of a model on a test set, and its cross-attention.
+    """The record of the verb perplexity: the perplexity of a model on a test set, and measurements
+    of the model's cross-attention.
 
     `value` is exp of the mean negative log-likelihood per subword in nats, with end of sentence,
-    without dropout and smoothing. `num_words` counts the words, separated by blanks, of the target
-    lines as `aiayn decode` would write them: plain text, or tokens if the text came tokenised.
-    `cross_attention_entropy` has, for each decoder layer and head, the entropy of its weights over
-    log S, for S source tokens with end of sentence, averaged over the target tokens. It is 1 if all
-    source tokens have equal weights. `bits_lost_uniform` is the increase of the loss, in bits per
-    subword, if all weights of the cross-attention are made equal. Both are None for a model without
-    such attention.
+    without dropout and label smoothing. `num_words` is the number of words, separated by blanks, in
+    the target lines in the form that `aiayn decode` writes: plain text, or tokens if the text was
+    published tokenised. `cross_attention_entropy` has one value for each decoder layer and head:
+    the entropy of the attention weights divided by log S, for S source tokens with end of sentence,
+    averaged over the target tokens. This value is 1 if all source tokens have equal weights.
+    `bits_lost_uniform` is the increase of the loss, in bits per subword, if all weights of the
+    cross-attention are made equal. `cross_attention_entropy` and `bits_lost_uniform` are None for a
+    model whose cross-attention does not have heads.
     """
 
     run: str
@@ -361,11 +386,12 @@ _Percentage = Annotated[float, msgspec.Meta(ge=0, le=100.001)]
 
 
 class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A score with everything that could change it.
+    """A score of translations, with all settings and inputs that could change the score.
 
-    `ci` is a 95 % interval over segments, null if it was not requested. `brevity_penalty` is the
-    factor by which BLEU penalises short translations, 1 if they are not short. It is null for chrF,
-    and absent from a score of the shipped pack.
+    `ci` is a 95 % interval over segments, or null if it was not requested. `brevity_penalty` is the
+    factor by which BLEU penalises short translations, and is 1 if the translations are not too
+    short. `brevity_penalty` is null for chrF, and is absent from the scores that come with this
+    project.
     """
 
     metric: str
@@ -377,7 +403,7 @@ class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ScoreRecords(Record, frozen=True, kw_only=True, tag="ScoreRecords"):
-    """All scores of a hypothesis file."""
+    """The record of the verb score: all scores of one file of translations."""
 
     run: str
     testset: str
@@ -385,9 +411,10 @@ class ScoreRecords(Record, frozen=True, kw_only=True, tag="ScoreRecords"):
 
 
 class EvaluationsRecord(Record, frozen=True, kw_only=True, tag="EvaluationsRecord"):
-    """The output of evaluations: the records of a training's evaluations and their SHA-256.
+    """The record of the verb evaluations: the paths of all records of a training's evaluations, and
+    their SHA-256.
 
-    It is written last, so if it exists, the records are complete.
+    This record is written last. If it exists, all records that it lists exist.
     """
 
     run: str
@@ -395,7 +422,9 @@ class EvaluationsRecord(Record, frozen=True, kw_only=True, tag="EvaluationsRecor
 
 
 class BaselineRecords(Record, frozen=True, kw_only=True, tag="BaselineRecords"):
-    """Scores of translations made without training, which a trained system must beat."""
+    """The record of the verb baselines: scores of translations made without training, which a
+    trained system must beat.
+    """
 
     corpus: str
     testset: str
@@ -421,7 +450,7 @@ _CHECKSUM_LINE = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n\}\n\Z')
 
 
 def seal(content: bytes) -> bytes:
-    """Return the JSON of a record with indentation, and with the SHA-256 of its lines as the last
+    """Return the JSON of a record with indentation, and add the SHA-256 of its lines as the last
     value.
     """
     # The checksum is part of the file, so that a record stays one file when it is copied.
@@ -430,11 +459,12 @@ def seal(content: bytes) -> bytes:
 
 
 def read_sealed(path: Path) -> tuple[bytes, bool]:
-    """Return a record's JSON without its checksum, and whether it has a checksum.
+    """Return the JSON of a record without its checksum, and whether the record has a checksum.
 
     Raises:
         OSError, FileError: if the file is absent, too large or not a regular file.
-        RecordError: if the checksum does not fit the lines, or is not in the last line.
+        RecordError: if the checksum of the record does not fit its lines, or is not in the last
+            line.
     """
     content = read_bounded(path, _MAX_BYTES)
     match = _CHECKSUM_LINE.search(content)
@@ -456,7 +486,7 @@ def read_sealed(path: Path) -> tuple[bytes, bool]:
 
 
 def write_record(record: Record, path: Path) -> None:
-    """Write a record as indented JSON with its checksum, whole or not at all."""
+    """Write a record as indented JSON with its checksum, completely or not at all."""
     # msgspec cannot encode a Path, so it calls `_encode_path` for each path.
     content = msgspec.json.encode(record, enc_hook=partial(_encode_path, path.parent))
     with replace_on_success(path) as partial_path:
@@ -464,8 +494,8 @@ def write_record(record: Record, path: Path) -> None:
 
 
 def read_record(path: Path, record_type: type[_AnyRecord], flag: str = "here") -> _AnyRecord:
-    """Read a record of the given type. The error contains `flag`, the command-line flag of the
-    file.
+    """Read a record that must have the type `record_type`. Error messages contain `flag`, the
+    command-line flag with which the user gave the file.
 
     Raises:
         RecordError: if the file is absent, incomplete or changed, or has a different type or schema
@@ -501,7 +531,7 @@ def read_record(path: Path, record_type: type[_AnyRecord], flag: str = "here") -
 
 
 def name_of_type(content: bytes) -> str:
-    """Return the name of a record's type, '' if the content is not a record."""
+    """Return the name of the type of a record, or '' if the content is not a record."""
     try:
         values = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -510,11 +540,12 @@ def name_of_type(content: bytes) -> str:
 
 
 def recorded_files(record: Record) -> dict[Path, str]:
-    """Return the SHA-256 of each file that a record describes. For a `.pt` file it is the SHA-256
-    of its tensors.
+    """Return the SHA-256 of each file that a record describes, by the path of the file. For a
+    checkpoint (`.pt`) it is the SHA-256 of the tensors.
 
-    A digest that an earlier version did not record is ''. Records of earlier versions have a single
-    digest for a data-bin, so the path is the folder.
+    If an earlier version wrote the record without the SHA-256 of a file, the value is ''. If an
+    earlier version wrote the record of a data-bin, the result has one digest for the whole folder,
+    by the path of the folder.
     """
     sha256_by_path: dict[Path, str] = {}
     match record:
@@ -543,7 +574,7 @@ def recorded_files(record: Record) -> dict[Path, str]:
 
 
 def require_files(record: Record, paths: Iterable[Path]) -> None:
-    """Require that the files of a record have not changed since they were written.
+    """Require that these files of a record have not changed since they were written.
 
     Raises:
         CorpusError: if a file has changed. The message contains the file, the difference, and the
@@ -556,15 +587,17 @@ def require_files(record: Record, paths: Iterable[Path]) -> None:
 
 
 def require_fitting(record_by_flag: Mapping[str, Record], corpus: str = "") -> None:
-    """Require that all records given to a verb are from the same corpus, and from `corpus` if it is
-    given.
+    """Require that all records that a user gives to a verb are from the same corpus, and that this
+    corpus is `corpus` if it is given.
 
-    Records of averages, and of translations of earlier versions, do not contain the corpus. It is
-    the beginning of their run's name. Each record must also have been made from the files that the
-    other records describe.
+    The record of an average does not contain the corpus, and neither does a record of translations
+    that an earlier version wrote. For these records, the corpus is the first part of the run's
+    name. If a record was made from a file that another of the records describes, the SHA-256 of
+    this file must be the same in both records.
 
     Raises:
-        CorpusError: if the records do not fit. The message contains their flags and the difference.
+        CorpusError: if the records do not fit together. The message contains the flags of these
+            records and the difference.
     """
     known_by_flag = {"--corpus": corpus} if corpus else {}
     for flag, record in record_by_flag.items():
@@ -586,8 +619,9 @@ def require_fitting(record_by_flag: Mapping[str, Record], corpus: str = "") -> N
 def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
     """Read the record of a training, and correct the paths of its run if the run was moved.
 
-    If the recorded run folder does not exist, look for `<runs_folder>/<run name>`. A relative
-    `runs_folder` is looked up in the working directory and in the folders above the record.
+    If the folder of the run in the record does not exist, look for `<runs_folder>/<run name>`. If
+    `runs_folder` is relative, look for it in the working directory and in each folder above the
+    record.
 
     Raises:
         RecordError: as `read_record`.
@@ -616,12 +650,14 @@ def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
 
 
 def _encode_path(folder: Path, path: Any) -> str:
-    """Return a path as text for a record in `folder`: `./...`, `../...` or absolute.
+    """Return the text of a path in a record that is written to `folder`: `./...`, `../...` or
+    absolute.
 
-    The path is absolute if only folders above the working directory contain both the file and the
-    record, as with a runs folder on a scratch disk. Such a file would not be moved together with
-    the record. Symbolic links are not resolved: a file in a folder linked into the working
-    directory keeps a relative path, so it stays valid if the directory is copied.
+    The path of a file is absolute if the nearest folder that contains both the file and the record
+    is above the working directory, for example if the runs folder is on a scratch disk. Such a file
+    would not be moved together with the record. Symbolic links are not resolved: a file in a folder
+    that is linked into the working directory gets a relative path, which stays valid if the working
+    directory is copied.
     """
     if not isinstance(path, PurePath):
         raise NotImplementedError(f"records cannot hold a {type(path).__name__}")
@@ -639,8 +675,8 @@ def _encode_path(folder: Path, path: Any) -> str:
 
 
 def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
-    """Return a path from the text in a record in `folder`. The text is relative to the folder or
-    absolute.
+    """Return the path that the text `written` in a record means. The text is absolute, or relative
+    to `folder`, the folder of the record.
     """
     if not isinstance(written, str):
         raise TypeError(f"Expected `str`, a path, got `{type(written).__name__}`")
@@ -650,7 +686,9 @@ def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
 
 
 def read_trained(train: TrainRecord) -> TrainingSpec | None:
-    """Return the spec of a run, or None if this version does not know its keys or values."""
+    """Return the training settings in a training's record, or None if this version of the project
+    does not know one of their keys or values.
+    """
     try:
         return msgspec.json.decode(train.training_json, type=TrainingSpec)
     except (msgspec.DecodeError, msgspec.ValidationError):
@@ -658,9 +696,10 @@ def read_trained(train: TrainRecord) -> TrainingSpec | None:
 
 
 def is_trained_as(train: TrainRecord, training: TrainingSpec) -> bool:
-    """Return whether a finished training had this spec.
+    """Return whether a finished training had the settings `training`.
 
-    The device is ignored, because the record may have the actual device instead of `auto`.
+    The setting of the device is ignored, because the record may contain the device that was used,
+    and the settings may contain `auto`.
     """
     trained = read_trained(train)
     if trained is None:

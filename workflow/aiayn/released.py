@@ -1,5 +1,6 @@
 """Reads the descriptions of models that others have released with their test sets
-(`workflow/config/released/`), and the records of what was decoded with these models here.
+(`workflow/config/released/`), and the records of the translations that this project made with these
+models.
 """
 
 from pathlib import Path
@@ -16,8 +17,8 @@ RECORD_NAME = "record.json"
 
 
 class ReleasedArchive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A published archive. `sha256` is '' if nobody published it. `expected_bytes` is an
-    estimate.
+    """An archive that others published. `sha256` is '' if nobody published the SHA-256 of the
+    archive. `expected_bytes` is an estimate of its size.
     """
 
     url: str
@@ -26,13 +27,13 @@ class ReleasedArchive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """The file name of the archive."""
         return self.url.rpartition("/")[2]
 
 
 class PublishedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A BLEU that was published for exactly this model, with fairseq's length penalty and stopping
-    rule.
+    """A BLEU that was published for exactly this released model, with fairseq's length penalty and
+    stopping rule.
     """
 
     metric: str
@@ -43,15 +44,17 @@ class PublishedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PrintedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The BLEU that the paper printed, under the definition that is nearest to the paper's."""
+    """The BLEU in the paper. `metric` is the definition of BLEU that is most similar to the
+    paper's.
+    """
 
     metric: str
     value: float
 
 
 class ReleasedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A released model with its binarized test set, the published facts about them, and the
-    differences from the paper.
+    """A model that others released with its binarized test set, published facts about the model and
+    the test set, and the differences from the paper.
     """
 
     name: str
@@ -68,8 +71,9 @@ class ReleasedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReleasedRecord(Record, frozen=True, kw_only=True, tag="ReleasedRecord"):
-    """The scores of a released model that was decoded here. `num_lines` is the number of decoded
-    lines out of `num_testset_lines`. `search` is the signature of the beam search.
+    """The scores of translations that this project made with a released model. `num_lines` of the
+    `num_testset_lines` lines of the test set were translated. `search` is the signature (the
+    settings) of the beam search.
     """
 
     name: str
@@ -84,11 +88,11 @@ class ReleasedRecord(Record, frozen=True, kw_only=True, tag="ReleasedRecord"):
 
 
 def read_released(name: str) -> ReleasedModel:
-    """Return a released model by its name.
+    """Return the description of a released model by its name.
 
     Raises:
-        UsageError: if the file does not exist. The message lists the known names.
-        ConfigError: if the file is malformed.
+        UsageError: if there is no file with this name. The message lists the known names.
+        ConfigError: if the file of the model is malformed.
     """
     path = RELEASED_FOLDER / f"{name}.yaml"
     if not path.exists():
@@ -99,6 +103,6 @@ def read_released(name: str) -> ReleasedModel:
 
 
 def read_released_records(results: Path) -> list[ReleasedRecord]:
-    """Return the records of the released models that were decoded below a results folder."""
+    """Return the records of released models below a results folder."""
     paths = sorted(results.glob(f"released/*/{RECORD_NAME}"))
     return [read_record(path, ReleasedRecord) for path in paths]

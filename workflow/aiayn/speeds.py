@@ -1,7 +1,7 @@
-"""Reads published training speeds. Each has its model, GPUs and precision.
+"""Reads published training speeds. Each published speed has its model, GPUs and precision.
 
-`paper_tables/published/throughputs.csv` has a line with a source for each speed. Its README.md
-describes the columns.
+`paper_tables/published/throughputs.csv` has one line, with the source, for each speed. README.md in
+the same folder describes its columns.
 """
 
 import functools
@@ -27,8 +27,8 @@ PRECISION_BY_NAME: dict[str, Precision] = {
 
 
 class PublishedSpeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The published speed of a system. `fill` is the share of target tokens, without padding, in a
-    batch.
+    """The published training speed of a system. `fill` is the share of a batch that is target
+    tokens and not padding.
     """
 
     group: Literal["first", "later"]
@@ -49,7 +49,7 @@ class PublishedSpeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def measured(self) -> float:
-        """The speed in target tokens a second of all GPUs together."""
+        """The published speed in target tokens per second, of all GPUs together."""
         if self.tokens_per_second:
             return float(self.tokens_per_second)
         # The other lines of the table are submissions to MLPerf, which state seconds per epoch.
@@ -57,13 +57,14 @@ class PublishedSpeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def read_speeds() -> list[PublishedSpeed]:
-    """Return the published systems in the order of their file."""
+    """Return all published speeds, in the order of throughputs.csv."""
     return [speed for _, speed in read_rows(PUBLISHED_FOLDER / "throughputs.csv", PublishedSpeed)]
 
 
 def comparable_speeds(precision: Precision) -> list[PublishedSpeed]:
-    """Return the published speeds on one node in a precision. Speeds with a batch size in sentences
-    are left out, because they cannot be compared.
+    """Return the published speeds of trainings on one node in a precision. Speeds of trainings with
+    a batch size in sentences are left out, because they cannot be compared with batch sizes in
+    tokens.
     """
     return [
         speed
@@ -81,8 +82,8 @@ def published_range(
     """Return the lowest and the highest published speed of a model (`base` or `big`) on a GPU, in
     target tokens per second. The speeds are scaled to `num_gpus`. `gpu` is a product name.
 
-    Only speeds of code without hand-fused layers are used, in the same precision, with between half
-    and twice as many tokens per GPU. Return None if there is no such speed.
+    The range covers only speeds of code without hand-fused layers, in the same precision, with
+    between half and twice as many tokens per GPU. Return None if there are no such speeds.
     """
     # Names differ from source to source, so cards are compared by their row in hardware.yaml.
     hardware = _hardware()

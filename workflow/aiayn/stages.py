@@ -1,8 +1,9 @@
-"""The stages of the DAG and their versions.
+"""The stages of the workflow and their version numbers.
 
-Snakemake does not notice a change in a module that a `shell:` line calls. So each rule has the
-version of its stage in `params`. Raise the version when a change of code changes the output of the
-stage. Snakemake then runs the stage and all later stages again.
+Snakemake does not notice when a module changes that a rule calls through its `shell:` command. So
+the `params` of each rule contain the version number of its stage. Raise the version number when a
+change of the code changes the output of the stage. Snakemake then runs the stage and all later
+stages again.
 """
 
 STAGE_VERSIONS = {

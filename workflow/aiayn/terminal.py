@@ -1,6 +1,7 @@
 """Formats text for a terminal: tables, lists, paragraphs, colours and JSON.
 
-Lines are as wide as the terminal, and at most WIDTH columns in a pipe or a file.
+Lines are as wide as the terminal, or at most WIDTH columns wide if the output goes to a pipe or a
+file.
 """
 
 import os
@@ -35,14 +36,15 @@ CLOSE = TableFormat(
 
 
 def text_width(stream: TextIO | None = None) -> int:
-    """Return the columns for text on a stream (default: standard output)."""
+    """Return the number of columns for text on a stream (default: standard output)."""
     if not (stream or sys.stdout).isatty():
         return WIDTH
     return max(MIN_WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
 
 
 def coloured(text: str, colour: Colour, stream: TextIO | None = None) -> str:
-    """Return text in a colour if the stream (default: standard output) is a terminal that shows it.
+    """Return a text in a colour if the stream (default: standard output) is a terminal with
+    colours, otherwise the text without a colour.
 
     NO_COLOR=1 (https://no-color.org) and TERM=dumb turn all colours off.
     """
@@ -53,8 +55,8 @@ def coloured(text: str, colour: Colour, stream: TextIO | None = None) -> str:
 
 
 def reflowed(text: str) -> str:
-    """Return a docstring as text for `--help`. Paragraphs are wrapped to the width of the terminal.
-    Indented lines do not change.
+    """Convert a docstring to the text of `--help`. Paragraphs are wrapped to the width of the
+    terminal. Indented lines do not change.
     """
     blocks: list[list[str]] = [[]]
     for line in text.strip().split("\n"):
@@ -80,11 +82,12 @@ def table(
     num_totals: int = 0,
     indent: str = "",
 ) -> list[str]:
-    """Return rows as aligned lines. A rule (a line of dashes) is drawn below headings and above
-    totals.
+    """Return the rows of a table as lines of text with aligned columns. A line of dashes is drawn
+    below the headings and above the totals.
 
-    Columns in `right` are aligned to the right. A cell that is longer than its width is wrapped
-    between words. Without widths, a table that does not fit gets narrower gaps between its columns.
+    Columns in `right` are aligned to the right. A cell that is longer than the width of its column
+    is wrapped between words. If no `widths` are given and the table does not fit into the terminal,
+    the gaps between the columns are made narrower.
     """
     num_columns = len(rows[0]) if rows else 0
     alignments = ["right" if index in right else "left" for index in range(num_columns)]
@@ -113,8 +116,8 @@ def table(
 
 
 def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
-    """Wrap a paragraph. `first` precedes its first line, and `then` (by default `first`) all
-    further lines. Words and paths are never broken.
+    """Wrap a paragraph. The prefix `first` comes before the first line, and the prefix `then` (by
+    default the same as `first`) comes before each further line. Words and paths are never broken.
     """
     return textwrap.wrap(
         text,
@@ -127,8 +130,8 @@ def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
 
 
 def entries(pairs: Sequence[tuple[str, str]], indent: str = "") -> list[str]:
-    """Return names and their texts in two columns. Texts are wrapped. Entries without a text are
-    left out.
+    """Return lines with names in the left column and their texts in the right column. Texts are
+    wrapped. A name with an empty text is left out.
     """
     width = max((len(name) for name, text in pairs if text), default=0) + 2
     then = indent + " " * width
@@ -141,8 +144,8 @@ def entries(pairs: Sequence[tuple[str, str]], indent: str = "") -> list[str]:
 
 
 def command_lines(words: Sequence[str], first: str = "", then: str = "  ") -> list[str]:
-    """Return a shell command, wrapped to several lines. Words are not broken, and a flag and its
-    value are on the same line.
+    """Return a shell command, wrapped to several lines. Words are not broken, and a flag is on the
+    same line as its value.
     """
     # textwrap breaks at blanks only, so blanks that must stay are replaced by a character that does
     # not occur in commands.
@@ -160,13 +163,14 @@ def command_lines(words: Sequence[str], first: str = "", then: str = "  ") -> li
 
 
 def listed(texts: Iterable[str]) -> list[str]:
-    """Return paragraphs as the items of a list."""
+    """Return lines in which each paragraph is an item of a list."""
     return [line for text in texts for line in wrapped(text, "- ", "  ")]
 
 
 def sections(*parts: tuple[str, Sequence[str]]) -> str:
-    """Return sections, separated by empty lines. Each has a heading (which may be empty) and lines.
-    Sections without lines are left out. On a terminal, words such as REPRODUCED have a colour.
+    """Return a text with sections, separated by empty lines. Each section has a heading (which may
+    be empty) and lines. Sections without lines are left out. On a terminal, words such as
+    REPRODUCED are coloured.
     """
     texts = [
         "\n".join([*([heading] if heading else []), *lines]) for heading, lines in parts if lines
@@ -179,21 +183,22 @@ def sections(*parts: tuple[str, Sequence[str]]) -> str:
 
 
 def titled(title: str) -> list[str]:
-    """Return a title and the line below it."""
+    """Return a title, underlined by a second line."""
     return [coloured(title, "bold"), "=" * min(text_width(), len(title))]
 
 
 def visible(text: str) -> str:
-    """Return text with control characters and direction marks replaced by visible Python escapes.
+    """Return a text in which control characters and direction marks are replaced by visible Python
+    escapes.
 
-    Texts from other people's files may contain such characters, and a terminal or browser would
-    obey them.
+    Texts from other people's files may contain control characters and direction marks, and a
+    terminal or browser would obey them.
     """
     return _UNSEEN.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def json_text(value: object) -> str:
-    """Return a value as indented JSON, ended by LF. The flag `--json` of every verb prints this
-    form.
+    """Return a value as indented JSON with a line end. The flag `--json` of every verb prints JSON
+    in this format.
     """
     return msgspec.json.format(msgspec.json.encode(value), indent=1).decode("utf-8") + "\n"

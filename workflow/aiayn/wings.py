@@ -1,11 +1,12 @@
-"""Finds the wings, which are optional packages. A wing adds verbs, tables, figures and stages to
-the core.
+"""Finds the wings, which are optional packages. A wing adds verbs (subcommands), tables, figures
+and stages to the core.
 
-A wing is one folder, `analysis/<wing>/`, with its tests in `tests/<wing>/`. Its `wing.py` has a
-constant WING, which lists what the wing registers. This file imports only the types of this module.
-A test requires that no two wings register the same verb, table, figure or stage. The core does not
-import wings directly. It finds them with this module, and imports a registered function by its name
-when the function is used. To remove a wing, delete its folder.
+A wing is one folder, `analysis/<wing>/`, with its tests in `tests/<wing>/`. The file `wing.py` of a
+wing has a constant WING, which lists the verbs, tables, figures and stages of the wing. `wing.py`
+imports only the types of this module. A test requires that no two wings register the same verb,
+table, figure or stage. The core does not import wings directly: it finds wings with this module,
+and imports a registered function by its name when the function is used. To remove a wing, delete
+its folder.
 
     from aiayn.wings import Wing, WingTable
 
@@ -15,8 +16,8 @@ when the function is used. To remove a wing, delete its folder.
         tables=(WingTable("costs", "analysis.price.tables.costs:lay_out_costs", chapter="trainings", place=10),),
     )
 
-Only commands, rules and tables look for wings. Jobs and the ranks of a training do not, because the
-copy of the code that they run does not contain `analysis/`.
+Only commands, rules and tables look for wings. The jobs and ranks of a training do not look for
+wings, because the copy of the code that they run does not contain `analysis/`.
 """  # noqa: E501
 
 import functools
@@ -34,12 +35,13 @@ FILE_NAME = "wing.py"
 
 
 class WingTable(msgspec.Struct, frozen=True):
-    """A table of a wing: its name, and in `layout` the `module:function` that returns the table for
-    the results of a scale, or None.
+    """A table of a wing. `layout` is the `module:function` that returns the table for the results
+    of a scale, or returns None.
 
-    The page shows the table in `chapter`. `place` decides its position there, among the tables of
-    the core and of all wings. A pack (an archive of finished runs) contains the table only if the
-    table has a number of ours, or if `is_always_packed` is true.
+    The page of a scale shows the table in the chapter `chapter`. `place` is the table's position in
+    this chapter, among the tables of the core and of all wings. A pack (an archive of finished
+    runs) contains the table only if one of our numbers is in the table, or if `is_always_packed` is
+    true.
     """
 
     name: str
@@ -50,8 +52,8 @@ class WingTable(msgspec.Struct, frozen=True):
 
 
 class WingFigure(msgspec.Struct, frozen=True):
-    """The place on the page of a wing's figures: of all figures with a name that begins with
-    `name`.
+    """The position of a wing's figures on the page of a scale. It holds for all figures with a name
+    that begins with `name`.
     """
 
     name: str
@@ -60,11 +62,11 @@ class WingFigure(msgspec.Struct, frozen=True):
 
 
 class WingStage(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage that a wing adds to the DAG if the key `asked_by` of a scale's config is true. It
-    writes one record for each scale.
+    """A stage that a wing adds to the workflow. The stage runs if the key `asked_by` in the config
+    of a scale is true, and writes one record for the scale.
 
-    `rules` is the path of its rule file in the checkout. `record` is the type of the record as
-    `module:type`. Tables find the record under the name of the verb.
+    `rules` is the path of the stage's rule file in the checkout. `record` is the type of the
+    stage's record as `module:type`. Tables find the record under the name of the stage's verb.
     """
 
     verb: str
@@ -74,16 +76,20 @@ class WingStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a wing registers. `summary` says in one line what the wing is for.
+    """The verbs, tables, figures and stages of a wing. `summary` says in one line what the wing is
+    for.
 
     `verbs` maps each verb to its description. The module of a verb is
-    `analysis.<wing>.verbs.<verb>`. The last two entries are `module:function`:
+    `analysis.<wing>.verbs.<verb>`. The fields `scale_figures` and `answer` are texts
+    `module:function`:
 
-    * `scale_figures` of (frame of a scale, log path by run or None for the runs folder, attention
-      folder or None) yields pairs of a figure and the function that makes its frame. `figures`
-      gives the places of these figures.
-    * `answer` of (frame) returns the picture that opens the page of a scale
-      (`paper_tables.render.picture.Picture`), or None. Only one wing may set it.
+    * The function `scale_figures` gets the frame (results) of a scale, the log path by run (or None
+      for the runs folder), and the attention folder (or None). It yields pairs of a figure and the
+      function that makes the data frame of this figure. The field `figures` has the positions of
+      these figures.
+    * The function `answer` gets the frame of a scale and returns the picture at the top of the
+      scale's page (`paper_tables.render.picture.Picture`), or None. Only one wing may set the field
+      `answer`.
     """
 
     summary: str
@@ -97,7 +103,7 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.cache
 def present_wings() -> dict[str, Wing]:
-    """Return the wings by the names of their folders, in alphabetical order.
+    """Return all wings by the names of their folders, in alphabetical order.
 
     Raises:
         ConfigError: as `find_wings`.
@@ -108,13 +114,13 @@ def present_wings() -> dict[str, Wing]:
 
 
 def find_wings(folder: Path) -> dict[str, Wing]:
-    """Return the wings below a folder, which is the package `analysis`.
+    """Return the wings in a folder, which is normally the package `analysis`.
 
-    A folder without Python files does not count as a wing: it may contain byte code of a deleted
-    wing.
+    A folder without Python files is not a wing: it may contain the byte code of a deleted wing.
 
     Raises:
-        ConfigError: if a folder has Python files but no `wing.py`, or a `wing.py` cannot be read.
+        ConfigError: if a folder has Python files but no `wing.py`, or if a `wing.py` cannot be
+            read.
     """
     wings: dict[str, Wing] = {}
     for path in sorted(folder.iterdir()):
@@ -131,7 +137,7 @@ def find_wings(folder: Path) -> dict[str, Wing]:
 
 
 def _read_wing(folder: Path) -> Wing:
-    """Return the constant WING of a wing's file."""
+    """Return the constant WING of the file `wing.py` of a wing."""
     try:
         # Any error counts, because a wing is someone else's code, and must not stop commands
         # without a message.
@@ -146,39 +152,43 @@ def _read_wing(folder: Path) -> Wing:
 
 
 def module_of_verb(verb: str) -> str | None:
-    """Return the name of the module of a wing's verb, or None if no wing has the verb."""
+    """Return the name of the module of a verb that a wing registers, or None if no wing registers
+    the verb.
+    """
     names = (name for name, wing in present_wings().items() if verb in wing.verbs)
     return next((f"{PACKAGE}.{name}.verbs.{verb}" for name in names), None)
 
 
 def load(target: str) -> Any:
-    """Import the object that `module:name` refers to."""
+    """Import and return the object `name` of a module, from the text `module:name`."""
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 def present_stages() -> list[WingStage]:
-    """Return the stages of all wings."""
+    """Return the stages that the wings register."""
     return [wing.stage for wing in present_wings().values() if wing.stage is not None]
 
 
 # The type is Any, because `aiayn.spec` is in a layer above this module.
 def asked_stages(scale: Any) -> list[WingStage]:
-    """Return the stages that the config of a scale requests (`aiayn.spec.system.ScaleSpec`)."""
+    """Return the stages of wings that the config of a scale (`aiayn.spec.system.ScaleSpec`)
+    switches on.
+    """
     return [stage for stage in present_stages() if getattr(scale, stage.asked_by)]
 
 
 def wing_tables() -> list[WingTable]:
-    """Return the tables of all wings."""
+    """Return the tables that the wings register."""
     return [table for wing in present_wings().values() for table in wing.tables]
 
 
 def wing_figures() -> list[WingFigure]:
-    """Return the figures of all wings."""
+    """Return the positions of figures that the wings register."""
     return [figure for wing in present_wings().values() for figure in wing.figures]
 
 
 def registered(kind: Literal["scale_figures", "answer"]) -> Iterator[Any]:
-    """Yield everything that the wings register under this field of WING."""
+    """Yield the functions that the wings register in the field `kind` of their WING."""
     targets = (str(getattr(wing, kind)) for wing in present_wings().values())
     yield from (load(target) for target in targets if target)

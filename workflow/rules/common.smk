@@ -1,4 +1,5 @@
-"""What the rules share: the scale, the paths of records, and the digests that decide what is stale.
+"""Defines what all rules use: the scale, the paths of records, and the digests by which Snakemake
+sees which outputs are out of date.
 
 reads: the merged config, workflow/config/{trainings,systems,corpora,clusters}
 writes: nothing
@@ -47,36 +48,40 @@ wildcard_constraints:
 
 
 def corpus_path(verb, corpus):
-    """Return the record of a data stage."""
+    """Return the path of the record that a data stage writes for a corpus."""
     return str(paths.corpus_record(RESULTS, SCALE.scale, verb, corpus))
 
 
 def text_threads(wildcards):
-    """Return the number of cores for the text of a corpus. A shipped corpus is small: one core."""
+    """Return the number of cores for the stages that prepare the text of a corpus. It is 1 for a
+    corpus that comes with this project, because such a corpus is small.
+    """
     return 1 if isinstance(CORPORA[wildcards.corpus].source, ShippedSource) else 16
 
 
 def system_path(wildcards):
     """Return the path of a system's file.
 
-    In rules it is an `ancient` input, so a newer file alone does not repeat a job. The digest of
-    its parsed values, in `params`, does.
+    In rules this file is an `ancient` input, so a newer time of the file does not repeat a job. The
+    digest of the file's parsed values is in `params`, so a changed value repeats the job.
     """
     return str(INPUTS / "systems" / SCALE.scale / f"{wildcards.system}.yaml")
 
 
 def override_flags(wildcards):
-    """Return flags for the values that the scale changes.
+    """Return flags for the training settings that the scale overrides.
 
-    A value that the scale does not change has no flag. The command then stays the same, and
-    Snakemake does not repeat the training.
+    A setting that the scale does not change has no flag. So the command of the rule stays the same,
+    and Snakemake does not repeat the training.
     """
     # Read without the overrides, to see which values differ.
     return SCALE.overrides.flags(read_system(wildcards.system, SCALE.scale).training)
 
 
 def training_flops(system):
-    """Return the approximate amount of computation of a system's training, for comparisons only."""
+    """Return the approximate number of floating-point operations of a system's training, only to
+    compare trainings.
+    """
     training = SYSTEMS[system].training
     tokens = training.updates * target_tokens_per_full_update(training)
     return tokens * flops_per_token(training, 0)
@@ -90,14 +95,16 @@ MOST_FLOPS = max(map(training_flops, SYSTEMS), default=1)
 
 
 def training_priority(wildcards):
-    """Return a training's priority, at most 1."""
+    """Return the priority of a training for Snakemake: 1 for the longest training, less for shorter
+    trainings.
+    """
     return training_flops(wildcards.system) / MOST_FLOPS
 
 
 def beginning_record(wildcards):
-    """Return the record of the training that a system continues, with the same seed.
+    """Return the path of the record of the training that a system continues, with the same seed.
 
-    Most systems begin at update 0: the list is empty.
+    For a system that begins at update 0, as most systems do, the result is an empty list.
     """
     system = SYSTEMS[wildcards.system].begins_from
     if system is None:
@@ -108,27 +115,33 @@ def beginning_record(wildcards):
 
 
 def corpus_digest(wildcards):
-    """Return the digest of a corpus's parsed values. Editing a comment does not change it."""
+    """Return the digest of the parsed values in a corpus file. Editing a comment in the file does
+    not change the digest.
+    """
     return spec_digest(CORPORA[wildcards.corpus])
 
 
 def text_record(wildcards):
-    """Return the record of the text for binarize: of clean, or of fetch for a segmented corpus."""
+    """Return the path of the record of the text that `binarize` reads. The verb `clean` writes it
+    or, for a corpus that is published already split into subwords, the verb `fetch`.
+    """
     return corpus_path(
         "fetch" if CORPORA[wildcards.corpus].is_segmented else "clean", wildcards.corpus
     )
 
 
 def segment_record(wildcards):
-    """Return the record of segment in a list. The list is empty for a segmented corpus."""
+    """Return a list with the path of the record that the verb `segment` writes. The list is empty
+    for a corpus that is published already split into subwords.
+    """
     return (
         [] if CORPORA[wildcards.corpus].is_segmented else [corpus_path("segment", wildcards.corpus)]
     )
 
 
 def evaluation_words(wildcards, *, needs_perplexity):
-    """Return a training's evaluations, such as last5/demo_test. With `needs_perplexity`, return
-    only the evaluations that measure a perplexity.
+    """Return the evaluations of a training, such as last5/demo_test. With `needs_perplexity`,
+    return only the evaluations that measure a perplexity.
     """
     return [
         f"{evaluation.average}/{evaluation.testset}"
@@ -140,6 +153,8 @@ def evaluation_words(wildcards, *, needs_perplexity):
 
 
 def perplexity_flags(wildcards):
-    """Return the flag and the evaluations that measure a perplexity, or [] if there are none."""
+    """Return the flag `--perplexity` and the evaluations that measure a perplexity, or [] if there
+    are no such evaluations.
+    """
     words = evaluation_words(wildcards, needs_perplexity=True)
     return ["--perplexity", *words] if words else []

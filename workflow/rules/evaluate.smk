@@ -1,4 +1,4 @@
-"""Evaluates trainings, and scores baselines.
+"""Evaluates each training, and scores baselines (translations made without training).
 
 reads: results/<scale>/{train,binarize,fetch}/...
 writes: results/<scale>/evaluations/<corpus>/<system>/seed<k>.json, the list of
@@ -6,8 +6,9 @@ writes: results/<scale>/evaluations/<corpus>/<system>/seed<k>.json, the list of
     results/<scale>/{decode,perplexity,score}/<corpus>/<system>/seed<k>/<average>/<testset>.json;
     results/<scale>/baselines/<corpus>/<testset>.json
 
-Only the list of `evaluations` is declared as an output. Snakemake deletes declared outputs before a
-job, but this job keeps the other records if they are up to date.
+The rule `evaluations` declares only the list of records as an output. Snakemake deletes declared
+outputs before a job, but a job of `evaluations` keeps the records in the list if they are up to
+date.
 """
 
 

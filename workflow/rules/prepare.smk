@@ -1,7 +1,7 @@
 """Makes fairseq's data-bin from a published corpus.
 
-Rule `fetch` runs on the machine of snakemake (`localrule`), because the nodes of a cluster may not
-have internet.
+The rule `fetch` runs on the machine of snakemake (`localrule`), because the nodes of a cluster may
+not have access to the internet.
 
 reads: workflow/config/corpora/<corpus>.yaml, the network or a mirror
 writes: results/<scale>/{fetch,clean,segment,binarize}/<corpus>/record.json; next to it the text or

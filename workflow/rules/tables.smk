@@ -1,10 +1,10 @@
-"""Makes the paper's tables and one page from all records of a scale.
+"""Makes the paper's tables, and one page with all tables, from the records of a scale.
 
 reads: results/<scale>/{train,evaluations,score,perplexity,baselines,measure}/...
 writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/{tables,figures}/,
     results/<scale>/report.html
 
-`snakemake --report FILE` collects the outputs that are marked `report(...)`, with the captions of
+`snakemake --report FILE` collects the outputs that are marked `report(...)`, with the captions in
 workflow/report/.
 """
 

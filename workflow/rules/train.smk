@@ -1,7 +1,8 @@
 """Trains each system on each corpus with each seed.
 
-Each job is a driver: it submits the training, waits, and copies the record when it is done. It runs
-on this machine (`localrule`), because a job of a cluster must not submit jobs.
+Each job of the rule `train` is a driver: it submits a training, waits for it, and copies the record
+of the finished training. The driver runs on the machine of snakemake (`localrule`), because a job
+on a cluster must not submit jobs.
 
 reads: results/<scale>/binarize/<corpus>/record.json, workflow/config/systems/<scale>/<system>.yaml
 writes: results/<scale>/train/<corpus>/<system>/seed<k>.json; checkpoints, log and attempts.jsonl in
