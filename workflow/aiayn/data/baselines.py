@@ -6,8 +6,8 @@ which only the demo's corpora have. The second baseline returns the target side 
 training sentence. The third baseline, a copy of the source, needs no code here.
 
 The second baseline keeps all training pairs in memory, the word counts of their source sentences as
-a sparse matrix, and up to `MAX_SIMILARITIES` similarities. This memory grows with the corpus, so a
-corpus of more than `MAX_TRAIN_PAIRS` pairs raises an error.
+a sparse matrix, and up to `MAX_SIMILARITIES` similarities. The memory for a baseline grows with the
+corpus, so a corpus of more than `MAX_TRAIN_PAIRS` pairs raises an error.
 """
 
 import re

@@ -1,15 +1,16 @@
 """Parses the arguments that a program of fairseq prints at its start. Parsing does not execute code
 from the log.
 
-fairseq prints its arguments in two forms: up to fairseq 0.10 as `Namespace(adam_eps=1e-09,
-arch='transformer', ...)`, and later as a config `{'_name': None, 'common': {'seed': 1, ...},
-'model': Namespace(...), ...}` with groups of arguments. A config also has groups that the program
-does not use, and these groups are left out. For example, fairseq-train prints the argument `beam`,
-and fairseq-generate prints a group of model arguments that are not the arguments of the checkpoint
-(fairseq 0.12 prints `wav2vec2` there). A group may have an entry `_name`, which is read as an
-argument with the name of the group: the argument `lr_scheduler` is the `_name` in the group
-`lr_scheduler`. In the subgroups `encoder`, `decoder` and `quant_noise` of the model, the name of
-the subgroup is put before each argument: `embed_dim` becomes `encoder_embed_dim`.
+fairseq prints its arguments in two forms: up to fairseq 0.10 as a Python Namespace,
+`Namespace(adam_eps=1e-09, arch='transformer', ...)`, and later as a config with groups of
+arguments, `{'_name': None, 'common': {'seed': 1, ...}, 'model': Namespace(...), ...}`. A config
+also has groups that the program does not use, and these groups are left out. For example,
+fairseq-train prints the beam size, and fairseq-generate prints a group of model arguments that are
+not the arguments of the checkpoint (fairseq 0.12 prints wav2vec2 there). A group may have an entry
+`_name`, which is read as an argument with the name of the group: the argument lr_scheduler is the
+entry `_name` of the group lr_scheduler. In the subgroups `encoder`, `decoder` and `quant_noise` of
+the model, the name of the subgroup is put before the name of each argument: embed_dim becomes
+encoder_embed_dim.
 """
 
 import ast
@@ -93,16 +94,16 @@ class Arguments(NamedTuple):
 
 
 def is_open(text: str) -> bool:
-    """Return whether a text opens more brackets than it closes. Then the printed arguments continue
-    in the next line of the log, or the log was cut.
+    """Return whether a text opens more brackets than it closes. If brackets are open, the printed
+    arguments continue in the next line of the log, or the log was cut.
     """
     num_opened = text.count("(") + text.count("{") + text.count("[")
     return num_opened > text.count(")") + text.count("}") + text.count("]")
 
 
 def parse_arguments(text: str) -> Arguments:
-    """Parse printed arguments. Return the program that printed them and the arguments. The program
-    is '' if it is neither fairseq-train nor fairseq-generate.
+    """Parse the arguments that a program printed. Return program and arguments. The name of the
+    program is '' if it is neither fairseq-train nor fairseq-generate.
 
     Raises:
         ValueError: if the text is not a complete Namespace or config, the two forms in which
@@ -199,8 +200,8 @@ def _value(tree: ast.expr) -> Value:
 
 
 def _program_of(values: dict[str, Value]) -> str:
-    """Return which program of fairseq printed these arguments: `train`, `generate`, or '' for any
-    other program.
+    """Return which program printed these arguments: fairseq-train (`train`), fairseq-generate
+    (`generate`), or any other program ('').
     """
     if values.get("path") not in (None, ""):
         # fairseq-interactive has the arguments of generate and a buffer. fairseq-validate has no

@@ -75,8 +75,8 @@ def facts_of_section(section: Section) -> Iterator[Fact]:
 
 
 def _code_of_user(section: Section) -> Iterator[Fact]:
-    """Yield the name of each folder that was given to fairseq's option `--user-dir`. The code in
-    such a folder may change fairseq.
+    """Yield the name of each folder that was given to fairseq's option --user-dir. The Python code
+    in a folder of --user-dir may change fairseq.
     """
     for fact in section.facts:
         # The line that the log prints about the folder is read as well, because the argument in a
@@ -119,8 +119,8 @@ def _conflicts(section: Section) -> Iterator[Fact]:
 
 
 def _folders(section: Section) -> Iterator[Fact]:
-    """Yield a conflict if fairseq loaded text from a folder other than the folders in its argument
-    `data`.
+    """Yield a conflict if fairseq loaded text from a folder other than the data-bin in its
+    arguments.
     """
     folders = [
         normal_path(folder) for folder in models_of(str(section.arguments.get("data") or ""))
@@ -136,10 +136,10 @@ def _folders(section: Section) -> Iterator[Fact]:
 
 
 def _history(training: Training) -> list[Fact]:
-    """Return facts about where the weights of a training come from. The fact `history` has the
-    value `whole` if each start of the training began with random weights or from a checkpoint of
-    this training. Otherwise there is a fact `history` for each start that did not, with the reason
-    as its value. Also return the seed.
+    """Return facts about where the weights of a training come from. If each start of the training
+    began with random weights or from a checkpoint of this training, the result has a fact `history`
+    with the value `whole`. Otherwise the result has a fact `history` for each start that began with
+    other weights, with a description of these weights. The result also contains the seed.
     """
     last, home = training.last, posixpath.basename(training.last.save_folder)
     faults: list[Fact] = []
@@ -463,8 +463,9 @@ def counted_parameters(section: Section) -> int | None:
 
 
 def _twice(section: Section) -> int:
-    """Return the number of parameters that fairseq 0.12.2 counts twice. The encoder layers of this
-    version contain the weights of attention and feed-forward a second time, for a faster kernel.
+    """Return the number of parameters that fairseq 0.12.2 counts twice. The encoder layers of
+    fairseq 0.12.2 contain the weights of attention and feed-forward a second time, for a faster
+    kernel.
     """
     symbols = section.symbols
     sizes = [whole(symbols.get(name)) or 0 for name in ("d_model", "d_ff", "num_layers")]
@@ -532,8 +533,8 @@ def _clock_seconds(section: Section) -> float:
 
 
 def _costs(section: Section) -> Iterator[Fact]:
-    """Yield whether the duration that fairseq prints at its end contradicts the clock times of the
-    log's lines.
+    """Yield whether the duration that fairseq prints at the end of a training contradicts the clock
+    times of the log's lines.
     """
     done, clock = section.find("done_seconds"), _clock_seconds(section)
     if done is None or not clock:
@@ -570,7 +571,7 @@ def _speed(training: Training) -> Iterator[Fact]:
 def _wall_seconds(section: Section) -> float:
     """Return the duration in seconds of a start (one run of fairseq-train): the number that fairseq
     prints at the end, or else the time between the first and last line, or else the largest `wall`
-    in the statistics. Return 0 if the log has none of the three.
+    in the statistics. Return 0 if the log states none of these times.
     """
     # `wall` counts from the start of the training, and is 0 in some versions after a resume.
     walls = [line.value_by_name.get("wall", 0.0) for line in section.epochs.values()]

@@ -44,9 +44,9 @@ def facts_of_generation(generation: Generation) -> list[Fact]:
 def metric_of(section: Section) -> str:
     """Return how the BLEU in an output of fairseq-generate was computed.
 
-    The BLEU `bleu_as_given` is computed by fairseq on the tokens of the data. `bleu_sacre_13a` is
-    computed by sacreBLEU on detokenised text, `bleu_sacre_on_tokens` by sacreBLEU on text that may
-    still be tokens.
+    The result is `bleu_as_given` if fairseq computed BLEU on the tokens of the data. If sacreBLEU
+    computed BLEU, the result is `bleu_sacre_13a` for detokenised text, and `bleu_sacre_on_tokens`
+    for text that may still be tokens.
     """
     arguments, name = section.arguments, section.value("bleu_name") or "BLEU4"
     if name == "BLEU4":
@@ -108,8 +108,9 @@ def _score(section: Section) -> Iterator[Fact]:
 
 def bleu_error(section: Section) -> float | None:
     """Return the distance of the BLEU in a log from the range that the precisions, brevity penalty
-    and lengths in the same line allow. They allow a range because the log has few digits of them.
-    Return None if the line does not state precisions and brevity penalty.
+    and lengths in the same line allow. The precisions allow a range, and not a single BLEU, because
+    they are rounded in the log. Return None if the line does not state precisions and brevity
+    penalty.
     """
     names = ("bleu", "brevity_penalty", "hypothesis_tokens", "reference_tokens", "length_ratio")
     bleu, penalty, hypothesis, reference, ratio = map(section.real, names)
@@ -204,7 +205,7 @@ def _order_of_time(generation: Generation, training: Training) -> Iterator[Fact]
 
 def average_of(generation: Generation, training: Training) -> tuple[str, str]:
     """Return which checkpoints were averaged for a model, such as `last5` for the last five, and
-    where this is known from: `log`, `name` (the name of the checkpoint file) or `nothing`.
+    the evidence for this: the log (`log`), the name of the checkpoint file (`name`) or `nothing`.
 
     If the averaged checkpoints are not the last checkpoints of the training, the result describes
     them in words, such as `5 checkpoints up to checkpoint9.pt`.
@@ -241,8 +242,8 @@ def _describe(paths: Sequence[str], training: Training) -> str:
 
 
 def _other_place(paths: Sequence[str], training: Training) -> str:
-    """Return ` of FOLDER` with the folder of the first of several checkpoints that is not in the
-    folder that its training saved into, or '' if all checkpoints are in this folder.
+    """If one of several checkpoints is not in the folder into which its training saved, return its
+    folder in the form ` of FOLDER`. Otherwise return ''.
     """
     save_folders = {save_folder for _, save_folder in training.places}
     for path in paths:
@@ -282,9 +283,10 @@ def _saved(training: Training) -> list[tuple[int, int]]:
 def _saved_epochs(training: Training) -> list[int]:
     """Return the epochs at whose end the training saved a checkpoint.
 
-    fairseq saves a checkpoint for an epoch only if the epoch is complete. But fairseq also prints
-    statistics at the end of a last epoch that --max-update cuts short. If the log has no lines
-    about checkpoints, a last epoch that is shorter than the other epochs counts as not saved.
+    fairseq saves a checkpoint for an epoch only if the epoch is complete. fairseq also prints
+    statistics at the end of an incomplete last epoch, which --max-update cuts short. If the log has
+    no lines about checkpoints, a last epoch that is shorter than the other epochs counts as not
+    saved.
     """
     printed = sorted({epoch for epoch, update in _saved(training) if not update})
     if printed:

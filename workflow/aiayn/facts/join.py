@@ -2,10 +2,10 @@
 
 A section is the part of a log from one start of a program: fairseq-train, the averaging of
 checkpoints, or fairseq-generate (a generation). The sections of a training may be in several files.
-A training may be requeued with a new file each time, its log may be copied by `tee`, and averaging
-and generation may have separate files. Sections are joined to trainings by their save folder and
-update numbers. A relative save folder is compared within the folder of the log, because most save
-folders are called `checkpoints`.
+A training may be requeued with a new file each time, its log may be copied by the command tee, and
+averaging and generation may have separate files. Sections are joined to trainings by their save
+folder and update numbers. A relative save folder is compared within the folder of the log, because
+most save folders have the same name, checkpoints.
 """
 
 import posixpath
@@ -59,8 +59,8 @@ def _depth_and_name(file: LogFile) -> tuple[int, str]:
 
 
 def _without_copies(sections: list[Section]) -> list[Section]:
-    """Return the sections of logs without duplicates, which arise if `tee` or fairseq's --log-file
-    writes a log to a second file. The longest of several equal sections is kept.
+    """Return the sections of logs without duplicates, which arise if the command tee or fairseq's
+    --log-file writes a log to a second file. The longest of several equal sections is kept.
     """
     distinct: list[Section] = []
     for section in sorted(sections, key=_incompleteness):
@@ -141,7 +141,7 @@ def _begin_update(section: Section) -> int:
 
 def _save_alike(first: Section, second: Section) -> bool:
     """Return whether two runs of fairseq-train save checkpoints into the same folder. If the path
-    is relative, their logs must be in the same folder.
+    of the save folder is relative, the logs of both runs must be in the same folder.
     """
     folder = first.save_folder
     if folder != second.save_folder:
@@ -283,8 +283,8 @@ def _nearest(
     same file. If the file has no candidate above the section, return all candidates with a log in
     the same folder, or else all candidates.
 
-    The argument `candidates` has for each training or averaging its sections and the folders of its
-    logs.
+    For each training or averaging, the argument `candidates` has its sections and the folders of
+    its logs.
     """
     above = []
     beside = []
@@ -302,8 +302,8 @@ def _is_below(section: Section, others: Iterable[Section]) -> bool:
 
 
 def _has_saved_into(training: Training, model_folder: str, path: str) -> bool:
-    """Return whether a training saved its checkpoints into the folder `model_folder`, from which a
-    run of fairseq-generate loaded its checkpoint.
+    """Return whether a training saved its checkpoints into the folder from which a run of
+    fairseq-generate loaded its checkpoint (`model_folder`).
 
     Paths in a log may be relative to the folder in which the command was started, so the two paths
     of the same folder may be equal only in their last parts. A relative save folder matches only if
@@ -368,9 +368,9 @@ def _with_files_of_results(sections: list[Section]) -> list[Section]:
 
 
 def _has_results(log: Section, section: Section) -> bool:
-    """Return whether `section` comes from the results file of the run of fairseq-generate in `log`:
-    the file is in the folder of --results-path, and it has the same score as the log, if the log
-    has a score.
+    """Return whether a section comes from the results file of the run of fairseq-generate in a log:
+    the file is in the log's --results-path, and has the same score as the log, if the log has a
+    score.
     """
     results = log.arguments.get("results_path")
     if not results or log.path == section.path:

@@ -59,9 +59,9 @@ MAX_KINDS = 12  # suffixes that the count of other files lists
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The content of a folder: the paths of possible logs, the folders `results/<scale>/` of this
-    project, and the files that are not read, with the reason. In the list `unread`, the last entry
-    counts the files that are not logs.
+    """The content of a folder: the paths of possible logs, the folders with the results of a scale
+    (`results/<scale>/`), and the files that are not read, with the reason. The last entry in the
+    list of unread files (`unread`) counts the files that are not logs.
     """
 
     log_paths: list[str]
@@ -74,8 +74,8 @@ def list_folder(folder: Path) -> Listing:
     folders are counted, not read.
 
     In the folder of a run of this project, which contains attempts.jsonl, only train.log is listed.
-    In the folder `results/<scale>/`, text files that the stages of the workflow wrote are not
-    listed.
+    In the results folder of a scale (`results/<scale>/`), text files that the stages of the
+    workflow wrote are not listed.
 
     Raises:
         RecordError: if the folder does not exist or cannot be read.

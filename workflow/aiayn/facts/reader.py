@@ -80,7 +80,7 @@ TEMPLATES = read_templates()
 
 
 def read_log(path: Path, name: str = "") -> LogFile:
-    """Read a log file. The argument `name` is the path of the file that its facts will state.
+    """Read a log file. The facts from this file state the argument `name` as its path.
 
     If the file is not a fairseq log, the result has no sections, and its field `refusal` states
     which program's log the file is, if this is known.
@@ -502,8 +502,8 @@ def _count_inner(section: Section, number: int, update: int) -> bool:
 
 
 def _keep_inner(section: Section, statistics: Statistics) -> None:
-    """Count a line of statistics within an epoch. Of every `sample_step` lines, keep the numbers of
-    a single line.
+    """Count a line of statistics within an epoch. Keep the numbers of only one line in every
+    `sample_step` lines.
     """
     if not _count_inner(section, statistics.line, statistics.update):
         return

@@ -1,12 +1,12 @@
-"""Turns fairseq's arguments into the paper's symbols. The inverse is `aiayn.train.fairseq_args`,
-which turns the paper's symbols into fairseq's arguments.
+"""Turns fairseq's arguments into the paper's symbols. The inverse is the module
+`aiayn.train.fairseq_args`, which turns the paper's symbols into fairseq's arguments.
 
 A symbol of the paper that fairseq's arguments do not determine is omitted, never guessed. The test
 tests/logs/test_log_symbols.py converts every shipped system to fairseq's arguments and back, so the
 two conversions cannot diverge. Two symbols exist only for logs, because fairseq has two settings
-where the paper has one: `tokens_per_update` is max_tokens x update_freq x GPUs (positions,
-including padding), and `peak_learning_rate` is the maximum of the learning rate's schedule, which
-is d_model^-0.5 * warmup_steps^-0.5 in equation (3).
+where the paper has one: tokens_per_update is max_tokens x update_freq x GPUs (positions, including
+padding), and peak_learning_rate is the maximum of the learning rate's schedule, which is
+d_model^-0.5 * warmup_steps^-0.5 in equation (3).
 
 The file known_good.csv lists the allowed values of the symbols.
 """

@@ -27,10 +27,11 @@ ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 class LogText:
     """The lines of one log file, which can be read once.
 
-    A last line without LF may be incomplete, so it is not yielded. The text after the last CR of
-    this line is kept in `cut_piece`. The field `fault` says where and why reading of the file ended
-    early: binary data, UTF-16, a line longer than MAX_LINE_BYTES, a compressed file that is cut or
-    damaged, or a file that cannot be opened. Bytes that are not UTF-8 are read unchanged.
+    A last line without LF may be incomplete, so it is not yielded. The end of an incomplete last
+    line, after its last CR, is kept in `cut_piece`. The field `fault` says where and why reading of
+    the file ended early: binary data, UTF-16, a line longer than MAX_LINE_BYTES, a compressed file
+    that is cut or damaged, or a file that cannot be opened. Bytes that are not UTF-8 are read
+    unchanged.
     """
 
     def __init__(self, path: Path) -> None:

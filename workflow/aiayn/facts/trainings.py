@@ -24,8 +24,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The system that a training is compared with: its scale, its language pair, and the expected
     value of each quantity.
 
-    The dict `average_by_role` has the expected average of checkpoints, such as `last5`, for the dev
-    set (`dev`) and the test set (`test`).
+    The dict `average_by_role` has the expected average of checkpoints, such as last5 (the last
+    five), for the dev set and the test set.
     """
 
     scale: str
@@ -62,8 +62,8 @@ class Problem(msgspec.Struct, frozen=True):
     the expected value, and the file and line.
 
     The tuple `keeps_out` lists the numbers of the log that the tables do not use because of this
-    problem. It is empty if the problem is only a note. The field `is_stated` is False if no line of
-    the log states the quantity.
+    problem. If the problem is only a note, `keeps_out` is empty. The field `is_stated` is False if
+    no line of the log states the quantity.
     """
 
     quantity: str
@@ -102,17 +102,18 @@ class Training(msgspec.Struct, kw_only=True):
     The list `facts` has the facts of all starts and the derived facts. The validations on the dev
     set (`validations`) and the statistics of epochs (`epochs`) cover only the history of the final
     weights: if a start resumed from a checkpoint, the values that the previous start printed for
-    later updates are left out. Each pair in `places` consists of a folder with a log of the
-    training, or with a copy of the log, and the folder into which the training saved checkpoints.
+    later updates are left out. The set `places` has pairs of folders: a folder with a log of the
+    training or a copy of the log, and the folder into which the training saved checkpoints.
 
-    The fields from `target` on are set by the package `aiayn.known_good`. The field `target` is the
-    system whose table row the training fills (then `has_row` is true), or else the nearest system.
-    The training's `version` is the commit of this project for a run of this project, otherwise
-    fairseq's version if the log states it. The field `gpu` is the GPU model, if the log states
-    exactly one. The GPU time `gpu_seconds` is the sum over all starts, None if the log does not
-    cover all starts. The dict `stated` has all numbers of the training by metric, and
-    `value_by_metric` only the numbers that the tables use. The set `filled` has the kinds of
-    numbers that the tables use: `train`, `ppl`, `cost`.
+    The package `aiayn.known_good`, which compares a log with the paper's settings, sets the fields
+    from `target` on. The system whose table row the training fills is `target`. If the training
+    does not fill a row (`has_row` is false), `target` is the nearest system. The version of the
+    code (`version`) is the commit of this project for a run of this project, otherwise fairseq's
+    version if the log states it. The field `gpu` is the GPU model, if the log states exactly one.
+    The GPU time `gpu_seconds` is the sum over all starts, None if the log does not cover all
+    starts. The dict `stated` has all numbers of the training by metric, and `value_by_metric` only
+    the numbers that the tables use. The set `filled` has the kinds of this training's numbers that
+    the tables use: `train`, `ppl` (perplexity), `cost`.
     """
 
     sections: list[Section]
@@ -172,14 +173,14 @@ class Generation(msgspec.Struct, kw_only=True):
     its checkpoint.
 
     The path of the translated model's checkpoint, `model_path`, is normalised, and is '' if the log
-    does not state it. The field `role` says which text was translated: `dev`, `test`, or fairseq's
-    name for a further test set. The field `metric` is the definition of BLEU by which the
-    translations were scored.
+    does not state it. The field `role` says which text was translated: dev, test, or fairseq's name
+    for a further test set. The field `metric` is the definition of BLEU by which the translations
+    were scored.
 
-    The fields from `target` on are set by the package `aiayn.known_good`. The problems of a
-    generation (`problems`) include the problems of its training. A generation without a known
-    training does not fill a row of a table. The field `value` is the BLEU if the tables use it,
-    otherwise None.
+    The package `aiayn.known_good`, which compares a log with the paper's settings, sets the fields
+    from `target` on. The problems of a generation (`problems`) include the problems of its
+    training. A generation without a known training does not fill a row of a table. The field
+    `value` is the BLEU if the tables use it, otherwise None.
     """
 
     section: Section

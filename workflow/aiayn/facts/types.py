@@ -26,9 +26,9 @@ OUR_TASK = "aiayn_translation"
 class Fact(NamedTuple):
     """A fact: a quantity, its value, and the file and line that state the value.
 
-    The quantity of an argument KEY of fairseq is called `train.KEY` or `generate.KEY`. A quantity
-    that a line of a log states has the name of its field in templates.csv. A derived quantity gets
-    its name in the module `derived.py`.
+    The quantity for an argument KEY of fairseq is called train.KEY or generate.KEY. A quantity that
+    a line of a log states has the name of its field in templates.csv. A derived quantity gets its
+    name in the module `derived.py`.
     """
 
     quantity: str
@@ -51,18 +51,19 @@ class Section(msgspec.Struct, kw_only=True):
     """The part of a log from one start of a program to the next start: the program's arguments, the
     facts that it prints, and a summary of the lines of statistics.
 
-    The field `form` is the style in which fairseq prints the arguments: `print` (up to fairseq
-    0.9), `namespace` (0.10) or `config` (after 0.10, up to 0.12 and the fork). The dict `arguments`
-    has the first value of each argument. The keys of `validations` are pairs of data set and update
-    number, the keys of `epochs` are epoch numbers. The list `samples` has every `sample_step`-th
-    line of statistics within an epoch. The dict `mentioned` has the values of facts about unknown,
-    incomplete or contradicting lines, and limits their number. The dict `symbols` has the
-    training's arguments as the paper's symbols. The dev set, whose perplexity is used, is
-    `dev_subset`, the first data set in fairseq's `--valid-subset`. The folder `save_folder` is the
-    value of `--save-dir`. The language pair, such as `en-de`, comes from the arguments, or else
-    from the order of the dictionaries in the log. The list `averaged_paths` has the checkpoints
-    that were averaged. The clock times `first_time` and `last_time` are in ISO format without time
-    zone, '' if the log has no times.
+    The style in which fairseq prints the arguments (`form`) is `print` up to fairseq 0.9,
+    `namespace` in 0.10, and `config` after 0.10 (up to 0.12, and in the fork). The dict `arguments`
+    has the first value of each argument. The statistics of validations (`validations`) are stored
+    by data set and update number, the statistics at the ends of epochs (`epochs`) by epoch number.
+    Of the lines of statistics within epochs, every `sample_step`-th line is kept (`samples`). The
+    dict `mentioned` has the values of facts about unknown, incomplete or contradicting lines, and
+    limits their number. The dict `symbols` has the training's arguments as the paper's symbols. The
+    dev set (`dev_subset`), whose perplexity is used, is the first data set in fairseq's
+    --valid-subset. The folder of the checkpoints (`save_folder`) is the value of fairseq's
+    --save-dir. The language pair, such as `en-de`, comes from the arguments, or else from the order
+    of the dictionaries in the log. The list `averaged_paths` has the checkpoints that were
+    averaged. The clock times `first_time` and `last_time` are in ISO format without time zone, ''
+    if the log has no times.
     """
 
     path: str
@@ -197,8 +198,8 @@ def perplexity_of(nll_bits: float | None) -> float | None:
 
 
 def normal_path(path: Value) -> str:
-    """Return a path with forward slashes and without a leading `./`. Backslashes of Windows paths
-    are converted.
+    """Return a path with forward slashes and without "./" at its beginning. Backslashes of Windows
+    paths are converted.
     """
     # A backslash is part of a name on Linux, unless the path has no slash at all.
     text = str(path)
@@ -206,8 +207,8 @@ def normal_path(path: Value) -> str:
 
 
 def models_of(model_path: str) -> list[str]:
-    """Return the paths of checkpoints in the value of fairseq's option `--path`. Paths are
-    separated by colons, but the colon in `C:` is part of a Windows path.
+    """Return the paths of checkpoints in the value of fairseq's option --path. Paths are separated
+    by colons, but the colon after a drive letter (`C:`) is part of a Windows path.
     """
     # Not after the drive letter of the first path, and not after a drive letter that follows a
     # colon, as in `C:\a.pt:D:\b.pt`.
@@ -216,7 +217,7 @@ def models_of(model_path: str) -> list[str]:
 
 def is_same_place(first: str, second: str) -> bool:
     """Return whether two paths are equal, or one path is the end of the other path, such as
-    `run/a.pt` and `/home/run/a.pt`.
+    run/a.pt and /home/run/a.pt.
     """
     # `.`, the folder of the log, is not the end of any path.
     if "." in (first, second):

@@ -14,8 +14,8 @@ from aiayn.spec.system import read_corpus
 
 
 def score_translations(decoded: Hypotheses, raw: RawCorpus) -> list[ScoreRecord]:
-    """Score translations. Before this, translations and references are compared with the digests in
-    their records.
+    """Score translations. Before scoring, translations and references are compared with the digests
+    in their records.
 
     Raises:
         CorpusError: if the records are from different corpora, or if the translations or references

@@ -2,8 +2,8 @@
 
 The paper's Tables 2 and 3 have tokenised BLEU, later papers have sacreBLEU. For the same
 translations, tokenised BLEU and sacreBLEU differ by up to three points (HAT, En-Fr: 41.8 and 38.9).
-So each number has the name and signature of its definition, and numbers of different definitions
-are never subtracted.
+Each number therefore has the name and signature of its definition, and numbers of different
+definitions are never subtracted.
 
 The definitions of BLEU are in the module `aiayn.scoring.definitions`. Hypotheses and references are
 detokenised lines, except for the definition `bleu_as_given` (see `outputs.system_output`). Our
@@ -87,8 +87,8 @@ def score_hypotheses(
     """Score hypotheses. Return a record with the score for each metric, in the order of `metrics`.
     Scores are in percent.
 
-    The argument `hypotheses_sha256` is the SHA-256 of the file of hypotheses, by default
-    `lines_sha256` of the lines.
+    The argument `hypotheses_sha256` is the SHA-256 of the file of hypotheses, by default the
+    SHA-256 that `lines_sha256` computes.
 
     Raises:
         ScoreError: if hypotheses and references differ in their number of lines or are empty, or if

@@ -107,13 +107,13 @@ def collect_scores(
     """Return a pandas DataFrame of all scores and perplexities with the columns SCORE_COLUMNS, in
     the order of the evaluations.
 
-    The argument `folder_by_key` has the results folder of each training. If `so_far` is true,
-    records that are missing or were written by an earlier run are left out. The function
-    `is_trusted` decides which scores are included.
+    The argument `folder_by_key` has the results folder of each training. If the workflow may still
+    be running (`so_far`), records that are missing or were written by an earlier run are left out.
+    The function `is_trusted` decides which scores are included.
 
     Raises:
-        RecordError: if a record is incomplete. If `so_far` is false, also if a record is missing or
-            was written by a different run.
+        RecordError: if a record is incomplete. Unless the workflow may still be running (`so_far`),
+            also if a record is missing or was written by a different run.
         ScoreError: if two records contain the same number, for example the same metric of the same
             training on the same test set.
     """
@@ -179,11 +179,12 @@ def read_of_run(
     """Read a record of scores or perplexity, which must have been written by the same run as the
     training's record.
 
-    If `so_far` is true, return None if the record is missing or was written by a different run.
+    If the workflow may still be running (`so_far`), return None for a record that is missing or was
+    written by a different run.
 
     Raises:
-        RecordError: if the record is incomplete. If `so_far` is false, also if the record is
-            missing or was written by a different run.
+        RecordError: if the record is incomplete. Unless the workflow may still be running
+            (`so_far`), also if the record is missing or was written by a different run.
     """
     if so_far and (train is None or not exists(path)):
         return None

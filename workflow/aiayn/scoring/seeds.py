@@ -18,8 +18,8 @@ class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A summary of a number over seeds: mean, standard deviation (`sd`, with divisor n - 1), and
     half the width of the 95 % t-interval of the mean.
 
-    The standard deviation `sd` is None for a single seed. The interval's `half_width` is None for
-    fewer seeds than MIN_SEEDS_OF_INTERVAL.
+    The standard deviation `sd` is None for a single seed. The half width of the interval
+    (`half_width`) is None for fewer seeds than MIN_SEEDS_OF_INTERVAL.
     """
 
     num_seeds: int

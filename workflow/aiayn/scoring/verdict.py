@@ -4,9 +4,9 @@ The rule tests equivalence within a margin of 0.5 BLEU, by two one-sided t-tests
 paper's number is treated as a constant, because the paper does not state a spread. A system has few
 seeds, so the standard deviation (sd) is pooled over all systems with the same scale and definition
 of BLEU. The scores of one system may vary more over its seeds than the scores of the other systems.
-So the rule takes the larger of the pooled sd and the system's own sd, with the degrees of freedom
-of the larger sd (decision 0014). An earlier version of the rule always took the pooled sd. The
-verdict by the earlier rule is kept as `outcome_by_pooled_sd`.
+The rule therefore takes the larger of the pooled sd and the system's own sd, with the degrees of
+freedom of the larger sd (decision 0014). An earlier version of the rule always took the pooled sd.
+The verdict by the earlier rule is kept as `outcome_by_pooled_sd`.
 
 A verdict has three p-values. Let d be the difference between our mean and the paper's number, e the
 standard error of d, and t a Student variable with the degrees of freedom of the sd:
@@ -17,16 +17,17 @@ standard error of d, and t a Student variable with the degrees of freedom of the
 | `p_equivalent` | the true difference is the margin or more | P(t > (0.5 - abs(d)) / e) |
 | `p_outside` | the true difference is within the margin | 2 P(t > (abs(d) - 0.5) / e), at most 1 |
 
-The p-value `p_equivalent` is the larger p of Schuirmann's two one-sided tests. The verdict
-REPRODUCED means that `p_equivalent` is below alpha, NOT REPRODUCED means that `p_outside` is below
-alpha. A small `p_difference` does not affect the verdict, because with enough seeds every true
-difference becomes significant.
+The p-value `p_equivalent` is the larger p of Schuirmann's two one-sided tests. The verdict is
+REPRODUCED if the difference is significantly within the margin (`p_equivalent` below alpha), and
+NOT REPRODUCED if it is significantly outside (`p_outside` below alpha). A difference that is
+significantly different from 0 (small `p_difference`) does not affect the verdict, because with
+enough seeds every true difference becomes significant.
 
 The paper's number comes from a single run. The verdict also says whether the paper's number is in
 the 95 % prediction interval for a further run of ours, mean +- t(0.975, df) sd sqrt(1 + 1/n), where
 df are the degrees of freedom of the sd and n is the number of our seeds. A number inside the
-prediction interval cannot be distinguished from a run of ours. But this is not enough for
-REPRODUCED, because few seeds make a wide prediction interval.
+prediction interval cannot be distinguished from a run of ours. Being inside the prediction interval
+is not enough for REPRODUCED, because few seeds make a wide interval.
 
 Each verdict is tested at the level alpha, so the probability of a wrong verdict anywhere in a table
 of k verdicts is larger. The worst case is that every true difference equals the margin. If the
@@ -80,8 +81,8 @@ class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
     """A standard deviation (sd) of scores over seeds, pooled over several systems.
 
     The smallest and the largest sd of a single system are `smallest_sd` and `largest_sd`. The
-    p-value of Bartlett's test that all systems have the same variance is `bartlett_p`. It is None
-    if there is only one system or if the sd of a system is 0.
+    p-value of Bartlett's test that all systems have the same variance is `bartlett_p`. Bartlett's
+    p-value is None if there is only one system or if the sd of a system is 0.
     """
 
     sd: float
@@ -99,14 +100,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     The p-values are explained in the docstring of this module. The p-values are None if the rule
     was not applied, because the numbers are not comparable or the seeds too few. The standard
     deviation over all systems is `pooled`, the standard deviation that the rule used is `judging`.
-    The verdict by an earlier rule, which always used `pooled`, is `outcome_by_pooled_sd` (None if
-    no rule was applied). The field `largest_equivalent_difference` is the largest difference with
-    which these seeds would still give REPRODUCED (None if no difference would). The field
-    `num_seeds_to_decide` is the total number of seeds that would give a verdict other than
-    UNDECIDED if mean and sd did not change (None if even MAX_SEEDS_ADVISED seeds would not). The 95
-    % interval for a further run of ours, in BLEU, is `prediction_interval`, and half its width is
-    `prediction_half_width`. The interval and its half width are None if no sd is known or if the
-    numbers are not comparable.
+    The verdict by an earlier rule, which always used the sd over all systems, is
+    `outcome_by_pooled_sd` (None if no rule was applied). The field `largest_equivalent_difference`
+    is the largest difference with which these seeds would still give REPRODUCED (None if no
+    difference would). The field `num_seeds_to_decide` is the total number of seeds that would give
+    a verdict other than UNDECIDED if mean and sd did not change (None if even MAX_SEEDS_ADVISED
+    seeds would not). The 95 % interval for a further run of ours, in BLEU, is
+    `prediction_interval`, and half its width is `prediction_half_width`. The interval and its half
+    width are None if no sd is known or if the numbers are not comparable.
     """
 
     outcome: Outcome
@@ -205,10 +206,10 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
     """Return the verdict for our scores over seeds, measured under the same conditions as the
     paper's number.
 
-    The argument `pooled` is the result of `pool_sd` for all systems with the same scale and
-    definition of BLEU, including this system if it has 2 seeds. If `pooled` is None or smaller than
-    the standard deviation of this system, the standard deviation of this system is used. With fewer
-    than MIN_SEEDS values, the verdict is UNDECIDED.
+    The argument `pooled` is the pooled standard deviation (from `pool_sd`) of all systems with the
+    same scale and definition of BLEU, including this system if it has 2 seeds. If `pooled` is None
+    or smaller than the standard deviation of this system, the standard deviation of this system is
+    used. With fewer than MIN_SEEDS values, the verdict is UNDECIDED.
     """
     num_seeds = len(values)
     undecided = Verdict(outcome=Outcome.UNDECIDED, num_seeds=num_seeds, reason=TOO_FEW_SEEDS)
@@ -340,7 +341,7 @@ class Corrected(msgspec.Struct, frozen=True, kw_only=True):
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
     """The verdicts of a table, corrected for the number of verdicts. The rule was applied to
-    `num_judged` of them.
+    `num_judged` verdicts.
 
     The probability of at least one wrong REPRODUCED in the table is `chance_wrongly_reproduced`, if
     all true differences equal the margin and the verdicts are independent. The same probability for

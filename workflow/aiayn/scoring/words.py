@@ -2,8 +2,8 @@
 count.
 
 multi-bleu.perl, fairseq-score and sacreBLEU without smoothing compute BLEU by the same formula
-(Papineni et al. 2002), so here sacreBLEU computes every BLEU from the words of this module.
-multi-bleu.perl and fairseq-score differ in what counts as a word:
+(Papineni, Roukos, Ward and Zhu 2002), so here sacreBLEU computes every BLEU from the words of this
+module. multi-bleu.perl and fairseq-score differ in what counts as a word:
 
 | | multi-bleu.perl | fairseq-score |
 |---|---|---|
@@ -16,8 +16,8 @@ multi-bleu.perl and fairseq-score differ in what counts as a word:
 If the hypotheses have no words, multi-bleu.perl dies, and BLEU is 0 here.
 
 A defect of fairseq-score is not repeated here: its libbleu.cpp compares hashes of n-grams, computed
-over the bytes of the words' ids as type `char`. If the C++ type char is signed, as on x86, many
-bigrams share a hash (`il faut` and `faut il`, for example), and the BLEU of fairseq-score is up to
+over the bytes of the words' ids as the C++ type char. If the type char is signed, as on x86, many
+bigrams share a hash ("il faut" and "faut il", for example), and the BLEU of fairseq-score is up to
 0.01 too high. Here n-grams are compared by their words. Tests in tests/oracle show that nothing
 else differs from fairseq-score.
 """
@@ -30,7 +30,8 @@ def perl_words(line: bytes) -> list[str]:
     digits of its bytes.
 
     Python's `bytes.split` splits at ASCII white space only, as perl's `split` does. sacreBLEU would
-    split a word again at other white space. This cannot happen with hexadecimal digits.
+    split a word again at other white space. The hexadecimal digits of a word contain no white
+    space, so sacreBLEU does not split them.
     """
     return [word.hex() for word in line.split()]
 
@@ -39,9 +40,9 @@ def fairseq_words(line: str, *, is_reference: bool) -> list[str]:
     """Return the words of a line that fairseq-score would count (Dictionary.encode_line, then
     bleu_trim in libbleu.cpp).
 
-    The symbol `<pad>` is removed at the beginning of the line, and the symbols `<pad>` and `</s>`
-    at its end. The list of words is never empty: for an empty line it contains the end-of-sentence
-    symbol `</s>`.
+    Padding symbols (`<pad>`) are removed at the beginning of the line, padding and end-of-sentence
+    symbols (`</s>`) at its end. The list of words is never empty: for an empty line it contains the
+    end-of-sentence symbol.
     """
     pieces = [*line.split(), "</s>"]
     begin = 0

@@ -68,11 +68,11 @@ class ClusterSpec(Spec, frozen=True, kw_only=True):
     """The nodes that a training requests from Slurm, and how its job runs there. A key with the
     value null is left to Slurm's own default.
 
-    - The number of a training's ranks (processes) is `num_nodes` x `ranks_per_node`. If
-      `gpus_per_node` is 0, the ranks use CPUs and the backend gloo. Otherwise each rank has its own
-      GPU.
-    - Slurm's option that requests the GPUs is `gpu_request`. The value `none` requests no GPUs, for
-      a cluster that gives whole nodes and does not count GPUs.
+    - A training has as many ranks (processes) as nodes times ranks per node (`num_nodes` x
+      `ranks_per_node`). Without GPUs (`gpus_per_node` is 0), the ranks use CPUs and the backend
+      gloo. With GPUs, each rank has its own GPU.
+    - The key `gpu_request` selects Slurm's option that requests the GPUs. Its value `none` requests
+      no GPUs, for a cluster that gives whole nodes and does not count GPUs.
     - With `cpus_per_rank: node`, each rank gets an equal share of its node's CPUs (as sinfo counts
       them). With `memory_gb_per_node: all`, the job requests all memory of each node.
     - Slurm sends the job a signal to save a checkpoint `signal_seconds` seconds before the time
@@ -83,9 +83,9 @@ class ClusterSpec(Spec, frozen=True, kw_only=True):
       dashes. An option that takes no value is written with the value ''. The mapping `srun_options`
       has further options of the srun command that starts the ranks, such as pyxis's
       `container-image`.
-    - The command that starts Python in each rank is `python`, such as `apptainer exec --nv IMAGE
-      python3`. If it is null, each rank uses the same Python interpreter as the driver (the process
-      that submits the job).
+    - The key `python` is the command that starts Python in each rank, such as `apptainer exec --nv
+      IMAGE python3`. If the command is null, each rank uses the same Python interpreter as the
+      driver (the process that submits the job).
     - While it waits for its job, the driver process asks for the job's state every `poll_seconds`.
     """
 

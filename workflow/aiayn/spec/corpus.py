@@ -9,7 +9,8 @@ but cannot be verified. The function `aiayn.spec.system.read_corpus` reads a cor
 To add a corpus, write workflow/config/corpora/<name>.yaml and add rows with the corpus's name to a
 sheet (a list of trainings). The text of a corpus without the keys `clean` and `subword` must
 already be segmented into subwords, with `@@ ` inside words. The shortest corpus file refers to a
-table of sentence pairs. Each line of this table has split, source and target, separated by tabs:
+table of sentence pairs. Each line of the table of sentence pairs has split, source and target,
+separated by tabs:
 
     name: greetings
     description: Three greetings.
@@ -70,8 +71,8 @@ class CleanSpec(Spec, frozen=True, kw_only=True):
 
     Sentence pairs with an empty side are always dropped. Test sets are never filtered. The length
     of a sentence is the number of its words, separated by blanks, after tokenisation. A pair with a
-    word of more than `max_word_characters` characters is dropped. In Moses' clean-corpus-n.perl
-    this limit is 1000.
+    word of more than `max_word_characters` characters is dropped. In Moses' clean-corpus-n.perl a
+    word has at most 1000 characters.
     """
 
     max_words: int | None
@@ -81,7 +82,7 @@ class CleanSpec(Spec, frozen=True, kw_only=True):
 
 
 class PublicFile(Spec, frozen=True, kw_only=True):
-    """A published file: its path below the corpus's `public_url`, and its SHA-256."""
+    """A published file: its path below the corpus's base URL (`public_url`), and its SHA-256."""
 
     path: str
     sha256: str
@@ -114,9 +115,9 @@ class ParallelSource(Spec, frozen=True, kw_only=True, tag="parallel", tag_field=
 class PackedFile(Spec, frozen=True, kw_only=True):
     """A published file (such as a .tgz) with the text of an archive.
 
-    The file's `checksum` is `sha256:<hex>`, or a weaker `sha1:` or `md5:` if no SHA-256 is
-    published. The mapping `path_by_place` has the path of the file below the base URL of each place
-    (a public server), in the order in which downloads are tried.
+    The checksum of the file is its SHA-256 (`sha256:<hex>`), or a weaker SHA-1 or MD5 (`sha1:`,
+    `md5:`) if no SHA-256 is published. The mapping `path_by_place` has the path of the file below
+    the base URL of each place (a public server), in the order in which downloads are tried.
     """
 
     num_bytes: int
@@ -156,8 +157,8 @@ class ArchiveSpec(Spec, frozen=True, kw_only=True):
 
 
 class PlainText(Spec, frozen=True, kw_only=True):
-    """The plain text of a test set in one language. Its `path` is relative to the test set's folder
-    on a mirror.
+    """The plain text of a test set in one language. The path of the plain text (`path`) is relative
+    to the test set's folder on a mirror.
     """
 
     path: str
@@ -201,11 +202,10 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
     """A corpus: its language pair, the source of its text, its test sets, and its segmentation into
     subwords.
 
-    If a corpus `inherits` from another corpus, it takes from that corpus all keys that are not in
-    its own file. The key `tokenise` selects Moses' tokenizer (the version before November 2018) for
-    training text and test sets. A corpus without the keys `clean` and `subword` was published
-    tokenised and segmented into subwords. For such a corpus the stages clean and segment are
-    skipped.
+    A corpus takes all keys that are not in its own file from the corpus in the key `inherits`. The
+    key `tokenise` selects Moses' tokenizer (the version before November 2018) for training text and
+    test sets. A corpus without the keys `clean` and `subword` was published tokenised and segmented
+    into subwords. For such a corpus the stages clean and segment are skipped.
     """
 
     name: str

@@ -25,9 +25,9 @@ WHO_HAS_TENSOR_CORES = "NVIDIA's GPUs have it from compute capability 8.0 on, as
 class SourcedValue(Spec, frozen=True, kw_only=True):
     """A number from hardware.yaml with its source and the kind of the source.
 
-    The `kind` of the source is `paper` for a number of the paper, `vendor` for the data sheet of
-    the GPU's maker, `published` for a number published by other authors, and `assumption` for our
-    own estimate.
+    The kind of the source (`kind`) is `paper` if the number is from the paper, `vendor` if it is
+    from the data sheet of the GPU's maker, `published` if other authors published it, and
+    `assumption` if it is our own estimate.
     """
 
     value: Annotated[float, msgspec.Meta(gt=0)]
@@ -40,9 +40,10 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
     carries two GPUs, as the K80 does.
 
     The speed of matrix products in single precision is `sustained_flops_per_second`. The speeds of
-    the GPU's tensor cores are `tf32_flops_per_second` and `bf16_flops_per_second`, None if the GPU
-    does not support the precision. The speed of the link between the GPUs of a node, in one
-    direction, is `link_bytes_per_second`, None if it is not known.
+    the tensor cores in TF32 and in bfloat16 are `tf32_flops_per_second` and
+    `bf16_flops_per_second`, None if the GPU does not support the precision. The speed of the link
+    between the GPUs of a node, in one direction, is `link_bytes_per_second`, None if it is not
+    known.
     """
 
     sustained_flops_per_second: SourcedValue
@@ -68,15 +69,15 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
 
 
 class HardwareSpec(Spec, frozen=True, kw_only=True):
-    """All GPU models in hardware.yaml, by a word of their product names (`P100` for `Tesla
-    P100-SXM2-16GB`).
+    """All GPU models in hardware.yaml, by a word of their product names (P100 for "Tesla
+    P100-SXM2-16GB").
     """
 
     gpu_by_name: dict[str, GpuSpec]
 
     def find_gpu(self, product_name: str) -> GpuSpec | None:
-        """Return the GPU model that a product name refers to, such as the P100 for `Tesla
-        P100-SXM2-16GB`, or None.
+        """Return the GPU model that a product name refers to, such as the P100 for "Tesla
+        P100-SXM2-16GB", or None.
         """
         name = self.find_name(product_name)
         return None if name is None else self.gpu_by_name[name]
@@ -98,8 +99,8 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
 
 
 def precision_refusal(precision: Precision, device: str, available: Collection[Precision]) -> str:
-    """Return the reason why a device cannot train in a precision, if this is not one of its
-    `available` precisions.
+    """Return the reason why a device cannot train in a precision, if the device does not have this
+    precision.
 
     Returns '' if the device supports the precision. The argument `device` is a phrase such as `a
     P100`. The returned text continues an error message that begins with a system's name, and ends

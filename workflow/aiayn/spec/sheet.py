@@ -7,12 +7,12 @@ of each training, and the tables or decisions that require these trainings:
     corpus      system  seeds  evaluations           asked_by
     demo_en_de  base    1,2    last1/dev last5/test  table2 table3
 
-An evaluation consists of an average of checkpoints and a test set, such as `last5/test`. The test
-set is `dev` or `test`, which the corpus file defines, or the name of a further test set. The
-evaluation `last1/dev-alpha1.4` translates dev with the length penalty alpha 1.4. A training that
-only decisions (workflow/decisions/) and no tables require was added after the results of the
-tables' seeds were known. A training added by a decision is not used in the rows of the paper's
-tables, in conclusions or in verdicts.
+An evaluation consists of an average of checkpoints and a test set, such as last5/test. The test set
+of an evaluation is dev or test, which the corpus file defines, or the name of a further test set.
+The evaluation last1/dev-alpha1.4 translates the dev set with the length penalty alpha 1.4. A
+training that only decisions (workflow/decisions/) and no tables require was added after the results
+of the tables' seeds were known. A training added by a decision is not used in the rows of the
+paper's tables, in conclusions or in verdicts.
 """
 
 import re
@@ -51,8 +51,8 @@ class TrainingKey(NamedTuple):
 
 
 class SheetRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of a sheet (a list of trainings). The row's `location` is `file:line`, for error
-    messages.
+    """A row of a sheet (a list of trainings). The location of the row (`location`) is its file and
+    line number, for error messages.
     """
 
     corpus: str
@@ -196,8 +196,8 @@ def select_rows(rows: Sequence[SheetRow], only: str) -> list[SheetRow]:
 
 
 def join_sheets(first: Sequence[SheetRow], second: Sequence[SheetRow]) -> list[SheetRow]:
-    """Return the rows of the sheet `first`, then rows with the trainings that are only in the sheet
-    `second`.
+    """Return the rows of the first sheet, then rows with the trainings that are only in the second
+    sheet.
     """
     new_trainings = set(list_trainings(second)).difference(list_trainings(first))
     return [*first, *_with_trainings(second, new_trainings)]

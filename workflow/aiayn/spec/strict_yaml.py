@@ -29,11 +29,11 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A parsed YAML file. The dict `location_by_path` has the location of each key as `file:line`,
-    by the key's dotted path.
+    """A parsed YAML file. The dict `location_by_path` has the file and line number of each key, by
+    the key's dotted path.
 
-    The dotted path of the key `p_drop` below the key `training` is `training.p_drop`. The empty
-    path stands for the whole document.
+    For example, training.p_drop is the dotted path of the key p_drop below the key training. The
+    empty path stands for the whole document.
     """
 
     path: Path
@@ -41,8 +41,8 @@ class Document(msgspec.Struct, frozen=True):
     location_by_path: dict[str, str]
 
     def location(self, dotted_path: str) -> str:
-        """Return the location of a key in its YAML file as `file:line`. If the key is not in the
-        file, return the location of the nearest enclosing key.
+        """Return the file and line number of a key, in the form `file:line`. If the key is not in
+        the file, return the location of the nearest enclosing key.
         """
         while dotted_path and dotted_path not in self.location_by_path:
             dotted_path = dotted_path.rpartition(".")[0]
@@ -136,7 +136,7 @@ def _record_locations(
     """Record the locations (file and line) of all keys below a node of a YAML document, and raise
     an error for keys and values that PyYAML misreads.
 
-    If a key is repeated, PyYAML silently keeps the last value. It reads the time 2:00:00 as the
+    If a key is repeated, PyYAML silently keeps the last value. PyYAML reads the time 2:00:00 as the
     number 7200.
     """
     # YAML 1.1 reads `2:00:00` as a number to the base 60, so a time limit would become 7200.
@@ -173,8 +173,8 @@ def _record_locations(
 
 
 def overlay(base: Document, top: Document) -> Document:
-    """Return the document `base` with the keys of the document `top` added. For a key in both
-    documents, mappings are merged, and any other value of `base` is replaced by the value of `top`.
+    """Return a document with the keys of two documents, `base` and `top`. For a key in both
+    documents, mappings are merged, and any other value is taken from `top`.
     """
 
     def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

@@ -79,9 +79,9 @@ def _find_workflow() -> Path:
     """Return the folder that contains the workflow: Snakefile, config and profiles.
 
     In a checkout, the result is the checkout itself. For an installed package, the result is the
-    folder that `aiayn init` wrote: the working directory or the nearest folder above it that has
-    the workflow. If none of these folders has the workflow, the result is the copy of the workflow
-    inside the package.
+    folder that the command aiayn init wrote: the working directory or the nearest folder above it
+    that has the workflow. If none of these folders has the workflow, the result is the copy of the
+    workflow inside the package.
     """
     if IS_CHECKOUT:
         return _FOLDERS[3]
@@ -105,12 +105,13 @@ class SystemSpec(Spec, frozen=True, kw_only=True):
     """A system: a model with its training and search settings, which is a row of a table of the
     paper.
 
-    If a system `inherits` from another system, it takes from that system all keys that are not in
-    its own file. Usually 1 to 3 keys differ. If a system `begins_from` another system, each
-    training starts at the last checkpoint of that system's training with the same seed. Then the
-    two systems may differ in the number of updates only, otherwise the training stops with an error
-    at its start. The learning rate of equation (3) does not depend on the total number of updates,
-    so the weights after a training in two parts equal the weights after a training in one part.
+    A system takes all keys that are not in its own file from the system in the key `inherits`.
+    Usually 1 to 3 keys of a system differ. A system can continue the trainings of the system in the
+    key `begins_from`: each training starts at the last checkpoint of the other system's training
+    with the same seed. Two such systems may differ in the number of updates only, otherwise the
+    training stops with an error at its start. The learning rate of equation (3) does not depend on
+    the total number of updates, so the weights after a training in two parts equal the weights
+    after a training in one part.
     """
 
     name: str
@@ -313,7 +314,7 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
     """Turn Snakemake's merged config (the config file and the command line's `--config`) into a
-    ScaleSpec. Error messages call the config `origin`.
+    ScaleSpec. The argument `origin` is the name of the config in error messages.
     """
     # Snakemake passes some values of `--config` as text.
     return convert(Document(Path(origin), dict(config), {}), ScaleSpec, strict=False)
@@ -336,7 +337,8 @@ def run_name(
     data_digest: str,
     stage_version: int,
 ) -> str:
-    """Return the name of a run: `<corpus>-<system>-seed<k>-<digest8>`.
+    """Return the name of a run, from corpus, system, seed and digest:
+    `<corpus>-<system>-seed<k>-<digest8>`.
 
     The digest in a run's name is computed from exactly the values that the trained weights depend
     on.

@@ -38,30 +38,30 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
 
     The digest in a run's name covers these settings.
 
-    The `architecture` is this project's Transformer (`transformer`, model/transformer.py), or a
-    model of fairseq: its unchanged Transformer (`fairseq_transformer`), `lstm` or `fconv`. The
-    models lstm and fconv ignore the keys on heads, norms, attention, positions, embeddings,
-    initialisation and further dropout. In these two models `d_model` is the width of embeddings,
-    and `d_ff` is the width of hidden states.
+    The key `architecture` selects this project's Transformer (`transformer`, model/transformer.py)
+    or a model of fairseq: its unchanged Transformer (`fairseq_transformer`), its LSTM (`lstm`) or
+    its convolutional model (`fconv`). The models lstm and fconv ignore the keys on heads, norms,
+    attention, positions, embeddings, initialisation and further dropout. In lstm and fconv, d_model
+    is the width of embeddings, and d_ff is the width of hidden states.
 
-    - With `norm_order: pre`, the model normalises before each sub-layer, and again at the end of
-      the encoder and of the decoder.
-    - The values of `norm` are layer normalisation (`layer`), layer normalisation by the unbiased
-      standard deviation plus epsilon (`layer_std`), and batch normalisation (`batch`).
+    - With pre-norm (`norm_order: pre`), the model normalises before each sub-layer, and again at
+      the end of the encoder and of the decoder.
+    - The kind of normalisation (`norm`) is layer normalisation (`layer`), layer normalisation by
+      the unbiased standard deviation plus epsilon (`layer_std`), or batch normalisation (`batch`).
     - The key `attention` sets the argument of the attention's softmax: q.k / sqrt(d_k) (`scaled`,
       equation (1)), q.k (`unscaled`), q.k / sqrt(d_model) (`sqrt_d_model`), q.k over a learned
-      number (`temperature`), or v.tanh(q + k) (`additive`, Bahdanau et al. 2015).
+      number (`temperature`), or v.tanh(q + k) (`additive`; Bahdanau, Cho and Bengio 2015).
     - The positional encoding, `positions`, consists of the paper's sinusoids (`sinusoidal`), of
       tensor2tensor's (`sinusoidal_halves`: all sines, then all cosines), or of learned vectors
       (`learned`).
     - If `tied_embeddings` is true, source embeddings, target embeddings and output layer share a
       single matrix (section 3.4).
     - The dropout rate for attention weights is `p_drop_attention`, and for the inner layer of the
-      feed-forward network `p_drop_ffn`. In the paper both rates are 0.
+      feed-forward network `p_drop_ffn`. In the paper both of these dropout rates are 0.
     - The initial values of embeddings are drawn from N(0, 1 / d_model) or from N(0, 1), as the key
-      `embeddings` says. The `initialisation` of the other weights is tensor2tensor's,
-      torch.nn.Transformer's (`torch_nn`), Xavier's uniform distribution on every matrix including
-      embeddings (`xavier`), or fairseq's for its own architectures.
+      `embeddings` says. The initialisation of the other weights (`initialisation`) is that of
+      tensor2tensor, that of torch.nn.Transformer (`torch_nn`), Xavier's uniform distribution on
+      every matrix including embeddings (`xavier`), or that of fairseq for its own architectures.
     - A *batch* has at most `max_tokens_per_batch` tokens on its longer side (source or target),
       padding included. An *update* (an optimiser step) sums the gradients of `batches_per_update`
       batches, which are computed on as many GPUs or one after the other.
@@ -115,12 +115,12 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
     run's name.
 
     The score by which a hypothesis of n tokens (end-of-sentence symbol included) is ranked is its
-    log-probability divided by `n^alpha` (form `len`, as in fairseq) or by `((5 + n) / 6)^alpha`
-    (form `gnmt`, which the paper cites). The length of a hypothesis is at most
-    `max_length_per_source_token` * source length + `max_extra_tokens`. With `stop: fairseq`, the
-    search for a sentence ends when `beam_size` hypotheses have ended. With `stop: tensor2tensor`,
-    the search ends when no unfinished hypothesis can get a better score than the worst of the best
-    `beam_size` ended hypotheses.
+    log-probability divided by n^alpha (form `len`, as in fairseq) or by ((5 + n) / 6)^alpha (form
+    `gnmt`, which the paper cites). The length of a hypothesis is at most a multiple of the source
+    length (`max_length_per_source_token`) plus a constant (`max_extra_tokens`). With fairseq's
+    stopping rule (`stop: fairseq`), the search for a sentence ends when `beam_size` hypotheses have
+    ended. With tensor2tensor's rule (`stop: tensor2tensor`), the search ends when no unfinished
+    hypothesis can get a better score than the worst of the best `beam_size` ended hypotheses.
     """
 
     beam_size: Count

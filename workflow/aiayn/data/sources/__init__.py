@@ -1,5 +1,6 @@
-"""Gets the raw text that a corpus file (YAML) describes. The text is part of the checkout, or it is
-downloaded, verified and unpacked.
+"""Gets the raw text that a corpus file (YAML) describes. The text of a corpus is part of the
+checkout, or it is downloaded, verified and unpacked.
 
-May import `aiayn.data.text.lines`, `aiayn.records`, `aiayn.spec` and packages below these.
+This package may import `aiayn.data.text.lines`, `aiayn.records`, `aiayn.spec` and packages below
+these.
 """

@@ -2,7 +2,7 @@
 
 The URLs of a file are tried in turn. A download is written to a partial file,
 `.<name>.<key>.partial`, and a later start continues the partial file. A downloaded file gets its
-final name only after its checksum was verified. The `key` in the name of a partial file is made
+final name only after its checksum was verified. The name of a partial file contains a `key` made
 from the published checksum, so the bytes of two versions of a file are never joined. A file with a
 wrong checksum is renamed to `<name>.wrong`.
 """
@@ -56,8 +56,8 @@ class PublishedFile(msgspec.Struct, frozen=True):
     """A published file at a URL. If the URL is '', the file is not downloaded, but only looked for
     in a local folder.
 
-    The file's size `num_bytes` is None if no size is published, and its `checksum` is '' if no
-    checksum is published.
+    The size of the file (`num_bytes`) is None if no size is published. The `checksum` of the file
+    is '' if no checksum is published.
     """
 
     name: str
@@ -69,9 +69,9 @@ class PublishedFile(msgspec.Struct, frozen=True):
 class FoundFile(msgspec.Struct, frozen=True):
     """A verified file.
 
-    Its `url` is the address it was downloaded from, '' if the file was already on the disk. The
-    field `checked_by` is the algorithm (such as sha256) of the published checksum, or `size` if no
-    checksum is published.
+    The address that the file was downloaded from (`url`) is '' if the file was already on the disk.
+    The field `checked_by` is the algorithm (such as sha256) of the published checksum, or `size` if
+    no checksum is published.
     """
 
     path: Path
@@ -215,7 +215,7 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
 
 
 def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
-    """Download and verify the file of a URL. A file with a `file://` URL is verified in place, and
+    """Download and verify the file of a URL. A local file (`file://` URL) is verified in place, and
     not copied.
     """
     path = local_path(published.url)
@@ -249,8 +249,8 @@ def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
 def _receive(url: str, partial_path: Path, num_bytes: int | None) -> None:
     """Append the missing bytes of an http(s) URL to a partial file, in several attempts if needed.
 
-    An attempt that received new bytes does not count as a failure. So a file is completed even if
-    the server drops every connection.
+    An attempt that received new bytes does not count as a failure. A file is therefore completed
+    even if the server drops every connection.
     """
     num_failures = 0
     # The highest number of bytes so far shows whether an attempt made progress. A server that
@@ -298,9 +298,9 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
     """Request a file once, from the first missing byte on. If the partial file is already complete,
     do not send a request.
 
-    The function reads `response.raw` and does not call `iter_content`. `iter_content`, of the
-    library requests, would decompress a .tgz that a server labels as gzip-encoded, and would drop
-    an incomplete block when the connection breaks.
+    The function reads the raw bytes of the response (`response.raw`). The method `iter_content` of
+    the library requests would decompress a .tgz that a server labels as gzip-encoded, and would
+    drop an incomplete block when the connection breaks.
     """
     start = _num_bytes_of(partial_path)
     if start and start == num_bytes:
@@ -403,7 +403,7 @@ def _accepted_range(
 
 
 def local_path(url: str) -> Path | None:
-    """Return the local path of a `file://` URL, or None for any other URL."""
+    """Return the path of the local file that a `file://` URL refers to, None for any other URL."""
     parts = urllib.parse.urlsplit(url)
     return Path(urllib.request.url2pathname(parts.path)) if parts.scheme == "file" else None
 

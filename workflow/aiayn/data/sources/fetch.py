@@ -3,7 +3,7 @@ download.
 
 Downloads come from the public URLs or a mirror (a copy of the files), and are verified by their
 published checksums. A *mirror* is a base URL (`file://` or `http(s)://`) with one folder for each
-public source of files. The paths of files inside such a folder of the mirror are the paths of their
+public source of files. Inside each folder of a mirror, the files have the same paths as in their
 public URLs.
 """
 
@@ -57,7 +57,7 @@ def fetch_corpus(
     files `<split>.<language>`.
 
     If the argument `mirror` is None, the mirror is the value of the environment variable
-    AIAYN_MIRROR. Without this variable, files come from their public URLs. Downloads stay in
+    AIAYN_MIRROR. Without a mirror, files come from their public URLs. Downloads stay in
     `archives_folder` for the next fetch. Returns the record.
 
     Raises:
@@ -142,8 +142,8 @@ def fetch_archives(
     archives_folder: Path,
     mirror: str | None,
 ) -> dict[str, FetchedArchive]:
-    """Write the joined text of all archives to `train.<language>` in `folder`. Return a description
-    of each archive, in the order in which the archives' texts are joined.
+    """Write the joined text of all archives to the training files (`train.<language>`) in `folder`.
+    Return a description of each archive, in the order in which the archives' texts are joined.
 
     Archives that are already in `archives_folder` under their public names are used. Missing
     archives are downloaded into `archives_folder`.

@@ -1,16 +1,16 @@
 """Appends the two sides (source and target text) of an archive to the files of a corpus. Also reads
 the segments (sentences) of test sets in .sgm files.
 
-In these files a line ends at LF only, and source and target must have the same number of lines.
-Text is copied in blocks, so memory does not grow with the corpus. Characters are not changed. If
-the last line of an archive has no LF, it gets an LF, so that the first line of the next archive is
-not appended to it.
+In the files of a corpus a line ends at LF only, and source and target must have the same number of
+lines. Text is copied in blocks, so memory does not grow with the corpus. The characters of the text
+are not changed. If the last line of an archive has no LF, it gets an LF, so that the first line of
+the next archive is not appended to it.
 
-Test sets come as markup. An .sgm file looks like XML but is not XML: a bare `&` or `<` is text
-("S&P"), which an XML reader refuses. A sentence of an .sgm file may contain `&amp;` literally, so
-nothing is unescaped (sacreBLEU's fake_sgml.py and tensorflow/datasets do the same). In contrast to
-the readers of sacreBLEU and tensorflow/datasets, this reader accepts several segments in a line,
-and a segment of several lines.
+Test sets come as markup. An .sgm file looks like XML but is not XML: a bare ampersand or less-than
+sign is text ("S&P"), which an XML reader refuses. A sentence of an .sgm file may contain an entity
+such as `&amp;` literally, so no entity is unescaped (sacreBLEU's fake_sgml.py and
+tensorflow/datasets do the same). In contrast to the readers of sacreBLEU and tensorflow/datasets,
+this reader accepts several segments in a line, and a segment of several lines.
 """
 
 import re

@@ -1,5 +1,5 @@
 """Turns raw text into token ids: cleans and tokenises the text, splits words into subwords, and
 binarizes.
 
-May import `aiayn.records`, `aiayn.spec` and packages below these.
+This package may import `aiayn.records`, `aiayn.spec` and packages below these.
 """

@@ -1,16 +1,17 @@
 """Turns text into a data-bin, fairseq's binary format for memory mapping (mmap).
 
-The files are equal, byte for byte, to the output of `fairseq-preprocess --padding-factor 1`. A
+The files are equal, byte for byte, to the output of fairseq-preprocess --padding-factor 1. A
 data-bin (fairseq 0.12.3, data/indexed_dataset.py and data/dictionary.py) has these files, with
 little-endian numbers:
 
-- `dict.<language>.txt`: the dictionary, with `symbol count` on each line, sorted by falling count
-  in the training text, then by code points. fairseq's four special symbols have the first indices
-  and are not in the file.
-- `.bin`: the token indices of all lines of text, each line ended by `</s>`. An index has 16 bits if
-  the dictionary has fewer than 65,500 symbols, else 32 bits.
-- `.idx`: a magic word, version 1, a code for the width of the indices, the number of lines, the
-  length of each line (int32), and the position of each line's first byte in the `.bin` (int64).
+- `dict.<language>.txt`: the dictionary, with a symbol (subword) and its count on each line, sorted
+  by falling count in the training text, then by code points. fairseq's four special symbols have
+  the first indices and are not in the file.
+- `.bin`: the token indices of all lines of text, each line ended by the symbol `</s>`. An index has
+  16 bits if the dictionary has fewer than 65,500 symbols, else 32 bits.
+- `.idx`: the positions of the lines in the `.bin` file: a magic word, version 1, a code for the
+  width of the indices, the number of lines, the length of each line (int32), and the position of
+  each line's first byte (int64).
 
 Text is encoded in chunks (blocks of lines) by several processes. The written bytes depend neither
 on the number of chunks nor on the number of processes. The text is first written to a temporary
@@ -66,16 +67,17 @@ def binarize_corpus(
     record_path: Path,
     num_processes: int = 1,
 ) -> BinarizedCorpus:
-    """Write `data-bin/` next to the record and return the record.
+    """Write the data-bin (binarized text) to the folder `data-bin/` next to the record, and return
+    the record.
 
     If source and target language have the same encoder, they share a dictionary, which counts the
-    training text of both. The dev set becomes fairseq's split `valid`. The other test sets become
-    the splits `test`, `test1` and so on, in the order of the corpus file. Counts of tokens include
+    training text of both. The dev set becomes fairseq's split "valid". The other test sets become
+    the splits "test", "test1" and so on, in the order of the corpus file. Counts of tokens include
     `</s>`. The record lists the files of the subword models, `model_paths`, as inputs.
 
     Raises:
-        CorpusError: if the text is not from the corpus `spec`, or has changed since its record was
-            written.
+        CorpusError: if the text is from a corpus other than `spec`, or has changed since its record
+            was written.
     """
     # fairseq's names of splits: valid, test, test1, test2.
     later_splits = (f"test{index}" for index in range(1, len(spec.testsets) - 1))
@@ -287,7 +289,8 @@ def read_dictionary(path: Path) -> list[str]:
     symbols come first.
 
     Raises:
-        CorpusError: if a line does not have the form `symbol count`. The message contains the line.
+        CorpusError: if a line does not consist of a symbol and its count. The message contains the
+            line.
     """
     symbols = list(SPECIAL_SYMBOLS)
     for line_number, line in enumerate(read_lines(path), start=1):
@@ -361,7 +364,7 @@ def data_bin_digest(sha256_by_file: Mapping[str, str]) -> str:
 
 def require_recorded_split(record: BinarizedCorpus, testset: str) -> str:
     """Verify the checksums of a test set's files, and return fairseq's name for the test set in the
-    data-bin, such as `valid`.
+    data-bin, such as "valid".
 
     Records from earlier versions of this project have only one digest for the whole data-bin. For
     such a record, the whole data-bin is verified.

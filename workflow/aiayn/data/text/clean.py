@@ -6,7 +6,8 @@ duplicate pairs are dropped, memory grows by about 100 bytes for each training p
 
 The length limits follow Moses' clean-corpus-n.perl. Moses' script also deletes the character `|`
 from every line (unless the first pair contains the character) and turns a no-break space into a
-blank. This module does not change the text of a pair: it keeps or drops the pair.
+blank. This module does not change the text of a pair after tokenisation: it keeps or drops the
+pair.
 """
 
 import contextlib
@@ -133,10 +134,10 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
 def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
     """Return the function that prepares a line of text before it is split into subwords.
 
-    The argument `tokenise` is the value of the key with this name in the corpus file. The function
-    is meant for training text, test sets and sentences to be translated. References for scoring are
-    not changed, and `aiayn.data.text.detokenise` turns translations back into plain text. The
-    returned function joins tokens by single blanks.
+    The argument `tokenise` is the setting for tokenisation in the corpus file (none or moses). The
+    returned function prepares training text, test sets and sentences to be translated. References
+    for scoring are not changed, and `aiayn.data.text.detokenise` turns translations back into plain
+    text. The returned function joins tokens by single blanks.
 
     Example: `preprocessor("moses", "de")("Ja, gut.")` returns `Ja , gut .`. To support a further
     tokenizer, add its name to `CorpusSpec.tokenise` and its function here.

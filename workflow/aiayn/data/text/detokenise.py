@@ -17,7 +17,7 @@ def detokenise(pieces: str, corpus: CorpusSpec) -> str:
 
     If this project tokenised the corpus, Moses' detokenizer turns tokens into plain text, which the
     references are, too. If the corpus was published as subwords, the result is a line of tokens (as
-    with fairseq's `--remove-bpe`). The result never contains a line feed.
+    with fairseq's option --remove-bpe). The result never contains a line feed.
     """
     if corpus.subword is None:  # published in pieces
         return remove_marks(pieces)
@@ -28,8 +28,8 @@ def join_line(pieces: str, method: str, tokenise: str, language: str) -> str:
     """Join the subwords of a translation to a line of text: undo first the subword method, then the
     tokenisation.
 
-    The argument `method` is sentencepiece or subword_nmt. The argument `tokenise` is the value of
-    the key with this name in the corpus file (YAML).
+    The argument `method` is sentencepiece or subword_nmt. The argument `tokenise` is the setting
+    for tokenisation in the corpus file (none or moses).
     """
     # The order is the reverse of preprocessing: first tokens from pieces, then plain text from
     # tokens.
@@ -42,8 +42,8 @@ PIECE_PATTERN = "@@(?= |$)|\u2581|\uffed|(?<= )##(?=[^\\s#])|(?:(?<=[ \\t])|^)\u
 
 
 def remove_marks(pieces: str) -> str:
-    """Join the subwords of subword-nmt: remove its mark `@@ ` within words, as fairseq's
-    `--remove-bpe` does.
+    """Join the subwords of subword-nmt: remove the marks within words (`@@ `), as fairseq's option
+    --remove-bpe does.
     """
     # A blank is added so that a mark at the end of the line is also followed by a blank. fairseq
     # does the same.

@@ -17,7 +17,7 @@ LENGTH_DTYPE = np.dtype("<i4")
 
 def pair_lengths(folder: Path, split: str, languages: Sequence[str]) -> npt.NDArray[np.int32]:
     """Return the length of each sentence pair of a split: the number of tokens of its longer side,
-    including `</s>`.
+    including the end-of-sentence symbol.
     """
     lengths = []
     for language in languages:

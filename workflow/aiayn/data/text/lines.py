@@ -1,8 +1,8 @@
 """Reads and writes lines of UTF-8 text, also from files compressed by gzip or xz.
 
 A line ends at LF only. A bare CR, NEL, U+2028 and U+2029 are ordinary characters within a line.
-Python's `str.splitlines` and universal newlines would end a line at these characters, often on one
-side of a sentence pair only, and so misalign the corpus news-commentary v9.
+Python's splitlines and universal newlines would end a line at such a character, often on one side
+of a sentence pair only, and so misalign the corpus news-commentary v9.
 """
 
 import contextlib

@@ -4,18 +4,18 @@ Two libraries, sentencepiece and subword-nmt, learn byte-pair encoding (BPE). Th
 libraries grows with the text that they learn from.
 
 sentencepiece learns from plain text, all lines or a sample, and needs about 0.7 GB for a million
-lines of 24 words. Text for sentencepiece is not normalised (its setting `identity`; its default is
-`nmt_nfkc`). Only repeated blanks and blanks at the ends of a line are lost, and U+2581,
+lines of 24 words. sentencepiece does not normalise the text here (its rule is identity, and not its
+default nmt_nfkc). Only repeated blanks and blanks at the ends of a line are lost, and U+2581,
 sentencepiece's mark for a blank, comes back as a blank. Characters that are not in the training
-text are spelt in UTF-8 bytes, as subwords `<0x00>` to `<0xFF>`. White space characters except the
-blank (NBSP, CR, U+2028, ...) are also spelt in bytes. They are removed from the text that the model
-is learnt from, because fairseq's dictionaries and readers would split a subword at such a
-character.
+text are spelt in UTF-8 bytes, with a subword for each byte (`<0x00>` to `<0xFF>`). White space
+characters except the blank (NBSP, CR, U+2028, ...) are also spelt in bytes. White space other than
+the blank is removed from the text that the model is learnt from, because fairseq's dictionaries and
+readers would split a subword at such a character.
 
-subword-nmt (Sennrich et al. 2016), which the recipes of 2016 and 2017 use, learns codes from Moses
-tokens. subword-nmt learns from words and their counts, so the order of words and languages does not
-matter. It needs 1.7 KB of memory for each different word. WMT14 may have three million different
-words, which need about 5 GB.
+subword-nmt (Sennrich, Haddow and Birch 2016), which the recipes of 2016 and 2017 use, learns BPE
+codes from Moses tokens. subword-nmt learns from words and their counts, so the order of words and
+languages does not matter. subword-nmt needs 1.7 KB of memory for each different word. WMT14 may
+have three million different words, which need about 5 GB.
 """
 
 import contextlib
@@ -64,10 +64,10 @@ CODES_HEADER = "#version: 0.2"  # older files encode the end of a word as a sepa
 class PieceEncoder(LineEncoder):
     """Splits lines into subwords with a learnt sentencepiece model.
 
-    `words` and `numbers` allow a caller to split a line word by word and to cache words. This is
-    several times as fast as passing whole lines to sentencepiece, and gives the same subwords,
-    because no learnt subword spans two words. A line that contains sentencepiece's mark U+2581
-    counts as a single word.
+    A caller can split a line word by word and cache the words (`words`, `numbers`). Splitting word
+    by word is several times as fast as passing whole lines to sentencepiece, and gives the same
+    subwords, because no learnt subword spans two words. A line that contains sentencepiece's mark
+    U+2581 counts as a single word.
     """
 
     def __init__(self, model_path: Path) -> None:
@@ -149,7 +149,7 @@ class CodesEncoder(LineEncoder):
 
     def pieces(self, line: str) -> str:
         """Return a line's subwords as a string, separated by blanks. A subword that is not the last
-        of its word ends in `@@`.
+        of its word ends in the mark `@@`.
         """
         words = [word for word in line.split(" ") if word]
         for word in words:
@@ -188,8 +188,8 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     Raises:
         ConfigError: if the corpus is published already segmented, or if the text is too short for
             the size of the vocabulary.
-        CorpusError: if the text is not from the corpus `spec`, or has changed since the stage clean
-            wrote it.
+        CorpusError: if the text is from a corpus other than `spec`, or has changed since the stage
+            clean wrote it.
     """
     subword = spec.subword
     if subword is None:
@@ -265,8 +265,8 @@ def sample_lines(
 
     For each block of lines, the number of lines to take is drawn from a hypergeometric
     distribution, and then so many lines of the block are drawn uniformly (Fan, Muller and Rezucha
-    1962, by blocks). So only one block of lines is in memory, and no list of line numbers is
-    needed.
+    1962, by blocks). Only one block of lines is therefore in memory at a time, and no list of line
+    numbers is needed.
 
     Raises:
         CorpusError: if a file does not have the number of lines that `num_lines_by_path` states.
@@ -334,7 +334,7 @@ def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
 
 
 def count_words(paths: Sequence[Path]) -> Iterator[str]:
-    """Yield a line of the form `word count` for each different word of all files.
+    """Yield a line with a word and its count (`word count`) for each different word of all files.
 
     Raises:
         CorpusError: if a word contains a white space character other than the blank.
@@ -359,8 +359,8 @@ def _require_one_token(word: str, place: str) -> None:
 
 
 def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> list[str]:
-    """Learn BPE codes from lines of the form `word count`, and return the lines of the codes file,
-    header first.
+    """Learn BPE codes from lines with a word and its count (`word count`), and return the lines of
+    the codes file, header first.
 
     Raises:
         ConfigError: if the text allows fewer BPE merges than requested, because only pairs that

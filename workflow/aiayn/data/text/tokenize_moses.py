@@ -2,18 +2,18 @@
 to text again.
 
 The tokenizer behaves like tokenizer.perl before its treatment of dots at the end of a line changed
-(mosesdecoder 9fc964da7, 2018-11-07). The library sacremoses keeps the behaviour of that version on
-purpose. Tests in tests/oracle compare this tokenizer with the output of tokenizer.perl: German and
-French token by token, English by a digest. Four kinds of characters may be split differently than
-by tokenizer.perl: CJK, the virama U+094D, letters above U+FFFF, and letters of later Unicode
-versions. The word DOTMULTI is treated differently, too. The corpora of this project contain neither
-these characters nor this word.
+(mosesdecoder 9fc964da7, 2018-11-07). The library sacremoses keeps the behaviour before this change
+on purpose. Tests in tests/oracle compare this tokenizer with the output of tokenizer.perl: German
+and French token by token, English by a digest. Four kinds of characters may be split differently
+than by tokenizer.perl: CJK, the virama U+094D, letters above U+FFFF, and letters of later Unicode
+versions. The word DOTMULTI, which tokenizer.perl uses internally, is treated differently, too. The
+corpora of this project contain neither characters of these four kinds nor the word DOTMULTI.
 
 In the scoring script of tensor2tensor (T2T), utils/get_ende_bleu.sh, the tokenizer reads
-characters, but the two later steps, `perl -ple` and multi-bleu.perl, read bytes. So the code here
-that follows the tokenizer works on UTF-8 bytes. Bytes and characters give different results: in
-`x-e-y` only the first hyphen is split, because its match consumes the `e`. With an accent on the
-`e`, both hyphens are split, because the letter then has two bytes, and the second byte is still
+characters, but the two later steps, `perl -ple` and multi-bleu.perl, read bytes. The code here that
+follows the tokenizer therefore works on UTF-8 bytes. Bytes and characters give different results:
+in "x-e-y" only the first hyphen is split, because its match consumes the "e". With an accent on the
+"e", both hyphens are split, because the letter then has two bytes, and the second byte is still
 free for the second match.
 """
 
@@ -57,15 +57,16 @@ def _ascii_by_punctuation() -> dict[int, str]:
 
 
 def tokenize_line(line: str, language: str, *, splits_hyphens: bool = False) -> str:
-    """Return a line's tokens joined by blanks, as Moses' `tokenizer.perl -l language` prints them.
+    """Return a line's tokens joined by blanks, as Moses' tokenizer.perl -l language prints them.
 
-    If `splits_hyphens` is true, hyphens are split as by Moses' `tokenizer.perl -a`: `x-y` becomes
-    `x @-@ y`.
+    If `splits_hyphens` is true, hyphens are split as by Moses' tokenizer.perl -a: "x-y" becomes "x
+    @-@ y".
 
-    The characters & | < > ' " [ ] become entities such as `&quot;`. References must be escaped in
-    the same way as translations, otherwise about a point of BLEU is lost. All Unicode white space,
-    including no-break spaces, separates tokens. A soft hyphen is a separate token. After `.'` at
-    the end of a line there is a surplus blank, as in the output of tokenizer.perl.
+    The characters & | < > [ ] and both ASCII quotes become entities such as `&quot;`. References
+    must be escaped in the same way as translations, otherwise about a point of BLEU is lost. All
+    Unicode white space, including no-break spaces, separates tokens. A soft hyphen is a separate
+    token. After a full stop and an apostrophe at the end of a line there is a surplus blank, as in
+    the output of tokenizer.perl.
     """
     text: str = _tokenizer(language).tokenize(
         line.translate(_DELETED), return_str=True, aggressive_dash_splits=splits_hyphens
@@ -88,7 +89,7 @@ def tokenize_lines(lines: Sequence[str], language: str) -> list[str]:
 
 
 def detokenize_line(line: str, language: str) -> str:
-    """Turn a line of tokens into plain text, as Moses' `detokenizer.perl -l language` does.
+    """Turn a line of tokens into plain text, as Moses' detokenizer.perl -l language does.
 
     Entities such as `&quot;` become characters again, and blanks around punctuation are removed.
     Detokenising is not the exact inverse of tokenising, because the tokenizer loses the original
@@ -110,17 +111,18 @@ def replace_unicode_punctuation(line: str) -> str:
     """Turn typographic and full-width punctuation into ASCII, as Moses'
     replace-unicode-punctuation.perl does.
 
-    Since 2018-04-05 (commit fc9335c0), the scoring script of tensor2tensor replaces such
+    Since 2018-04-05 (commit fc9335c0), the scoring script of tensor2tensor replaces Unicode
     punctuation in the hypotheses, not in the references, before tokenisation.
     """
     return _FULL_WIDTH_STOP_AND_BLANKS.sub(". ", line).translate(_ascii_by_punctuation())
 
 
 def split_compounds(tokenized_line: bytes) -> bytes:
-    r"""Substitute `s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g` in a tokenised line, on bytes, as perl does.
+    r"""Split the hyphens within words of a tokenised line: substitute `s{(\S)-(\S)}{$1
+    ##AT##-##AT## $2}g` on bytes, as perl does.
 
-    Matches do not overlap: in `a-b-c` only the first hyphen is split. Do not pass text that
-    `tokenizer.perl -a` has tokenised. Its hyphens ` @-@ ` would be split again, and each hyphen
-    would add n-grams.
+    Matches do not overlap: in "a-b-c" only the first hyphen is split. Do not pass text whose
+    hyphens tokenizer.perl -a has already split. Such a hyphen, ` @-@ `, would be split again, and
+    each hyphen would add n-grams.
     """
     return _HYPHEN_BETWEEN_WORDS.sub(_SPLIT_HYPHEN, tokenized_line)

@@ -6,7 +6,7 @@ n-grams that translations and references have in common. A form is a fault if th
 the form is undone (such as when subwords are joined). Undoing a form does not improve a bad
 translation, so translations that are cut, telegraphic, repeated or wrong are scored.
 
-The match is computed again without three kinds of form. First, the forms listed in `forms.csv` are
+The match is computed again without three kinds of form. First, the forms listed in forms.csv are
 undone. Second, if the translations have no umlauts or no punctuation, the marks are removed from
 the references, too. Third, blanks in the translations are moved to where words of the references
 begin and end.
@@ -46,10 +46,10 @@ class Form(msgspec.Struct, frozen=True):
     """A known form of wrong lines, such as subwords: its name in messages, a regular expression
     that its lines match, and a command that undoes the form.
 
-    The command that undoes a form is either a list of `sed -E` steps, which Python's `re.sub`
-    understands, too, or a Python expression in the variable `line` with its imports. A form with a
-    value in `is_tokens` is allowed with the flag `--as-given` if hypotheses and references both
-    have the form.
+    The command that undoes a form is either a list of steps of sed -E, which Python's re.sub
+    understands, too, or a Python expression in the variable `line` with its imports. A form of
+    tokens (`is_tokens` is not '') is allowed with the flag --as-given if hypotheses and references
+    both have the form.
     """
 
     form: str
@@ -89,8 +89,8 @@ class Form(msgspec.Struct, frozen=True):
 
 @functools.cache
 def known_forms(language: str) -> list[Form]:
-    """Return the known forms of wrong lines from forms.csv. In the target language `language`,
-    Moses' detokenizer undoes the form of Moses' tokens.
+    """Return the known forms of wrong lines from forms.csv. The form of Moses' tokens is undone by
+    Moses' detokenizer for the target language.
     """
     forms = [form for _, form in read_rows(Path(__file__).with_name("forms.csv"), Form)]
     return [
@@ -215,8 +215,8 @@ def _missing_marks(hypotheses: Sequence[str], references: Sequence[str]) -> str:
 
 
 def _without_marks(line: str) -> str:
-    """Return a line in lower case, without accents and punctuation. The spelling `ue` of a German
-    umlaut becomes `u`, as the umlaut U+00FC does.
+    """Return a line in lower case, without accents and punctuation. The spelling "ue" of a German
+    umlaut becomes "u", as the umlaut U+00FC does.
     """
     # NFD splits U+00FC into `u` and an accent, and the second pattern below removes the accent.
     text = unicodedata.normalize("NFD", line.replace("\u00df", "ss"))
