@@ -186,12 +186,13 @@ def render_later(comparisons: Sequence[Comparison]) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     lines.append("")
     for precision, given in answers.items():
-        text = f"{given.count(True)} of {len(given)} inside"
-        lines.append(f"* {precision}: {'no range' if None in given else text}")
+        text = f"plan / published of {given.count(True)} of {len(given)} systems is in the range"
+        lines.append(f"* {precision}: {'the plan has no range' if None in given else text}")
     ratios = [item.ratio for item in later_systems(comparisons)]
     lines.append(
-        f"* all: the formula's middle is {min(ratios):.2f} to {max(ratios):.2f} times as fast as"
-        f" published, and faster than {sum(ratio > 1 for ratio in ratios)} of {len(ratios)}"
+        f"* all: the middle of the plan is {min(ratios):.2f} to {max(ratios):.2f} times the"
+        f" published speed, and higher than the published speed for"
+        f" {sum(ratio > 1 for ratio in ratios)} of {len(ratios)} systems"
     )
     return "\n".join(lines)
 
@@ -247,6 +248,7 @@ def _summarise(kind: str, comparisons: list[Comparison]) -> str:
     num_inside = sum(item.is_inside for item in comparisons)
     ratios = [item.ratio for item in comparisons]
     return (
-        f"* {kind}: {num_inside} of {len(comparisons)} inside the plan's range; the middle of the"
-        f" plan is {min(ratios):.2f} to {max(ratios):.2f} times as fast as published."
+        f"* {kind}: {num_inside} of {len(comparisons)} published speeds are in the plan's range."
+        f" The middle of this range is {min(ratios):.2f} to {max(ratios):.2f} times the published"
+        " speed."
     )
